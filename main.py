@@ -52,6 +52,7 @@ from pipeline.config import (
     VerifyConfig,
 )
 from pipeline.errors import SYSTEM_PROBLEMS, FileError, MuGoError, UsageError, explain
+from pipeline.evaluate.watch_options import WatchOptions
 from pipeline.help import ABOUT, HELP
 from pipeline.presets import (
     is_engine,
@@ -66,7 +67,6 @@ from pipeline.printing import write
 from pipeline.priority import step_back
 from pipeline.schedules import RunState
 from pipeline.stalls import Hung
-from pipeline.strategies import WatchOptions
 from pipeline.train.processes import is_quiet, processes_here
 
 COMMANDS = {  # command → the module with the function of that name
@@ -78,14 +78,14 @@ COMMANDS = {  # command → the module with the function of that name
     "ratings": "pipeline.ratings.command",
     "tournament": "pipeline.ratings.tournament",
     "bench": "pipeline.bench.command",
-    "engine": "pipeline.protocols.engine",
-    "play": "pipeline.protocols.terminal",
-    "serve": "pipeline.protocols.board_page.command",
+    "engine": "pipeline.play.engine",
+    "play": "pipeline.play.terminal",
+    "serve": "pipeline.play.page.command",
     "export": "pipeline.train.export",
     "report": "pipeline.reports.report.command",
-    "verify": "pipeline.verify.command",
-    "compact": "pipeline.retention.compact",
-    "prune": "pipeline.retention.prune",
+    "verify": "pipeline.upkeep.verify.command",
+    "compact": "pipeline.upkeep.compact",
+    "prune": "pipeline.upkeep.prune",
 }
 # Interrupted, these keep nothing to go on from.
 STARTS_OVER = {"bench", "engine", "play", "serve", "show", "status", "report", "export", "presets", "verify"}
@@ -204,7 +204,7 @@ def reported(command: str) -> Iterator[None]:
 
 def open_copy(stack: contextlib.ExitStack, command: str, folder: Path) -> None:
     """Keep this working copy of a run in object storage up to date until the stack is closed."""
-    from pipeline.storage.working_copy import opened, traffic
+    from pipeline.run.store.working_copy import opened, traffic
 
     copies: list[Any] = []
 
@@ -245,7 +245,7 @@ def call_stage(name: str, config: StageConfig, as_json: bool, verbose: int) -> N
     """Call a command's function and print its summary."""
     if getattr(config, "background", False):
         step_back()
-    from pipeline.reports.progress import ConsoleProgress
+    from pipeline.reports.progress_bars import ConsoleProgress
 
     stage: Callable[..., Any] = getattr(importlib.import_module(COMMANDS[name]), name)
     with ConsoleProgress(quiet=verbose == 0) as progress:
@@ -266,7 +266,7 @@ def run_selfplay(name: str, kind: type[StageConfig], given: dict[str, Any]) -> N
     if config.wait or config.top_up:
         raise UsageError("selfplay --background plays on; --wait and --top-up end it; choose one")
     step_back(end_with_parent=True)
-    from pipeline.reports.progress import ConsoleProgress
+    from pipeline.reports.progress_bars import ConsoleProgress
     from pipeline.selfplay.background import play_on
 
     with ConsoleProgress(quiet=verbose == 0) as progress:
@@ -286,7 +286,7 @@ def run_evaluate(name: str, kind: type[StageConfig], given: dict[str, Any]) -> N
         return
     step_back()
     from pipeline.evaluate.watch import watch
-    from pipeline.reports.progress import ConsoleProgress
+    from pipeline.reports.progress_bars import ConsoleProgress
 
     preset = given.get("preset")
     follows_schedule = preset and scheduled_lines(kind, read_preset(preset).get(name, {}))
@@ -348,8 +348,8 @@ def run_verify(name: str, kind: type[StageConfig], given: dict[str, Any]) -> Non
     """Check a run and print what was found; exit code 1 if a problem is left."""
     config, as_json, verbose = configured(name, kind, given)
     assert isinstance(config, VerifyConfig)
-    from pipeline.reports.progress import ConsoleProgress
-    from pipeline.verify.command import verify
+    from pipeline.reports.progress_bars import ConsoleProgress
+    from pipeline.upkeep.verify.command import verify
 
     with ConsoleProgress(quiet=verbose == 0) as progress:
         summary = verify(config, progress)
@@ -369,7 +369,7 @@ def placed(name: str, given: dict[str, Any], is_run: bool) -> dict[str, Any]:
     may_have = {option: value for option, value in given.items() if option != "note"}  # which is text for people
     if not any(map(has_address, may_have.values())):
         return given
-    from pipeline.storage.working_copy import moved
+    from pipeline.run.store.working_copy import moved
 
     options, copy = moved(may_have, is_run)
     if copy is not None:
@@ -404,7 +404,7 @@ def configured(
 
         refuse_other_game(preset, game, config.network)
     if isinstance(config, GatherConfig) and game:
-        importlib.import_module("pipeline.games.registry").parse_game(game)  # shards load no other packages
+        importlib.import_module("pipeline.games.specs").parse_game(game)  # shards load no other packages
     return config, as_json, getattr(config, "verbose", 1 if verbose is None else verbose)
 
 
@@ -493,7 +493,7 @@ def show(
 
 def print_or_write(records: Iterable[tuple[str, str]], folder: Path | None) -> None:
     """Texts with the names of their files: printed one after the other, or written into this folder."""
-    from pipeline.storage import atomic
+    from pipeline.run import atomic
 
     count = 0
     for name, text in records:
@@ -524,7 +524,7 @@ def pool(
 ) -> None:
     with reported("pool"):
         from pipeline.ratings.pool import pool as change
-        from pipeline.reports.progress import ConsoleProgress
+        from pipeline.reports.progress_bars import ConsoleProgress
 
         given = {"player": player, "path": path, "ratings": ratings}
         player, path, ratings = placed("pool", given, is_run=False).values()
@@ -544,7 +544,7 @@ def attach(
     whole: Annotated[bool, typer.Option("--whole", help="Bring all files there, e.g. for verify and report.")] = False,
 ) -> None:
     with reported("attach"):
-        from pipeline.storage.working_copy import attach as make
+        from pipeline.run.store.working_copy import attach as make
 
         write(str(make(address, folder, whole)))
 

@@ -74,7 +74,7 @@ cd "$directory"
 # preset_says NAME VALUE: whether a line of the preset with this name has a value that begins so.
 preset_says() {
     local file=$preset
-    [[ $file == *.y*ml ]] || file=$root/pipeline/presets/$preset.yaml
+    [[ $file == *.y*ml ]] || file=$(printf '%s\n' "$root"/pipeline/families/*/presets/"$preset".yaml | head -n 1)
     grep -qsE "^([^#]*[ {,])?$1: *.?$2" "$file"
 }
 

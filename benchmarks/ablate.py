@@ -72,9 +72,9 @@ from pipeline.errors import MuGoError, UsageError
 from pipeline.progress import Progress
 from pipeline.ratings.command import match_result
 from pipeline.ratings.strength import bradley_terry
-from pipeline.storage import atomic, layout
-from pipeline.storage.models import read_info
-from pipeline.storage.shards import newest_shards
+from pipeline.run import atomic, layout
+from pipeline.run.models import read_info
+from pipeline.run.shards import newest_shards
 
 ROOT = Path(__file__).resolve().parent.parent
 POLL_SECONDS = 1.0

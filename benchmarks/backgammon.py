@@ -22,17 +22,17 @@ from numpy.typing import NDArray
 from benchmarks.strength import ending
 from pipeline.config import SearchConfig
 from pipeline.errors import UsageError
-from pipeline.games.backgammon.game import Backgammon
-from pipeline.games.backgammon.kernels import HIGH_DIE, LOW_DIE, NUM_POINTS, TURN
-from pipeline.games.backgammon.notation import diagram, view
-from pipeline.games.base import States, Successors
+from pipeline.families.backgammon.game import Backgammon
+from pipeline.families.backgammon.kernels import HIGH_DIE, LOW_DIE, NUM_POINTS, TURN
+from pipeline.families.backgammon.notation import diagram, view
+from pipeline.families.backgammon.td.expectimax import ExpectimaxPlayer
+from pipeline.families.backgammon.td.kernels import best_of
 from pipeline.games.chance import outcomes
-from pipeline.games.registry import parse_game
-from pipeline.methods.registry import method_named
-from pipeline.networks.afterstate_kernels import best_of
-from pipeline.players.expectimax import ExpectimaxPlayer
+from pipeline.games.contract import States, Successors
+from pipeline.games.specs import parse_game
+from pipeline.methods.named import method_named
 from pipeline.progress import SILENT
-from pipeline.storage.models import Model, read_model
+from pipeline.run.models import Model, read_model
 
 Choose = Callable[[States, Successors], NDArray[np.int64]]
 """States [n, S] with dice, and their successors → [n] which of a row's successors is played."""

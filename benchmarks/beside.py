@@ -38,15 +38,15 @@ from pathlib import Path
 import psutil
 
 from pipeline.config import SelfplayConfig, TrainConfig, available_cores
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.actor import TreeActor
-from pipeline.methods.base import ActorJob, Learner, game_seeds
-from pipeline.methods.registry import method_named
+from pipeline.methods.method import ActorJob, Learner, game_seeds
+from pipeline.methods.named import method_named
 from pipeline.networks.architecture import Architecture
 from pipeline.networks.inference import make_evaluators
 from pipeline.players.loading import calibration_positions
-from pipeline.storage.chunks import newest_complete_set
-from pipeline.storage.models import read_model
+from pipeline.run.chunks import newest_complete_set
+from pipeline.run.models import read_model
 from pipeline.train.dataset import Dataset
 from pipeline.train.trainer import Trainer
 

@@ -17,11 +17,11 @@ from pathlib import Path
 
 from pipeline.bench.command import write_random_games
 from pipeline.config import GatherConfig
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.gather.command import gather
 from pipeline.gather.window import Capacity, scan_window
-from pipeline.storage import layout
-from pipeline.storage.order import Counted
+from pipeline.run import layout
+from pipeline.run.order import Counted
 
 RUNS = 5
 

@@ -31,15 +31,15 @@ from numpy.typing import NDArray
 from benchmarks.backgammon import model_of
 from benchmarks.strength import ending
 from pipeline.errors import FileError
-from pipeline.games.backgammon.game import OPENING_PROBABILITIES, THROWS, Backgammon
-from pipeline.games.backgammon.kernels import BAR, NUM_POINTS, OFF, PLY, STATE_SIZE, TURN
-from pipeline.games.base import States
+from pipeline.families.backgammon.game import OPENING_PROBABILITIES, THROWS, Backgammon
+from pipeline.families.backgammon.kernels import BAR, NUM_POINTS, OFF, PLY, STATE_SIZE, TURN
+from pipeline.families.backgammon.td.expectimax import Expectimax
+from pipeline.families.backgammon.td.kernels import best_of
+from pipeline.games.contract import States
 from pipeline.kernels import kernel
-from pipeline.methods.registry import method_named
-from pipeline.networks.afterstate_kernels import best_of
-from pipeline.players.expectimax import Expectimax
+from pipeline.methods.named import method_named
 from pipeline.progress import SILENT
-from pipeline.storage.atomic import make_folder, read_bytes, write_bytes
+from pipeline.run.atomic import make_folder, read_bytes, write_bytes
 
 PLACES = 26
 SIDES = np.array([(a, b, c) for a in range(PLACES) for b in range(a, PLACES) for c in range(b, PLACES)], np.int64)
@@ -148,7 +148,7 @@ def best_turn(
 ) -> int:
     """Where the best turn with these dice leads, as in place_of; values: as one list.
 
-    A double is played from the farthest checker on; see games/backgammon/kernels.py for why that leaves nothing out.
+    A double is played from the farthest checker on; see families/backgammon/kernels.py for why that leaves nothing out.
     """
     place = place_of(mine, theirs, numbers)
     found = 0, worth(place, values), place

@@ -25,7 +25,7 @@ from typing import Any
 
 import psutil
 
-from pipeline.storage import atomic
+from pipeline.run import atomic
 
 CLOCK = "clock.json"  # in a run's folder
 SAMPLE_SECONDS = 0.5

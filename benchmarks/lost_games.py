@@ -30,17 +30,17 @@ import numpy as np
 from benchmarks.strength import HelpFormatter, ending
 from benchmarks.targets import NO_NOISE, ROWS, parts, search_rows
 from pipeline.errors import MuGoError, UsageError
-from pipeline.games.base import FloatArray, Game
-from pipeline.games.registry import parse_game
+from pipeline.games.contract import FloatArray, Game
 from pipeline.games.replay import handicap_start, replay
+from pipeline.games.specs import parse_game
 from pipeline.matches.statistics import measured_games
 from pipeline.players.loading import load_evaluators
 from pipeline.players.searching import Evaluate
 from pipeline.progress import Progress
-from pipeline.reports.progress import ConsoleProgress
+from pipeline.reports.progress_bars import ConsoleProgress
+from pipeline.run.matches import SIDES, Match, MatchGame, read_match
+from pipeline.run.models import read_model, resolve_champion
 from pipeline.search.batch import BatchSearch
-from pipeline.storage.matches import SIDES, Match, MatchGame, read_match
-from pipeline.storage.models import read_model, resolve_champion
 
 LOST = 0.5  # a value beyond this, three quarters of the points, is a decision
 STRETCH = 8  # plies that are counted together

@@ -1,6 +1,6 @@
 """Matches between the models of runs and players that don't change: what strength and ablate measure by.
 
-A *player* is a spec string with a name of its own, ``NAME=…``; see pipeline/players/specs.py. All matches of a folder
+A *player* is a spec string with a name of its own, ``NAME=…``; see players/player_specs.py. All matches of a folder
 are a tournament: whoever plays them again finds them there.
 """
 
@@ -15,17 +15,17 @@ from typing import Any
 
 from pipeline.config import SearchConfig, TournamentConfig
 from pipeline.errors import MuGoError, UsageError
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.matches.statistics import Score, measured_games, repeated_games, score_of, wilson_interval
-from pipeline.players.specs import HANDICAP, parse_player
+from pipeline.players.player_specs import HANDICAP, parse_player
 from pipeline.presets import read_preset
 from pipeline.progress import Progress
 from pipeline.ratings.command import read_matches
 from pipeline.ratings.tournament import tournament
-from pipeline.storage import atomic, layout
-from pipeline.storage.matches import Match, handicap_suffix
-from pipeline.storage.models import read_info, read_promotions, resolve_champion
-from pipeline.storage.openings import WANTED, OpeningsFile, begins
+from pipeline.run import atomic, layout
+from pipeline.run.matches import Match, handicap_suffix
+from pipeline.run.models import read_info, read_promotions, resolve_champion
+from pipeline.run.openings import WANTED, OpeningsFile, begins
 
 GNUGO_LEVELS = (1, 5, 10)
 GNUGO = "{program} --mode gtp --level {level} --never-resign --chinese-rules --capture-all-dead --positional-superko"

@@ -18,14 +18,14 @@ import numpy as np
 
 from pipeline.config import TrainConfig
 from pipeline.errors import MuGoError
-from pipeline.games.base import Game
-from pipeline.games.registry import parse_game
+from pipeline.games.contract import Game
+from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.method import AlphaZero
 from pipeline.networks.architecture import KNOWN_SIZES, Architecture, random_weights
 from pipeline.networks.inference import evaluation_rate, make_evaluators
 from pipeline.players.loading import calibration_positions
-from pipeline.storage import layout
-from pipeline.storage.chunks import ORIGIN, ChunkHeader, ChunkSet, newest_complete_set, write_chunk
+from pipeline.run import layout
+from pipeline.run.chunks import ORIGIN, ChunkHeader, ChunkSet, newest_complete_set, write_chunk
 from pipeline.train.dataset import Dataset, prefetched
 from pipeline.train.trainer import Trainer, samples_per_second
 

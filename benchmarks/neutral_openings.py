@@ -22,15 +22,15 @@ import numpy as np
 from benchmarks.measuring import gnugo
 from benchmarks.strength import HelpFormatter, ending
 from benchmarks.targets import NO_NOISE, searched
-from pipeline.games.base import FloatArray, Game
-from pipeline.games.registry import parse_game
-from pipeline.players.engine import COLOURS, set_up_board
-from pipeline.players.gtp import GtpEngine, parse_score
+from pipeline.families.go.gtp_engine import GtpEngine, parse_score
+from pipeline.games.contract import FloatArray, Game
+from pipeline.games.specs import parse_game
+from pipeline.players.engine_player import COLOURS, set_up_board
 from pipeline.players.loading import load_evaluators
 from pipeline.players.searching import Evaluate
-from pipeline.reports.progress import ConsoleProgress
-from pipeline.storage.models import game_as_seen, read_model, resolve_champion
-from pipeline.storage.openings import write_openings
+from pipeline.reports.progress_bars import ConsoleProgress
+from pipeline.run.models import game_as_seen, read_model, resolve_champion
+from pipeline.run.openings import write_openings
 
 BATCH = 256  # openings that the model judges at once
 LEVEL = 1  # of GNU Go: seven times as fast as level 10 and hardly weaker, so several playouts instead of one

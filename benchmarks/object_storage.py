@@ -24,8 +24,8 @@ from pipeline.config import EvaluateConfig, GatherConfig, InitConfig, SelfplayCo
 from pipeline.errors import NotYet
 from pipeline.evaluate.command import evaluate
 from pipeline.gather.command import gather
+from pipeline.run.store import working_copy
 from pipeline.selfplay.command import selfplay
-from pipeline.storage import working_copy
 from pipeline.train.command import train
 from pipeline.train.init import init
 

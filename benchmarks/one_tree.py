@@ -25,21 +25,21 @@ import numpy as np
 
 from benchmarks.strength import ending
 from pipeline.config import EngineConfig, PlaySearchConfig, available_cores
-from pipeline.games.base import Game
-from pipeline.games.registry import parse_game
+from pipeline.games.contract import Game
+from pipeline.games.specs import parse_game
 from pipeline.matches.match import GameQueue, MatchThread, Outcome, Pairing
 from pipeline.matches.openings import make_openings
 from pipeline.matches.statistics import elo_interval, score_of
 from pipeline.networks.inference import run_together
 from pipeline.phrases import results
-from pipeline.players.base import MakePlayer
+from pipeline.play.engine import open_session
 from pipeline.players.loading import load_evaluators
+from pipeline.players.player import MakePlayer
 from pipeline.players.searching import SearchPlayer
 from pipeline.progress import Progress
-from pipeline.protocols.engine import open_session
-from pipeline.reports.progress import ConsoleProgress
-from pipeline.storage.matches import MatchGame
-from pipeline.storage.models import Model, read_model, resolve_champion
+from pipeline.reports.progress_bars import ConsoleProgress
+from pipeline.run.matches import MatchGame
+from pipeline.run.models import Model, read_model, resolve_champion
 
 SELFPLAY_GAMES = 256
 ROUNDS = 5

@@ -18,12 +18,12 @@ from benchmarks.strength import ending
 from benchmarks.tune import ROWS, meet, told
 from pipeline.bench.match import SEARCH
 from pipeline.config import available_cores
-from pipeline.games.base import Planes
-from pipeline.games.registry import parse_game
+from pipeline.games.contract import Planes
+from pipeline.games.specs import parse_game
 from pipeline.networks.inference import Evaluator, evaluation_rate, softmax
 from pipeline.players.loading import calibration_of, load_evaluators
-from pipeline.reports.progress import ConsoleProgress
-from pipeline.storage.models import read_model, resolve_champion
+from pipeline.reports.progress_bars import ConsoleProgress
+from pipeline.run.models import read_model, resolve_champion
 
 SECONDS = 3.0
 BACKENDS = ("int8", "openvino")

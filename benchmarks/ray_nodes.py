@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config import InitConfig
-from pipeline.storage.shards import newest_shards
+from pipeline.run.shards import newest_shards
 from pipeline.train.init import init
 
 ROOT = Path(__file__).parent.parent

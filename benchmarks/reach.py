@@ -25,17 +25,17 @@ from numpy.typing import NDArray
 from benchmarks.strength import ending
 from pipeline.config import EvaluateConfig
 from pipeline.errors import UsageError
-from pipeline.games.base import Actions, BoolArray, FloatArray, Game, States
-from pipeline.games.lines.connect4 import ConnectFour
-from pipeline.games.lines.tictactoe import TicTacToe
-from pipeline.games.registry import parse_game
+from pipeline.families.lines.connect4 import ConnectFour
+from pipeline.families.lines.tictactoe import TicTacToe
+from pipeline.games.contract import Actions, BoolArray, FloatArray, Game, States
+from pipeline.games.specs import parse_game
 from pipeline.matches.statistics import Score, wilson_interval
-from pipeline.players.base import Boards, Player, Rows
 from pipeline.players.loading import load_evaluators
+from pipeline.players.player import Boards, Player, Rows
 from pipeline.players.searching import SearchPlayer
 from pipeline.presets import make_config
 from pipeline.progress import SILENT
-from pipeline.storage.models import read_model, resolve_champion
+from pipeline.run.models import read_model, resolve_champion
 
 ROWS = 256  # games or positions of a batch
 FEWEST_PLIES, MOST_PLIES = 6, 24

@@ -34,18 +34,18 @@ from benchmarks.strength import HelpFormatter, ending
 from benchmarks.tune import changed
 from pipeline.config import GatherConfig, InitConfig, SelfplayConfig, TrainConfig, available_cores
 from pipeline.errors import UsageError
-from pipeline.games.base import Evaluate, Game
-from pipeline.games.registry import parse_game
+from pipeline.games.contract import Evaluate, Game
+from pipeline.games.specs import parse_game
 from pipeline.gather.window import holdout_games
 from pipeline.methods.alphazero.recording import GameBuffer
 from pipeline.networks.architecture import Architecture
 from pipeline.players.loading import load_evaluators
 from pipeline.presets import make_config
 from pipeline.progress import Progress
-from pipeline.reports.progress import ConsoleProgress
+from pipeline.reports.progress_bars import ConsoleProgress
+from pipeline.run.models import ModelInfo, game_as_seen, read_model, resolve_champion, write_model
+from pipeline.run.shards import POLICY_COUNTS, GameRecord, Shard, ShardMeta, newest_shards, read_shard, write_shard
 from pipeline.search.batch import BatchSearch
-from pipeline.storage.models import ModelInfo, game_as_seen, read_model, resolve_champion, write_model
-from pipeline.storage.shards import POLICY_COUNTS, GameRecord, Shard, ShardMeta, newest_shards, read_shard, write_shard
 
 ROWS = 256  # games replayed at a time, by one thread
 NEVER = -2.0  # a threshold that no value is below

@@ -24,13 +24,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pipeline.bench.command import write_random_games
-from pipeline.games.registry import parse_game
-from pipeline.storage import layout
-from pipeline.storage.shards import newest_shards, read_shard, write_shard
+from pipeline.games.specs import parse_game
+from pipeline.run import layout
+from pipeline.run.shards import newest_shards, read_shard, write_shard
 
 ROOT = Path(__file__).parent.parent
 LIST = (
-    "import sys; from pathlib import Path; from pipeline.storage.order import newest_files; "
+    "import sys; from pathlib import Path; from pipeline.run.order import newest_files; "
     "print(sum(1 for _ in newest_files(Path(sys.argv[1]))), 'shards')"
 )
 

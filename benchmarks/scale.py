@@ -37,15 +37,15 @@ import numpy as np
 from pipeline.bench.command import write_random_games
 from pipeline.config import CompactConfig, InitConfig, TrainConfig
 from pipeline.evaluate.promotion import Rule, stored, summarise
-from pipeline.games.registry import parse_game
-from pipeline.retention.compact import compact
-from pipeline.storage import layout, packs
-from pipeline.storage.gzipped import compress, decompress
-from pipeline.storage.match_results import KeptResults, read_results
-from pipeline.storage.matches import MatchGame, MatchHeader, PlayerInfo, open_match, write_summary
-from pipeline.storage.models import newest_number, read_info
-from pipeline.storage.shards import RunNumbers, newest_shards, read_shard, write_shard
+from pipeline.games.specs import parse_game
+from pipeline.run import layout, packs
+from pipeline.run.gzipped import compress, decompress
+from pipeline.run.match_results import KeptResults, read_results
+from pipeline.run.matches import MatchGame, MatchHeader, PlayerInfo, open_match, write_summary
+from pipeline.run.models import newest_number, read_info
+from pipeline.run.shards import RunNumbers, newest_shards, read_shard, write_shard
 from pipeline.train.init import init
+from pipeline.upkeep.compact import compact
 
 ROOT = Path(__file__).parent.parent
 GAME = "tictactoe"

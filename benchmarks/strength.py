@@ -77,20 +77,20 @@ from benchmarks.measuring import (
 from benchmarks.strength_plot import draw
 from pipeline.config import CONFIGS, InitConfig, available_cores
 from pipeline.errors import MuGoError, UsageError
-from pipeline.games.go.handicap import most_handicap
-from pipeline.games.registry import parse_game
+from pipeline.families.go.handicap import most_handicap
+from pipeline.games.specs import parse_game
 from pipeline.matches.statistics import Score, wilson_interval
 from pipeline.phrases import results as played_results
-from pipeline.players.specs import GTP as ENGINE
-from pipeline.players.specs import parse_player
+from pipeline.players.player_specs import GTP as ENGINE
+from pipeline.players.player_specs import parse_player
 from pipeline.presets import make_config, read_preset
 from pipeline.progress import Progress
 from pipeline.ratings.command import match_result
 from pipeline.ratings.strength import BradleyTerry, MatchResult, bradley_terry, total_scores
-from pipeline.reports.progress import ConsoleProgress
-from pipeline.storage import atomic, layout
-from pipeline.storage.models import game_as_seen, read_info, resolve_champion
-from pipeline.storage.shards import ShardMeta, newest_shards
+from pipeline.reports.progress_bars import ConsoleProgress
+from pipeline.run import atomic, layout
+from pipeline.run.models import game_as_seen, read_info, resolve_champion
+from pipeline.run.shards import ShardMeta, newest_shards
 
 LOOP = Path(__file__).resolve().parent.parent / "rl_loop.sh"
 INTERRUPTED = 130  # exit code, as of a shell's command that Ctrl-C ended

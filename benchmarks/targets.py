@@ -30,15 +30,15 @@ from benchmarks.strength import HelpFormatter, ending
 from benchmarks.tune import changed
 from pipeline.config import SearchConfig
 from pipeline.errors import UsageError
-from pipeline.games.base import BoolArray, FloatArray, Game, Rows
-from pipeline.games.registry import parse_game
+from pipeline.games.contract import BoolArray, FloatArray, Game, Rows
+from pipeline.games.specs import parse_game
 from pipeline.matches.openings import make_openings
 from pipeline.players.loading import load_evaluators
 from pipeline.players.searching import Evaluate
 from pipeline.progress import Progress
-from pipeline.reports.progress import ConsoleProgress
+from pipeline.reports.progress_bars import ConsoleProgress
+from pipeline.run.models import read_model, resolve_champion
 from pipeline.search.batch import BatchSearch
-from pipeline.storage.models import read_model, resolve_champion
 
 ROWS = 256  # positions searched at a time
 STAGES = 8  # of a game, as many positions of each

@@ -34,11 +34,11 @@ import numpy as np
 from benchmarks.backgammon import model_of
 from benchmarks.strength import ending
 from pipeline.config import InitConfig, SelfplayConfig
-from pipeline.games.backgammon.game import Backgammon
-from pipeline.methods.base import ActorJob, FinishedGame, Learner, game_seeds
-from pipeline.methods.td.actor import AfterstateActor
-from pipeline.methods.td.method import TemporalDifference
-from pipeline.networks.afterstates import AfterstateNetwork
+from pipeline.families.backgammon.game import Backgammon
+from pipeline.families.backgammon.td.actor import AfterstateActor
+from pipeline.families.backgammon.td.method import TemporalDifference
+from pipeline.families.backgammon.td.network import AfterstateNetwork
+from pipeline.methods.method import ActorJob, FinishedGame, Learner, game_seeds
 
 ROUNDS = 5
 WARM_TURNS = 60  # until games are at all stages

@@ -26,9 +26,9 @@ from matplotlib.figure import Figure
 
 from benchmarks.exploitability import ModelPolicy, models_of_text
 from benchmarks.strength import ending
-from pipeline.games.text.tree import exploitability, whole_tree
+from pipeline.families.text.tree import exploitability, whole_tree
 from pipeline.matches.statistics import score_of, wilson_interval
-from pipeline.storage.matches import list_matches, read_match
+from pipeline.run.matches import list_matches, read_match
 
 Points = list[tuple[int, float, float, float]]
 """(generation, value, low, high)"""

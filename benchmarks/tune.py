@@ -24,18 +24,18 @@ from benchmarks.strength import HelpFormatter, ending
 from pipeline.bench.match import OPENING_PLIES, SEARCH, NetworkMatch
 from pipeline.config import SearchConfig, StageConfig, available_cores
 from pipeline.errors import MuGoError, UsageError
-from pipeline.games.base import Game
-from pipeline.games.registry import parse_game
+from pipeline.games.contract import Game
+from pipeline.games.specs import parse_game
 from pipeline.matches.openings import make_openings
 from pipeline.matches.statistics import Score, elo_interval, score_of, wilson_interval
 from pipeline.networks.inference import Evaluator
-from pipeline.players.base import RESIGN, Decisions, Rows
 from pipeline.players.loading import load_evaluators
+from pipeline.players.player import RESIGN, Decisions, Rows
 from pipeline.players.searching import SearchPlayer
 from pipeline.presets import make_config
 from pipeline.progress import Progress
-from pipeline.reports.progress import ConsoleProgress
-from pipeline.storage.models import read_model, resolve_champion
+from pipeline.reports.progress_bars import ConsoleProgress
+from pipeline.run.models import read_model, resolve_champion
 
 ROWS = 128  # games of a thread
 C = TypeVar("C", bound=StageConfig)

@@ -35,13 +35,13 @@ from benchmarks.tune import ROWS, changed, meet
 from pipeline.bench.match import OPENING_PLIES, SEARCH
 from pipeline.config import available_cores
 from pipeline.errors import FileError, UsageError
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.matches.statistics import Z_95
 from pipeline.players.loading import load_evaluators
 from pipeline.progress import Progress
-from pipeline.reports.progress import ConsoleProgress
-from pipeline.storage import atomic, layout
-from pipeline.storage.models import read_model, resolve_champion
+from pipeline.reports.progress_bars import ConsoleProgress
+from pipeline.run import atomic, layout
+from pipeline.run.models import read_model, resolve_champion
 
 Settings = dict[str, Any]  # a value by factor
 Matrix = NDArray[np.float64]

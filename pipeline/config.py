@@ -13,12 +13,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from pipeline import text_options
+from pipeline.evaluate.watch_options import WatchOptions
+from pipeline.families.text import options as text_options
 from pipeline.stage_config import LATER as LATER
 from pipeline.stage_config import OF_METHODS as OF_METHODS
 from pipeline.stage_config import StageConfig as StageConfig
 from pipeline.stage_config import current_names as current_names
-from pipeline.strategies import WatchOptions
 
 NETWORK_BACKENDS = ("auto", "torch", "compile", "openvino", "int8")
 BACKENDS = (*NETWORK_BACKENDS, "server", "vllm")  # the last two answer for language models only

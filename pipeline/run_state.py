@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline.config import EvaluateConfig, InitConfig, SelfplayConfig, StageConfig, TournamentConfig, TrainConfig
-from pipeline.players.specs import parse_player
+from pipeline.players.player_specs import parse_player
+from pipeline.run import layout
+from pipeline.run.models import ModelInfo, newest_models, read_info, resolve_champion
 from pipeline.schedules import START, RunState
-from pipeline.storage import layout
-from pipeline.storage.models import ModelInfo, newest_models, read_info, resolve_champion
 
 
 def run_state_of(config: StageConfig) -> RunState:

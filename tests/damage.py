@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.examples import column_types
-from pipeline.storage import layout
-from pipeline.storage.chunks import ORIGIN, ChunkHeader, write_chunk
-from pipeline.storage.matches import MatchFailure, MatchHeader, match_lock, open_match, write_summary
-from pipeline.storage.ratings import Member, Pool, RatedPlayer, Ratings, write_pool, write_ratings
-from pipeline.storage.shards import write_shard
+from pipeline.run import layout
+from pipeline.run.chunks import ORIGIN, ChunkHeader, write_chunk
+from pipeline.run.matches import MatchFailure, MatchHeader, match_lock, open_match, write_summary
+from pipeline.run.ratings import Member, Pool, RatedPlayer, Ratings, write_pool, write_ratings
+from pipeline.run.shards import write_shard
 from tests.helpers import make_champion, make_model
 from tests.reports.test_show import match_game, player
 from tests.reports.test_show_records import LEFT_COLUMN, record

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.networks.architecture import Architecture, random_weights
 from pipeline.progress import Progress
-from pipeline.storage.models import ModelInfo, set_champion, write_model
+from pipeline.run.models import ModelInfo, set_champion, write_model
 
 
 class Heard(Progress):

@@ -33,12 +33,12 @@ from pipeline.config import (
 )
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.evaluate.promotion import EvaluateSummary
-from pipeline.presets import PRESET_FOLDER, preset_names
+from pipeline.presets import preset_names, preset_path
 from pipeline.progress import Progress
 from pipeline.reports.summaries import summary_text
+from pipeline.run.store import working_copy
 from pipeline.schedules import RunState
 from pipeline.selfplay.command import SelfplaySummary
-from pipeline.storage import working_copy
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -154,7 +154,7 @@ def test_every_preset_is_in_the_readme(name: str) -> None:
 
 def goes_by_time(preset: str) -> bool:
     """Whether it runs only where the share of the run's time that has passed is known: see Schedule.at."""
-    return "until_share" in (PRESET_FOLDER / f"{preset}.yaml").read_text(encoding="utf-8")
+    return "until_share" in preset_path(preset).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -455,7 +455,7 @@ def test_second_wish_to_stop_is_obeyed_when_cleaning_up_takes_long() -> None:
 def test_presets_are_listed_and_printed() -> None:
     listed = run("presets").output
     assert all(re.search(rf"^{name} +\S", listed, re.MULTILINE) for name in preset_names())
-    assert run("presets", "go9-tour").output == (ROOT / "pipeline/presets/go9-tour.yaml").read_text(encoding="utf-8")
+    assert run("presets", "go9-tour").output == preset_path("go9-tour").read_text(encoding="utf-8")
 
 
 def test_reader_that_closes_the_pipe_is_no_error() -> None:

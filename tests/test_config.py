@@ -9,8 +9,8 @@ import pytest
 
 from pipeline.config import CONFIGS, EvaluateConfig, GatherConfig, SearchConfig, SelfplayConfig, TrainConfig
 from pipeline.errors import UsageError
-from pipeline.methods.registry import method_named
-from pipeline.presets import PRESET_FOLDER, make_config, preset_names, read_preset, scheduled_lines
+from pipeline.methods.named import method_named
+from pipeline.presets import make_config, preset_names, preset_path, read_preset, scheduled_lines
 from pipeline.schedules import RunState
 
 PRESETS = preset_names()
@@ -35,13 +35,13 @@ def test_every_preset_gives_a_valid_config_for_every_stage(preset: str, stage: s
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_preset_says_in_its_first_line_what_it_is_for_needs_and_gives(preset: str) -> None:
-    first_line = (PRESET_FOLDER / f"{preset}.yaml").read_text(encoding="utf-8").splitlines()[0]
+    first_line = preset_path(preset).read_text(encoding="utf-8").splitlines()[0]
     assert re.fullmatch(r"# [^;]{8,}; needs [^;]+; gives [^;]+", first_line) and len(first_line) <= 120
 
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_line_of_a_preset_has_a_comment(preset: str) -> None:
-    text = (PRESET_FOLDER / f"{preset}.yaml").read_text(encoding="utf-8")
+    text = preset_path(preset).read_text(encoding="utf-8")
     section, bare = "", []
     for line in text.splitlines():
         if re.match(r"\w", line):
@@ -63,7 +63,7 @@ def test_every_schedule_of_a_preset_ends_with_a_valid_config(preset: str) -> Non
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_preset_names_a_game_that_exists(preset: str) -> None:
-    from pipeline.games.registry import parse_game
+    from pipeline.games.specs import parse_game
 
     config = make_config(CONFIGS["init"], "init", preset)
     method_named(config.method).check(parse_game(config.game))

@@ -32,11 +32,11 @@ from pipeline.reports.status import status
 from pipeline.reports.status_metrics import exposition
 from pipeline.reports.status_screen import screen
 from pipeline.reports.summaries import summary_json, summary_text
+from pipeline.run.chunks import read_chunk
+from pipeline.run.gzipped import compress, decompress
+from pipeline.run.models import read_champions, read_model
+from pipeline.run.shards import read_shard
 from pipeline.run_state import run_state_of
-from pipeline.storage.chunks import read_chunk
-from pipeline.storage.gzipped import compress, decompress
-from pipeline.storage.models import read_champions, read_model
-from pipeline.storage.shards import read_shard
 from tests.damage import GAME, VALUES, changed, file_of, make_run, places, reseal
 
 NOW = datetime(2026, 11, 24, tzinfo=UTC)

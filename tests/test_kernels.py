@@ -13,8 +13,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PLAY = """
 import numpy as np
-from pipeline.games.lines import kernels
-from pipeline.games.registry import parse_game
+from pipeline.games import row_kernels as kernels
+from pipeline.games.specs import parse_game
 game = parse_game("tictactoe")
 states = game.initial(1)
 game.play(states, np.array([4], np.int32), game.initial_history(states))
@@ -50,16 +50,16 @@ def play(folder: Path) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("file", "old", "new"),
     [
-        ("games/lines/kernels.py", '"""Line games over', '"""Games of lines,\n\nand more, over'),
-        ("games/lines/kernels.py", "    points: ", "    the points: "),
+        ("games/row_kernels.py", '"""Line games over', '"""Games of lines,\n\nand more, over'),
+        ("games/row_kernels.py", "    points: ", "    the points: "),
         (
-            "games/lines/kernels.py",
+            "games/row_kernels.py",
             "    num_points = height * width\n",
             "    # why\n\n    num_points = height * width  # P\n",
         ),
-        ("games/base.py", '"""The contract of a game', '"""What a game is\n\nThe contract of a game'),
-        ("games/lines/game.py", "class LineGame", "UNUSED = 1\n\n\nclass LineGame"),
-        ("games/gomoku/shapes.py", "\ndef ", "\nUNUSED = 1\n\n\ndef "),
+        ("games/contract.py", '"""The contract of a game', '"""What a game is\n\nThe contract of a game'),
+        ("families/lines/game.py", "class LineGame", "UNUSED = 1\n\n\nclass LineGame"),
+        ("families/gomoku/shapes.py", "\ndef ", "\nUNUSED = 1\n\n\ndef "),
     ],
 )
 def test_prose_and_other_modules_compile_nothing(copy: Path, file: str, old: str, new: str) -> None:
@@ -72,9 +72,9 @@ def test_prose_and_other_modules_compile_nothing(copy: Path, file: str, old: str
 @pytest.mark.parametrize(
     ("file", "old", "new"),
     [
-        ("games/lines/kernels.py", "LEGAL, OUT_OF_RANGE, GAME_OVER, OCCUPIED = 0, 1, 2, 3",
+        ("games/row_kernels.py", "LEGAL, OUT_OF_RANGE, GAME_OVER, OCCUPIED = 0, 1, 2, 3",
          "LEGAL, OUT_OF_RANGE, GAME_OVER, OCCUPIED = 0, 1, 2, 4"),
-        ("games/base.py", 'ON = "on"', 'ON = "yes"'),
+        ("games/contract.py", 'ON = "on"', 'ON = "yes"'),
     ],
 )  # fmt: skip
 def test_code_that_a_kernel_may_use_compiles_it_again(copy: Path, file: str, old: str, new: str) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import learning
-from pipeline.games.registry import parse_game
-from tests.storage.random_games import random_shards
+from pipeline.games.specs import parse_game
+from tests.run.random_games import random_shards
 
 
 @pytest.fixture

@@ -17,14 +17,14 @@ from pathlib import Path
 import pytest
 
 from pipeline.config import StatusConfig
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.examples import column_types
 from pipeline.reports.show import show
 from pipeline.reports.status import RUNNING, status
-from pipeline.storage.chunks import newest_complete_set, read_chunk
-from pipeline.storage.matches import list_matches, read_match
-from pipeline.storage.models import list_models, read_info, read_model, read_promotions, resolve_champion
-from pipeline.storage.shards import newest_shards, read_shard
+from pipeline.run.chunks import newest_complete_set, read_chunk
+from pipeline.run.matches import list_matches, read_match
+from pipeline.run.models import list_models, read_info, read_model, read_promotions, resolve_champion
+from pipeline.run.shards import newest_shards, read_shard
 from pipeline.train.checkpoint import FILE as CHECKPOINT
 
 ROOT = Path(__file__).parent.parent

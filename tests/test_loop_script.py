@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.storage import layout
+from pipeline.run import layout
 
 ROOT = Path(__file__).parent.parent
 PASS = ["evaluate", "selfplay --top-up", "gather", "train"]

@@ -18,15 +18,15 @@ from typing import Any
 import pytest
 
 from pipeline.config import VerifyConfig
-from pipeline.storage import remote, working_copy
-from pipeline.storage.matches import list_matches, read_match
-from pipeline.storage.models import list_models, read_promotions
-from pipeline.storage.shards import newest_shards, read_shard
-from pipeline.verify.command import verify
+from pipeline.run.matches import list_matches, read_match
+from pipeline.run.models import list_models, read_promotions
+from pipeline.run.shards import newest_shards, read_shard
+from pipeline.run.store import remote, working_copy
+from pipeline.upkeep.verify.command import verify
 from tests.chaos.faults import Fault
 from tests.chaos.workshop import ROOT, Workshop
+from tests.run.store.buckets import Bucket, Request, environment, open_bucket
 from tests.runs import make_run
-from tests.storage.buckets import Bucket, Request, environment, open_bucket
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel for processes as Linux has them")
 PLAYING = "--backend torch --threads 1 --parallel-games 8 --seed 1"

@@ -39,8 +39,8 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.errors import IllegalMove, UsageError
-from pipeline.games.base import board_symmetries
-from pipeline.games.lines.game import LineGame
+from pipeline.games.contract import board_symmetries
+from pipeline.families.lines.game import LineGame
 from pipeline.players.builtin import ScoringPlayer
 
 with Path(os.environ["WIDE_IMPORTS"]).open("a") as log:

@@ -12,7 +12,7 @@ from pipeline.config import EvaluateConfig
 from pipeline.errors import FileError
 from pipeline.evaluate.command import evaluate
 from pipeline.reports.show import show
-from pipeline.storage.models import read_model
+from pipeline.run.models import read_model
 from pipeline.train.export import STRENGTH
 
 ROOT = Path(__file__).parent.parent

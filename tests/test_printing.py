@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.errors import FileError, MuGoError
 from pipeline.printing import printable, write
-from pipeline.reports.progress import ConsoleProgress
+from pipeline.reports.progress_bars import ConsoleProgress
 from tests.helpers import make_champion
 
 MAIN = Path(__file__).parents[1] / "main.py"

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from benchmarks import reach
-from pipeline.games.base import Actions, FloatArray
-from pipeline.games.lines.connect4 import ConnectFour
-from pipeline.games.lines.tictactoe import TicTacToe
-from pipeline.players.base import Boards, Decisions, Player, Rows
+from pipeline.families.lines.connect4 import ConnectFour
+from pipeline.families.lines.tictactoe import TicTacToe
+from pipeline.games.contract import Actions, FloatArray
 from pipeline.players.builtin import RandomPlayer, ScoringPlayer
+from pipeline.players.player import Boards, Decisions, Player, Rows
 from tests.helpers import make_model
 
 CONNECT4, TICTACTOE = ConnectFour(), TicTacToe()

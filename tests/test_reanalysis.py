@@ -12,11 +12,11 @@ import pytest
 from benchmarks import reanalysis
 from pipeline.config import SelfplayConfig
 from pipeline.errors import UsageError
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.progress import SILENT
-from pipeline.storage.shards import POLICY_COUNTS, GameRecord, newest_shards, read_shard, write_shard
+from pipeline.run.shards import POLICY_COUNTS, GameRecord, newest_shards, read_shard, write_shard
 from tests.helpers import make_model
-from tests.storage.random_games import random_games, random_shards
+from tests.run.random_games import random_games, random_shards
 
 GAME = parse_game("tictactoe")
 READOUTS = 400

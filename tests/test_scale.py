@@ -30,14 +30,14 @@ from pipeline.gather.command import gather
 from pipeline.ratings.command import ratings
 from pipeline.reports.run_files import NEWEST, SPREAD, look_at
 from pipeline.reports.status import status
-from pipeline.retention.compact import SETTLED, compact
-from pipeline.retention.prune import prune
+from pipeline.run import layout, packs
+from pipeline.run.models import newest_number, resolve_champion
+from pipeline.run.shards import newest_shards, prepare_folder
+from pipeline.selfplay.coordination import check_same_game
 from pipeline.selfplay.numbering import numbering
-from pipeline.selfplay.others import check_same_game
-from pipeline.storage import layout, packs
-from pipeline.storage.models import newest_number, resolve_champion
-from pipeline.storage.shards import newest_shards, prepare_folder
-from pipeline.verify.command import verify
+from pipeline.upkeep.compact import SETTLED, compact
+from pipeline.upkeep.prune import prune
+from pipeline.upkeep.verify.command import verify
 
 SHORT, LONG = 160, 240  # generations
 WINDOW = 4_000  # positions: about five generations

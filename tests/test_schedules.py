@@ -21,12 +21,12 @@ from pipeline.config import (
     TrainConfig,
 )
 from pipeline.errors import FileError, UsageError
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.networks.architecture import Architecture, random_weights
 from pipeline.presets import make_config, read_preset
+from pipeline.run.models import ModelInfo, set_champion, write_model
 from pipeline.run_state import run_state_of
 from pipeline.schedules import START, RunState, parse_schedule
-from pipeline.storage.models import ModelInfo, set_champion, write_model
 
 FROM_THE_SPEC = "[{until: 30, value: .002}, {until: 137, value: .0008}]"
 

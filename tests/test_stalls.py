@@ -11,8 +11,8 @@ import pytest
 
 from pipeline import stalls
 from pipeline.matches.match import MatchThread
+from pipeline.run.matches import read_match
 from pipeline.stalls import HANG_SECONDS, PAUSE_SECONDS, Hung, Watch
-from pipeline.storage.matches import read_match
 from tests.helpers import make_champion
 from tests.matches.test_runner import play
 
@@ -107,7 +107,7 @@ main.app(sys.argv[1:], prog_name="main.py")
 
 
 def test_self_play_that_hangs_keeps_its_games_and_ends(tmp_path: Path) -> None:
-    from pipeline.storage.shards import newest_shards
+    from pipeline.run.shards import newest_shards
 
     make_champion(tmp_path / "saved_models")
     options = ["--readouts", "4", "--games", "100", "--parallel-games", "4", "--threads", "1", "--backend", "torch"]

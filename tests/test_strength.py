@@ -26,8 +26,8 @@ from pipeline.errors import UsageError
 from pipeline.matches.statistics import Score
 from pipeline.presets import read_preset
 from pipeline.progress import SILENT
-from pipeline.storage import atomic
-from pipeline.storage.matches import read_match
+from pipeline.run import atomic
+from pipeline.run.matches import read_match
 from tests.helpers import make_champion
 from tests.players.scripted_engine import engine_command
 

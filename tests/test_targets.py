@@ -10,7 +10,7 @@ import pytest
 from benchmarks import targets
 from pipeline.config import SearchConfig
 from pipeline.errors import UsageError
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.progress import SILENT
 from tests.helpers import make_model
 

@@ -11,7 +11,7 @@ from benchmarks import precision, tune
 from pipeline.bench.match import SEARCH, NetworkMatch
 from pipeline.config import SearchConfig
 from pipeline.errors import UsageError
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.players.searching import SearchPlayer
 from tests.helpers import make_model
 from tests.search.helpers import zero_evaluator

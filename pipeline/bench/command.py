@@ -41,21 +41,21 @@ from pipeline.config import (
     available_cores,
 )
 from pipeline.errors import UsageError
-from pipeline.games.base import FloatArray, Game, Planes
-from pipeline.games.registry import parse_game
+from pipeline.games.contract import FloatArray, Game, Planes
+from pipeline.games.specs import parse_game
 from pipeline.gather.command import gather
 from pipeline.matches.openings import sample_moves
 from pipeline.methods.alphazero.actor import TreeActor
 from pipeline.methods.alphazero.method import AlphaZero
-from pipeline.methods.base import ActorJob, FinishedGame, Learner, game_seeds, run_in_turn
+from pipeline.methods.method import ActorJob, FinishedGame, Learner, game_seeds, run_in_turn
 from pipeline.networks.inference import run_together
 from pipeline.phrases import counted, percent
 from pipeline.players.loading import calibration_of, calibration_positions
 from pipeline.presets import make_config
 from pipeline.progress import SILENT, Progress
+from pipeline.run.models import Model, read_model, resolve_champion
+from pipeline.run.shards import write_shard
 from pipeline.selfplay.variety import Variety
-from pipeline.storage.models import Model, read_model, resolve_champion
-from pipeline.storage.shards import write_shard
 
 if TYPE_CHECKING:
     from pipeline.networks.architecture import Architecture, Weights
@@ -380,7 +380,7 @@ def _train_rates(
     game: Game, architecture: Architecture, weights: Weights, chunks: Path, window: float, preset: str | None
 ) -> tuple[float, float]:
     """Samples per second on batches from chunks, and the share of that in the rate on one batch held in memory."""
-    from pipeline.storage.chunks import newest_complete_set
+    from pipeline.run.chunks import newest_complete_set
     from pipeline.train.dataset import Dataset, prefetched
     from pipeline.train.trainer import Trainer, samples_per_second
 

@@ -19,18 +19,18 @@ import numpy as np
 
 from pipeline.config import BenchConfig, PlaySearchConfig, SearchConfig, available_cores
 from pipeline.errors import UsageError
-from pipeline.games.base import Game
-from pipeline.games.registry import parse_game
+from pipeline.games.contract import Game
+from pipeline.games.specs import parse_game
 from pipeline.matches.match import Pairing
 from pipeline.matches.openings import make_openings
+from pipeline.matches.parallel_games import ThreadPool, conduct
 from pipeline.matches.runner import LEAST_BATCH
-from pipeline.matches.worker_pool import ThreadPool, conduct
 from pipeline.phrases import counted, duration
-from pipeline.players.base import MakePlayer, Player
 from pipeline.players.loading import calibration_positions
+from pipeline.players.player import MakePlayer, Player
 from pipeline.players.searching import SearchPlayer
 from pipeline.progress import SILENT, Progress
-from pipeline.storage.matches import MatchFailure, MatchGame
+from pipeline.run.matches import MatchFailure, MatchGame
 
 if TYPE_CHECKING:
     from pipeline.networks.inference import Evaluator

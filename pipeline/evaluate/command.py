@@ -40,16 +40,9 @@ from pipeline.matches.runner import (
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings.command import checked_results
 from pipeline.ratings.pool import pool
-from pipeline.storage import atomic, layout
-from pipeline.storage.matches import (
-    has_match,
-    list_matches,
-    match_lock,
-    read_match,
-    read_summary,
-    write_summary,
-)
-from pipeline.storage.models import newest_models, present_champion, read_promotions, set_champion
+from pipeline.run import atomic, layout
+from pipeline.run.matches import has_match, list_matches, match_lock, read_match, read_summary, write_summary
+from pipeline.run.models import newest_models, present_champion, read_promotions, set_champion
 from pipeline.workers.processes import check_workers
 
 TESTED_AT_ONCE = 64  # games, for a sequential test: those begun after the deciding pair are played for nothing

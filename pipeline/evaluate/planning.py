@@ -19,19 +19,19 @@ import numpy as np
 
 from pipeline.config import ArenaConfig, EvaluateConfig
 from pipeline.errors import FileError, MuGoError, NotYet
+from pipeline.evaluate.watch_options import BENCHMARK, CHAMPION, LADDER, POOL, SINGLE, STRATEGIES, TOURNAMENT
 from pipeline.matches.runner import Entrant, load_entrant
-from pipeline.players.specs import is_engine
+from pipeline.players.player_specs import is_engine
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings.command import rate, read_matches
 from pipeline.ratings.pool import choose, make_member, parse_mode, rating_of
 from pipeline.ratings.strength import ELO_START
+from pipeline.run import layout
+from pipeline.run.evaluations import Evaluation, Opponent, Plan, Skipped
+from pipeline.run.models import read_champions, read_info
+from pipeline.run.ratings import Member, RatedPlayer, read_pool
 from pipeline.run_state import state_of_model
 from pipeline.schedules import RunState
-from pipeline.storage import layout
-from pipeline.storage.evaluations import Evaluation, Opponent, Plan, Skipped
-from pipeline.storage.models import read_champions, read_info
-from pipeline.storage.ratings import Member, RatedPlayer, read_pool
-from pipeline.strategies import BENCHMARK, CHAMPION, LADDER, POOL, SINGLE, STRATEGIES, TOURNAMENT
 
 SettingsAt = Callable[[RunState], EvaluateConfig]
 """The settings that hold when a run has come so far."""

@@ -18,12 +18,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from pipeline.evaluate.sprt import ACCEPTED, REJECTED, UNDECIDED, Sprt, SprtState
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.matches import points, statistics
+from pipeline.matches.parallel_games import ATTEMPTS
 from pipeline.matches.statistics import Score, pair_scores, repeated_games, score_of
-from pipeline.matches.worker_pool import ATTEMPTS
 from pipeline.phrases import counted, percent, results
-from pipeline.storage.matches import MatchGame, MatchHeader, MatchWriter
+from pipeline.run.matches import MatchGame, MatchHeader, MatchWriter
 
 POWER_ELO = 35.0  # the gain whose chance of passing the summary states
 

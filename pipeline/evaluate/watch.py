@@ -34,18 +34,18 @@ from pipeline.evaluate.planning import (
     folders_of_matches,
     rated_entrant,
 )
-from pipeline.games.registry import parse_game
+from pipeline.evaluate.watch_options import BENCHMARK, CHAMPION, LADDER, POOL, SINGLE
+from pipeline.games.specs import parse_game
 from pipeline.matches.runner import Entrant, MatchRunner, common_game
 from pipeline.matches.statistics import Score, repeated_games, wilson_interval
 from pipeline.phrases import counted
-from pipeline.players.specs import is_engine, parse_player
+from pipeline.players.player_specs import is_engine, parse_player
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings.command import checked_results, rate_and_write
 from pipeline.ratings.pool import parse_mode, pool
 from pipeline.ratings.strength import elo_gain
-from pipeline.stalls import Hung
-from pipeline.storage import atomic, layout
-from pipeline.storage.evaluations import (
+from pipeline.run import atomic, layout
+from pipeline.run.evaluations import (
     Counts,
     Evaluation,
     Opponent,
@@ -58,10 +58,10 @@ from pipeline.storage.evaluations import (
     read_evaluation,
     write_evaluation,
 )
-from pipeline.storage.match_results import MatchResults
-from pipeline.storage.matches import has_match, list_matches, match_lock
-from pipeline.storage.models import list_models
-from pipeline.strategies import BENCHMARK, CHAMPION, LADDER, POOL, SINGLE
+from pipeline.run.match_results import MatchResults
+from pipeline.run.matches import has_match, list_matches, match_lock
+from pipeline.run.models import list_models
+from pipeline.stalls import Hung
 
 LOOK_SECONDS = 5.0  # between two looks for new models
 BUSY = "another watcher is at work here; it evaluates every new model; wait until it is done, or stop it"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.games.base import Actions, AnyGame, BoolArray, FloatArray, History, IntArray, KeyArray, Rows, States
+from pipeline.games.contract import Actions, AnyGame, BoolArray, FloatArray, History, IntArray, KeyArray, Rows, States
 
 
 class Boards:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.counter_rng import uniforms
-from pipeline.games.base import Actions, AnyGame, FloatArray, KeyArray, States
+from pipeline.games.contract import Actions, AnyGame, FloatArray, KeyArray, States
 from pipeline.kernels import kernel
 
 

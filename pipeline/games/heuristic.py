@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.games.base import Actions, AnyGame, BoolArray, History, Rows, States
+from pipeline.games.contract import Actions, AnyGame, BoolArray, History, Rows, States
 
 DECISIVE = 1e6  # beyond any sum of the other terms
 

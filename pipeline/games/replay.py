@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove
-from pipeline.games.base import Actions, AnyGame, History, States
+from pipeline.games.contract import Actions, AnyGame, History, States
 
 
 class IllegalRecord(IllegalMove):

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove, UsageError
-from pipeline.games.base import (
+from pipeline.games import row_kernels as line_kernels
+from pipeline.games.contract import (
     BoolArray,
     FloatArray,
     Game,
@@ -22,7 +23,6 @@ from pipeline.games.base import (
     board_symmetries,
     small_number,
 )
-from pipeline.games.lines import kernels as line_kernels
 
 REFUSALS = {
     line_kernels.OUT_OF_RANGE: "no such action",

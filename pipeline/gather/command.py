@@ -26,16 +26,16 @@ import numpy as np
 
 from pipeline.config import GatherConfig
 from pipeline.errors import FileError, MuGoError, NotYet
-from pipeline.games.base import AnyGame
-from pipeline.games.registry import are_related, largest
+from pipeline.games.contract import AnyGame
+from pipeline.games.specs import are_related, largest
 from pipeline.gather.extraction import Reader, Scratch, in_threads
 from pipeline.gather.window import Capacity, Window, scan_window
-from pipeline.methods.base import IndexArray, Positions
-from pipeline.methods.registry import method_named
+from pipeline.methods.method import IndexArray, Positions
+from pipeline.methods.named import method_named
 from pipeline.phrases import counted, duration
 from pipeline.progress import SILENT, Progress
-from pipeline.storage import atomic, layout
-from pipeline.storage.chunks import (
+from pipeline.run import atomic, layout
+from pipeline.run.chunks import (
     HELD_OUT,
     ORIGIN,
     VERSION,
@@ -48,8 +48,8 @@ from pipeline.storage.chunks import (
     remove_old_sets,
     write_chunk,
 )
-from pipeline.storage.order import COUNTED, LATEST, TOTAL, Counted, generation_of
-from pipeline.storage.pruned import read_pruned
+from pipeline.run.order import COUNTED, LATEST, TOTAL, Counted, generation_of
+from pipeline.run.pruned import read_pruned
 
 HOLDOUT_CHUNKS = 4  # the hold-out is at most this many chunks large
 TRAINING, HOLDOUT, REPLACEMENTS = 0, 1, 2  # the random streams of a seed

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from pipeline.config import GatherConfig, available_cores
 from pipeline.errors import FileError
-from pipeline.games.base import AnyGame
+from pipeline.games.contract import AnyGame
 from pipeline.gather.window import Window
-from pipeline.methods.base import IndexArray, Method, Positions
+from pipeline.methods.method import IndexArray, Method, Positions
 from pipeline.progress import Progress
-from pipeline.storage import atomic
-from pipeline.storage.shards import Shard, read_shard
+from pipeline.run import atomic
+from pipeline.run.shards import Shard, read_shard
 
 POSITIONS_PER_GROUP = 32_768  # replayed in one batch: enough to keep kernels busy, little enough to stay in memory
 MAX_THREADS = 8

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.methods.base import IndexArray, Positions
+from pipeline.methods.method import IndexArray, Positions
 
 MOST_PLIES = 2**16  # a ply is a u2 in every file
 

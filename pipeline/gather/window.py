@@ -30,13 +30,13 @@ from numpy.typing import NDArray
 
 from pipeline.counter_rng import key_of, uniforms
 from pipeline.errors import FileError, MuGoError, UsageError
-from pipeline.games.registry import are_related, recorded_game
+from pipeline.games.specs import are_related, recorded_game
 from pipeline.gather.sampling import PositionSampler, Spans
-from pipeline.methods.base import Method
-from pipeline.methods.registry import method_named
-from pipeline.storage import layout
-from pipeline.storage.order import Counted, generation_of, newest_files, place_generation
-from pipeline.storage.shards import ShardMeta, meta_of
+from pipeline.methods.method import Method
+from pipeline.methods.named import method_named
+from pipeline.run import layout
+from pipeline.run.order import Counted, generation_of, newest_files, place_generation
+from pipeline.run.shards import ShardMeta, meta_of
 
 HORIZON = 14  # e^-13 is 2 in a million
 
@@ -120,7 +120,7 @@ def scan_window(
     searched_only: bool = False,
     check: Callable[[Method], None] = lambda method: None,
 ) -> Window:
-    """The window of the shards under directory; see storage/order.py for the order, meta_of for on_damage.
+    """The window of the shards under directory; see run/order.py for the order, meta_of for on_damage.
 
     before       go on counting from there, beyond the window too
     random_seed  random eviction with this seed; None: fifo

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import GameFault, IllegalMove
-from pipeline.games.base import CHANCE, AnyGame
 from pipeline.games.chance import outcomes
+from pipeline.games.contract import CHANCE, AnyGame
 from pipeline.games.replay import handicap_start
-from pipeline.players.base import RESIGN, Boards, Decisions, MakePlayer, Player, PlayerFault, Rows
-from pipeline.storage.matches import MatchFailure, MatchGame, challenger_player, games_per_opening
+from pipeline.players.player import RESIGN, Boards, Decisions, MakePlayer, Player, PlayerFault, Rows
+from pipeline.run.matches import MatchFailure, MatchGame, challenger_player, games_per_opening
 
 Outcome = MatchGame | MatchFailure
 

@@ -4,7 +4,7 @@ An opening is a list of moves from the initial position; pair k of a match plays
 Its first moves, none to MOST_RANDOM of them, are uniformly random; the rest are sampled from the mean of the players'
 raw policies (uniformly, if no player has one). So openings are varied but sensible. Between relatives they favour
 neither; against an engine, whose taste isn't asked, they favour the model: such matches take their openings from a file
-(storage/openings.py).
+(run/openings.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import UsageError
-from pipeline.games.base import CHANCE, AnyGame, FloatArray, Game, States
+from pipeline.games.contract import CHANCE, AnyGame, FloatArray, Game, States
 from pipeline.games.replay import handicap_start
 from pipeline.players.searching import Evaluate
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.matches.statistics import Z_95
-from pipeline.storage.matches import MatchGame
+from pipeline.run.matches import MatchGame
 
 DEVIATIONS = 2.0  # z: as far above luck as 1/2 + 1/√n is
 LEAST_PAIRS = 8  # with fewer, pairs that are alike by luck alone have no variance

@@ -20,22 +20,23 @@ import numpy as np
 
 from pipeline.config import ArenaConfig, available_cores
 from pipeline.errors import FileError, MuGoError, UsageError
-from pipeline.games.base import AnyGame, Game
-from pipeline.games.registry import parse_game
+from pipeline.games.contract import AnyGame, Game
+from pipeline.games.sgf import SgfText, game_sgf, sgf_name
+from pipeline.games.specs import parse_game
 from pipeline.matches.match import Pairing
 from pipeline.matches.openings import choose_openings, make_openings
+from pipeline.matches.parallel_games import READING, ProcessPool, ThreadPool, WorkerPool, conduct
 from pipeline.matches.statistics import score_of
-from pipeline.matches.worker_pool import READING, ProcessPool, ThreadPool, WorkerPool, conduct
-from pipeline.methods.registry import method_named
-from pipeline.players.base import MakePlayer, Player
+from pipeline.methods.named import method_named
 from pipeline.players.builtin import BUILT_INS, make_builtin, make_plugin
+from pipeline.players.engine_process import find_program
 from pipeline.players.handicap import by_engine, by_table, check_handicap
-from pipeline.players.pipes import find_program
+from pipeline.players.player import MakePlayer, Player
+from pipeline.players.player_specs import HANDICAP, PlayerSpec, parse_player, parse_usi_command
 from pipeline.players.searching import Evaluate
-from pipeline.players.specs import HANDICAP, PlayerSpec, parse_player, parse_usi_command
 from pipeline.progress import SILENT, Progress
-from pipeline.storage import atomic, layout
-from pipeline.storage.matches import (
+from pipeline.run import atomic, layout
+from pipeline.run.matches import (
     MatchFailure,
     MatchGame,
     MatchHeader,
@@ -46,11 +47,10 @@ from pipeline.storage.matches import (
     open_match,
     verify_games,
 )
-from pipeline.storage.models import Model, check_game, game_as_seen, read_model, resolve_champion
-from pipeline.storage.openings import read_openings
-from pipeline.storage.sgf import SgfText, game_sgf, sgf_name
-from pipeline.workers.pool import Models
+from pipeline.run.models import Model, check_game, game_as_seen, read_model, resolve_champion
+from pipeline.run.openings import read_openings
 from pipeline.workers.processes import beat_seconds, check_workers, child_command
+from pipeline.workers.worker_pool import Models
 
 if TYPE_CHECKING:
     from pipeline.workers.cluster import Cluster
@@ -62,7 +62,7 @@ PLACEMENTS = 8  # of handicap stones that are tried for a game, for one that no 
 STONES = 0x57  # keeps the seeds of placements apart from those of games and openings
 DIGEST = 16  # characters that tell one file of openings from another
 GAMES_NAMED = 8  # of those that failed for the same reason, in a warning
-PLAY = "pipeline.matches.playing:MatchPlaying"  # a job's line "play"
+PLAY = "pipeline.matches.in_workers:MatchPlaying"  # a job's line "play"
 
 
 @dataclass(frozen=True)
@@ -142,12 +142,12 @@ def common_game(asked: str | None, entrants: Sequence[Entrant]) -> Game:
         if entrant.info.kind == "gtp":
             find_program(entrant.spec.command)  # if it is missing, say so before anything is loaded or played
         if entrant.info.kind == "usi":
-            from pipeline.players import usi
+            from pipeline.families.shogi import usi_engine as usi
 
             usi.check_game(game, entrant.spec.text)
             find_program(parse_usi_command(entrant.spec.command).program, "usi")
         if entrant.info.kind == "gnubg":
-            from pipeline.players import gnubg
+            from pipeline.families.backgammon import gnubg
 
             gnubg.check_game(game, entrant.spec.text)
             gnubg.command(int(entrant.spec.command))  # likewise
@@ -175,15 +175,15 @@ class PlayerFactory:
         if kind == "plugin":
             return make_plugin(entrant.spec.command)
         if kind == "gtp":
-            from pipeline.players.engine import EnginePlayer
+            from pipeline.players.engine_player import EnginePlayer
 
             return lambda game, rows, thread: EnginePlayer(game, rows, entrant.spec.command, entrant.name, seconds)
         if kind == "usi":
-            from pipeline.players.usi import UsiPlayer
+            from pipeline.families.shogi.usi_engine import UsiPlayer
 
             return lambda game, rows, thread: UsiPlayer(game, rows, entrant.spec.command, entrant.name, seconds)
         if kind == "gnubg":
-            from pipeline.players.gnubg import GnubgPlayer
+            from pipeline.families.backgammon.gnubg import GnubgPlayer
 
             plies = int(entrant.spec.command)
             return lambda game, rows, thread: GnubgPlayer(game, rows, plies, entrant.name, seconds)

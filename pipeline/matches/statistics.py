@@ -21,7 +21,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from pipeline.storage.matches import MatchHeader
+from pipeline.run.matches import MatchHeader
 
 Z_95 = 1.959963984540054  # two-sided 95 % of a normal distribution
 MEASURED = "measured"  # in a match's summary: see measured_games

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError
-from pipeline.methods.base import IndexArray, Positions
-from pipeline.storage.shards import Shard
+from pipeline.methods.method import IndexArray, Positions
+from pipeline.run.shards import Shard
 
 
 class GameTable:

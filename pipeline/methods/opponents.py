@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import MuGoError
-from pipeline.games.base import Actions
-from pipeline.methods.base import Encounter, Opponent
-from pipeline.players.base import RESIGN, Decisions, Player
+from pipeline.games.contract import Actions
+from pipeline.methods.method import Encounter, Opponent
+from pipeline.players.player import RESIGN, Decisions, Player
 
 IDLE_OPPONENTS = 8  # opponents kept ready though they play no game now: building one costs memory and time
 

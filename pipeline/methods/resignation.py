@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.storage.shards import BOTH, End, Shard
+from pipeline.run.shards import BOTH, End, Shard
 
 CALM = 2  # how many of a player's moves in a row must look lost before it resigns; its last is that many plies ago
 NEVER = -1.0  # no value is below it

@@ -26,7 +26,7 @@ from typing import Any, Final
 import numpy as np
 
 from pipeline.errors import MuGoError, UsageError
-from pipeline.games.base import FloatArray, Game
+from pipeline.games.contract import FloatArray, Game
 
 Weights = dict[str, FloatArray]
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from pipeline.games.base import FloatArray, Planes
+from pipeline.games.contract import FloatArray, Planes
 from pipeline.networks.architecture import Architecture, Weights, side_of
 from pipeline.networks.modules import load_network
 

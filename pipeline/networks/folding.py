@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.games.base import Evaluation, FloatArray, Planes
+from pipeline.games.contract import Evaluation, FloatArray, Planes
 from pipeline.networks.architecture import (
     NORM_EPSILON,
     POOLED,

@@ -34,7 +34,7 @@ import numpy as np
 
 from pipeline.config import BACKENDS, NETWORK_BACKENDS, available_cores
 from pipeline.errors import MuGoError, UsageError
-from pipeline.games.base import Evaluate, Evaluation, FloatArray, Planes
+from pipeline.games.contract import Evaluate, Evaluation, FloatArray, Planes
 from pipeline.networks.architecture import Architecture, Weights
 from pipeline.networks.backends import (
     MIN_BATCH,

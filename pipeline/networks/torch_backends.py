@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pipeline.config import available_cores
-from pipeline.games.base import Evaluate, Evaluation, Planes
+from pipeline.games.contract import Evaluate, Evaluation, Planes
 from pipeline.networks.architecture import Architecture, Weights
 from pipeline.networks.backends import Backend
+from pipeline.networks.cuda_graphs import undisturbed
 from pipeline.networks.modules import per_point_logits, pooled, split_planes, value_of
-from pipeline.networks.recording import undisturbed
 
 EIGHT = 8  # numbers of 16 bits are a complex128
 WARM_UPS = 3  # before a pass is recorded: libraries choose their kernels and take their memory

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline import entry_points
+from pipeline import extensions
 from pipeline.errors import UsageError
-from pipeline.games.base import Game, KeyArray, States
-from pipeline.players.base import BoardsPlayer, Decisions, MakePlayer, Player, Rows
+from pipeline.games.contract import Game, KeyArray, States
+from pipeline.players.player import BoardsPlayer, Decisions, MakePlayer, Player, Rows
 
 
 class ScoringPlayer(BoardsPlayer):
@@ -96,16 +96,16 @@ def make_plugin(name: str) -> MakePlayer:
     Raises UsageError if no installed package offers it or it can't be imported; making the player raises it if what
     comes is no Player.
     """
-    points = entry_points.find(entry_points.PLAYERS)
+    points = extensions.find(extensions.PLAYERS)
     if name not in points:
         known = ", ".join(sorted({*BUILT_INS, *points}))
         raise UsageError(f"player {name!r}: no installed package offers it; known players: {known}")
-    make = entry_points.load(points[name])
+    make = extensions.load(points[name])
 
     def checked(game: Game, num_rows: int, thread: int) -> Player:
         player = make(game, num_rows, thread)
         if not isinstance(player, Player):
-            raise entry_points.refuse(points[name], player, "a function (game, num_rows, thread) that gives a Player")
+            raise extensions.refuse(points[name], player, "a function (game, num_rows, thread) that gives a Player")
         return player
 
     return checked

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline.errors import IllegalMove, UsageError
-from pipeline.games.base import Game
-from pipeline.games.go.handicap import fixed_handicap, most_handicap
+from pipeline.families.go.gtp_engine import GtpEngine
+from pipeline.families.go.handicap import fixed_handicap, most_handicap
+from pipeline.games.contract import Game
 from pipeline.games.replay import handicap_start
-from pipeline.players.base import PlayerFault
-from pipeline.players.engine import set_up_board
-from pipeline.players.gtp import GtpEngine
+from pipeline.players.engine_player import set_up_board
+from pipeline.players.player import PlayerFault
 
 # Asked for in this order; the second is the same table as ours, the answer of an engine that knows no other.
 PLACE_COMMANDS = ("place_free_handicap", "fixed_handicap")

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from pipeline.config import available_cores
 from pipeline.errors import FileError, naming
-from pipeline.games.base import Evaluate, Evaluation, Game, Planes
-from pipeline.games.registry import parse_game
+from pipeline.games.contract import Evaluate, Evaluation, Game, Planes
+from pipeline.games.specs import parse_game
 from pipeline.networks.architecture import Architecture, check_weights
 from pipeline.networks.backends import MIN_BATCH
 from pipeline.networks.inference import Engine, Evaluator, available_engines, make_evaluators
 from pipeline.progress import Progress
-from pipeline.storage import layout
-from pipeline.storage.models import Model, read_calibration
+from pipeline.run import layout
+from pipeline.run.models import Model, read_calibration
 
 if TYPE_CHECKING:
     from pipeline.networks.estimates import Estimates

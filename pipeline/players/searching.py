@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from pipeline.config import SearchConfig
-from pipeline.games.base import Actions, Evaluate, Game, KeyArray, States
-from pipeline.players.base import Decisions, Player, Rows
+from pipeline.games.contract import Actions, Evaluate, Game, KeyArray, States
+from pipeline.players.player import Decisions, Player, Rows
 from pipeline.search.batch import BatchSearch
 
 FEW_ROWS = 8  # a thread with fewer games fills its batch with several leaves of one tree

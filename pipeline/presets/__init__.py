@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,12 +18,12 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import ValidationError
 
+from pipeline import extensions
 from pipeline.config import CONFIGS, StageConfig, current_names
 from pipeline.errors import UsageError
 from pipeline.schedules import START, RunState, parse_schedule
 
 MOST_BYTES, MOST_LINES, MOST_NESTED = 1 << 16, 2_000, 8  # of a preset; ours have a twentieth of that, and three levels
-PRESET_FOLDER = Path(__file__).parent
 WHOLE_NUMBERS = (int, int | None)
 NUMBERS = (*WHOLE_NUMBERS, float, float | None)  # settings of these types can follow a schedule; others say so
 
@@ -34,7 +36,7 @@ PATTERNS = {
     r"^b\d{1,4}c\d{1,6}$": "bBLOCKScCHANNELS, e.g. b4c64",
 }
 
-# As players/specs.py reads it.
+# As players/player_specs.py reads it.
 _ENGINE = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._@-]*=\s*)?(handicap:[0-9]{1,2}:\s*)?(gtp|usi|gnubg):")
 C = TypeVar("C", bound=StageConfig)
 
@@ -44,13 +46,25 @@ def is_engine(text: str) -> bool:
     return _ENGINE.match(text) is not None
 
 
+@cache
+def _files() -> dict[str, Path]:
+    """The presets of the families and of installed packages, by name. Imports no package that isn't bundled."""
+    found: dict[str, Path] = {}
+    offered = (*extensions.installed(extensions.PRESETS).values(), *extensions.bundled(extensions.PRESETS).values())
+    for extension in offered:
+        spec = find_spec(extension.value)
+        for folder in (spec and spec.submodule_search_locations) or ():
+            found.update((path.stem, path) for path in Path(folder, "presets").glob("*.yaml"))
+    return found
+
+
 def preset_names() -> list[str]:
-    return sorted(path.stem for path in PRESET_FOLDER.glob("*.yaml"))
+    return sorted(_files())
 
 
 def preset_path(name: str) -> Path:
-    """The file of a preset: built-in ones go by name, others by their path. It may not exist."""
-    return Path(name) if name.endswith((".yaml", ".yml")) else PRESET_FOLDER / f"{name}.yaml"
+    """The file of a preset: those of families and packages go by name, others by their path. It may not exist."""
+    return Path(name) if name.endswith((".yaml", ".yml")) else _files().get(name, Path(f"{name}.yaml"))
 
 
 def read_preset(name: str) -> dict[str, dict[str, Any]]:

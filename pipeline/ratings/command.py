@@ -18,10 +18,10 @@ from pipeline.matches.statistics import Z_95, Played, Record, ended_by_time, mea
 from pipeline.phrases import counted
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings import strength
-from pipeline.storage import atomic, layout
-from pipeline.storage.match_results import MatchResults, read_results
-from pipeline.storage.matches import PlayerKind, UnknownGame, list_matches
-from pipeline.storage.ratings import RatedPlayer, Ratings, read_ratings, write_ratings
+from pipeline.run import atomic, layout
+from pipeline.run.match_results import MatchResults, read_results
+from pipeline.run.matches import PlayerKind, UnknownGame, list_matches
+from pipeline.run.ratings import RatedPlayer, Ratings, read_ratings, write_ratings
 
 NAMES_SHOWN = 3
 

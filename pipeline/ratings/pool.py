@@ -34,11 +34,11 @@ import numpy as np
 import trueskill
 
 from pipeline.errors import FileError, MuGoError, UsageError
-from pipeline.players.specs import HANDICAP, KNOWN, parse_player
+from pipeline.players.player_specs import HANDICAP, KNOWN, parse_player
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings.strength import resolve_name
-from pipeline.storage import atomic, layout
-from pipeline.storage.ratings import Member, Pool, RatedPlayer, pool_lock, read_pool, read_ratings, write_pool
+from pipeline.run import atomic, layout
+from pipeline.run.ratings import Member, Pool, RatedPlayer, pool_lock, read_pool, read_ratings, write_pool
 
 NEAREST_ELO = 200.0  # an opponent this much farther away is chosen e times less often
 SKILL_STEP = 4.0  # the same for mu; TrueSkill's own scale, beta, is 4.17

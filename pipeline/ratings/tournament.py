@@ -16,18 +16,18 @@ from pathlib import Path
 
 from pipeline.config import RatingsConfig, TournamentConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
-from pipeline.games.base import Game
-from pipeline.games.registry import parse_game
+from pipeline.games.contract import Game
+from pipeline.games.specs import parse_game
 from pipeline.matches.runner import Entrant, MatchRunner, common_game, load_entrant
-from pipeline.players.specs import is_engine
+from pipeline.players.player_specs import is_engine
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings.command import RatingsSummary, checked_results, match_result, rate_and_write
 from pipeline.ratings.scheduling import next_pair, worst_error
 from pipeline.ratings.strength import bradley_terry
-from pipeline.storage import layout
-from pipeline.storage.match_results import MatchResults
-from pipeline.storage.matches import MatchWriter, list_matches, match_lock
-from pipeline.storage.ratings import Member, read_pool
+from pipeline.run import layout
+from pipeline.run.match_results import MatchResults
+from pipeline.run.matches import MatchWriter, list_matches, match_lock
+from pipeline.run.ratings import Member, read_pool
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pipeline.phrases import counted, percent
 from pipeline.reports.tables import table
-from pipeline.storage.evaluations import Counts, Evaluation, Rates
+from pipeline.run.evaluations import Counts, Evaluation, Rates
 
 
 def evaluation_text(found: Evaluation) -> str:

@@ -19,8 +19,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pipeline.errors import FileError, explain
-from pipeline.storage import atomic, layout, packs
-from pipeline.storage.order import ShardFile, generation_of
+from pipeline.run import atomic, layout, packs
+from pipeline.run.order import ShardFile, generation_of
 
 DATA = Path("data")
 SELFPLAY, TRAINING, EVALUATE, TOURNAMENT = (
@@ -47,7 +47,7 @@ def time_in(text: object) -> datetime | None:
 
 @dataclass(frozen=True, order=True)
 class SizedShard(ShardFile):
-    """A committed shard, known by its sidecar's name alone. Shards sort by age: see storage/order.py."""
+    """A committed shard, known by its sidecar's name alone. Shards sort by age: see run/order.py."""
 
     num_bytes: int = 0  # of shard and sidecar
 

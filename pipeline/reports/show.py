@@ -16,13 +16,13 @@ from pipeline.reports.show_records import show_chunk, show_pack, show_shard, sho
 from pipeline.reports.show_run import models_table, show_run
 from pipeline.reports.show_sgf import SGF, Named, match_records, pack_records, shard_records
 from pipeline.reports.tables import described, flattened, table
-from pipeline.storage import atomic, layout
-from pipeline.storage.chunks import list_sets
-from pipeline.storage.evaluations import FORMAT as EVALUATION_FORMAT
-from pipeline.storage.evaluations import read_evaluation
-from pipeline.storage.matches import newest_match
-from pipeline.storage.models import FORMAT as MODEL_FORMAT
-from pipeline.storage.models import (
+from pipeline.run import atomic, layout
+from pipeline.run.chunks import list_sets
+from pipeline.run.evaluations import FORMAT as EVALUATION_FORMAT
+from pipeline.run.evaluations import read_evaluation
+from pipeline.run.matches import newest_match
+from pipeline.run.models import FORMAT as MODEL_FORMAT
+from pipeline.run.models import (
     Model,
     list_models,
     pending_promotion,
@@ -31,9 +31,9 @@ from pipeline.storage.models import (
     read_model,
     with_pretrained,
 )
-from pipeline.storage.packs import is_gone, shards_in
-from pipeline.storage.ratings import POOL_FORMAT, RATINGS_FORMAT, RatedPlayer, read_pool, read_ratings
-from pipeline.storage.shards import newest_shards
+from pipeline.run.packs import is_gone, shards_in
+from pipeline.run.ratings import POOL_FORMAT, RATINGS_FORMAT, RatedPlayer, read_pool, read_ratings
+from pipeline.run.shards import newest_shards
 
 KNOWN = (
     "a game shard (.gz) or a pack of them, its .meta, a chunk (.h5), a model or match directory, ratings, a pool, an "

@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.errors import FileError, IllegalMove, UsageError, named_in
-from pipeline.games.base import CHANCE
-from pipeline.games.registry import recorded_game
+from pipeline.games.contract import CHANCE
 from pipeline.games.replay import replay_one
-from pipeline.methods.registry import method_named
+from pipeline.games.specs import recorded_game
+from pipeline.methods.named import method_named
 from pipeline.reports.show_records import checked_index, sidecar_of
-from pipeline.storage import layout
-from pipeline.storage.packs import is_gone, open_pack
-from pipeline.storage.shards import BOTH, NO_VALUE, newest_shards, read_shard
+from pipeline.run import layout
+from pipeline.run.packs import is_gone, open_pack
+from pipeline.run.shards import BOTH, NO_VALUE, newest_shards, read_shard
 
 ALWAYS = (
     "shard",

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.errors import UsageError
-from pipeline.games.backgammon.game import Backgammon
-from pipeline.games.base import AnyGame
+from pipeline.families.backgammon.game import Backgammon
+from pipeline.families.backgammon.records import MAT_SUFFIX, MatGame, read_mat
+from pipeline.families.shogi.kifu_reading import SUFFIXES as KIFU_SUFFIXES
+from pipeline.families.shogi.kifu_reading import KifuGame, read_kifu
+from pipeline.games.contract import AnyGame
 from pipeline.games.replay import replay_one
 from pipeline.reports.show_records import final_board, winner
 from pipeline.reports.tables import described, indented, table
-from pipeline.storage.gammon import MAT_SUFFIX, MatGame, read_mat
-from pipeline.storage.kifu_reading import SUFFIXES as KIFU_SUFFIXES
-from pipeline.storage.kifu_reading import KifuGame, read_kifu
 
 GAMES_LISTED = 20
 SUFFIXES = (MAT_SUFFIX, *KIFU_SUFFIXES)

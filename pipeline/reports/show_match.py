@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.errors import FileError, IllegalMove, UsageError, named_in
-from pipeline.games.base import AnyGame, Game
-from pipeline.games.registry import recorded_game
+from pipeline.games.contract import AnyGame, Game
 from pipeline.games.replay import move_names, replay_one
+from pipeline.games.specs import recorded_game
 from pipeline.matches.points import PairPoints, counts_by_name, pair_points
 from pipeline.matches.statistics import (
     AnyPlayed,
@@ -26,8 +26,8 @@ from pipeline.matches.statistics import (
 from pipeline.phrases import counted, results
 from pipeline.reports.show_records import final_board, more, winner
 from pipeline.reports.tables import described, flattened, further_conditions, indented, listed, table
-from pipeline.storage import layout
-from pipeline.storage.matches import Match, MatchFailure, MatchGame, PlayerInfo, read_match
+from pipeline.run import layout
+from pipeline.run.matches import Match, MatchFailure, MatchGame, PlayerInfo, read_match
 
 GAMES_LISTED = 12
 FAILURES_LISTED = 5

@@ -14,19 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError, IllegalMove, UsageError, named_in
-from pipeline.games.base import CHANCE, AnyGame, Game, Planes, States
-from pipeline.games.registry import recorded_game
+from pipeline.games.contract import CHANCE, AnyGame, Game, Planes, States
 from pipeline.games.replay import replay_one
+from pipeline.games.specs import recorded_game
 from pipeline.methods.alphazero.examples import entries
-from pipeline.methods.base import Method
-from pipeline.methods.registry import method_named
+from pipeline.methods.method import Method
+from pipeline.methods.named import method_named
 from pipeline.reports.tables import described, indented, table
-from pipeline.search.gumbel import TARGET_SUM
-from pipeline.storage import layout
-from pipeline.storage.chunks import ORIGIN, Chunk, read_chunk, read_header
-from pipeline.storage.order import COUNTED
-from pipeline.storage.packs import Gone, Pack, is_gone, open_pack
-from pipeline.storage.shards import (
+from pipeline.run import layout
+from pipeline.run.chunks import ORIGIN, Chunk, read_chunk, read_header
+from pipeline.run.order import COUNTED
+from pipeline.run.packs import Gone, Pack, is_gone, open_pack
+from pipeline.run.shards import (
     BOTH,
     NO_VALUE,
     POLICY_COUNTS,
@@ -38,6 +37,7 @@ from pipeline.storage.shards import (
     read_meta,
     read_shard,
 )
+from pipeline.search.gumbel import TARGET_SUM
 
 TOP_MOVES = 5
 GAMES_LISTED = 20

@@ -15,12 +15,12 @@ from pipeline.matches.statistics import score_of
 from pipeline.reports.run_files import DATA, EVALUATE, SELFPLAY, TOURNAMENT, TRAINING
 from pipeline.reports.show_match import counted_games
 from pipeline.reports.tables import described, table
-from pipeline.storage import layout
-from pipeline.storage.match_results import MatchResults, read_results
-from pipeline.storage.matches import list_matches
-from pipeline.storage.models import ModelInfo, list_models, read_info, resolve_champion
-from pipeline.storage.pruned import read_pruned
-from pipeline.storage.shards import newest_shards
+from pipeline.run import layout
+from pipeline.run.match_results import MatchResults, read_results
+from pipeline.run.matches import list_matches
+from pipeline.run.models import ModelInfo, list_models, read_info, resolve_champion
+from pipeline.run.pruned import read_pruned
+from pipeline.run.shards import newest_shards
 
 RATINGS = DATA / layout.RATINGS
 CHAMPION = layout.SAVED_MODELS / layout.CHAMPION

@@ -15,19 +15,19 @@ from typing import Any
 import numpy as np
 
 from pipeline.errors import FileError, IllegalMove, UsageError, named_in
-from pipeline.games.backgammon.game import STARTS, Backgammon
-from pipeline.games.backgammon.kernels import TURN
-from pipeline.games.base import AnyGame, Game, States
-from pipeline.games.registry import recorded_game
+from pipeline.families.backgammon.game import STARTS, Backgammon
+from pipeline.families.backgammon.kernels import TURN
+from pipeline.families.backgammon.records import gammon_sgf, mat_record, turns
+from pipeline.families.shogi.game import Shogi
+from pipeline.families.shogi.kifu import CSA, FILE_SUFFIXES, KIF, USI, kifu_record
+from pipeline.games.contract import AnyGame, Game, States
 from pipeline.games.replay import movers, replay_one
-from pipeline.games.shogi.game import Shogi
+from pipeline.games.sgf import SgfText, game_sgf, sgf_name
+from pipeline.games.specs import recorded_game
 from pipeline.reports.show_records import checked_index, found_by_search, game_in_pack, sidecar_of
-from pipeline.storage.gammon import gammon_sgf, mat_record, turns
-from pipeline.storage.kifu import CSA, FILE_SUFFIXES, KIF, USI, kifu_record
-from pipeline.storage.matches import MatchGame, read_match
-from pipeline.storage.packs import open_pack
-from pipeline.storage.sgf import SgfText, game_sgf, sgf_name
-from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_shard
+from pipeline.run.matches import MatchGame, read_match
+from pipeline.run.packs import open_pack
+from pipeline.run.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_shard
 
 SGF, MAT = "sgf", "mat"
 FORMS = (SGF, MAT, KIF, CSA, USI)

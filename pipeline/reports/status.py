@@ -46,15 +46,15 @@ from pipeline.reports.run_files import (
 )
 from pipeline.reports.tables import further_conditions
 from pipeline.reports.tracked import Tracked, of_newest_games
-from pipeline.storage import atomic, layout, packs
-from pipeline.storage.evaluations import list_evaluations, read_evaluation
-from pipeline.storage.match_results import read_results
-from pipeline.storage.matches import begin_lines, newest_matches, read_lines, read_summary
-from pipeline.storage.models import ModelInfo, newest_models, read_info, read_journal, resolve_champion
-from pipeline.storage.order import TOTAL, Counted, generation_of
-from pipeline.storage.pruned import Pruned, read_pruned
-from pipeline.storage.ratings import read_ratings
-from pipeline.storage.shards import ShardMeta, meta_of
+from pipeline.run import atomic, layout, packs
+from pipeline.run.evaluations import list_evaluations, read_evaluation
+from pipeline.run.match_results import read_results
+from pipeline.run.matches import begin_lines, newest_matches, read_lines, read_summary
+from pipeline.run.models import ModelInfo, newest_models, read_info, read_journal, resolve_champion
+from pipeline.run.order import TOTAL, Counted, generation_of
+from pipeline.run.pruned import Pruned, read_pruned
+from pipeline.run.ratings import read_ratings
+from pipeline.run.shards import ShardMeta, meta_of
 
 RATES_OVER = timedelta(hours=1)
 MOST_READ = 250  # sidecars, of the last hour and of those since the newest window; matches, to find the last of models

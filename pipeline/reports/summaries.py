@@ -19,7 +19,7 @@ from pipeline.ratings.command import RatingsSummary
 from pipeline.ratings.pool import PoolSummary
 from pipeline.reports.evaluations import evaluation_text
 from pipeline.reports.tables import described, flattened, table
-from pipeline.storage.evaluations import Evaluation
+from pipeline.run.evaluations import Evaluation
 
 EVICTION = (
     "of a full pool the lowest rated leaves, but never the one just added, a built-in player or the champion; who is "

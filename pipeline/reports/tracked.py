@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pipeline.errors import FileError, UsageError
 from pipeline.phrases import percent
-from pipeline.storage import layout
-from pipeline.storage.shards import GameRecord, Shard, newest_shards, read_shard
+from pipeline.run import layout
+from pipeline.run.shards import GameRecord, Shard, newest_shards, read_shard
 
 Tracked = Mapping[str, Mapping[str, float]]
 """By source, e.g. selfplay/KuhnPoker-v0/mirror, and name."""
@@ -18,7 +18,7 @@ SHARES = ("won", "drawn", "lost", "well_formed", "invalid", "unigrams", "bigrams
 
 def of_newest_games(directory: Path, on_damage: Callable[[FileError], None]) -> Tracked:
     """Of the shards under a directory; {} where there are none, or their method tracks nothing. Reads few of them."""
-    from pipeline.methods.registry import method_named
+    from pipeline.methods.named import method_named
 
     shards: list[Shard] = []
     games = 0
@@ -37,8 +37,8 @@ def of_newest_games(directory: Path, on_damage: Callable[[FileError], None]) -> 
 
 def of_shards(shards: list[Shard]) -> Tracked:
     """shards: of one game and method, newest first. {} also where that game or method isn't known here."""
-    from pipeline.games.registry import recorded_game
-    from pipeline.methods.registry import method_named
+    from pipeline.games.specs import recorded_game
+    from pipeline.methods.named import method_named
 
     if not shards:
         return {}

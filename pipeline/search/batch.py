@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from pipeline.config import SearchConfig
 from pipeline.errors import MuGoError
-from pipeline.games.base import Actions, BoolArray, FloatArray, Game, IntArray, KeyArray, Planes, Rows, States
 from pipeline.games.boards import Boards
+from pipeline.games.contract import Actions, BoolArray, FloatArray, Game, IntArray, KeyArray, Planes, Rows, States
 from pipeline.search import gumbel, kernels, puct
 from pipeline.search.candidates import Candidate, candidates
 from pipeline.search.tree import EDGE_ARRAYS, NO_PARENT, ROOT, Leaves, empty_tree

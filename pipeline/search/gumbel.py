@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.games.base import IntArray
+from pipeline.games.contract import IntArray
 from pipeline.search.random import gumbel as draw_gumbel
 from pipeline.search.random import kernel
 from pipeline.search.tree import ROOT, has_lower_action, put_best_unvisited_next

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.games.base import Game, History, IntArray, KeyArray, States
+from pipeline.games.contract import Game, History, IntArray, KeyArray, States
 from pipeline.search.random import kernel
 
 ROOT = 0

@@ -22,22 +22,22 @@ import numpy as np
 
 from pipeline.config import SelfplayConfig, available_cores
 from pipeline.errors import FileError, UsageError
-from pipeline.games.base import AnyGame
-from pipeline.games.registry import parse_game
+from pipeline.games.contract import AnyGame
+from pipeline.games.specs import parse_game
 from pipeline.methods import resignation
-from pipeline.methods.base import FinishedGame
+from pipeline.methods.method import FinishedGame
 from pipeline.phrases import counted, duration, percent, results
 from pipeline.players.searching import leaves_per_tree
 from pipeline.progress import SILENT, Progress
+from pipeline.run.models import newest_number, read_info, resolve_champion
+from pipeline.run.shards import BOTH, End, GameRecord, ShardMeta, prepare_folder, read_shard
 from pipeline.selfplay.committing import Committer
+from pipeline.selfplay.coordination import Played, alone, check_lead, check_same_game, games_missing, wait_for_games
 from pipeline.selfplay.numbering import Numbering, numbering
 from pipeline.selfplay.opponents import MIRROR, Mix, parse_mix
-from pipeline.selfplay.others import Played, alone, check_lead, check_same_game, games_missing, wait_for_games
 from pipeline.selfplay.playing import Arrival, GamePool, LocalSource, Plan, Source
 from pipeline.selfplay.resignation import LEAST_GAMES, newest_games
 from pipeline.selfplay.variety import Variety
-from pipeline.storage.models import newest_number, read_info, resolve_champion
-from pipeline.storage.shards import BOTH, End, GameRecord, ShardMeta, prepare_folder, read_shard
 from pipeline.workers.processes import check_workers
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ class _Run:
         if cluster is None and not workers:
             source: Source = LocalSource(config, mix, rows, leaves, num_threads, progress)
         else:
-            remote = importlib.import_module("pipeline.selfplay.remote")
+            remote = importlib.import_module("pipeline.selfplay.in_workers")
             pool = partial(remote.ProcessGames, workers) if cluster is None else partial(remote.ClusterGames, cluster)
             source = remote.RemoteSource(config, mix, progress, pool)
         self._source = source

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pipeline.config import SelfplayConfig
-from pipeline.games.base import AnyGame
+from pipeline.games.contract import AnyGame
 from pipeline.interrupts import held_back
-from pipeline.methods.base import FinishedGame, Method
-from pipeline.storage.layout import games_folder
-from pipeline.storage.shards import GameRecord, RunNumbers, write_shard
+from pipeline.methods.method import FinishedGame, Method
+from pipeline.run.layout import games_folder
+from pipeline.run.shards import GameRecord, RunNumbers, write_shard
 
 
 class _Waiting(NamedTuple):

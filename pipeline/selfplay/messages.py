@@ -12,11 +12,11 @@ from collections.abc import Mapping
 import safetensors.numpy
 from safetensors import SafetensorError
 
-from pipeline.games.base import AnyGame
-from pipeline.methods.base import FinishedGame
+from pipeline.games.contract import AnyGame
+from pipeline.methods.method import FinishedGame
+from pipeline.run.arrays import metadata_of, pack
+from pipeline.run.shards import SEARCH_COLUMNS, End, GameRecord
 from pipeline.selfplay.playing import Arrival
-from pipeline.storage.arrays import metadata_of, pack
-from pipeline.storage.shards import SEARCH_COLUMNS, End, GameRecord
 
 OWN, STATE, SAID, DROPPED = "own.", "final_state", "game", "dropped"
 

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.errors import FileError
-from pipeline.storage.order import newest_files
-from pipeline.storage.shards import MOST_NUMBER, RunNumbers, ShardMeta, meta_of
+from pipeline.run.order import newest_files
+from pipeline.run.shards import MOST_NUMBER, RunNumbers, ShardMeta, meta_of
 
 BEHIND_EARLIER = 1 << 40  # each run of earlier versions began with 0 and didn't write its numbers down
 

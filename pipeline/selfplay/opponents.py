@@ -24,17 +24,17 @@ import numpy as np
 
 from pipeline.config import SelfplayConfig
 from pipeline.errors import UsageError
-from pipeline.games.base import AnyGame
-from pipeline.methods.base import Encounter, Opponent
-from pipeline.methods.registry import method_named
-from pipeline.players.base import Player
+from pipeline.games.contract import AnyGame
+from pipeline.methods.method import Encounter, Opponent
+from pipeline.methods.named import method_named
 from pipeline.players.builtin import BUILT_INS, make_builtin
-from pipeline.players.specs import ENGINES, parse_player
+from pipeline.players.player import Player
+from pipeline.players.player_specs import ENGINES, parse_player
 from pipeline.progress import Progress
 from pipeline.ratings.pool import MODES, Mode, choose, parse_mode
-from pipeline.storage import atomic
-from pipeline.storage.models import Model, check_game, game_as_seen, has_model, read_champions, read_model
-from pipeline.storage.ratings import RatedPlayer, read_pool, read_ratings
+from pipeline.run import atomic
+from pipeline.run.models import Model, check_game, game_as_seen, has_model, read_champions, read_model
+from pipeline.run.ratings import RatedPlayer, read_pool, read_ratings
 
 MIRROR, CHAMPION, PREVIOUS, POOL = "mirror", "champion", "previous", "pool:"
 NO_ENGINES, NO_PLUGINS = (f"{kind} don't take part in self-play" for kind in ("engines", "plugins"))

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, Protocol
 
 from pipeline.config import SelfplayConfig
 from pipeline.errors import MuGoError
-from pipeline.games.base import AnyGame
-from pipeline.games.registry import parse_game
-from pipeline.methods.base import (
+from pipeline.games.contract import AnyGame
+from pipeline.games.specs import parse_game
+from pipeline.methods.method import (
     Actor,
     ActorJob,
     Encounter,
@@ -31,13 +31,13 @@ from pipeline.methods.base import (
     game_seeds,
     run_in_turn,
 )
-from pipeline.methods.registry import method_named
+from pipeline.methods.named import method_named
 from pipeline.progress import Progress
+from pipeline.run.models import Model, NewestNumber, read_model, resolve_champion
 from pipeline.selfplay.opponents import Load, Mix, OpponentSource
 from pipeline.selfplay.variety import Dealer, Numbered, Variety
 from pipeline.stalls import Watch
-from pipeline.storage.models import Model, NewestNumber, read_model, resolve_champion
-from pipeline.workers.pool import Counts, WorkerPool
+from pipeline.workers.worker_pool import Counts, WorkerPool
 
 
 class Arrival(NamedTuple):

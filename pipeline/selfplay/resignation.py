@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipeline.errors import FileError, UsageError
-from pipeline.games.registry import are_related
+from pipeline.games.specs import are_related
 from pipeline.methods.resignation import Watched, watched
-from pipeline.storage.shards import newest_shards, read_shard
+from pipeline.run.shards import newest_shards, read_shard
 
 LEAST_GAMES = 50  # fewer say nothing about a rate of a few per cent
 MOST_GAMES = 1000  # the newest so many are looked at

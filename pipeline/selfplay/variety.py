@@ -18,8 +18,8 @@ import numpy as np
 from pipeline.config import SelfplayConfig
 from pipeline.counter_rng import uniforms
 from pipeline.errors import UsageError
-from pipeline.games.base import AnyGame, small_number
-from pipeline.methods.base import GameSeed
+from pipeline.games.contract import AnyGame, small_number
+from pipeline.methods.method import GameSeed
 
 COUNTER = 1 << 33  # of a game's looked-up numbers: beyond those that its moves and its opening take
 MOST_SETUP = 30  # half points of komi

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.methods.base import Method
+from pipeline.methods.method import Method
 from pipeline.players.loading import in_turn
-from pipeline.storage.chunks import ChunkSet, read_chunk
+from pipeline.run.chunks import ChunkSet, read_chunk
 
 POSITIONS = 256  # kept at most; more make no difference that was ever measured (LOG.md)
 LEAST = 64  # with fewer, positions of random games say more
@@ -21,7 +21,7 @@ EXAMPLES = 2_048  # that they are chosen from, so that halves aren't what a few 
 
 
 def calibration_positions(method: Method, game: Any, chunks: ChunkSet) -> NDArray[np.uint8] | None:
-    """[N, bytes] as storage/models.py keeps them; None if the method has none, or the set is of too few positions.
+    """[N, bytes] as run/models.py keeps them; None if the method has none, or the set is of too few positions.
 
     Chunks are uniform samples of the window, so their first examples are one, too. Raises FileError.
     """

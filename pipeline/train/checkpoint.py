@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from pipeline.errors import NotYet
 from pipeline.progress import Progress
-from pipeline.storage import atomic, layout
-from pipeline.storage.arrays import pack
-from pipeline.storage.models import has_model
+from pipeline.run import atomic, layout
+from pipeline.run.arrays import pack
+from pipeline.run.models import has_model
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -39,23 +39,16 @@ from pydantic import TypeAdapter
 
 from pipeline.config import TrainConfig
 from pipeline.errors import FileError, NotYet, UsageError, naming
-from pipeline.games.base import AnyGame
-from pipeline.games.registry import are_related, parse_game
+from pipeline.games.contract import AnyGame
+from pipeline.games.specs import are_related, parse_game
 from pipeline.interrupts import Held, held_back
-from pipeline.methods.base import Grown, IndexArray
-from pipeline.methods.registry import method_named
+from pipeline.methods.method import Grown, IndexArray
+from pipeline.methods.named import method_named
 from pipeline.phrases import counted, duration, percent
 from pipeline.progress import SILENT, Progress
-from pipeline.storage import atomic, layout
-from pipeline.storage.chunks import (
-    ChunkSet,
-    check_holdout,
-    complete_set,
-    list_sets,
-    newest_complete_set,
-    read_header,
-)
-from pipeline.storage.models import (
+from pipeline.run import atomic, layout
+from pipeline.run.chunks import ChunkSet, check_holdout, complete_set, list_sets, newest_complete_set, read_header
+from pipeline.run.models import (
     Model,
     ModelInfo,
     newest_model,
@@ -65,20 +58,20 @@ from pipeline.storage.models import (
     resolve_champion,
     write_model,
 )
-from pipeline.storage.priorities import (
+from pipeline.run.priorities import (
     Priorities,
     newest_priorities,
     read_priorities,
     remove_stale_priorities,
     write_priorities,
 )
-from pipeline.storage.provenance import library_versions, source_commit
-from pipeline.storage.remote import Conflict
+from pipeline.run.provenance import library_versions, source_commit
+from pipeline.run.store.remote import Conflict
 from pipeline.train.calibration import calibration_positions
 from pipeline.train.checkpoint import Checkpoint, State, finished_checkpoints
 from pipeline.train.curves import VALUE_ERROR, Curves, overfitting, tagged
+from pipeline.train.prioritised_replay import Replay, starting_priorities
 from pipeline.train.processes import ALONE, processes_here
-from pipeline.train.replay import Replay, starting_priorities
 
 if TYPE_CHECKING:
     from pipeline.train.dataset import Dataset

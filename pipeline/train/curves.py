@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pipeline.storage import atomic, layout
+from pipeline.run import atomic, layout
 
 GROUPS = ("accuracy", "entropy")  # of metrics that aren't losses, by the end of their names
 VALUE_ERROR = "value_mse"  # the metric that overfitting is seen by, whatever the value head

@@ -29,9 +29,9 @@ import torch
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError
-from pipeline.methods.base import IndexArray, Method
-from pipeline.storage.chunks import ORIGIN, ChunkSet, read_chunk
-from pipeline.storage.priorities import example_numbers
+from pipeline.methods.method import IndexArray, Method
+from pipeline.run.chunks import ORIGIN, ChunkSet, read_chunk
+from pipeline.run.priorities import example_numbers
 
 MEMORY_BYTES = 1 << 30  # of packed examples held at once
 PREFETCHED_BATCHES = 4

@@ -17,12 +17,12 @@ import numpy as np
 from pipeline.config import ExportConfig
 from pipeline.errors import FileError, UsageError
 from pipeline.matches.statistics import measured_games, score_of, wilson_interval
-from pipeline.methods.registry import method_named
+from pipeline.methods.named import method_named
 from pipeline.phrases import percent, results
 from pipeline.progress import SILENT, Progress
-from pipeline.storage import layout
-from pipeline.storage.matches import read_match
-from pipeline.storage.models import Model, read_calibration, read_model, resolve_champion, write_model
+from pipeline.run import layout
+from pipeline.run.matches import read_match
+from pipeline.run.models import Model, read_calibration, read_model, resolve_champion, write_model
 
 STRENGTH = "strength"  # in the manifest: a list of Strength
 

@@ -11,21 +11,13 @@ from typing import Any
 
 from pipeline.config import InitConfig
 from pipeline.errors import FileError, MuGoError, UsageError, naming
-from pipeline.games.registry import parse_game
-from pipeline.methods.registry import method_named
+from pipeline.games.specs import parse_game
+from pipeline.methods.named import method_named
 from pipeline.phrases import counted
 from pipeline.progress import SILENT, Progress
-from pipeline.storage import atomic, layout
-from pipeline.storage.models import (
-    ModelInfo,
-    has_model,
-    read_info,
-    read_model,
-    resolve_champion,
-    set_champion,
-    write_model,
-)
-from pipeline.storage.provenance import library_versions, source_commit
+from pipeline.run import atomic, layout
+from pipeline.run.models import ModelInfo, has_model, read_info, read_model, resolve_champion, set_champion, write_model
+from pipeline.run.provenance import library_versions, source_commit
 
 
 @dataclass(frozen=True)

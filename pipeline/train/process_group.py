@@ -32,9 +32,9 @@ from torch import Tensor
 from pipeline.config import available_cores
 from pipeline.errors import Elsewhere, MuGoError, UsageError
 from pipeline.interrupts import held_back, noted
+from pipeline.run import layout
+from pipeline.run.provenance import library_versions, source_digest
 from pipeline.stalls import HANG_SECONDS
-from pipeline.storage import layout
-from pipeline.storage.provenance import library_versions, source_digest
 from pipeline.train.processes import HOW, Processes
 
 JOIN_SECONDS = 300.0  # until all processes have come: on a cluster, machines start one after the other

@@ -49,12 +49,12 @@ from torch.nn import Module
 
 from pipeline.config import TrainConfig, available_cores
 from pipeline.errors import MuGoError
-from pipeline.games.base import FloatArray
-from pipeline.methods.base import Objective, Weights
+from pipeline.games.contract import FloatArray
+from pipeline.methods.method import Objective, Weights
 from pipeline.networks.backends import has_fast_bfloat16
-from pipeline.train.allocation import keep_freed_memory
+from pipeline.train.cuda_graph_pass import Pass, RecordedPass
+from pipeline.train.malloc import keep_freed_memory
 from pipeline.train.muon import Muon
-from pipeline.train.recorded import Pass, RecordedPass
 
 if TYPE_CHECKING:
     from pipeline.train.process_group import ProcessGroup

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TextIO
 
-from pipeline.workers.pool import playing_of
+from pipeline.workers.worker_pool import playing_of
 
 GRACE_SECONDS = 3.0  # for closing players, engines above all, before the process just ends
 OUTCOME_SECONDS = 0.1  # between two looks for orders

@@ -1,7 +1,7 @@
 """``Cluster`` and ``RayPool``: workers that are actors anywhere in a Ray cluster.
 
 Actors keep nothing and share no disk with the driver, which is the process that runs a command. Models travel through
-Ray's object store, once for each version; a job, its games and their outcomes are bytes (workers/actor.py). An actor
+Ray's object store, once for each version; a job, its games and their outcomes are bytes (ray_actor.py). An actor
 that is lost loses its games, which others play under the same numbers; CPUs that join are used within seconds. The pool
 asks an actor for outcomes only when those it gave before were taken, and no actor has more games than its capacity: a
 slow driver slows the actors, and memory is bounded.
@@ -30,11 +30,11 @@ from typing import Any, TypeVar
 from pipeline.errors import Elsewhere, MuGoError
 from pipeline.phrases import counted
 from pipeline.progress import Progress
+from pipeline.run import layout
+from pipeline.run.models import model_files
 from pipeline.stalls import Hung
-from pipeline.storage import layout
-from pipeline.storage.models import model_files
-from pipeline.workers.actor import PlayingActor, frames, identity, packed_files
-from pipeline.workers.pool import Reading, RemotePool, Worker
+from pipeline.workers.ray_actor import PlayingActor, frames, identity, packed_files
+from pipeline.workers.worker_pool import Reading, RemotePool, Worker
 
 O = TypeVar("O")  # noqa: E741  an outcome
 

@@ -29,7 +29,7 @@ from typing import IO, Any, TypeVar
 
 from pipeline.errors import Elsewhere, UsageError
 from pipeline.priority import share_niceness
-from pipeline.workers.pool import Reading, RemotePool, Worker
+from pipeline.workers.worker_pool import Reading, RemotePool, Worker
 
 O = TypeVar("O")  # noqa: E741  an outcome
 

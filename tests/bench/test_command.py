@@ -124,10 +124,10 @@ def test_its_games_begin_at_all_stages():
     """Those of the policy: it prefers the left half of the board here. Actors go on from there."""
     from pipeline.bench.command import _Board, _raw_games, _stages
     from pipeline.config import SelfplayConfig
-    from pipeline.games.registry import parse_game
     from pipeline.games.replay import replay_one
+    from pipeline.games.specs import parse_game
     from pipeline.methods.alphazero.actor import TreeActor
-    from pipeline.methods.base import ActorJob, Learner, game_seeds
+    from pipeline.methods.method import ActorJob, Learner, game_seeds
 
     game = parse_game("connect4")
     likes = np.where(np.arange(game.num_actions) < 4, 2.0, 0.0).astype(np.float32)

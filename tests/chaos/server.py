@@ -42,7 +42,7 @@ def warm_up(folder: Path) -> None:
     import main  # noqa: F401
     from pipeline.config import VerifyConfig
     from pipeline.ratings.command import ratings  # noqa: F401
-    from pipeline.verify.command import verify
+    from pipeline.upkeep.verify.command import verify
     from tests.runs import make_run
 
     make_run(folder)
@@ -160,7 +160,7 @@ def _on_another_host(name: str) -> None:
         libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None)
         libc.mount(b"proc", b"/proc", b"proc", 0, None)
     socket.sethostname(name)
-    from pipeline.storage import layout
+    from pipeline.run import layout
 
     layout.this_host.cache_clear()
 

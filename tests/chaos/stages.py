@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.storage import layout
-from pipeline.storage.shards import newest_shards, read_shard
+from pipeline.run import layout
+from pipeline.run.shards import newest_shards, read_shard
 from tests.chaos.workshop import Workshop
 
 PLAY = ("--backend", "torch", "--threads", "1")

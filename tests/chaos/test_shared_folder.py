@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.storage import layout
-from pipeline.storage.models import read_journal
-from pipeline.storage.shards import newest_shards
+from pipeline.run import layout
+from pipeline.run.models import read_journal
+from pipeline.run.shards import newest_shards
 from tests.chaos.faults import Fault
 from tests.chaos.stages import GATHER, INIT, PLAY, games_of
 from tests.chaos.workshop import ROOT, Done, Running, Workshop
@@ -116,7 +116,7 @@ def test_workers_that_are_killed_leave_no_gap(workshop: Workshop, folder: Path) 
 def test_what_another_container_of_the_same_name_writes_is_not_swept_away(workshop: Workshop, folder: Path) -> None:
     """Containers may share the name of their machine; each counts its processes from 1, so numbers say nothing."""
     script = (
-        "import os, pathlib, sys; sys.path.insert(0, sys.argv[1]); from pipeline.storage import atomic, layout\n"
+        "import os, pathlib, sys; sys.path.insert(0, sys.argv[1]); from pipeline.run import atomic, layout\n"
         "if sys.argv[2] == 'write': layout.temporary_path(pathlib.Path('saved_models/x')).write_text('mine')\n"
         "else: print(len(atomic.sweep(pathlib.Path('saved_models'))))"
     )
@@ -137,7 +137,7 @@ def test_what_another_container_of_the_same_name_writes_is_not_swept_away(worksh
 PROMOTE = """
 import os, sys
 from pathlib import Path
-from pipeline.storage.models import set_champion
+from pipeline.run.models import set_champion
 models = [Path("saved_models/000000-init"), Path("saved_models/000001-other")]
 children = []
 for writer in range(8):

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipeline.errors import FileError
-from pipeline.storage import layout
-from pipeline.storage.matches import list_matches
-from pipeline.storage.models import list_models
+from pipeline.run import layout
+from pipeline.run.matches import list_matches
+from pipeline.run.models import list_models
 from tests.chaos.faults import ERRORS, POINTS, SIGNALS, Fault
 from tests.chaos.stages import PRESET, STAGES, Stage, committed, copy, games_of, make_base, outcome
 from tests.chaos.workshop import Done, Workshop

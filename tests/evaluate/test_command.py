@@ -16,17 +16,17 @@ from pipeline.config import EvaluateConfig, InitConfig, VerifyConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.evaluate import command as stage
 from pipeline.evaluate.command import evaluate
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.matches.runner import MatchRunner, PlayerFactory
 from pipeline.matches.statistics import measured_games
 from pipeline.players import builtin
 from pipeline.progress import Progress
 from pipeline.reports.show import show
-from pipeline.storage.matches import read_match
-from pipeline.storage.models import read_promotions, resolve_champion, set_champion
-from pipeline.storage.ratings import read_pool
+from pipeline.run.matches import read_match
+from pipeline.run.models import read_promotions, resolve_champion, set_champion
+from pipeline.run.ratings import read_pool
 from pipeline.train.init import init
-from pipeline.verify.command import verify
+from pipeline.upkeep.verify.command import verify
 from tests.helpers import make_champion, make_model
 from tests.matches.helpers import Spoilt, seed_of_game
 from tests.players.scripted_engine import wait_until_gone

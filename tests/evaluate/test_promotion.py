@@ -12,7 +12,7 @@ from pipeline.evaluate.promotion import Rule, deciding_games, match_status, summ
 from pipeline.evaluate.sprt import Sprt
 from pipeline.matches import statistics
 from pipeline.matches.statistics import VOID, Score, repeated_games, score_of
-from pipeline.storage.matches import MatchFailure, MatchGame, MatchHeader, MatchWriter, PlayerInfo, open_match
+from pipeline.run.matches import MatchFailure, MatchGame, MatchHeader, MatchWriter, PlayerInfo, open_match
 
 SPRT = Sprt(0, 150, 0.1, 0.1)
 

@@ -25,21 +25,21 @@ from pipeline.errors import FileError, NotYet, UsageError, explain
 from pipeline.evaluate import watch as module
 from pipeline.evaluate.planning import Candidate, Planner, calendar, rated_entrant
 from pipeline.evaluate.watch import watch
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
+from pipeline.matches.parallel_games import ProcessPool
 from pipeline.matches.runner import MatchRunner
-from pipeline.matches.worker_pool import ProcessPool
 from pipeline.presets import make_config
 from pipeline.priority import groups_by_session, session_niceness
 from pipeline.progress import Progress
 from pipeline.ratings.pool import pool
 from pipeline.ratings.strength import elo_gain
 from pipeline.reports.summaries import summary_json, summary_text
+from pipeline.run import atomic
+from pipeline.run.evaluations import Evaluation, list_evaluations, read_evaluation
+from pipeline.run.matches import list_matches, match_lock, read_match
+from pipeline.run.models import read_model, set_champion, write_model
+from pipeline.run.ratings import read_pool, read_ratings
 from pipeline.schedules import RunState
-from pipeline.storage import atomic
-from pipeline.storage.evaluations import Evaluation, list_evaluations, read_evaluation
-from pipeline.storage.matches import list_matches, match_lock, read_match
-from pipeline.storage.models import read_model, set_champion, write_model
-from pipeline.storage.ratings import read_pool, read_ratings
 from pipeline.train.init import init
 from tests.helpers import Heard, make_champion, make_model
 from tests.players.scripted_engine import engine_command

@@ -28,9 +28,12 @@ import torch  # noqa: F401  readers of models load it, which is no part of what 
 
 from pipeline.config import CONFIGS, SelfplayConfig, TrainConfig
 from pipeline.errors import MOST_CHARACTERS, MuGoError, naming
-from pipeline.games.registry import parse_game
+from pipeline.families.backgammon.records import read_mat
+from pipeline.families.shogi.kifu_reading import read_kifu
+from pipeline.games.sgf import SgfText, game_sgf, read_sgf
+from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.examples import column_types
-from pipeline.methods.registry import method_named
+from pipeline.methods.named import method_named
 from pipeline.methods.resignation import watched
 from pipeline.networks.architecture import Architecture
 from pipeline.networks.folding import fold
@@ -42,16 +45,12 @@ from pipeline.ratings.pool import pool
 from pipeline.reports.show import show
 from pipeline.reports.show_sgf import match_records
 from pipeline.reports.summaries import summary_text
-from pipeline.run_state import run_state_of
-from pipeline.schedules import RunState
-from pipeline.storage import layout, packs
-from pipeline.storage.chunks import SEAL_BYTES, read_chunk, read_header
-from pipeline.storage.evaluations import Evaluation, read_evaluation
-from pipeline.storage.gammon import read_mat
-from pipeline.storage.gzipped import compress, decompress
-from pipeline.storage.kifu_reading import read_kifu
-from pipeline.storage.match_results import KeptResults, read_results
-from pipeline.storage.matches import (
+from pipeline.run import layout, packs
+from pipeline.run.chunks import SEAL_BYTES, read_chunk, read_header
+from pipeline.run.evaluations import Evaluation, read_evaluation
+from pipeline.run.gzipped import compress, decompress
+from pipeline.run.match_results import KeptResults, read_results
+from pipeline.run.matches import (
     MatchGame,
     MatchHeader,
     MoreOpenings,
@@ -60,7 +59,7 @@ from pipeline.storage.matches import (
     read_summary,
     verify_match,
 )
-from pipeline.storage.models import (
+from pipeline.run.models import (
     read_champions,
     read_info,
     read_journal,
@@ -69,24 +68,25 @@ from pipeline.storage.models import (
     read_promotions,
     write_model,
 )
-from pipeline.storage.openings import read_openings, write_openings
-from pipeline.storage.priorities import Priorities, read_priorities, write_priorities
-from pipeline.storage.pruned import FILE as PRUNED
-from pipeline.storage.pruned import Pruned, PrunedPlace, read_pruned, write_pruned
-from pipeline.storage.ratings import read_pool, read_ratings
-from pipeline.storage.sgf import SgfText, game_sgf, read_sgf
-from pipeline.storage.shards import SEARCH_COLUMNS, newest_shards, read_meta, read_shard, write_shard
-from pipeline.verify.chunks import check_chunks
-from pipeline.verify.findings import Findings
-from pipeline.verify.games import KnownGames, check_games
-from pipeline.verify.matches import check_evaluations, check_matches
-from pipeline.verify.models import check_models
+from pipeline.run.openings import read_openings, write_openings
+from pipeline.run.priorities import Priorities, read_priorities, write_priorities
+from pipeline.run.pruned import FILE as PRUNED
+from pipeline.run.pruned import Pruned, PrunedPlace, read_pruned, write_pruned
+from pipeline.run.ratings import read_pool, read_ratings
+from pipeline.run.shards import SEARCH_COLUMNS, newest_shards, read_meta, read_shard, write_shard
+from pipeline.run_state import run_state_of
+from pipeline.schedules import RunState
+from pipeline.upkeep.verify.check_chunks import check_chunks
+from pipeline.upkeep.verify.check_games import KnownGames, check_games
+from pipeline.upkeep.verify.check_matches import check_evaluations, check_matches
+from pipeline.upkeep.verify.check_models import check_models
+from pipeline.upkeep.verify.findings import Findings
 from tests.damage import GAME, file_of, make_run, reseal
+from tests.families.backgammon.test_records import GOOD
+from tests.families.shogi.test_kifu import RECORDS
 from tests.fuzz.mutations import Choices, Parts, damage_bytes, damaged
 from tests.reports.test_show_records import LEFT_COLUMN, record
-from tests.storage.test_gammon import GOOD
-from tests.storage.test_kifu import RECORDS
-from tests.storage.test_packs import reread
+from tests.run.test_packs import reread
 
 MOST_SECONDS = 20  # of a core, for one file; a guard against endless loops, no measurement
 MOST_MEGABYTES = 256  # that one file may add to the largest memory so far

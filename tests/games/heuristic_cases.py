@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.games.base import Game, History, States
+from pipeline.games.contract import Game, History, States
 
 STONES = {"X": 1, "O": 2}
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from pipeline.games.base import Actions, BoolArray, Game, History, States
-from pipeline.games.registry import parse_game
+from pipeline.games.contract import Actions, BoolArray, Game, History, States
+from pipeline.games.specs import parse_game
 from pipeline.games.stones import BoardGame
 
 # Every registered game with a fixed list of actions, with the sizes and options that change what its code does. The

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from pipeline.errors import IllegalMove
-from pipeline.games.base import CHANCE, AnyGame, History, States
-from pipeline.games.registry import parse_game
+from pipeline.games.contract import CHANCE, AnyGame, History, States
+from pipeline.games.specs import parse_game
 from tests.games.playing import OTHERS
 from tests.games.toys import DiceRace, Heaps, replay
 

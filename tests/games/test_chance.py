@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from pipeline.counter_rng import uniforms
-from pipeline.games.backgammon.game import Backgammon
+from pipeline.families.backgammon.game import Backgammon
 from pipeline.games.chance import _drawn, outcomes
-from tests.games.backgammon.boards import board
+from tests.families.backgammon.boards import board
 
 
 def drawn(odds: np.ndarray, point: float) -> int:

@@ -1,4 +1,4 @@
-"""What every game promises (pipeline/games/base.py), checked on positions of random games.
+"""What every game promises (pipeline/games/contract.py), checked on positions of random games.
 
 Here is every registered game with a fixed list of actions; test_any_game.py has the others.
 """
@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from pipeline.errors import IllegalMove
-from pipeline.games.base import Game, History, States, board_symmetries
-from pipeline.games.registry import GAMES, parse_game
+from pipeline.games.contract import Game, History, States, board_symmetries
+from pipeline.games.specs import GAMES, parse_game
 from pipeline.games.stones import BoardGame
 from tests.games import playing
 from tests.games.playing import (

@@ -10,8 +10,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from pipeline.games.base import CHANCE, AnyGame, SuccessorGame
-from pipeline.games.registry import parse_game
+from pipeline.games.contract import CHANCE, AnyGame, SuccessorGame
+from pipeline.games.specs import parse_game
 from tests.games.playing import SMALL
 from tests.games.test_any_game import random_moves
 from tests.games.toys import PROBABILITIES, DiceRace, Heaps, replay

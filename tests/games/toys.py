@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove
-from pipeline.games.base import (
+from pipeline.games.contract import (
     CHANCE,
     Actions,
     AnyGame,

@@ -21,18 +21,18 @@ from scipy.stats import chisquare
 
 from pipeline.config import GatherConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.gather import command as gather_module
 from pipeline.gather import extraction
 from pipeline.gather.command import gather
 from pipeline.gather.window import Capacity, holdout_games, scan_window
 from pipeline.methods.alphazero.examples import column_types
-from pipeline.storage import atomic, layout
-from pipeline.storage.chunks import Chunk, ChunkSet, check_holdout, newest_complete_set, read_chunk, read_header
-from pipeline.storage.order import Counted
-from pipeline.storage.shards import newest_shards, read_meta, read_shard, write_shard
+from pipeline.run import atomic, layout
+from pipeline.run.chunks import Chunk, ChunkSet, check_holdout, newest_complete_set, read_chunk, read_header
+from pipeline.run.order import Counted
+from pipeline.run.shards import newest_shards, read_meta, read_shard, write_shard
 from tests.helpers import Heard
-from tests.storage.random_games import random_games, random_shards
+from tests.run.random_games import random_games, random_shards
 
 GAME = parse_game("tictactoe")
 

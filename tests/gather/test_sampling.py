@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pipeline.gather.sampling import PositionSampler, Spans, choose_weighted
-from pipeline.methods.base import Positions
+from pipeline.methods.method import Positions
 
 
 def spans(*rows: tuple[int, int, int, int, int]) -> Spans:

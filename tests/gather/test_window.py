@@ -13,10 +13,10 @@ from scipy.stats import chisquare
 from pipeline.errors import FileError, MuGoError
 from pipeline.gather import window as window_module
 from pipeline.gather.window import Capacity, Window, holdout_games, scan_window
-from pipeline.methods.base import Positions
-from pipeline.storage import layout
-from pipeline.storage.order import Counted, ShardFile, generation_of
-from pipeline.storage.shards import ShardMeta
+from pipeline.methods.method import Positions
+from pipeline.run import layout
+from pipeline.run.order import Counted, ShardFile, generation_of
+from pipeline.run.shards import ShardMeta
 
 NOTHING = Counted()
 FUTURE = datetime(2060, 1, 1, tzinfo=UTC)

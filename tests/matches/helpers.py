@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from pipeline.config import SearchConfig
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.matches.match import Pairing
-from pipeline.matches.worker_pool import ThreadPool, WorkerPool, conduct
-from pipeline.players.base import RESIGN, Decisions, PlayerFault
+from pipeline.matches.parallel_games import ThreadPool, WorkerPool, conduct
 from pipeline.players.builtin import HeuristicPlayer, RandomPlayer
+from pipeline.players.player import RESIGN, Decisions, PlayerFault
 from pipeline.players.searching import SearchPlayer
-from pipeline.storage.matches import MatchGame
+from pipeline.run.matches import MatchGame
 from tests.search.helpers import hashed_evaluator
 
 CALM = SearchConfig(noise_weight=0.0)

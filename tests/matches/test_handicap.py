@@ -12,23 +12,23 @@ import pytest
 from pipeline.config import ArenaConfig, EvaluateConfig, TournamentConfig
 from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.evaluate.command import evaluate
-from pipeline.games.go.game import Go
-from pipeline.games.registry import parse_game
+from pipeline.families.go.game import Go
+from pipeline.families.go.gtp_engine import GtpEngine
 from pipeline.games.replay import handicap_start, move_names, movers, replay, replay_one
+from pipeline.games.sgf import read_sgf
+from pipeline.games.specs import parse_game
 from pipeline.matches.match import Pairing
 from pipeline.matches.runner import MatchRunner, common_game, job_pairing, load_entrant
-from pipeline.players.base import Player
-from pipeline.players.engine import set_up_stones, white_bonus
-from pipeline.players.gtp import GtpEngine
+from pipeline.players.engine_player import set_up_stones, white_bonus
+from pipeline.players.player import Player
 from pipeline.progress import Progress
 from pipeline.ratings.pool import make_member
 from pipeline.ratings.tournament import tournament
 from pipeline.reports.show import show
 from pipeline.reports.show_sgf import match_records
-from pipeline.storage import layout
-from pipeline.storage.match_results import read_results
-from pipeline.storage.matches import MatchGame, read_match, verify_games
-from pipeline.storage.sgf import read_sgf
+from pipeline.run import layout
+from pipeline.run.match_results import read_results
+from pipeline.run.matches import MatchGame, read_match, verify_games
 from tests.helpers import make_champion
 from tests.matches.helpers import NAMES, heuristic_player, play, random_player, searching
 from tests.players.scripted_engine import engine_command

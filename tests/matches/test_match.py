@@ -11,14 +11,14 @@ import pytest
 
 from pipeline.config import SearchConfig
 from pipeline.errors import MuGoError
-from pipeline.games.registry import parse_game
 from pipeline.games.replay import replay_one
+from pipeline.games.specs import parse_game
 from pipeline.matches.match import GameQueue, MatchThread
 from pipeline.matches.openings import make_openings
-from pipeline.matches.worker_pool import ThreadPool, conduct
-from pipeline.players.base import Decisions, Player
+from pipeline.matches.parallel_games import ThreadPool, conduct
 from pipeline.players.builtin import RandomPlayer
-from pipeline.storage.matches import check_game, verify_games
+from pipeline.players.player import Decisions, Player
+from pipeline.run.matches import check_game, verify_games
 from tests.games.playing import SMALL
 from tests.matches.helpers import (
     CALM,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import UsageError
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.matches.openings import ATTEMPTS, MOST_RANDOM, choose_openings, make_openings
 from tests.search.helpers import hashed_evaluator
 

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.matches import points
 from pipeline.matches.points import PairPoints, counts_by_name, pair_points
-from pipeline.storage.matches import MatchGame
+from pipeline.run.matches import MatchGame
 
 VALUES = (-3.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0)  # of a pair, per game
 

@@ -14,13 +14,13 @@ import pytest
 
 from pipeline.config import ArenaConfig
 from pipeline.errors import FileError, MuGoError, UsageError
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.matches import runner as module
+from pipeline.matches.parallel_games import ProcessPool
 from pipeline.matches.runner import Entrant, MatchRunner, common_game, job_pairing, load_entrant
-from pipeline.matches.worker_pool import ProcessPool
 from pipeline.progress import Progress
-from pipeline.storage.matches import MatchFailure, match_lock, read_match
-from pipeline.storage.openings import write_openings
+from pipeline.run.matches import MatchFailure, match_lock, read_match
+from pipeline.run.openings import write_openings
 from tests.helpers import make_model
 from tests.players.scripted_engine import engine_command, is_alive, wait_until_gone
 

@@ -11,7 +11,7 @@ from scipy import stats
 
 from pipeline.matches import statistics as st
 from pipeline.matches.statistics import VOID, Score, pair_counts, pair_scores
-from pipeline.storage.matches import MatchGame
+from pipeline.run.matches import MatchGame
 
 PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
 

@@ -11,21 +11,21 @@ import pytest
 from pipeline.config import EvaluateConfig, GatherConfig, InitConfig, SelfplayConfig, TournamentConfig, TrainConfig
 from pipeline.errors import FileError, UsageError
 from pipeline.evaluate.command import evaluate
-from pipeline.games import registry as games
+from pipeline.games import specs as games
 from pipeline.gather.command import gather
-from pipeline.methods import registry as methods
+from pipeline.methods import named as methods
 from pipeline.progress import SILENT
 from pipeline.ratings.tournament import tournament
 from pipeline.reports.show import show
 from pipeline.reports.summaries import summary_text
+from pipeline.run.matches import read_match
+from pipeline.run.models import read_model
+from pipeline.run.shards import newest_shards, read_shard
 from pipeline.selfplay.command import selfplay
-from pipeline.storage.matches import read_match
-from pipeline.storage.models import read_model
-from pipeline.storage.shards import newest_shards, read_shard
 from pipeline.train.command import train
 from pipeline.train.init import init
-from pipeline.verify.findings import Findings
-from pipeline.verify.matches import check_matches
+from pipeline.upkeep.verify.check_matches import check_matches
+from pipeline.upkeep.verify.findings import Findings
 from tests.games.toys import DiceRace
 from tests.methods.toy import index_of
 

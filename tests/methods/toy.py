@@ -14,14 +14,14 @@ import numpy as np
 import torch
 
 from pipeline.errors import UsageError
-from pipeline.games.base import CHANCE, AnyGame
 from pipeline.games.boards import Boards
 from pipeline.games.chance import outcomes
+from pipeline.games.contract import CHANCE, AnyGame
 from pipeline.games.replay import replay_one
-from pipeline.methods.base import Actor, ActorJob, FinishedGame, Grown, Method, Objective
-from pipeline.players.base import Decisions, Player
-from pipeline.storage.chunks import ORIGIN
-from pipeline.storage.shards import NO_VALUE, SEARCH_COLUMNS, GameRecord
+from pipeline.methods.method import Actor, ActorJob, FinishedGame, Grown, Method, Objective
+from pipeline.players.player import Decisions, Player
+from pipeline.run.chunks import ORIGIN
+from pipeline.run.shards import NO_VALUE, SEARCH_COLUMNS, GameRecord
 from tests.games.toys import DIE, MOVER, DiceRace
 
 EXPLORE = 0.2

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pipeline.errors import MuGoError
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.networks.architecture import Architecture, side_scale
 from pipeline.networks.folding import evaluate_plain, fold
 from pipeline.networks.growing import grow

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import MuGoError, UsageError
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.networks.architecture import Architecture, check_weights, parse_size, random_weights, weight_shapes
 
 SMALL = Architecture(blocks=2, channels=8, planes=3, height=4, width=5, actions=21)

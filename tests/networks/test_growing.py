@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pipeline.errors import UsageError
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.networks.architecture import Architecture, check_weights
 from pipeline.networks.growing import grow, grown_architecture
 from pipeline.networks.modules import load_network

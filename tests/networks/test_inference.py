@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import MuGoError, UsageError
-from pipeline.games.base import Evaluate, Evaluation, Planes
+from pipeline.games.contract import Evaluate, Evaluation, Planes
 from pipeline.networks import backends, folding, inference
 from pipeline.networks.architecture import Architecture
 from pipeline.networks.folding import evaluate_plain, fold

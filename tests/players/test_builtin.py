@@ -11,11 +11,11 @@ from scipy.stats import chisquare
 from pipeline.config import EvaluateConfig
 from pipeline.errors import UsageError
 from pipeline.evaluate.command import evaluate
-from pipeline.games.base import Game
-from pipeline.games.registry import parse_game
-from pipeline.players.base import Boards, Player
+from pipeline.games.contract import Game
+from pipeline.games.specs import parse_game
 from pipeline.players.builtin import BUILT_INS, HeuristicPlayer, RandomPlayer, make_builtin
-from pipeline.players.specs import KNOWN
+from pipeline.players.player import Boards, Player
+from pipeline.players.player_specs import KNOWN
 
 KINDS = pytest.mark.parametrize("kind", list(BUILT_INS))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pipeline.errors import UsageError
-from pipeline.games.registry import parse_game
-from pipeline.players.base import PlayerFault
+from pipeline.games.specs import parse_game
 from pipeline.players.handicap import by_engine, by_table, check_handicap
+from pipeline.players.player import PlayerFault
 from tests.players.scripted_engine import engine_command
 
 GAME = parse_game("go:9")

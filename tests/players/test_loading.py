@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.networks.architecture import Architecture
 from pipeline.networks.inference import Engine
 from pipeline.players import loading
-from pipeline.players.base import Boards
 from pipeline.players.loading import CALIBRATION_GAMES, calibration_positions, load_tree_evaluator
+from pipeline.players.player import Boards
 from pipeline.progress import SILENT
-from pipeline.storage.models import read_model
+from pipeline.run.models import read_model
 from tests.helpers import make_model
 
 

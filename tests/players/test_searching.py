@@ -7,8 +7,8 @@ import pytest
 
 from pipeline.config import SearchConfig
 from pipeline.errors import MuGoError
-from pipeline.games.registry import parse_game
-from pipeline.players.base import Decisions, Player
+from pipeline.games.specs import parse_game
+from pipeline.players.player import Decisions, Player
 from pipeline.players.searching import SearchPlayer
 from pipeline.search.batch import BatchSearch
 from tests.games.playing import SMALL

@@ -8,15 +8,15 @@ import pytest
 
 from pipeline.config import RatingsConfig
 from pipeline.errors import MuGoError, NotYet, UsageError
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.ratings.command import match_result, rate, rate_and_write, ratings, read_matches
 from pipeline.ratings.strength import MatchResult, bradley_terry
-from pipeline.storage import matches as matches_module
-from pipeline.storage.matches import MatchGame, MatchHeader, PlayerInfo
-from pipeline.storage.ratings import read_ratings
-from pipeline.storage.shards import End
+from pipeline.run import matches as matches_module
+from pipeline.run.matches import MatchGame, MatchHeader, PlayerInfo
+from pipeline.run.ratings import read_ratings
+from pipeline.run.shards import End
 from tests.helpers import Heard
-from tests.storage.random_games import random_games
+from tests.run.random_games import random_games
 
 
 def info(name, weights="", parents=()):

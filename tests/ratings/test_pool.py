@@ -22,9 +22,9 @@ from pipeline.ratings.pool import (
     remove,
     resize,
 )
-from pipeline.storage import layout
-from pipeline.storage.models import set_champion
-from pipeline.storage.ratings import Member, Pool, RatedPlayer, Ratings, read_pool, write_ratings
+from pipeline.run import layout
+from pipeline.run.models import set_champion
+from pipeline.run.ratings import Member, Pool, RatedPlayer, Ratings, read_pool, write_ratings
 
 FOUR = {
     name: RatedPlayer(name=name, bradley_terry=elo, games=games, trueskill_mu=mu, trueskill_sigma=sigma)

@@ -8,16 +8,16 @@ import pytest
 
 from pipeline.config import TournamentConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
-from pipeline.matches import runner as runner
+from pipeline.matches import runner
 from pipeline.players import builtin
 from pipeline.players.builtin import HeuristicPlayer, RandomPlayer
 from pipeline.progress import Progress
 from pipeline.ratings import tournament as stage
 from pipeline.ratings.pool import pool
 from pipeline.ratings.tournament import tournament
-from pipeline.storage import matches
-from pipeline.storage.matches import list_matches, match_lock, read_match
-from pipeline.storage.ratings import read_ratings
+from pipeline.run import matches
+from pipeline.run.matches import list_matches, match_lock, read_match
+from pipeline.run.ratings import read_ratings
 from tests.helpers import Heard, make_champion, make_model
 from tests.matches.helpers import Spoilt, seed_of_game
 

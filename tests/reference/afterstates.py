@@ -1,5 +1,5 @@
 """An afterstate network one position at a time, in Python's own numbers: the plain twin of
-``networks/afterstate_kernels.py``.
+``families/backgammon/td/kernels.py``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Backgammon, slow and obvious: the plain twin of ``games/backgammon/kernels.py``. For tests, not for play.
+"""Backgammon, slow and obvious: the plain twin of ``families/backgammon/kernels.py``. For tests, not for play.
 
 A board is two lists of 26 numbers, one for each player, who both count the points so that they bear off below 1: index
 0 is how many are off, 1 to 24 the points, 25 the bar. The player to move comes first. The opponent's point p is the

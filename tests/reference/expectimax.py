@@ -1,4 +1,5 @@
-"""Expectimax over all throws and turns, one position at a time: the plain twin of ``players/expectimax.py``.
+"""Expectimax over all throws and turns, one position at a time: the plain twin of
+``families/backgammon/td/expectimax.py``.
 
 judge(state) is what a network says that a position before a throw is worth, in points, to the player about to throw.
 """
@@ -9,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pipeline.games.base import FeatureGame
+from pipeline.games.contract import FeatureGame
 
 Judge = Callable[[np.ndarray], float]
 

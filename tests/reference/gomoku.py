@@ -1,7 +1,7 @@
 """Gomoku, slow and obvious: the plain twin of ``pipeline/games/gomoku``. For tests, not for play.
 
 A board is a list of rows, the top one first, of "X" (first player), "O" or ".". An action is row · size + column. Rules
-are read off whole lines as text, as pipeline/games/gomoku/game.py words them, without windows, tables or anything
+are read off whole lines as text, as pipeline/families/gomoku/game.py words them, without windows, tables or anything
 carried along.
 """
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.games.base import FloatArray, IntArray
+from pipeline.games.contract import FloatArray, IntArray
 from pipeline.search.gumbel import MIN_PRIOR, MIN_RANGE, TARGET_SUM, sequence_of_considered_visits
 from tests.reference.puct import Edge, Node, ReferenceSearch
 

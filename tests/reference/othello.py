@@ -1,4 +1,4 @@
-"""Othello, slow and obvious: the plain twin of ``games/othello/kernels.py``. For tests, not for play.
+"""Othello, slow and obvious: the plain twin of ``families/othello/kernels.py``. For tests, not for play.
 
 A board is a list of rows, the top one first, of "X" (first player), "O" or ".". An action is a point, row · size +
 column, or size² for the pass.

@@ -1,4 +1,4 @@
-"""Pass-alive areas, slow and obvious: the plain twin of ``games/go/pass_alive.py``, over sets of points."""
+"""Pass-alive areas, slow and obvious: the plain twin of ``families/go/pass_alive.py``, over sets of points."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pipeline.config import SearchConfig
 from pipeline.errors import IllegalMove
-from pipeline.games.base import Evaluate, FloatArray, Game, History, IntArray, States
+from pipeline.games.contract import Evaluate, FloatArray, Game, History, IntArray, States
 from pipeline.search.batch import MAX_ROUNDS, READOUTS_PER_LEAF
 
 ZERO, ONE = np.float32(0.0), np.float32(1.0)

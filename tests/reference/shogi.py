@@ -1,4 +1,4 @@
-"""Shogi, slow and obvious: the plain twin of ``games/shogi/kernels.py`` and ``moves.py``. For tests, not for play.
+"""Shogi, slow and obvious: the plain twin of ``families/shogi/kernels.py`` and ``moves.py``. For tests, not for play.
 
 A board is a dict from (row, column), from the upper left corner, to a piece as SFEN writes it: "+R", or "p" for the
 second player's. Players are 0 and 1; moves are written in USI.

@@ -1,4 +1,4 @@
-"""A position's tactics, slow and obvious: the plain twin of ``games/backgammon/tactics.py``."""
+"""A position's tactics, slow and obvious: the plain twin of ``families/backgammon/tactics.py``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""TD(λ) of one game, by summing up the errors of all later turns: the plain twin of ``methods/td/targets.py``."""
+"""TD(λ) of one game, by summing up the errors of all later turns: the plain twin of
+``families/backgammon/td/targets.py``.
+"""
 
 from __future__ import annotations
 

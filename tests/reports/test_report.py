@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 import main
 from pipeline.config import ReportConfig
 from pipeline.errors import FileError, UsageError
-from pipeline.games.registry import parse_game
-from pipeline.methods.registry import method_named
+from pipeline.games.specs import parse_game
+from pipeline.methods.named import method_named
 from pipeline.methods.resignation import EFFECTIVE
 from pipeline.progress import SILENT
 from pipeline.reports.report import facts as facts_module
@@ -39,16 +39,16 @@ from pipeline.reports.report.facts import (
 from pipeline.reports.report.page import page
 from pipeline.reports.report.replays import replays
 from pipeline.reports.run_files import SizedShard
-from pipeline.storage import layout
-from pipeline.storage.match_results import read_results
-from pipeline.storage.matches import write_summary
-from pipeline.storage.models import set_champion
-from pipeline.storage.shards import POLICY_COUNTS, End, GameRecord, read_meta, read_shard, write_shard
+from pipeline.run import layout
+from pipeline.run.match_results import read_results
+from pipeline.run.matches import write_summary
+from pipeline.run.models import set_champion
+from pipeline.run.shards import POLICY_COUNTS, End, GameRecord, read_meta, read_shard, write_shard
 from tests.browser import headless_chromium, needs_chromium
-from tests.methods.td.helpers import play, shard_of, small_network
+from tests.families.backgammon.td.helpers import play, shard_of, small_network
 from tests.reports.test_show import make_match, make_model, match_game, player
 from tests.reports.test_show_records import LEFT_COLUMN
-from tests.storage.random_games import random_games
+from tests.run.random_games import random_games
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 VOID = {"meta", "input", "link", "br", "hr", "img"}

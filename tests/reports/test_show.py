@@ -10,15 +10,15 @@ import pytest
 
 from pipeline.errors import FileError, UsageError
 from pipeline.evaluate.promotion import Rule, match_status
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.examples import column_types
 from pipeline.reports.show import show
 from pipeline.reports.show_csv import csv_lines
 from pipeline.reports.show_match import counted_games
-from pipeline.storage import layout
-from pipeline.storage.chunks import ORIGIN, ChunkHeader, write_chunk
-from pipeline.storage.layout import SetName, chunk_name, holdout_name, match_name
-from pipeline.storage.matches import (
+from pipeline.run import layout
+from pipeline.run.chunks import ORIGIN, ChunkHeader, write_chunk
+from pipeline.run.layout import SetName, chunk_name, holdout_name, match_name
+from pipeline.run.matches import (
     End,
     MatchFailure,
     MatchGame,
@@ -30,9 +30,9 @@ from pipeline.storage.matches import (
     read_match,
     write_summary,
 )
-from pipeline.storage.models import ModelInfo, set_champion, write_model
-from pipeline.storage.ratings import Member, Pool, RatedPlayer, Ratings, write_pool, write_ratings
-from pipeline.storage.shards import write_shard
+from pipeline.run.models import ModelInfo, set_champion, write_model
+from pipeline.run.ratings import Member, Pool, RatedPlayer, Ratings, write_pool, write_ratings
+from pipeline.run.shards import write_shard
 from tests.reports.test_show_records import LEFT_COLUMN, record
 
 GAME = parse_game("tictactoe")

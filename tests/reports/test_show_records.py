@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from pipeline.errors import FileError, UsageError
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.examples import column_types
 from pipeline.reports.show_records import show_chunk, show_shard, show_sidecar, top_moves
 from pipeline.reports.show_sgf import shard_records
 from pipeline.reports.tables import described, table
-from pipeline.storage.chunks import ORIGIN, ChunkHeader, write_chunk
-from pipeline.storage.layout import SetName, chunk_name, meta_path
-from pipeline.storage.shards import End, GameRecord, write_shard
+from pipeline.run.chunks import ORIGIN, ChunkHeader, write_chunk
+from pipeline.run.layout import SetName, chunk_name, meta_path
+from pipeline.run.shards import End, GameRecord, write_shard
 
 # X takes the left column while O plays in the middle one: X wins after five plies.
 LEFT_COLUMN = [0, 1, 3, 4, 6]

@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 
 from main import app
 from pipeline.errors import FileError, UsageError
-from pipeline.games.registry import parse_game
+from pipeline.games.sgf import read_sgf
+from pipeline.games.specs import parse_game
 from pipeline.reports.show import game_records
-from pipeline.storage.matches import MatchGame, MatchHeader, PlayerInfo, match_lock, open_match
-from pipeline.storage.sgf import read_sgf
-from pipeline.storage.shards import NO_VALUE, POLICY_COUNTS, End, GameRecord, write_shard
-from tests.storage.random_games import random_games
+from pipeline.run.matches import MatchGame, MatchHeader, PlayerInfo, match_lock, open_match
+from pipeline.run.shards import NO_VALUE, POLICY_COUNTS, End, GameRecord, write_shard
+from tests.run.random_games import random_games
 
 sgf = pytest.importorskip("sgfmill.sgf")
 

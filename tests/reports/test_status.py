@@ -24,11 +24,11 @@ from pipeline.reports.status import NOT_SEEN, RUNNING, UNKNOWN, StatusSummary, s
 from pipeline.reports.status_metrics import exposition
 from pipeline.reports.status_screen import screen
 from pipeline.reports.summaries import summary_json
-from pipeline.storage import atomic, layout, packs
-from pipeline.storage.matches import match_lock, write_summary
-from pipeline.storage.models import set_champion
-from pipeline.storage.ratings import RatedPlayer, Ratings, write_ratings
-from pipeline.storage.shards import write_shard
+from pipeline.run import atomic, layout, packs
+from pipeline.run.matches import match_lock, write_summary
+from pipeline.run.models import set_champion
+from pipeline.run.ratings import RatedPlayer, Ratings, write_ratings
+from pipeline.run.shards import write_shard
 from tests.reports.test_show import make_match, make_model, match_game, player
 from tests.reports.test_show_records import LEFT_COLUMN, record
 

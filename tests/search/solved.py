@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.games.base import History
-from pipeline.games.registry import parse_game
+from pipeline.games.contract import History
+from pipeline.games.specs import parse_game
 
 
 class Solved:

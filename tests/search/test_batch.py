@@ -5,7 +5,7 @@ import pytest
 
 from pipeline.config import SearchConfig
 from pipeline.errors import IllegalMove, MuGoError
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.search import kernels
 from pipeline.search.batch import BatchSearch
 from pipeline.search.tree import EDGE_ARRAYS, PENDING

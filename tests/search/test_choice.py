@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.config import SearchConfig
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.search import puct
 from pipeline.search.batch import BatchSearch
 from pipeline.search.tree import NO_CHILD, ROOT, empty_tree

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from pipeline.config import SearchConfig
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.search import puct
 from pipeline.search.batch import BatchSearch
 from pipeline.search.tree import ROOT, empty_tree

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pipeline.config import SearchConfig
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.search import gumbel
 from pipeline.search import random as kernel_random
 from pipeline.search.batch import BatchSearch

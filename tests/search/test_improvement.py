@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.config import SearchConfig
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.search.batch import BatchSearch
 from tests.search.helpers import run_searches, zero_evaluator
 from tests.search.solved import Solved

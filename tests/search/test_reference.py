@@ -5,7 +5,7 @@ import pytest
 
 from pipeline.config import SearchConfig
 from pipeline.errors import IllegalMove
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from tests.reference.puct import Node, ReferenceSearch, mean_value
 from tests.search.helpers import hashed_evaluator, run_searches, twin_games, zero_evaluator
 

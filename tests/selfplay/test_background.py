@@ -14,17 +14,18 @@ import pytest
 
 from pipeline.config import SelfplayConfig
 from pipeline.errors import NotYet, UsageError
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.progress import SILENT
+from pipeline.run import atomic, packs, shards
+from pipeline.run.models import set_champion
+from pipeline.run.shards import newest_shards, read_shard
 from pipeline.schedules import RunState
-from pipeline.selfplay import background, others
+from pipeline.selfplay import background
+from pipeline.selfplay import coordination as others
 from pipeline.selfplay.background import play_on
 from pipeline.selfplay.command import selfplay
-from pipeline.storage import atomic, packs, shards
-from pipeline.storage.models import set_champion
-from pipeline.storage.shards import newest_shards, read_shard
 from tests.helpers import make_champion, make_model, wait_for
-from tests.storage.random_games import random_games
+from tests.run.random_games import random_games
 
 ROOT = Path(__file__).parent.parent.parent
 

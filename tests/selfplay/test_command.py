@@ -14,23 +14,23 @@ import pytest
 
 from pipeline.config import SelfplayConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero import method as alphazero
-from pipeline.methods.base import FinishedGame
+from pipeline.methods.method import FinishedGame
 from pipeline.methods.resignation import EFFECTIVE, NEVER
 from pipeline.players.searching import leaves_per_tree
 from pipeline.progress import Progress
 from pipeline.reports.show_records import show_shard
+from pipeline.run import atomic
+from pipeline.run.models import set_champion
+from pipeline.run.shards import BOTH, End, GameRecord, newest_shards, read_shard, write_shard
 from pipeline.selfplay import command as stage
 from pipeline.selfplay import committing, playing
 from pipeline.selfplay.command import selfplay
-from pipeline.selfplay.others import check_same_game
-from pipeline.storage import atomic
-from pipeline.storage.models import set_champion
-from pipeline.storage.shards import BOTH, End, GameRecord, newest_shards, read_shard, write_shard
+from pipeline.selfplay.coordination import check_same_game
 from tests.helpers import Heard, make_champion, make_model
+from tests.run.random_games import random_games
 from tests.search.helpers import hashed_evaluator
-from tests.storage.random_games import random_games
 
 
 def config_for(tmp_path: Path, **options) -> SelfplayConfig:
@@ -129,7 +129,7 @@ def test_games_of_a_champion_that_was_called_back_are_the_newest(tmp_path):
 
 def test_a_generation_begins_while_games_run(tmp_path, monkeypatch):
     """A model is trained meanwhile and not promoted; games that begin then are of its generation."""
-    monkeypatch.setattr("pipeline.storage.models.QUICK_SECONDS", 60)  # each game looks, however slow this machine is
+    monkeypatch.setattr("pipeline.run.models.QUICK_SECONDS", 60)  # each game looks, however slow this machine is
     models = tmp_path / "saved_models"
     make_champion(models, number=0)
     before_games(monkeypatch, 20, lambda: (models / "000004-test").exists() or make_model(models, number=4))

@@ -10,12 +10,12 @@ import pytest
 
 from pipeline.config import SelfplayConfig
 from pipeline.errors import FileError
-from pipeline.games.registry import parse_game
-from pipeline.methods.base import FinishedGame
-from pipeline.methods.registry import method_named
+from pipeline.games.specs import parse_game
+from pipeline.methods.method import FinishedGame
+from pipeline.methods.named import method_named
+from pipeline.run.shards import GameRecord, newest_shards, read_shard
 from pipeline.selfplay import committing
 from pipeline.selfplay.committing import Committer
-from pipeline.storage.shards import GameRecord, newest_shards, read_shard
 
 
 def finished(game_id: int, player: str = "000001-a") -> FinishedGame:

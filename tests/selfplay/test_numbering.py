@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from pipeline.errors import FileError
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
+from pipeline.run.shards import MOST_NUMBER, RunNumbers, newest_shards, write_shard
 from pipeline.selfplay.numbering import BEHIND_EARLIER, Numbering, numbering
-from pipeline.storage.shards import MOST_NUMBER, RunNumbers, newest_shards, write_shard
-from tests.storage.random_games import random_games
+from tests.run.random_games import random_games
 
 GAME = parse_game("tictactoe")
 

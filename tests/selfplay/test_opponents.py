@@ -11,16 +11,16 @@ from scipy import stats
 
 from pipeline.config import SelfplayConfig
 from pipeline.errors import FileError, UsageError
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero import method as alphazero
-from pipeline.methods.base import Encounter, game_seeds
-from pipeline.methods.registry import method_named
+from pipeline.methods.method import Encounter, game_seeds
+from pipeline.methods.named import method_named
 from pipeline.progress import Progress
 from pipeline.ratings.pool import make_member
+from pipeline.run.models import Model, read_champions, set_champion
+from pipeline.run.ratings import Pool, write_pool
 from pipeline.selfplay import opponents as room
 from pipeline.selfplay.opponents import OpponentSource, champion_before, parse_mix
-from pipeline.storage.models import Model, read_champions, set_champion
-from pipeline.storage.ratings import Pool, write_pool
 from tests.helpers import Heard, make_champion, make_model
 from tests.search.helpers import hashed_evaluator
 

@@ -8,12 +8,12 @@ import pytest
 
 from pipeline.config import SelfplayConfig
 from pipeline.errors import UsageError
-from pipeline.games.registry import parse_game
-from pipeline.methods.base import Actor, ActorJob, FinishedGame, game_seeds
+from pipeline.games.specs import parse_game
+from pipeline.methods.method import Actor, ActorJob, FinishedGame, game_seeds
+from pipeline.run.shards import GameRecord, newest_shards, read_shard
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.playing import GameThreads, Plan, Supply
 from pipeline.selfplay.variety import Dealer, Numbered, Variety
-from pipeline.storage.shards import GameRecord, newest_shards, read_shard
 from tests.helpers import make_model
 
 HOME = parse_game("go:any,komi=7")

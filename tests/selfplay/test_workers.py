@@ -13,14 +13,14 @@ import pytest
 
 from pipeline.config import InitConfig, available_cores
 from pipeline.errors import MuGoError, UsageError
-from pipeline.selfplay import remote
+from pipeline.run.models import set_champion
+from pipeline.run.shards import newest_shards, read_shard
+from pipeline.selfplay import in_workers as remote
 from pipeline.selfplay.command import selfplay
-from pipeline.selfplay.remote import ProcessGames
-from pipeline.storage.models import set_champion
-from pipeline.storage.shards import newest_shards, read_shard
+from pipeline.selfplay.in_workers import ProcessGames
 from pipeline.train.init import init
-from pipeline.workers.pool import Reading
 from pipeline.workers.processes import ProcessPool, child_command
+from pipeline.workers.worker_pool import Reading
 from tests.helpers import make_champion, make_model
 from tests.workers.fake_playing import AGAIN, job_of
 from tests.workers.selfplay_runs import Acting, numbers, selfplay_config, shards

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.games.base import Game
+from pipeline.games.contract import Game
 from pipeline.methods.alphazero.examples import column_types
-from pipeline.storage import layout
-from pipeline.storage.chunks import ORIGIN, Chunk, ChunkHeader, ChunkSet, newest_complete_set, read_chunk, write_chunk
+from pipeline.run import layout
+from pipeline.run.chunks import ORIGIN, Chunk, ChunkHeader, ChunkSet, newest_complete_set, read_chunk, write_chunk
 
 
 def made_up_examples(game: Game, count: int, seed: int = 0) -> dict[str, np.ndarray]:

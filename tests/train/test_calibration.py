@@ -12,14 +12,14 @@ import pytest
 
 from pipeline.config import ExportConfig
 from pipeline.errors import FileError
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.examples import column_types
-from pipeline.methods.registry import method_named
+from pipeline.methods.named import method_named
 from pipeline.networks.architecture import Architecture
 from pipeline.players.loading import calibration_of, calibration_positions
-from pipeline.storage import layout
-from pipeline.storage.chunks import ChunkSet, read_chunk
-from pipeline.storage.models import Model, read_calibration, read_model, write_model
+from pipeline.run import layout
+from pipeline.run.chunks import ChunkSet, read_chunk
+from pipeline.run.models import Model, read_calibration, read_model, write_model
 from pipeline.train import calibration
 from pipeline.train.export import export
 from tests.helpers import make_model

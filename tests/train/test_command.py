@@ -15,20 +15,20 @@ import pytest
 
 from pipeline.config import InitConfig, TrainConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.examples import column_types
 from pipeline.methods.alphazero.losses import TERMS
 from pipeline.players.loading import calibration_of
 from pipeline.progress import Progress
-from pipeline.storage import layout
-from pipeline.storage.chunks import read_chunk, write_chunk
-from pipeline.storage.models import read_calibration, read_info, read_model, read_optimizer
-from pipeline.storage.priorities import Priorities, read_priorities
+from pipeline.run import layout
+from pipeline.run.chunks import read_chunk, write_chunk
+from pipeline.run.models import read_calibration, read_info, read_model, read_optimizer
+from pipeline.run.priorities import Priorities, read_priorities
 from pipeline.train import command, trainer
 from pipeline.train.checkpoint import Checkpoint, State
 from pipeline.train.command import train
 from pipeline.train.init import init
-from pipeline.train.replay import Replay
+from pipeline.train.prioritised_replay import Replay
 from tests.train.chunk_sets import write_set
 
 GAME = parse_game("tictactoe")

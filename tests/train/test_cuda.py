@@ -11,14 +11,14 @@ import pytest
 import torch
 
 from pipeline.config import TrainConfig
-from pipeline.games.registry import parse_game
+from pipeline.families.backgammon.td import network as afterstates
+from pipeline.families.backgammon.td.losses import AfterstateObjective
+from pipeline.families.backgammon.td.losses import Batch as AfterstateBatch
+from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.batch import Batch, make_batch
 from pipeline.methods.alphazero.losses import AlphaZeroObjective
-from pipeline.methods.td.losses import AfterstateObjective
-from pipeline.methods.td.losses import Batch as AfterstateBatch
-from pipeline.networks import afterstates
 from pipeline.networks.architecture import Architecture, random_weights
-from pipeline.train.recorded import RecordedPass
+from pipeline.train.cuda_graph_pass import RecordedPass
 from pipeline.train.trainer import NotFinite, Trainer
 from tests.train.chunk_sets import made_up_examples
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from pipeline.errors import FileError
-from pipeline.games.base import Game
-from pipeline.games.registry import parse_game
+from pipeline.games.contract import Game
+from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.batch import Batch, make_batch
 from pipeline.methods.alphazero.method import AlphaZero
-from pipeline.storage.chunks import newest_complete_set
-from pipeline.storage.priorities import example_numbers
+from pipeline.run.chunks import newest_complete_set
+from pipeline.run.priorities import example_numbers
 from pipeline.train.dataset import Dataset, holdout_batches, prefetched
 from tests.games.playing import SMALL, symmetries_of_start
 from tests.train.chunk_sets import chunk_of, made_up_examples, write_set

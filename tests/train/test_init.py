@@ -9,7 +9,7 @@ from pipeline.config import InitConfig
 from pipeline.errors import FileError, UsageError
 from pipeline.networks.architecture import Architecture, check_weights
 from pipeline.networks.inference import make_evaluators
-from pipeline.storage.models import read_model, read_optimizer, read_promotions, resolve_champion
+from pipeline.run.models import read_model, read_optimizer, read_promotions, resolve_champion
 from pipeline.train.init import init
 
 

@@ -21,11 +21,11 @@ import torch.distributed as dist
 
 from pipeline.config import GatherConfig, InitConfig, SelfplayConfig, TrainConfig
 from pipeline.errors import Elsewhere, MuGoError, NotYet, UsageError
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.gather.command import gather
+from pipeline.run import layout, provenance
+from pipeline.run.models import read_info, read_model, read_optimizer
 from pipeline.selfplay.command import selfplay
-from pipeline.storage import layout, provenance
-from pipeline.storage.models import read_info, read_model, read_optimizer
 from pipeline.train import process_group
 from pipeline.train.command import train
 from pipeline.train.init import init

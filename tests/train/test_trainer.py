@@ -6,7 +6,7 @@ import torch
 
 from pipeline.config import TrainConfig
 from pipeline.errors import MuGoError
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.batch import Batch, make_batch
 from pipeline.methods.alphazero.losses import METRICS, TERMS, AlphaZeroObjective
 from pipeline.networks.architecture import Architecture, random_weights

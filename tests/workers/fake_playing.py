@@ -21,7 +21,7 @@ from typing import Any
 
 from pipeline.config import available_cores
 from pipeline.errors import UsageError
-from pipeline.workers.pool import Counts, Models, Playing, Reading
+from pipeline.workers.worker_pool import Counts, Models, Playing, Reading
 
 
 class FakePlaying(Playing):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pipeline.config import SelfplayConfig
 from pipeline.progress import Progress
-from pipeline.storage.shards import newest_shards
+from pipeline.run.shards import newest_shards
 
 
 class Acting(Progress):

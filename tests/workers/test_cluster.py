@@ -20,8 +20,8 @@ import pytest
 
 from pipeline.errors import FileError, MuGoError
 from pipeline.workers import cluster as module
-from pipeline.workers.actor import framed, frames, packed_files, unpacked_files
-from pipeline.workers.pool import Reading
+from pipeline.workers.ray_actor import framed, frames, packed_files, unpacked_files
+from pipeline.workers.worker_pool import Reading
 from tests.helpers import Heard, make_model
 from tests.workers.fake_playing import AGAIN, TOLD, job_of
 
@@ -208,7 +208,7 @@ def test_a_job_that_is_impossible(nodes):
 def test_nodes_with_another_version_are_refused_before_any_work(nodes, monkeypatch):
     nodes.add()
     with monkeypatch.context() as patch:
-        patch.setattr("pipeline.storage.provenance.source_digest", lambda: "0123456789ab")
+        patch.setattr("pipeline.run.provenance.source_digest", lambda: "0123456789ab")
         with pytest.raises(MuGoError) as caught:
             module.Cluster(Heard())
     text = str(caught.value)

@@ -14,9 +14,9 @@ import pytest
 from pipeline.config import EvaluateConfig, TournamentConfig
 from pipeline.evaluate.command import evaluate
 from pipeline.ratings.tournament import tournament
+from pipeline.run.models import set_champion
+from pipeline.run.shards import newest_shards, read_shard
 from pipeline.selfplay.command import selfplay
-from pipeline.storage.models import set_champion
-from pipeline.storage.shards import newest_shards, read_shard
 from pipeline.workers import cluster as module
 from tests.helpers import make_champion, make_model
 from tests.workers.selfplay_runs import Acting, numbers, selfplay_config, shards

@@ -36,12 +36,12 @@ from numpy.typing import NDArray
 
 from pipeline.config import SelfplayConfig
 from pipeline.counter_rng import uniforms
-from pipeline.games.base import Actions, BoolArray, FloatArray, Planes
+from pipeline.games.contract import Actions, BoolArray, FloatArray, Planes
 from pipeline.methods.alphazero.recording import GameBuffer, Rows
-from pipeline.methods.base import Actor, ActorJob, Encounter, FinishedGame, Learner
+from pipeline.methods.method import Actor, ActorJob, Encounter, FinishedGame, Learner
 from pipeline.methods.opponents import ActiveOpponents
+from pipeline.run.shards import BOTH, End
 from pipeline.search.batch import BatchSearch
-from pipeline.storage.shards import BOTH, End
 
 OPENING_COUNTER = 1 << 32  # of a game's looked-up numbers: beyond those of its moves
 SURE_MOVES = 2  # of either side, that it takes to call a game decided

@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pipeline.games.base import Game
+from pipeline.games.contract import Game
 from pipeline.methods.alphazero.examples import entries
-from pipeline.methods.base import IndexArray
+from pipeline.methods.method import IndexArray
 
 Columns = Mapping[str, NDArray[Any]]
 

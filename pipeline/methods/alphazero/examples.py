@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError, IllegalMove
-from pipeline.games.base import FloatArray, Game, States
-from pipeline.games.registry import are_related, parse_game
+from pipeline.games.contract import FloatArray, Game, States
 from pipeline.games.replay import IllegalRecord, replay
-from pipeline.methods.base import IndexArray, Positions
+from pipeline.games.specs import are_related, parse_game
 from pipeline.methods.game_table import GameTable
-from pipeline.storage.chunks import ORIGIN, Columns, ColumnTypes
-from pipeline.storage.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, End, Shard
+from pipeline.methods.method import IndexArray, Positions
+from pipeline.run.chunks import ORIGIN, Columns, ColumnTypes
+from pipeline.run.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, End, Shard
 
 
 def column_types(game: Game) -> ColumnTypes:

@@ -34,7 +34,7 @@ from torch.nn import functional as F
 
 from pipeline.config import TrainConfig
 from pipeline.methods.alphazero.batch import Batch
-from pipeline.methods.base import Objective
+from pipeline.methods.method import Objective
 from pipeline.networks.architecture import Architecture, Weights, side_of
 from pipeline.networks.modules import Network, Outputs, load_network, network_weights
 

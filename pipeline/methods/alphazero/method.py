@@ -12,26 +12,26 @@ from numpy.typing import NDArray
 
 from pipeline.config import GatherConfig, InitConfig, SearchConfig, TrainConfig
 from pipeline.errors import MuGoError, UsageError
-from pipeline.games.base import AnyGame, Game
+from pipeline.games.contract import AnyGame, Game
 from pipeline.methods.alphazero import examples
 from pipeline.methods.alphazero.actor import TreeActor
-from pipeline.methods.base import Actor, ActorJob, Grown, IndexArray, Method, Objective, Positions, Weights
+from pipeline.methods.method import Actor, ActorJob, Grown, IndexArray, Method, Objective, Positions, Weights
 from pipeline.networks.architecture import Architecture, parse_size, random_weights, weight_shapes
 from pipeline.networks.growing import grow, grown_architecture
-from pipeline.players.base import Player
 from pipeline.players.loading import load_evaluators
+from pipeline.players.player import Player
 from pipeline.players.searching import SearchPlayer
 from pipeline.progress import Progress
-from pipeline.storage.chunks import Columns, ColumnTypes
-from pipeline.storage.models import Model
-from pipeline.storage.shards import Shard
+from pipeline.run.chunks import Columns, ColumnTypes
+from pipeline.run.models import Model
+from pipeline.run.shards import Shard
 
 if TYPE_CHECKING:
     from pipeline.methods.alphazero.batch import Batch
 
 
 class AlphaZero(Method):
-    """See methods/base.py for what each part is."""
+    """See methods/method.py for what each part is."""
 
     name = "alphazero"
     resigns = True

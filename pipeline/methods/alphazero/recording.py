@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.games.base import Actions, FloatArray, IntArray
+from pipeline.games.contract import Actions, FloatArray, IntArray
 from pipeline.methods.resignation import CALM
-from pipeline.storage.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, End, GameRecord
+from pipeline.run.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, End, GameRecord
 
 Rows = NDArray[np.int64]
 LEAST_PRIOR = 1e-12  # a float32 softmax may underflow to 0, where surprise would be infinite

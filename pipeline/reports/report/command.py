@@ -14,7 +14,7 @@ from pipeline.reports.report.facts import collect
 from pipeline.reports.report.page import page
 from pipeline.reports.report.replays import replays
 from pipeline.reports.run_files import SELFPLAY, is_run
-from pipeline.storage import atomic, layout
+from pipeline.run import atomic, layout
 
 
 @dataclass(frozen=True)

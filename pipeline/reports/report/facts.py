@@ -24,21 +24,21 @@ from numpy.typing import NDArray
 
 from pipeline.config import RatingsConfig
 from pipeline.errors import MuGoError
-from pipeline.games.registry import are_related, recorded_game
+from pipeline.games.specs import are_related, recorded_game
 from pipeline.matches.statistics import score_of, wilson_interval
-from pipeline.methods.registry import method_named
+from pipeline.methods.named import method_named
 from pipeline.methods.resignation import EFFECTIVE, NEVER, calibrate, watched
 from pipeline.progress import Progress
 from pipeline.ratings.command import Rated, rate, read_matches
 from pipeline.reports.run_files import EVALUATE, SELFPLAY, SizedShard, look_at, time_in
 from pipeline.reports.show_match import counted_games
 from pipeline.reports.tracked import Tracked, of_shards
-from pipeline.storage import layout
-from pipeline.storage.match_results import MatchResults
-from pipeline.storage.models import ModelInfo, list_models, read_info, read_journal, resolve_champion
-from pipeline.storage.order import generation_of
-from pipeline.storage.pruned import Pruned, read_pruned
-from pipeline.storage.shards import POLICY_COUNTS, End, Shard, ShardMeta, meta_of, read_shard
+from pipeline.run import layout
+from pipeline.run.match_results import MatchResults
+from pipeline.run.models import ModelInfo, list_models, read_info, read_journal, resolve_champion
+from pipeline.run.order import generation_of
+from pipeline.run.pruned import Pruned, read_pruned
+from pipeline.run.shards import POLICY_COUNTS, End, Shard, ShardMeta, meta_of, read_shard
 
 MOST_META = 4_000  # sidecars that are read, and one of each generation at least
 MOST_SHARDS = 400  # shards that are opened, and one of each generation at least

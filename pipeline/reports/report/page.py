@@ -15,11 +15,11 @@ from typing import Any
 from pipeline.phrases import counted, long_duration, percent
 from pipeline.reports.report.charts import Chart, Level, Point, Series, table
 from pipeline.reports.report.facts import STAGES, Facts, Games, Gate, Training
-from pipeline.storage import layout
-from pipeline.storage.ratings import RatedPlayer
+from pipeline.run import layout
+from pipeline.run.ratings import RatedPlayer
 
 FOLDER = Path(__file__).parent
-# What methods track of their games, where they do: heading, text, name. See methods/reinforce/tracking.py.
+# What methods track of their games, where they do: heading, text, name. See families/text/reinforce/tracking.py.
 TRACKED = (
     ("Won by the model", "Share of the games of each source.", "won"),
     ("Well-formed answers", "Share of the model's answers in which an action could be read.", "well_formed"),

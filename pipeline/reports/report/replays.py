@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from pipeline.errors import FileError, IllegalMove, MuGoError
-from pipeline.games.base import CHANCE, Game
-from pipeline.games.registry import recorded_game
+from pipeline.games.contract import CHANCE, Game
 from pipeline.games.replay import movers, replay_one
+from pipeline.games.specs import recorded_game
 from pipeline.games.stones import BoardGame
 from pipeline.reports.report.facts import Facts
-from pipeline.storage.matches import MatchGame, read_match
-from pipeline.storage.shards import BOTH, NO_VALUE, End, GameRecord, Shard, ShardMeta, read_shard
+from pipeline.run.matches import MatchGame, read_match
+from pipeline.run.shards import BOTH, NO_VALUE, End, GameRecord, Shard, ShardMeta, read_shard
 
 TOP_MOVES = 5
 GAMES_LOOKED_AT = 200  # of the newest generation

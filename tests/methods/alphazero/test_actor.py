@@ -9,18 +9,18 @@ from scipy.special import rel_entr
 
 from pipeline.config import SearchConfig, SelfplayConfig
 from pipeline.errors import FileError, MuGoError
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.actor import TreeActor
 from pipeline.methods.alphazero.examples import Positions, make_examples
 from pipeline.methods.alphazero.recording import GameBuffer
-from pipeline.methods.base import ActorJob, Encounter, Learner, Opponent, game_seeds
+from pipeline.methods.method import ActorJob, Encounter, Learner, Opponent, game_seeds
 from pipeline.methods.opponents import IDLE_OPPONENTS
-from pipeline.players.base import RESIGN, Boards, Decisions, Player, PlayerFault
 from pipeline.players.builtin import RandomPlayer
+from pipeline.players.player import RESIGN, Boards, Decisions, Player, PlayerFault
 from pipeline.players.searching import SearchPlayer
+from pipeline.run.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, End, read_shard, write_shard
 from pipeline.search.batch import BatchSearch
 from pipeline.search.gumbel import TARGET_SUM
-from pipeline.storage.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, End, read_shard, write_shard
 from tests.games.playing import SMALL
 from tests.search.helpers import hashed_evaluator, zero_evaluator
 

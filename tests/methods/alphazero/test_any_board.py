@@ -8,21 +8,21 @@ import pytest
 
 from pipeline.config import GatherConfig, InitConfig, SelfplayConfig, TrainConfig
 from pipeline.errors import FileError
-from pipeline.games.registry import parse_game
+from pipeline.games.specs import parse_game
 from pipeline.gather.command import gather
 from pipeline.methods.alphazero.batch import make_batch
 from pipeline.methods.alphazero.examples import make_examples
 from pipeline.methods.alphazero.method import AlphaZero
-from pipeline.methods.base import Positions
+from pipeline.methods.method import Positions
 from pipeline.reports.show_records import distributions, example
+from pipeline.run.chunks import newest_complete_set, read_chunk, read_header
+from pipeline.run.models import read_info, read_model
+from pipeline.run.shards import newest_shards, read_shard, write_shard
 from pipeline.selfplay.command import selfplay
-from pipeline.storage.chunks import newest_complete_set, read_chunk, read_header
-from pipeline.storage.models import read_info, read_model
-from pipeline.storage.shards import newest_shards, read_shard, write_shard
 from pipeline.train.command import train
 from pipeline.train.dataset import Dataset, holdout_batches
 from pipeline.train.init import init
-from tests.storage.random_games import random_games
+from tests.run.random_games import random_games
 
 METHOD = AlphaZero()
 

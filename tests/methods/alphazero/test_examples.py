@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from pipeline.errors import FileError
-from pipeline.games.base import Game
-from pipeline.games.registry import parse_game
+from pipeline.games.contract import Game
+from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.batch import make_batch
 from pipeline.methods.alphazero.examples import Positions, column_types, make_examples
-from pipeline.storage.chunks import ORIGIN
-from pipeline.storage.shards import NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_shard, write_shard
+from pipeline.run.chunks import ORIGIN
+from pipeline.run.shards import NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_shard, write_shard
 from tests.games.playing import SMALL, symmetries_of_start
-from tests.storage.random_games import random_games
+from tests.run.random_games import random_games
 
 DRAWN = [0, 1, 2, 4, 3, 5, 7, 6, 8]  # tic-tac-toe without a line
 FIRST_WINS = [0, 3, 1, 4, 2]

@@ -9,12 +9,12 @@ import pytest
 
 from pipeline.config import SelfplayConfig
 from pipeline.errors import UsageError
-from pipeline.games.base import Game
-from pipeline.games.registry import parse_game
+from pipeline.games.contract import Game
+from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.actor import TreeActor
-from pipeline.methods.base import ActorJob, Learner, game_seeds
+from pipeline.methods.method import ActorJob, Learner, game_seeds
+from pipeline.run.shards import GameRecord
 from pipeline.selfplay.command import selfplay
-from pipeline.storage.shards import GameRecord
 from tests.helpers import make_champion
 from tests.search.helpers import hashed_evaluator
 

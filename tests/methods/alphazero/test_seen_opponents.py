@@ -9,14 +9,14 @@ import pytest
 
 from pipeline.config import SearchConfig
 from pipeline.errors import IllegalMove
-from pipeline.games.base import History
-from pipeline.games.gomoku import kernels
-from pipeline.games.registry import parse_game
+from pipeline.families.gomoku import kernels
+from pipeline.games.contract import History
+from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.examples import Positions, make_examples
 from pipeline.players.searching import SearchPlayer
 from pipeline.reports.show import show
 from pipeline.reports.show_csv import csv_lines
-from pipeline.storage.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, read_shard, write_shard
+from pipeline.run.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, read_shard, write_shard
 from tests.helpers import make_model
 from tests.matches.test_runner import play
 from tests.methods.alphazero.test_actor import meeting, play_against, random_opponent, searching

@@ -10,15 +10,15 @@ import pytest
 
 from pipeline.config import SelfplayConfig
 from pipeline.errors import FileError
-from pipeline.games.registry import parse_game
 from pipeline.games.replay import replay_one
+from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.actor import TreeActor
 from pipeline.methods.alphazero.examples import make_examples
 from pipeline.methods.alphazero.method import AlphaZero
-from pipeline.methods.base import ActorJob, FinishedGame, Learner, game_seeds
+from pipeline.methods.method import ActorJob, FinishedGame, Learner, game_seeds
 from pipeline.reports.show_records import show_game
 from pipeline.reports.show_sgf import shard_records
-from pipeline.storage.shards import End, GameRecord, read_shard, write_shard
+from pipeline.run.shards import End, GameRecord, read_shard, write_shard
 from tests.methods.alphazero.test_examples import everything
 from tests.search.helpers import hashed_evaluator
 

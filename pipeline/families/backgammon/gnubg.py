@@ -1,0 +1,96 @@
+"""``GnubgPlayer``: GNU Backgammon at a number of plies, as a player of backgammon: cubeless money play, our own dice.
+
+gnubg runs as a process behind a pipe, with gnubg_answers.py in the Python that it brings along; one process serves all
+rows of a player, since every question carries its whole position. What it answers is checked by our rules. Needs the
+program ``gnubg`` (Debian: the package of that name), on the PATH or in /usr/games.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.errors import IllegalMove, UsageError
+from pipeline.families.backgammon import notation
+from pipeline.families.backgammon.game import STARTS, Backgammon
+from pipeline.families.backgammon.kernels import HIGH_DIE, LOW_DIE, TURN
+from pipeline.families.go.gtp_engine import GtpEngine
+from pipeline.games.contract import AnyGame
+from pipeline.players.engine_player import ProcessPlayer, Question
+from pipeline.players.engine_process import GAMES_FOLDER, PipedEngine
+from pipeline.players.player import PlayerFault
+
+PROGRAM, SCRIPT = "gnubg", Path(__file__).with_name("gnubg_answers.py")
+# Answers have a file of their own, because gnubg greets on standard output.
+REDIRECTED = 'exec 3>&1 1>&2 "$0" "$@"'
+
+
+def installed() -> str | None:
+    """Where gnubg is; None if it isn't."""
+    return shutil.which(PROGRAM) or shutil.which(PROGRAM, path=GAMES_FOLDER)
+
+
+def command(plies: int) -> str:
+    """The command line that runs gnubg. Raises UsageError if it isn't installed."""
+    path = installed()
+    if path is None:
+        raise UsageError(
+            f"gnubg:{plies}: no program {PROGRAM!r}, neither on the PATH nor in {GAMES_FOLDER}; install it "
+            "(Debian: apt install gnubg)"
+        )
+    return shlex.join(["sh", "-c", REDIRECTED, path, "--tty", "--quiet", "--no-rc", "--python", str(SCRIPT)])
+
+
+def check_game(game: AnyGame, text: str) -> None:
+    """Raises UsageError unless gnubg plays it. text: the player's spec."""
+    if not isinstance(game, Backgammon) or game.num_checkers != sum(STARTS["backgammon"].values()):
+        raise UsageError(f"player {text}: GNU Backgammon plays backgammon only, not {game.spec}; name another player")
+
+
+class GnubgPlayer(ProcessPlayer):
+    """See the module docstring."""
+
+    def __init__(self, game: AnyGame, num_rows: int, plies: int, name: str, seconds: float) -> None:
+        """seconds: limit of each move. Starts no process yet.
+
+        Raises UsageError if the game isn't backgammon with 15 checkers, or gnubg isn't installed.
+        """
+        check_game(game, name)
+        self._command = command(plies)
+        self._plies = plies
+        self._seconds = seconds
+        self._engine: GtpEngine | None = None  # the thread's alone
+        super().__init__(game, num_rows, name)
+
+    def _discard(self, question: Question) -> None:
+        if self._engine is not None:
+            self._engine.kill()
+            self._engine = None
+
+    def _engines(self) -> list[PipedEngine]:
+        return [] if self._engine is None else [self._engine]
+
+    def _ask(self, question: Question) -> int:
+        is_new = self._engine is None
+        engine = self._engine = self._engine or GtpEngine(self._command, self._name, self._seconds)
+        with self._asking(engine):
+            if is_new and engine.send("hello", engine.start_seconds) != PROGRAM:
+                raise PlayerFault("protocol", self._name, f"is another program than {PROGRAM}")
+            text = engine.send(f"move {' '.join(map(str, self._numbers(question)))}")
+        try:
+            return self._game.parse_move(question.state[0], text)
+        except IllegalMove as error:
+            problem = f"chose {text[:60]!r} at ply {len(question.moves)}: {error}"
+            raise PlayerFault("illegal", self._name, problem) from None
+
+    def _numbers(self, question: Question) -> list[int]:
+        """Dice, both players' checkers, plies: see gnubg_answers.py."""
+        state = question.state[0]
+        mover = int(state[TURN])
+        found = [int(state[HIGH_DIE]), int(state[LOW_DIE])]
+        for player in (mover, 1 - mover):
+            found += np.maximum(notation.view(state, player)[1:], 0).tolist()
+        return [*found, self._plies]

@@ -1,0 +1,262 @@
+"""``GammonTable``: one game of backgammon at the server, played checker by checker, and what its page shows of it.
+
+Thread-safe: a lock guards each table, and no opponent that thinks holds it. Throws come from FairDice: the page gets
+the commitment from the start, the seed when the game is over. What is on the board is told as the viewer sees it, who
+is the person, or in games of nobody against nobody whose turn it is: points by the viewer's own numbering, own checkers
+positive.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from pipeline.errors import IllegalMove
+from pipeline.families.backgammon import notation
+from pipeline.families.backgammon.game import STARTS, Backgammon
+from pipeline.families.backgammon.gnubg import GnubgPlayer, installed
+from pipeline.families.backgammon.kernels import BAR, HIGH_DIE, LOW_DIE, OFF
+from pipeline.families.backgammon.records import MAT_SUFFIX, gammon_sgf, mat_record
+from pipeline.families.backgammon.stepping import Stepper
+from pipeline.games.sgf import SgfText
+from pipeline.games.specs import parse_game
+from pipeline.play.dice_game import DiceGame, PlayerOpponent
+from pipeline.play.fair_dice import FairDice
+from pipeline.play.page.analyst import Refused
+from pipeline.players.builtin import make_builtin
+from pipeline.players.player import RESIGN, Player
+
+GAMES = tuple(STARTS)
+NOBODY, BUILT_INS = "nobody", ("heuristic", "random")
+GNUBG_PLIES = (0, 2)
+ENGINE_SECONDS = 60.0
+COLOURS = ("White", "Black")
+
+
+MakeOpponent = Callable[[Backgammon], Player]
+Models = Mapping[str, tuple[str, MakeOpponent]]  # by name: the game that a model plays, and what makes the player
+
+
+NO_MODELS: Models = MappingProxyType({})
+
+
+def opponents(game: str, models: Models) -> dict[str, MakeOpponent]:
+    """Whom this game can be played against here, by name."""
+    found: dict[str, MakeOpponent] = {name: make for name, (spec, make) in models.items() if spec == game}
+    found |= {
+        name: lambda game, name=name: make_builtin(name)(game, 1, 0)  # type: ignore[misc]
+        for name in BUILT_INS
+    }
+    if game == "backgammon" and installed():
+        for plies in GNUBG_PLIES:
+            name = f"gnubg-{plies}ply"
+            found[name] = lambda game, n=name, plies=plies: GnubgPlayer(game, 1, plies, n, ENGINE_SECONDS)  # type: ignore[misc]
+    return found
+
+
+class GammonTable:
+    """human: 0 or 1; None: the person plays both sides."""
+
+    def __init__(
+        self,
+        spec: str,
+        opponent: str,
+        human: int | None,
+        seed: str | None = None,
+        models: Models = NO_MODELS,
+    ) -> None:
+        """Raises Refused for a game or an opponent that isn't there."""
+        if spec not in GAMES:
+            raise Refused(400, f"game: found {spec[:40]!r}; wanted {' or '.join(GAMES)}")
+        known = opponents(spec, models)
+        if opponent not in (*known, NOBODY):
+            raise Refused(400, f"opponent: found {opponent[:40]!r}; wanted one of {', '.join((*known, NOBODY))}")
+        self.id = secrets.token_urlsafe(9)
+        self.human = None if opponent == NOBODY else human or 0
+        self._opponent = opponent
+        game: Any = parse_game(spec)
+        self._game: Backgammon = game
+        self._table = DiceGame(self._game, FairDice(seed))
+        self._player = None if opponent == NOBODY else PlayerOpponent(opponent, known[opponent](self._game), None)
+        self._lock, self._thinking = threading.RLock(), threading.Lock()  # the second is the player's
+        self._steps: list[notation.Step] = []  # of the turn that isn't complete
+        self._stepper: tuple[int, Stepper] | None = None  # of how many moves
+        self._resigned: int | None = None
+        self._last = ""  # the last turn, in words
+
+    def close(self) -> None:
+        if self._player is not None:
+            self._player.close()
+
+    # What the page asks for
+
+    def step(self, source: int, target: int, ply: int) -> None:
+        """One checker of the person's. The turn is made when it is complete. Raises Refused."""
+        with self._lock:
+            self._check_mine(ply)
+            stepper, steps = self._ways(), [*self._steps, (source, target)]
+            if (source, target) not in stepper.options(self._steps):
+                raise Refused(400, f"{_point(source)} to {_point(target)} is not possible with these dice")
+            self._steps, action = steps, stepper.action(steps)
+            if action is not None:
+                self._play(action)
+
+    def move(self, text: str, ply: int) -> None:
+        """A whole turn as it is written, "pass" among them. Raises Refused."""
+        with self._lock:
+            self._check_mine(ply)
+            try:
+                action = self._game.parse_move(self._table.state[0], text)
+            except IllegalMove as error:
+                raise Refused(400, str(error).removeprefix(f"{self._game.spec}: ")) from error
+            self._play(action)
+
+    def reply(self, ply: int) -> None:
+        """The opponent's turn; nothing happens where it isn't theirs or the game changed meanwhile."""
+        if self._player is None:
+            return
+        with self._lock:
+            self._check(ply)
+            moves = list(self._table.moves)
+        with self._thinking:
+            if not self._waits_after(moves):
+                return
+            action, _ = self._player.choose(moves)
+            with self._lock:
+                if not self._waits_after(moves):
+                    return
+                if action == RESIGN:
+                    self._resigned = self._table.to_move
+                else:
+                    self._play(action)
+
+    def undo(self, ply: int) -> None:
+        """The last checker of a turn that isn't complete; else back to the person's last turn, with the same dice."""
+        with self._lock:
+            self._check(ply)
+            if self._resigned is not None:
+                self._resigned = None
+            elif self._steps:
+                self._steps.pop()
+            else:
+                try:
+                    self._table.undo_to(self.human)
+                except IllegalMove as error:
+                    raise Refused(400, str(error)) from error
+                self._last = ""
+
+    def resign(self, ply: int) -> None:
+        with self._lock:
+            self._check(ply)
+            if self._over:
+                raise Refused(409, "the game is over already")
+            self._resigned = self._table.to_move if self.human is None else self.human
+
+    def record(self, as_mat: bool) -> tuple[str, str]:
+        """(the file's name, the game so far as .mat or SGF). Raises Refused."""
+        with self._lock:
+            if as_mat and self._game.spec != "backgammon":
+                raise Refused(400, ".mat is for backgammon; save SGF")
+            text = SgfText(*(self._name(player) for player in (0, 1)))
+            moves = self._table.moves
+            if as_mat:
+                return f"game{MAT_SUFFIX}", mat_record(self._game, moves, text, self._resigned)
+            return "game.sgf", gammon_sgf(self._game, moves, text, (), self._resigned)
+
+    def view(self) -> dict[str, Any]:
+        with self._lock:
+            state, turn = self._table.state[0], self._table.to_move
+            viewer = self.human if self.human is not None else turn if turn in (0, 1) else 0
+            mine = not self._over and (self.human is None or turn == self.human)
+            board = notation.view(state, viewer)
+            theirs = [int(state[OFF + 1 - viewer]), int(state[BAR + 1 - viewer])]
+            steps, must_pass = [], False
+            if mine:
+                stepper = self._ways()
+                board, steps = stepper.board(self._steps), stepper.options(self._steps)
+                theirs[1] += sum(before == -1 and after >= 0 for before, after in zip(
+                    notation.view(state, viewer)[1:25], board[1:25], strict=True))  # fmt: skip
+                must_pass = not steps and not self._steps
+            high, low = int(state[HIGH_DIE]), int(state[LOW_DIE])
+            return {
+                "id": self.id,
+                "game": self._game.spec,
+                "opponent": self._opponent,
+                "human": self.human,
+                "viewer": viewer,
+                "players": [self._name(player) for player in (0, 1)],
+                "colours": COLOURS,
+                "ply": len(self._table.moves),
+                "turn": turn if turn in (0, 1) else None,
+                "mine": mine,
+                "board": board,
+                "theirs_off": theirs[0],
+                "theirs_bar": theirs[1],
+                "dice": [] if not high else [high] * 4 if high == low else [high, low],
+                "made": [list(step) for step in self._steps],
+                "steps": [list(step) for step in steps],
+                "must_pass": must_pass,
+                "last": self._last,
+                "over": self._over,
+                "result": self._result(),
+                "commitment": self._table.dice.commitment,
+                "seed": self._table.dice.seed if self._over else None,
+            }
+
+    # The game
+
+    @property
+    def _over(self) -> bool:
+        return self._resigned is not None or self._table.is_over
+
+    def _waits_after(self, moves: list[int]) -> bool:
+        """Whether these are the game's moves, and the next one is the opponent's."""
+        with self._lock:
+            return moves == self._table.moves and not self._over and self._table.to_move != self.human
+
+    def _ways(self) -> Stepper:
+        ply = len(self._table.moves)
+        if self._stepper is None or self._stepper[0] != ply:
+            self._stepper = ply, Stepper(self._game, self._table.state[0])
+        return self._stepper[1]
+
+    def _play(self, action: int) -> None:
+        state = self._table.state[0]
+        mover, dice = self._table.to_move, f"{state[HIGH_DIE]}{state[LOW_DIE]}"
+        self._last = f"{COLOURS[mover]} threw {dice} and played {self._game.move_name(state, action)}."
+        self._table.play(action)
+        self._steps, self._stepper = [], None
+
+    def _check(self, ply: int) -> None:
+        if ply != len(self._table.moves):
+            raise Refused(409, "the game was changed from another window")
+
+    def _check_mine(self, ply: int) -> None:
+        self._check(ply)
+        if self._over:
+            raise Refused(400, "the game is over")
+        if self.human is not None and self._table.to_move != self.human:
+            raise Refused(409, "it is your opponent's turn")
+
+    def _name(self, player: int) -> str:
+        return "you" if self.human in (None, player) else self._opponent
+
+    def _result(self) -> str | None:
+        if self._resigned is not None:
+            return f"{COLOURS[self._resigned]} resigned: {COLOURS[1 - self._resigned]} wins"
+        if not self._table.is_over:
+            return None
+        points = float(self._game.returns(self._table.state)[0])
+        if not points:
+            return "Nobody wins a game of so many turns"
+        kind = self._game.result_names.get(abs(points))
+        return (
+            f"{COLOURS[points < 0]} wins{f' a {kind}' if kind else ''}: {abs(points):g} point{'s' * (abs(points) > 1)}"
+        )
+
+
+def _point(point: int) -> str:
+    return notation.WORDS.get(point, str(point))

@@ -1,0 +1,132 @@
+"""From recorded games to examples: replay, check every move, compute the targets.
+
+A throw and the move that follows are two plies of a record, but one turn, and one example: the position before the
+throw. Both plies stand for it, so each example is found twice among a window's positions.
+
+Axes: N wanted positions, G games, T plies, K turns, O outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pipeline.config import GatherConfig
+from pipeline.errors import FileError, UsageError
+from pipeline.families.backgammon.td.records import MOST_OUTPUTS, column_types
+from pipeline.families.backgammon.td.targets import lambda_returns
+from pipeline.games.contract import CHANCE, FeatureGame, FloatArray, States
+from pipeline.games.replay import IllegalRecord, replay
+from pipeline.methods.game_table import GameTable
+from pipeline.methods.method import Positions
+from pipeline.run.chunks import ORIGIN, Columns
+from pipeline.run.shards import Shard
+
+
+def make_examples(
+    game: FeatureGame, shards: Sequence[Shard], wanted: Positions, td_lambda: FloatArray, config: GatherConfig
+) -> Columns:
+    """The examples of the wanted positions, in their order; columns as in records.column_types and chunks.ORIGIN.
+
+    td_lambda: [N], the same for all positions of a game. Of config only what targets depend on is read.
+    Raises FileError, whose path is the shard's, if its game is another one, a move is illegal, throws and moves don't
+    alternate, a result is not the one on the board, or chances are none; UsageError for rewards where the network has
+    five outputs.
+    """
+    for shard in shards:
+        if shard.game_spec != game.spec:
+            raise FileError(shard.path, f"games of {shard.game_spec}; wanted {game.spec}")
+    table = GameTable(shards, wanted)
+    with_rewards = config.closeout_reward > 0 or config.prime_reward > 0
+    states, rewards = _replay(game, table, config if with_rewards else None)
+    chances = table.per_move("chances", np.float32(np.nan), (MOST_OUTPUTS,))
+    num_outputs = _outputs(table, chances)
+    if with_rewards and num_outputs > 1:
+        raise UsageError(
+            "gather --closeout-reward, --prime-reward: a network with five outputs learns chances, which nothing can "
+            "be added to; wanted a model with one output (init --value-head scalar)"
+        )
+    by_game = np.ones(len(table), np.float32)
+    by_game[table.row] = td_lambda
+    targets = lambda_returns(
+        chances[0::2, :, :num_outputs],
+        chances[1::2, :, :num_outputs],
+        table.lengths // 2,
+        by_game,
+        config.discount,
+        rewards / np.float32(2 * game.max_result) if with_rewards else None,
+    )
+    target = np.full((len(wanted), MOST_OUTPUTS), np.nan, np.float32)
+    target[:, :num_outputs] = targets[table.ply // 2, table.row]
+    columns: Columns = {
+        "state": states,
+        "target": target,
+        "shard": wanted.shard,
+        "game": wanted.game,
+        "ply": wanted.ply,
+    }
+    types = {**column_types(game), **ORIGIN}
+    return {name: columns[name].astype(dtype, copy=False) for name, (dtype, _) in types.items()}
+
+
+def _outputs(table: GameTable, chances: FloatArray) -> int:
+    """How many outputs the network had that recorded chances [T, G, MOST_OUTPUTS]."""
+    if not len(table):
+        return MOST_OUTPUTS
+    num_outputs = int(np.isfinite(chances[0, 0]).sum())
+    played = np.arange(len(chances))[:, None] < table.lengths
+    known = np.isfinite(chances) & (chances >= 0) & (chances <= 1)
+    wrong = (known != (np.arange(MOST_OUTPUTS) < num_outputs)).any(axis=2) & played
+    if num_outputs not in (1, MOST_OUTPUTS) or wrong.any():
+        row = int(wrong.any(axis=0).argmax())
+        raise table.error(row, f"its chances are not {num_outputs} numbers from 0 to 1 everywhere")
+    return num_outputs
+
+
+def _replay(game: FeatureGame, table: GameTable, shaping: GatherConfig | None) -> tuple[States, FloatArray]:
+    """Play all games in lockstep; the states [N, S] before the throws of wanted turns, and rewards [K, G] in points."""
+    num_turns = (len(table.moves) + 1) // 2
+    states_of_wanted = np.empty((len(table.ply), game.state_size), np.int16)
+    rewards = np.zeros((num_turns, len(table)), np.float32)
+    earned = np.zeros((2, len(table), 2), np.bool_)  # by player, game and kind: paid once
+    by_turn = np.argsort(table.ply // 2, kind="stable")
+    starts = np.searchsorted((table.ply // 2)[by_turn], np.arange(num_turns + 1))
+    try:
+        for ply, (states, _) in enumerate(replay(game, table.moves, table.lengths)):
+            going = int(np.count_nonzero(table.lengths > ply))
+            throws = game.to_move(states[:going]) == CHANCE
+            if (throws != (ply % 2 == 0)).any():
+                raise table.error(int((throws != (ply % 2 == 0)).argmax()), "throws and moves don't alternate", ply)
+            _check_results(game, table, states, going)
+            if shaping is not None and ply > 0 and ply % 2 == 0:
+                rewards[ply // 2 - 1, : len(states)] = _rewards(game, states, earned, shaping)
+            if ply % 2 == 0 and ply // 2 < num_turns:
+                here = by_turn[starts[ply // 2] : starts[ply // 2 + 1]]
+                states_of_wanted[here] = states[table.row[here]]
+    except IllegalRecord as error:
+        problem = f"illegal move: {error}; wanted games as they were played"
+        raise table.error(error.row, problem, error.ply) from error
+    return states_of_wanted, rewards
+
+
+def _check_results(game: FeatureGame, table: GameTable, states: States, going: int) -> None:
+    """The games behind the first `going` of states end here."""
+    ended = np.arange(going, len(states))
+    over = game.is_over(states)
+    for row in ended[~over[ended]]:
+        raise table.error(row, "the game is not over; wanted a game that was played out", int(table.lengths[row]))
+    returns = game.returns(states[ended])
+    for row in ended[returns != table.results[ended]]:
+        found, wanted = f"{table.results[row]:+g}", f"{returns[row - going]:+g}"
+        raise table.error(row, f"recorded result {found} (first player); the final position gives {wanted}")
+
+
+def _rewards(game: FeatureGame, states: States, earned: np.ndarray, shaping: GatherConfig) -> FloatArray:
+    """[g] points for the player who has just moved to states [g, S]; earned [2, G, 2] is what was paid before."""
+    movers = 1 - game.turns(states)
+    built = game.structures(states, movers)
+    rows = np.arange(len(states))
+    fresh = built & ~earned[movers, rows]
+    earned[movers, rows] |= built
+    return (fresh @ np.array([shaping.closeout_reward, shaping.prime_reward])).astype(np.float32)

@@ -1,0 +1,97 @@
+"""The network as a torch module, and what a batch costs it.
+
+B batch, F inputs (features, perhaps tactics), H hidden units, O outputs. All values are seen by the player who is about
+to throw. Terms:
+
+    total     the mean over the batch of Σ_o (output - target)², each row times its sample_weight; a target without
+              luck may lie a little outside of what outputs can say
+    value_mse (value - target's value)², in points: what `overfitting` and prioritised replay go by
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pipeline.errors import MuGoError
+from pipeline.families.backgammon.td.network import check_weights
+from pipeline.families.backgammon.td.outcomes import value_offset, value_weights
+from pipeline.methods.method import Objective, Weights
+
+
+class Batch(NamedTuple):
+    features: Tensor  # [B, at least F] float32; a network reads the first ones
+    target: Tensor  # [B, MOST_OUTPUTS] float32; NaN beyond the outputs
+    value: Tensor  # [B] float32, the target in points
+    sample_weight: Tensor  # [B] float32
+
+
+class Outputs(NamedTuple):
+    chances: Tensor  # [B, O] float32
+
+
+class AfterstateModule(nn.Module):
+    """One hidden layer of sigmoids. Always in float32: 16 bits would round chances to hundredths."""
+
+    def __init__(self, num_inputs: int, hidden: int, outputs: int) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(num_inputs, hidden)
+        self.output = nn.Linear(hidden, outputs)
+
+    def forward(self, features: Tensor) -> Outputs:
+        with torch.autocast(features.device.type, enabled=False):
+            hidden = torch.sigmoid(self.hidden(features[:, : self.hidden.in_features]))
+            return Outputs(torch.sigmoid(self.output(hidden)))
+
+
+class AfterstateObjective(Objective):
+    """See the module docstring."""
+
+    terms = ("total",)
+    metrics = ("total", "value_mse")
+
+    def __init__(self, num_inputs: int, max_result: float, outputs: int) -> None:
+        self._num_inputs, self._outputs = num_inputs, outputs
+        self._weights = value_weights(outputs, max_result).tolist()  # numbers: on no device
+        self._offset = float(value_offset(outputs, max_result))
+
+    def network(self, weights: Weights) -> AfterstateModule:
+        hidden, outputs = check_weights(weights, self._num_inputs)
+        if outputs != self._outputs:
+            raise MuGoError(f"its weights have {outputs} outputs; its architecture says {self._outputs}")
+        network = AfterstateModule(self._num_inputs, hidden, outputs)
+        network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in weights.items()})
+        return network
+
+    def weights(self, network: nn.Module) -> Weights:
+        return {name: tensor.detach().cpu().numpy().copy() for name, tensor in network.state_dict().items()}
+
+    def check(self, batch: Batch) -> None:
+        found = torch.isfinite(batch.target).sum(1)
+        if (others := found[found != self._outputs]).numel():
+            raise MuGoError(
+                f"the games were played by a network with {int(others[0])} outputs, this one has {self._outputs}; "
+                "wanted games of a model with the same --value-head; run selfplay and gather again"
+            )
+
+    def losses(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        error = (outputs.chances - batch.target[:, : self._outputs]).square().sum(1)
+        return {"total": (error * batch.sample_weight).mean()}
+
+    def accuracies(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        return {"value_mse": (self.errors(outputs, batch).square() * batch.sample_weight).mean()}
+
+    def counting_rows(self, batch: Batch) -> dict[str, Tensor]:
+        return dict.fromkeys(self.metrics, torch.ones_like(batch.value))
+
+    def total(self, means: Mapping[str, float]) -> float:
+        return means["total"]
+
+    def errors(self, outputs: Outputs, batch: Batch) -> Tensor:
+        chances = outputs.chances.unbind(1)
+        values = sum(weight * chance for weight, chance in zip(self._weights, chances, strict=True)) - self._offset
+        return (values - batch.value).abs()

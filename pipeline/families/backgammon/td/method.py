@@ -1,0 +1,135 @@
+"""TD(λ) as a Method: which of this package's and its floors' pieces each stage gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.config import NETWORK_BACKENDS, GatherConfig, InitConfig, SearchConfig, TrainConfig
+from pipeline.errors import UsageError, naming
+from pipeline.families.backgammon.td.actor import AfterstateActor
+from pipeline.families.backgammon.td.examples import make_examples
+from pipeline.families.backgammon.td.expectimax import ExpectimaxPlayer
+from pipeline.families.backgammon.td.network import AfterstateNetwork, parse_hidden, random_weights
+from pipeline.families.backgammon.td.outcomes import FIVE, ONE, values_of
+from pipeline.families.backgammon.td.records import column_types, recorded_columns
+from pipeline.games.contract import AnyGame, FeatureGame
+from pipeline.games.specs import parse_game
+from pipeline.methods.method import Actor, ActorJob, Grown, IndexArray, Method, Objective, Positions, Weights
+from pipeline.players.player import Player
+from pipeline.progress import Progress
+from pipeline.run.chunks import Columns, ColumnTypes
+from pipeline.run.models import Model
+from pipeline.run.shards import Shard
+
+if TYPE_CHECKING:
+    from pipeline.families.backgammon.td.losses import Batch
+
+OUTPUTS = {"scalar": ONE, "points": FIVE}  # by value head
+
+
+class TemporalDifference(Method):
+    """See methods/method.py for what each part is."""
+
+    name = "td"
+    gather_options = ("td_lambda", "discount", "closeout_reward", "prime_reward")
+    shown_terms = ()
+    shown_shares = MappingProxyType({})
+
+    def check(self, game: AnyGame) -> None:
+        if not isinstance(game, FeatureGame) or not game.has_chance:
+            raise UsageError(
+                f"method {self.name}: {game.spec} has no features, or no throws before its moves; wanted backgammon or "
+                "hypergammon"
+            )
+
+    # Models
+
+    def first_model(self, game: FeatureGame, config: InitConfig, progress: Progress) -> tuple[dict[str, Any], Weights]:
+        if config.value_head not in OUTPUTS:
+            raise UsageError(
+                f"init --value-head {config.value_head}: method td has scalar (one output) and points (five chances)"
+            )
+        (hidden, sees_tactics), outputs = parse_hidden(config.network_size), OUTPUTS[config.value_head]
+        tactics = game.num_tactics if sees_tactics else 0
+        architecture = {
+            "features": game.num_features,
+            **({"tactics": tactics} if tactics else {}),
+            "hidden": hidden,
+            "outputs": outputs,
+            "max_result": game.max_result,
+        }
+        return architecture, random_weights(game.num_features + tactics, hidden, outputs, config.seed)
+
+    def size(self, architecture: Mapping[str, Any]) -> str:
+        return f"h{architecture['hidden']}" + ("t" if architecture.get("tactics") else "")
+
+    def grown(self, game: FeatureGame, model: Model, config: TrainConfig) -> Grown:
+        if config.network_size:
+            raise UsageError("train --network-size: networks of method td don't grow; leave it out")
+        return Grown(model.info.architecture, model.weights)
+
+    # Playing
+
+    def load(self, model: Model, max_batch: int, num_threads: int, backend: str, progress: Progress) -> list[Any]:
+        if backend not in NETWORK_BACKENDS:
+            raise UsageError(f"--backend {backend}: it answers for language models only; leave it out for method td")
+        with naming(model.path):
+            game: AnyGame = parse_game(model.info.game)
+            self.check(game)
+            assert isinstance(game, FeatureGame)
+            return [AfterstateNetwork(game, model.weights)] * num_threads
+
+    def player(
+        self, game: FeatureGame, num_rows: int, evaluate: Any, search: SearchConfig, readouts: int, leaves: int = 1
+    ) -> Player:
+        """readouts: plies of lookahead, see families/backgammon/td/expectimax.py."""
+        return ExpectimaxPlayer(game, num_rows, evaluate, search, readouts)
+
+    def actor(self, job: ActorJob) -> Actor:
+        return AfterstateActor(job)
+
+    def recorded(self, game: FeatureGame) -> ColumnTypes:
+        return recorded_columns()
+
+    # Examples
+
+    def columns(self, game: FeatureGame) -> ColumnTypes:
+        return column_types(game)
+
+    def examples(
+        self,
+        game: FeatureGame,
+        shards: Sequence[Shard],
+        wanted: Positions,
+        td_lambda: NDArray[np.float32] | None = None,
+        config: GatherConfig | None = None,
+    ) -> Columns:
+        lambdas = np.ones(len(wanted), np.float32) if td_lambda is None else td_lambda
+        return make_examples(game, shards, wanted, lambdas, config or GatherConfig())
+
+    # The loss
+
+    def make_batch(
+        self, game: FeatureGame, columns: Mapping[str, NDArray[Any]], rows: IndexArray, symmetry: IndexArray
+    ) -> Batch:
+        import torch
+
+        from pipeline.families.backgammon.td.losses import Batch
+
+        states, target = columns["state"][rows], columns["target"][rows]
+        outputs = ONE if np.isnan(target[:1, 1:]).any() else FIVE
+        value = values_of(target[:, :outputs], game.max_result)
+        inputs = np.concatenate([game.features(states), game.tactics(states)], axis=1)
+        parts = inputs, target, value, np.ones(len(rows), np.float32)
+        return Batch(*map(torch.from_numpy, parts))
+
+    def objective(self, architecture: Mapping[str, Any], config: TrainConfig) -> Objective:
+        from pipeline.families.backgammon.td.losses import AfterstateObjective
+
+        inputs = architecture["features"] + architecture.get("tactics", 0)
+        return AfterstateObjective(inputs, architecture["max_result"], architecture["outputs"])

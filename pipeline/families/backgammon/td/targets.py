@@ -1,0 +1,56 @@
+"""TD(λ): what the positions of recorded games should have been said to be worth.
+
+With L_t for what was recorded at turn t's throw, C_t for what was recorded after its move, and γ, λ:
+
+    G_t = γ·L_t + λ·γ·(other(G_{t+1}) - C_t)          the last turn of a game: G_t = L_t, its result not discounted
+
+other() turns the chances of one player into those of the other. Where L_t is C_t, that is the usual
+(1 - λ)·γ·C_t + λ·γ·other(G_{t+1}), with C_t the value of the next position as the network saw it; λ = 0 is TD(0), and
+λ = 1 learns from the results alone. Where L_t is the mean over all throws, what the dice brought doesn't move the
+target: G_t is L_t plus the sum of the errors, likewise without luck, that the network made later in the game. Values
+are those of the network that played: nothing is evaluated here, and a game's targets are the same whenever it is
+gathered.
+
+Rewards for what a player has built (shaping) are added to the value of the turn that earned them.
+
+Sources: Sutton 1988, "Learning to predict by the methods of temporal differences"; Tesauro 1992; for the expectation
+instead of a sample, van Seijen et al. 2009, "Expected Sarsa". Plain twin: tests/reference/td.py.
+
+Axes: K turns of the longest game, G games, O outputs. Games stand in columns; what is behind a game's end isn't read.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.families.backgammon.td.outcomes import discounted, seen_by_other
+from pipeline.games.contract import FloatArray
+
+
+def lambda_returns(
+    at_throw: FloatArray,
+    after_move: FloatArray,
+    num_turns: NDArray[np.integer],
+    td_lambda: FloatArray,
+    gamma: float = 1.0,
+    rewards: FloatArray | None = None,
+) -> FloatArray:
+    """[K, G, O] the targets G_t of each turn.
+
+    at_throw, after_move [K, G, O]: L_t and C_t; num_turns [G] ≥ 1, td_lambda [G]
+    rewards [K, G]: for the mover of a turn, as a share of the outputs' range; only for networks of one output
+    """
+    targets = np.zeros_like(at_throw)
+    for turn in range(len(at_throw) - 1, -1, -1):
+        going = num_turns > turn
+        here = at_throw[turn, going]
+        goes_on = num_turns[going] > turn + 1
+        if goes_on.any():
+            later = seen_by_other(targets[turn + 1, going][goes_on]) - after_move[turn, going][goes_on]
+            weight = (td_lambda[going][goes_on] * gamma).astype(np.float32)
+            here[goes_on] = discounted(here[goes_on], gamma) + weight[:, None] * later
+        if rewards is not None:
+            here[:, 0] = np.clip(here[:, 0] + rewards[turn, going], 0, 1)
+        targets[turn, going] = here
+    return targets

@@ -1,0 +1,445 @@
+"""KataGo's JSON analysis protocol, for KaTrain and programs that look at whole games: many positions searched together.
+
+A query is one line with a game and the turns of it to analyse; each turn has one answer, in whatever order they are
+finished, and partial answers before it if the query asks for them. Positions of all queries share the rows of one
+search, so the network sees full batches. Whatever a line holds, it is answered, with {"error": …} if need be, and the
+engine goes on; at the end of the input it finishes what was asked.
+
+The engine analyses one size and one komi, others are errors; with a model of go:any any komi. Rules without area
+scoring are analysed with those of the model, after a warning; so is what a query asks for beyond the fields below.
+avoidMoves and allowMoves are errors, as an answer that ignored them would be taken for something else. maxVisits counts
+readouts; evaluating the position itself is not one. Values are black's unless overrideSettings.reportAnalysisWinratesAs
+says WHITE or SIDETOMOVE.
+Source: KataGo, docs/Analysis_Engine.md
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+from pydantic_core import from_json
+
+from pipeline.errors import IllegalMove, MuGoError, UsageError
+from pipeline.families.go.gtp import COLOURS, VERSION
+from pipeline.games.contract import FloatArray, Planes, States
+from pipeline.play.findings import Findings
+from pipeline.play.lines import TOO_LONG, CommandLines
+from pipeline.play.session import WARM_UP_READOUTS, Position, SearchedRow
+from pipeline.players.searching import SearchPlayer
+
+if TYPE_CHECKING:
+    from pipeline.networks.estimates import Estimates
+
+ROWS = 8  # positions searched at a time
+LINES_PER_BATCH = 16  # read at most between two batches: whoever sends many gets the first answers soon
+MOST_MOVES = 5000  # of a query
+MOST_NAMES = 10  # of unknown fields in a warning
+ALL_MOVES = 1 << 16
+# Names that KataGo knows for rules that score stones and territory, as the model's do.
+AREA_RULES = frozenset(
+    ["aga", "bga", "chinese", "chinese-kgs", "chinese-ogs", "french", "new-zealand", "nz", "tromp-taylor",
+     "tromp_taylor"]
+)  # fmt: skip
+NEGATED, MIRRORED = ("utility", "scoreLead", "scoreMean", "scoreSelfplay"), ("winrate", "lcb")
+
+Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
+"""A colour and a point."""
+
+
+class QueryError(MuGoError):
+    """A query that can't be answered, and the field that says why."""
+
+    def __init__(self, problem: str, name: str) -> None:
+        super().__init__(problem)
+        self.name = name
+
+
+class Fields(BaseModel):
+    """The fields of a JSON object, under KataGo's names; others are kept as model_extra."""
+
+    model_config = ConfigDict(strict=True, extra="allow", alias_generator=to_camel, frozen=True)
+
+
+class Settings(Fields):
+    report_analysis_winrates_as: Literal["BLACK", "WHITE", "SIDETOMOVE"] = "BLACK"
+    max_time: float = Field(math.inf, ge=0)  # seconds per position
+
+
+class Query(Fields):
+    id: str
+    moves: list[Pair]
+    board_x_size: int
+    board_y_size: int
+    initial_stones: list[Pair] = []
+    initial_player: str | None = None
+    rules: str | dict[str, Any] | None = None
+    komi: float | None = None
+    analyze_turns: list[int] | None = None
+    max_visits: int | None = Field(None, ge=1)
+    include_ownership: bool = False
+    include_moves_ownership: bool = False
+    include_policy: bool = False
+    report_during_search_every: float = Field(math.inf, gt=0)  # seconds
+    priority: int = 0
+    priorities: list[int] | None = None
+    override_settings: Settings = Settings()
+
+
+class Action(Fields):
+    id: str
+    action: Literal["terminate", "terminate_all", "query_version", "clear_cache"]
+    terminate_id: str | None = None
+    turn_numbers: list[int] | None = None
+
+
+@dataclass
+class Turn:
+    """A position to analyse. due: when its next partial answer is. findings: None before its search has begun."""
+
+    query: Query
+    number: int
+    position: Position
+    mover: int
+    readouts: int
+    ends: float = math.inf
+    due: float = math.inf
+    findings: Findings | None = None
+
+
+@dataclass(order=True)
+class Waiting:
+    """A turn that has no row yet; the smallest is next."""
+
+    rank: tuple[int, int]  # (−priority, the number of turns before it)
+    turn: Turn = field(compare=False)
+
+
+class Analysis:
+    """The protocol's state for one client."""
+
+    def __init__(
+        self, player: SearchPlayer, estimate: Callable[[Planes], Estimates] | None, readouts: int, most_readouts: int
+    ) -> None:
+        """player: it is made for most_readouts. readouts: of queries that don't say. estimate: as Findings has it."""
+        self._player, self._game, self._estimate = player, player.search.game, estimate
+        self._readouts, self._most_readouts = readouts, most_readouts
+        self._waiting: list[Waiting] = []  # a heap
+        self._count = 0
+        self._searching: dict[int, Turn] = {}  # by row
+        self._write: Callable[[str], None] = lambda text: None
+
+    def run(self, lines: CommandLines, write: Callable[[str], None]) -> None:
+        """Answer until the end of the lines, and then what is still unanswered. write must send at once."""
+        self._write, more = write, True
+        while more or self.busy:
+            for _ in range(LINES_PER_BATCH):
+                if not more or (self.busy and not lines.waiting()):
+                    break
+                line = lines.next()
+                if line is None:
+                    more = False
+                else:
+                    self.answer(line)
+            if self.busy:
+                self.step()
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._waiting or self._searching)
+
+    def warm_up(self) -> None:
+        """Search a few readouts in every row, twice, so that nothing is compiled while a client waits."""
+        player, rows = self._player, np.arange(self._player.search.num_rows)
+        player.readouts = min(self._most_readouts, WARM_UP_READOUTS)
+        for _ in range(2):
+            player.new_games(rows, np.zeros(len(rows), np.uint64))
+            player.begin(rows)
+            undecided = len(rows)
+            while undecided:
+                undecided -= player.step().rows.size
+
+    def answer(self, line: str) -> None:
+        """Take a line in: write the answer to an action or an error, and remember what is to be searched."""
+        if not line.strip():
+            return
+        if line == TOO_LONG:
+            self._say({"error": "the line is too long"})
+            return
+        try:
+            found = from_json(line, allow_inf_nan=False)
+        except ValueError as error:
+            self._say({"error": f"could not parse input line as JSON: {error}"})
+            return
+        name = found.get("id") if isinstance(found, dict) else None
+        if not isinstance(name, str):
+            self._say({"error": "wanted a JSON object with a string field 'id'"})
+            return
+        try:
+            if "action" in found:
+                self._act(Action.model_validate(found), found)
+            else:
+                self._ask(Query.model_validate(found))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            where = [str(part) for part in first["loc"]]
+            self._say({"error": f"{' '.join(where)}: {first['msg']}", "field": where[0], "id": name})
+        except QueryError as error:
+            self._say({"error": str(error), "field": error.name, "id": name})
+
+    def step(self) -> None:
+        """Give free rows to those who wait, evaluate one batch, and answer what is finished or due."""
+        self._begin()
+        finished = set(self._player.step().rows.tolist())
+        now = time.monotonic()
+        for row, turn in list(self._searching.items()):
+            if row in finished or now >= turn.ends:
+                self._finish(row)
+            elif now >= turn.due:
+                self._say(self._result(turn, during=True))
+                turn.due = now + turn.query.report_during_search_every
+
+    # Actions
+
+    def _act(self, action: Action, line: dict[str, Any]) -> None:
+        """line: the action as it came, which is the answer, too."""
+        if action.action == "query_version":
+            line = {**line, "version": VERSION, "git_hash": "<omitted>"}
+        if action.action == "terminate" and action.terminate_id is None:
+            raise QueryError("terminate needs the id of a query", "terminateId")
+        self._say(line)
+        if action.action not in ("terminate", "terminate_all"):
+            return  # clear_cache: there is none
+
+        def is_meant(turn: Turn) -> bool:
+            if action.action == "terminate" and turn.query.id != action.terminate_id:
+                return False
+            return action.turn_numbers is None or turn.number in action.turn_numbers
+
+        dropped = [waiting.turn for waiting in sorted(self._waiting) if is_meant(waiting.turn)]
+        self._waiting = [waiting for waiting in self._waiting if not is_meant(waiting.turn)]
+        heapq.heapify(self._waiting)
+        for turn in dropped:
+            self._say_nothing_found(turn)
+        for row in [row for row, turn in self._searching.items() if is_meant(turn)]:
+            self._finish(row)
+
+    # Queries
+
+    def _ask(self, query: Query) -> None:
+        """Check everything that a query says, warn, and let its turns wait."""
+        self._check_board(query)
+        readouts, warnings = self._warnings(query)
+        priorities = self._priorities(query)
+        turns = [
+            Turn(query, number, position, int(self._game.to_move(position.state[None])[0]), readouts)
+            for number, position in enumerate(self._positions(query))
+            if number in priorities
+        ]
+        for name, text in warnings:
+            self._say({"warning": text, "field": name, "id": query.id})
+        for turn in turns:
+            if bool(self._game.is_over(turn.position.state[None])[0]):
+                self._say_nothing_found(turn)
+                continue
+            heapq.heappush(self._waiting, Waiting((-priorities[turn.number], self._count), turn))
+            self._count += 1
+
+    def _check_board(self, query: Query) -> None:
+        for name, found, wanted in (
+            ("boardXSize", query.board_x_size, self._game.board_shape[1]),
+            ("boardYSize", query.board_y_size, self._game.board_shape[0]),
+        ):
+            if found != wanted:
+                raise QueryError(f"found {name} {found}; this model plays {wanted}", name)
+        komi = self._game.gtp_komi or 0.0
+        if query.komi is not None and query.komi != komi:
+            if not self._game.num_global_planes:
+                raise QueryError(f"found komi {query.komi:g}; this model plays with {komi:g}", "komi")
+            try:
+                self._game.with_komi(query.komi)
+            except UsageError as error:
+                raise QueryError(
+                    f"found komi {query.komi:g}; wanted a multiple of 0.5 on this board", "komi"
+                ) from error
+        for name in ("avoidMoves", "allowMoves"):
+            if (query.model_extra or {}).get(name):
+                raise QueryError(f"{name} is not supported: every legal move is searched", name)
+
+    def _warnings(self, query: Query) -> tuple[int, list[tuple[str, str]]]:
+        """How many readouts a position gets, and (field, text) of what will not be as the query says."""
+        found = []
+        if query.rules is not None and not _is_area_scoring(query.rules):
+            found.append(("rules", "not the model's rules: it uses area scoring, superko, no suicide and no bonus"))
+        readouts = query.max_visits if query.max_visits is not None else self._readouts
+        if readouts > self._most_readouts:
+            readouts = self._most_readouts
+            found.append(("maxVisits", f"at most {readouts} are searched"))
+        settings = query.override_settings
+        for name, extra in (("", query.model_extra), ("overrideSettings", settings.model_extra)):
+            if unused := [key for key, value in (extra or {}).items() if value not in (None, False, [], "")]:
+                names = ", ".join(key[:40] for key in unused[:MOST_NAMES])
+                found.append((name or unused[0][:40], f"unexpected or unused: {names}"))
+        return readouts, found
+
+    def _priorities(self, query: Query) -> dict[int, int]:
+        """Of each turn to be analysed."""
+        last = len(query.moves)
+        turns = [last] if query.analyze_turns is None else query.analyze_turns
+        for turn in turns:
+            if not 0 <= turn <= last:
+                raise QueryError(f"found turn {turn}; wanted 0 to {last}, the number of moves", "analyzeTurns")
+        priorities = [query.priority] * len(turns) if query.priorities is None else query.priorities
+        if len(priorities) != len(turns):
+            raise QueryError(f"found {len(priorities)} priorities for {len(turns)} turns", "priorities")
+        return dict(zip(turns, priorities, strict=True))
+
+    def _positions(self, query: Query) -> Iterator[Position]:
+        """That of each turn, the game going on. Raises QueryError for stones and moves that the rules don't know."""
+        game = self._game
+        if len(query.moves) > MOST_MOVES:
+            raise QueryError(f"found {len(query.moves)} moves; wanted at most {MOST_MOVES}", "moves")
+        moves = [(self._player_of(colour, "moves"), self._action_of(point, "moves")) for colour, point in query.moves]
+        state = self._start(query, moves[0][0] if moves else None)
+        history = game.initial_history(state)
+        for number in range(len(moves) + 1):
+            yield Position(state[0], history.keys[0, : history.lengths[0]])
+            if number == len(moves):
+                return
+            player, action = moves[number]
+            try:
+                state = game.play(self._with_turn(state, player), np.array([action], np.int32), history)
+            except IllegalMove as error:
+                raise QueryError(f"Illegal move {number}: {query.moves[number][1][:10]} ({error})", "moves") from error
+            history.append(np.array([0]), game.keys(state))
+            if game.can_set_up:
+                state = game.with_turn(state, 1 - player)  # after two passes, too
+
+    def _start(self, query: Query, first_mover: int | None) -> States:
+        """[1, S] the position of turn 0."""
+        stones: tuple[list[int], list[int]] = ([], [])
+        for colour, point in query.initial_stones:
+            stones[self._player_of(colour, "initialStones")].append(self._action_of(point, "initialStones"))
+        to_move = self._player_of(query.initial_player, "initialPlayer") if query.initial_player else first_mover
+        if to_move is None:
+            to_move = int(bool(stones[0]) and not stones[1])  # white begins after handicap stones
+        if any(stones) and not self._game.can_set_up:
+            raise QueryError(f"{self._game.spec} begins at its initial position", "initialStones")
+        try:
+            game = self._game if query.komi is None else self._game.with_komi(query.komi)
+            if any(stones):
+                return game.position(*stones, to_move)
+            return self._with_turn(game.initial(1), to_move)
+        except IllegalMove as error:
+            name = "initialStones" if any(stones) else "initialPlayer" if query.initial_player else "moves"
+            raise QueryError(str(error), name) from error
+
+    def _with_turn(self, state: States, player: int) -> States:
+        """Raises IllegalMove out of turn, where the game knows no such thing."""
+        if int(self._game.to_move(state)[0]) == player:
+            return state
+        if not self._game.can_set_up:
+            raise IllegalMove(f"{self._game.spec}: out of turn")
+        return self._game.with_turn(state, player)
+
+    def _player_of(self, text: str, name: str) -> int:
+        player = COLOURS.get(text.lower())
+        if player is None:
+            raise QueryError(f"found player {text[:10]!r}; wanted B or W", name)
+        return player
+
+    def _action_of(self, text: str, name: str) -> int:
+        try:
+            return self._game.parse_action(text)
+        except IllegalMove:
+            raise QueryError(f"found {text[:10]!r}; wanted a point of the board or pass", name) from None
+
+    # The search
+
+    def _begin(self) -> None:
+        player, search = self._player, self._player.search
+        free = [row for row in range(search.num_rows) if row not in self._searching]
+        for row in free:
+            if not self._waiting:
+                return
+            turn, rows = heapq.heappop(self._waiting).turn, np.array([row])
+            player.new_games(rows, np.zeros(1, np.uint64))
+            search.place(row, *turn.position)
+            player.readouts = turn.readouts
+            player.begin(rows)
+            now = time.monotonic()
+            turn.ends = now + turn.query.override_settings.max_time
+            turn.due = now + turn.query.report_during_search_every
+            turn.findings = Findings(SearchedRow(search, row), self._estimate)
+            self._searching[row] = turn
+
+    def _finish(self, row: int) -> None:
+        self._player.drop(np.array([row]))
+        self._say(self._result(self._searching.pop(row), during=False))
+
+    # Answers
+
+    def _result(self, turn: Turn, during: bool) -> dict[str, Any]:
+        query, findings = turn.query, turn.findings
+        assert findings is not None
+        viewer = {"BLACK": 0, "WHITE": 1}.get(query.override_settings.report_analysis_winrates_as, turn.mover)
+        turned = viewer != turn.mover
+        moves = [_seen(fields, turned) for fields in findings.candidates(ALL_MOVES)]
+        if query.include_moves_ownership:
+            for fields in moves:
+                owners = findings.ownership(self._game.parse_action(fields["move"]))
+                if owners is not None:
+                    fields["ownership"] = _owners(owners, turned)
+        answer: dict[str, Any] = {
+            "id": query.id,
+            "turnNumber": turn.number,
+            "isDuringSearch": during,
+            "moveInfos": moves,
+            "rootInfo": {**_seen(findings.root(), turned), "currentPlayer": "BW"[turn.mover]},
+        }
+        owners = findings.ownership() if query.include_ownership else None
+        if owners is not None:
+            answer["ownership"] = _owners(owners, turned)
+        if query.include_policy:
+            policy = np.where(findings.session.legal(), findings.session.policy(), -1.0)
+            answer["policy"] = policy.astype(np.float64).round(6).tolist()
+        return answer
+
+    def _say_nothing_found(self, turn: Turn) -> None:
+        self._say({"id": turn.query.id, "turnNumber": turn.number, "isDuringSearch": False, "noResults": True})
+
+    def _say(self, answer: dict[str, Any]) -> None:
+        self._write(json.dumps(answer) + "\n")
+
+
+def _is_area_scoring(rules: str | dict[str, Any]) -> bool:
+    if isinstance(rules, str):
+        return rules.lower() in AREA_RULES
+    tax = str(rules.get("tax", "NONE")).upper()
+    return str(rules.get("scoring", "AREA")).upper() == "AREA" and tax == "NONE" and not rules.get("hasButton")
+
+
+def _seen(fields: dict[str, Any], turned: bool) -> dict[str, Any]:
+    """A move's or the position's fields, rounded; turned: seen by the player who is not to move."""
+    if "scoreLead" in fields:
+        fields = {**fields, "scoreSelfplay": fields["scoreLead"]}
+    return {
+        name: round(_other_view(name, value) if turned else value, 6) if isinstance(value, float) else value
+        for name, value in fields.items()
+    }
+
+
+def _other_view(name: str, value: float) -> float:
+    return -value if name in NEGATED else 1 - value if name in MIRRORED else value
+
+
+def _owners(ownership: FloatArray, turned: bool) -> list[float]:
+    return (-ownership if turned else ownership).astype(np.float64).round(4).tolist()

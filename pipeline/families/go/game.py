@@ -1,0 +1,287 @@
+"""Go on boards from 5×5 to 19×19: Tromp-Taylor area scoring, positional superko, no suicide.
+
+Rules, where implementations differ:
+    scoring      area: stones plus empty regions that touch one colour only; no stone is judged dead
+    repetition   no play may recreate any earlier whole-board position, whoever is to move; passes are always legal
+    suicide      forbidden, for one stone and for many
+    end          two passes in a row, or the move limit (2·points by default); either way the board is scored
+    komi         7.5 unless the spec says otherwise; whole komi can give draws
+
+What a network sees: 34 planes, see Go.plane_names and features. Komi is one number for all games of a spec, so it
+needs no plane: who has it follows from "white to move".
+
+Spec: ``go:SIZE[,komi=K][,moves=LIMIT]``, e.g. ``go:9``, ``go:9,komi=7``. Resignation is no move: who runs a game
+decides it.
+
+``go:any`` is for networks that play boards of every size with any komi: they see planes that say which (any_board). Its
+boards have the specs ``go:any,size=SIZE``, its own is 9×9; komi is what games usually have, and a game may begin with
+another, by its setup: half points more than usual. A model of ``go:any`` plays every ``go:SIZE``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import IllegalMove, UsageError
+from pipeline.families.go import any_board as any_board_planes
+from pipeline.families.go import features, kernels, pass_alive
+from pipeline.families.go.board import BLACK, EMPTY, OFF_BOARD, WHITE, count_liberties, points_around
+from pipeline.families.go.groups import sets_beside, words_for
+from pipeline.families.go.heuristic import move_scores
+from pipeline.games.contract import (
+    Actions,
+    AnyGame,
+    BoolArray,
+    FloatArray,
+    History,
+    IntArray,
+    KeyArray,
+    MoveScores,
+    OneAnalysis,
+    Planes,
+    Sgf,
+    States,
+)
+from pipeline.games.keys import load_keys, store_key
+from pipeline.games.stones import GTP_COLUMNS, REFUSALS, BoardGame, square_board
+
+DEFAULT_KOMI = 7.5
+SIZES = range(5, 20)
+ANY, HOME = "any", 9  # the size in the spec of a game of all sizes, and the board that it means where none is named
+LONGEST = 10_000  # plies of a game without a move limit: superko ends every game, in theory after many more
+# Area scoring, superko, no suicide: of the names that other programs know, the Chinese rules come closest.
+SGF_RULES = "Chinese"
+ZOBRIST_SEED = 20260119  # part of no file format: keys never leave a process
+
+
+class Go(BoardGame, OneAnalysis):
+    """See the module docstring for the rules, ``kernels`` for the state's layout."""
+
+    columns, examples = GTP_COLUMNS, "e.g. D4 or pass"
+    can_set_up = can_settle = True
+    refusals: ClassVar[Mapping[int, str]] = {
+        **REFUSALS,
+        kernels.SUICIDE: "suicide",
+        kernels.REPETITION: "it repeats an earlier position (positional superko)",
+    }
+    plane_names = (
+        "own stones",
+        "opponent's stones",
+        "own, 1 liberty",
+        "own, 2 liberties",
+        "own, 3 or more liberties",
+        "opponent's, 1 liberty",
+        "opponent's, 2 liberties",
+        "opponent's, 3 or more liberties",
+        "last move",
+        "move before last",
+        "third last move",
+        "fourth last move",
+        "empty but forbidden (ko, superko, suicide)",
+        "white to move",
+        "last move was a pass",
+        "on the board",
+        *features.PLANE_NAMES,
+    )
+
+    def __init__(
+        self, size: int, komi: float = DEFAULT_KOMI, max_plies: int | None = None, any_board: bool = False
+    ) -> None:
+        """any_board: whether networks see size and komi, as those of ``go:any`` do."""
+        super().__init__(size, size, kernels.EXTRA_WORDS, passes=True)
+        self.size = size
+        self.komi = self.gtp_komi = komi
+        self.max_plies = self.move_limit = 2 * self.num_points if max_plies is None else max_plies
+        options = "" if komi == DEFAULT_KOMI else f",komi={komi:g}"
+        limit = "" if self.max_plies == 2 * self.num_points else f",moves={self.max_plies}"
+        self.spec = self._family = f"go:{size}{options}{limit}"
+        if any_board:
+            board = "" if size == HOME else f",size={size}"
+            self.spec, self._family = f"go:{ANY}{board}{options}{limit}", f"go:{ANY}{options}"
+            self.plane_names = (*self.plane_names, *any_board_planes.PLANE_NAMES)
+            self.num_global_planes = any_board_planes.NUM_PLANES
+        self.sgf = Sgf(1, SGF_RULES, komi, margin=True)
+        self._neighbours = np.ascontiguousarray(points_around(size)[:, :4])
+        self._beside, self._words = sets_beside(size), words_for(self.num_points)
+        self._zobrist = np.random.default_rng(ZOBRIST_SEED).integers(0, 2**64, (self.num_points, 2), np.uint64)
+
+    @staticmethod
+    def from_spec(size: str | None, options: dict[str, str]) -> Go:
+        """Raises UsageError for a size outside 5–19, an unknown option or a value that is no number."""
+        options, any_board = dict(options), size == ANY
+        if any_board:
+            size = options.pop("size", str(HOME))
+        board = square_board("go", size, options, sizes=SIZES, usual=9, known=("komi", "moves"))
+        komi, max_plies = DEFAULT_KOMI, None
+        for name, text in options.items():
+            try:
+                number = float(text)
+            except ValueError:
+                number = float("nan")
+            if name == "komi":
+                if not _is_komi(number, board * board):
+                    raise UsageError(f"game go:{size}: komi={text}; wanted a multiple of 0.5, at most {board * board}")
+                komi = number + 0.0  # no -0 in a spec
+            else:
+                if not (text.isdecimal() and 2 <= number <= 30000):
+                    raise UsageError(f"game go:{size}: moves={text}; wanted a whole number from 2 to 30000")
+                max_plies = int(text)
+        return Go(board, komi, max_plies, any_board)
+
+    def _like(self, size: int, komi: float, max_plies: int | None) -> Self:
+        return type(self)(size, komi, max_plies, any_board=self.num_global_planes > 0)
+
+    @property
+    def family(self) -> str:
+        return self._family
+
+    def on_board(self, size: int) -> Self:
+        if not self.num_global_planes:
+            return super().on_board(size)
+        if size not in SIZES:
+            raise UsageError(f"{self.spec}: found size {size}; wanted {SIZES[0]} to {SIZES[-1]}")
+        if not _is_komi(self.komi, size * size):
+            raise UsageError(f"{self.spec}: komi {self.komi:g} on size {size}; wanted a board of more points than that")
+        return self._like(size, self.komi, None)
+
+    def as_seen(self, other: AnyGame) -> Self | None:
+        if self.num_global_planes and isinstance(other, Go):
+            return self._like(other.size, other.komi, other.max_plies)
+        return super().as_seen(other)
+
+    def varied(self, setup: int) -> Self:
+        return self._like(self.size, self.komi + setup / 2, self.max_plies) if setup else self
+
+    def with_komi(self, komi: float) -> Self:
+        if komi == self.komi:
+            return self
+        if not _is_komi(komi, self.num_points):
+            raise UsageError(f"{self.spec}: komi {komi:g}; wanted a multiple of 0.5, at most {self.num_points}")
+        return self._like(self.size, komi, self.max_plies)
+
+    def adopt(self, states: States) -> States:
+        adopted = states.copy()
+        adopted[:, self.num_points + kernels.KOMI] = round(2 * self.komi)
+        return adopted
+
+    def begin(self, setups: NDArray[np.integer]) -> States:
+        states = self.initial(len(setups))
+        states[:, self.num_points + kernels.KOMI] += np.asarray(setups, np.int16)
+        return states
+
+    def initial(self, num_games: int) -> States:
+        states = np.zeros((num_games, self.state_size), np.int16)
+        states[:, self.num_points + kernels.KOMI] = round(2 * self.komi)
+        states[:, self.num_points] = OFF_BOARD
+        last = self.num_points + kernels.LAST
+        states[:, last : last + kernels.NUM_LAST] = -1
+        return states
+
+    def without_move_limit(self) -> Self:
+        return self._like(self.size, self.komi, LONGEST)
+
+    def position(self, first: Sequence[int], second: Sequence[int], to_move: int | None = None) -> States:
+        state = self.initial(1)
+        for stone, points in ((BLACK, first), (WHITE, second)):
+            for point in points:
+                if not 0 <= point < self.num_points:
+                    raise IllegalMove(f"{self.spec}: {point} is no point of the board")
+                if state[0, point] != EMPTY:
+                    raise IllegalMove(f"{self.spec}: two stones on {self.action_name(point)}")
+                state[0, point] = stone
+        key = np.bitwise_xor.reduce([*self._zobrist[list(first), 0], *self._zobrist[list(second), 1], np.uint64(0)])
+        words = state[0, self.num_points :]
+        store_key(words, kernels.KEY, key)
+        words[kernels.TO_MOVE] = to_move or 0
+        words[kernels.STONES] = words[kernels.MAX_STONES] = len(first) + len(second)
+        stamps, lists = np.zeros(self.num_points + 2, np.int32), np.empty((3, self.num_points + 1), np.int16)
+        for point in (*first, *second):
+            if not count_liberties(state[0], point, 1, self._neighbours, stamps, lists)[0]:
+                raise IllegalMove(f"{self.spec}: the stone on {self.action_name(point)} has no liberty")
+        return state
+
+    def with_turn(self, states: States, to_move: int) -> States:
+        after = states.copy()
+        words = after[:, self.num_points :]
+        words[:, kernels.TO_MOVE], words[:, kernels.OVER] = to_move, 0  # one more pass ends it again
+        return after
+
+    def play(self, states: States, actions: Actions, history: History) -> States:
+        actions = np.asarray(actions, np.int32)
+        after, status = kernels.play(
+            states, actions, history.keys, history.lengths, self.max_plies, self._neighbours, self._zobrist
+        )
+        self._refuse(states, actions, status, self.refusals)
+        return after
+
+    def is_over(self, states: States) -> BoolArray:
+        return states[:, self.num_points + kernels.OVER] != 0
+
+    def cut_short(self, states: States) -> BoolArray:
+        return self.is_over(states) & (states[:, self.num_points + kernels.PASSES] < 2)
+
+    def returns(self, states: States) -> FloatArray:
+        results = np.zeros(len(states), np.float32)
+        over = np.flatnonzero(self.is_over(states))
+        if over.size:  # scoring costs a flood fill: only for finished games
+            results[over] = np.sign(self.scores(states[over]))
+        return results
+
+    def to_move(self, states: States) -> NDArray[np.int8]:
+        return states[:, self.num_points + kernels.TO_MOVE].astype(np.int8)
+
+    def plies(self, states: States) -> IntArray:
+        return states[:, self.num_points + kernels.PLY].astype(np.int32)
+
+    def keys(self, states: States) -> KeyArray:
+        """The Zobrist hash of the points, not of the mover: positional superko."""
+        return load_keys(states, kernels.EXTRA_WORDS - kernels.KEY)
+
+    def analyse(self, states: States, history: History | None, allowed: BoolArray, planes: Planes) -> None:
+        past = history or History.empty(0, 1)
+        kernels.legal_and_observe(
+            states, past.keys, past.lengths, history is not None, self._neighbours, self._beside, self._words,
+            self._zobrist, allowed, planes,
+        )  # fmt: skip
+        if self.num_global_planes and len(planes):
+            words = states[:, self.num_points :]
+            komi = np.where(words[:, kernels.TO_MOVE] == 1, words[:, kernels.KOMI], -words[:, kernels.KOMI])
+            any_board_planes.show(komi, self.size, planes)
+
+    def scores(self, states: States) -> FloatArray:
+        return self.settled_scores(states, self.ownership(states))
+
+    def settled_owners(self, states: States) -> NDArray[np.int8]:
+        """The pass-alive areas, see pass_alive.py."""
+        return pass_alive.areas(states, self.num_points, self._neighbours)
+
+    def settled_scores(self, states: States, owners: NDArray[np.int8]) -> FloatArray:
+        komi = states[:, self.num_points + kernels.KOMI].astype(np.float32) / 2
+        return owners.sum(axis=1, dtype=np.float32) - komi
+
+    def ownership(self, states: States) -> NDArray[np.int8]:
+        return kernels.ownership(states, self._neighbours)
+
+    def heuristic(self) -> MoveScores:
+        return partial(move_scores, self)
+
+    def diagram(self, state: States) -> str:
+        """The stone played last stands in brackets."""
+        *board, turn = super().diagram(state).splitlines()
+        board = [f"{line[:3]} {line[3:]}" for line in board]  # room for a bracket before the first column
+        last = int(state[self.num_points + kernels.LAST])
+        if 0 <= last < self.num_points:
+            row, column = divmod(last, self.size)
+            line, at = board[row], 4 + 2 * column
+            board[row] = f"{line[: at - 1]}({line[at]}){line[at + 2 :]}"
+        return "\n".join([*board, turn])
+
+
+def _is_komi(number: float, num_points: int) -> bool:
+    """Whether it is a multiple of half a point that a board has room for."""
+    return abs(number) <= num_points and number * 2 == round(number * 2)

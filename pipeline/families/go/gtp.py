@@ -1,0 +1,565 @@
+"""The Go Text Protocol, version 2, the engine's side: for Sabaki, GoGui, CGOS and programs that run tournaments.
+
+A command is one line, ``7 genmove black``; the answer is ``=7 D4`` or ``?7 why not``, and an empty line. Whatever a
+manager sends, the answer is one of the two and the engine goes on. Analysis (``kata-analyze``, ``lz-analyze``) streams
+lines until the next line comes in.
+
+A model plays one size and one komi, and others are refused, unless it is one of go:any. Players may move out of turn
+and go on after two passes, as GTP wants it; nothing ends a game but passes, since self-play's move limit is off.
+Scoring is the area of the rules that the model learned; stones that it expects to be captured are dead.
+
+Commands that need more than a board with turns (komi, handicap, final_score …) are known for Go only.
+Source: Farnebäck, "Specification of the Go Text Protocol, version 2, draft 2", 2002; KGS' and KataGo's extensions.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.errors import IllegalMove, MuGoError, UsageError
+from pipeline.families.go.dead_stones import dead_groups, groups, owner_of, score_without
+from pipeline.families.go.handicap import fixed_handicap, most_handicap
+from pipeline.games.contract import Game
+from pipeline.games.sgf import read_sgf
+from pipeline.play.clock import MOST_SECONDS, Clock, TimeSettings
+from pipeline.play.findings import Findings
+from pipeline.play.lines import TOO_LONG, CommandLines
+from pipeline.play.session import SearchSession
+from pipeline.run import atomic
+
+Write = Callable[[str], None]
+
+NAME, VERSION = "MuGo", "0.1"
+COLOURS = {"b": 0, "black": 0, "w": 1, "white": 1}
+COLOUR_NAMES = ("black", "white")
+RESIGN_MOVES = 2  # in a row that a player must have been below the threshold
+DEFAULT_INTERVAL = 1.0  # seconds between the lines of an analysis
+LEAST_INTERVAL, MOST_INTERVAL = 0.02, 3600.0
+MOST_MOVES = 10  # of a line of analysis, unless maxmoves says otherwise
+MOVES_PER_EMPTY = 0.35  # that a player will still make, about: a third of the points stays empty
+
+
+class GtpError(MuGoError):
+    """A command that can't be followed; the error's text is the answer."""
+
+
+class Gtp:
+    """The protocol's state for one manager."""
+
+    def __init__(
+        self, session: SearchSession, findings: Findings, resign_threshold: float = -1.0, ponder: bool = False
+    ) -> None:
+        """resign_threshold: value_to_move; -1: never. ponder: search while the opponent thinks."""
+        self.session, self._findings = session, findings
+        self._resign_threshold, self._ponder = resign_threshold, ponder
+        self._hopeless = [0, 0]  # moves in a row at which each colour was below the threshold
+        self._clocks = [Clock(), Clock()]
+        self._moved = False  # a move of ours was the last thing that happened: there is something to ponder
+        self._lines: CommandLines | None = None
+        self._write: Write = lambda text: None
+        is_go = self._game.gtp_komi is not None and self._game.can_set_up
+        self._commands: dict[str, Callable[[list[str]], str | None]] = {
+            name.removeprefix("_on_").replace("__", "-"): getattr(self, name)
+            for name in dir(self)
+            if name.startswith("_on_") and (is_go or name.removeprefix("_on_") not in GO_ONLY)
+        }
+
+    @property
+    def _game(self) -> Game:
+        return self.session.game
+
+    def run(self, lines: CommandLines, write: Write) -> None:
+        """Answer until "quit" or the end of the lines. write must send at once."""
+        self._lines, self._write = lines, write
+        self._quit = False
+        while not self._quit:
+            if self._ponder and self._moved and not self.session.is_over and not lines.waiting():
+                self.session.search_until(lines.waiting, self.session.room())
+            line = lines.next()
+            if line is None:
+                return
+            self.answer(line)
+
+    def answer(self, line: str) -> None:
+        """Write the whole answer with its empty line; nothing for a line without a command."""
+        if line == TOO_LONG:
+            self._write("? line too long\n\n")
+            return
+        words = _preprocessed(line).split()
+        self._number = words.pop(0) if words and words[0].isdecimal() and words[0].isascii() else ""
+        if not words:
+            if self._number:
+                self._write(f"?{self._number} unknown command\n\n")
+            return
+        self._moved = False
+        try:
+            if words[0] not in self._commands:
+                raise GtpError("unknown command")
+            result = self._commands[words[0]](words[1:])
+            if result is None:  # streamed already
+                self._write("\n")
+            else:
+                blank = "" if result == "" or result.startswith("\n") else " "
+                self._write(f"={self._number}{blank}{result}\n\n")
+        except MuGoError as error:
+            self._write(f"?{self._number} {' '.join(str(error).split())}\n\n")
+
+    # Administration
+
+    def _on_protocol_version(self, words: list[str]) -> str:
+        return "2"
+
+    def _on_name(self, words: list[str]) -> str:
+        return NAME
+
+    def _on_version(self, words: list[str]) -> str:
+        return VERSION
+
+    def _on_known_command(self, words: list[str]) -> str:
+        return "true" if words and words[0] in self._commands else "false"
+
+    def _on_list_commands(self, words: list[str]) -> str:
+        return "\n".join(sorted(self._commands))
+
+    def _on_quit(self, words: list[str]) -> str:
+        self._quit = True
+        return ""
+
+    # The board
+
+    def _on_boardsize(self, words: list[str]) -> str:
+        size = _whole(words, "boardsize")
+        if (size, size) != self._game.board_shape:
+            try:
+                self.session.change_game(self._game.on_board(size).without_move_limit())
+            except UsageError:
+                only = "5 to 19, komi allowing" if self._game.num_global_planes else str(self._game.board_shape[0])
+                raise GtpError(f"unacceptable size: found {size}, this model plays {only}") from None
+            self.session.warm_up()  # the first move on a board would be made on its clock
+        return self._on_clear_board([])
+
+    def _on_clear_board(self, words: list[str]) -> str:
+        self.session.restart()
+        self._hopeless = [0, 0]
+        self._clocks = [Clock(clock.settings) for clock in self._clocks]
+        return ""
+
+    def _on_komi(self, words: list[str]) -> str:
+        komi, game = _number(words, "komi"), self._game
+        if komi == game.gtp_komi:
+            return ""
+        if not game.num_global_planes:
+            raise GtpError(f"unacceptable komi: found {komi:g}, this model plays with {game.gtp_komi:g}")
+        try:
+            self.session.change_game(game.with_komi(komi))
+        except UsageError:
+            wanted = "wanted a multiple of 0.5 that the board has room for"
+            raise GtpError(f"unacceptable komi: found {komi:g}, {wanted}") from None
+        return ""
+
+    def _on_get_komi(self, words: list[str]) -> str:
+        return f"{self._game.gtp_komi:g}"
+
+    def _on_play(self, words: list[str]) -> str:
+        if len(words) != 2:
+            raise GtpError("syntax error: wanted play COLOUR VERTEX")
+        player, action = _colour(words), self._vertex(words[1])
+        try:
+            self.session.play(action, player)
+        except IllegalMove:
+            raise GtpError("illegal move") from None
+        self._clocks[player].stop()
+        return ""
+
+    def _on_undo(self, words: list[str]) -> str:
+        if not self.session.moves:
+            raise GtpError("cannot undo")
+        self.session.undo()
+        return ""
+
+    def _on_showboard(self, words: list[str]) -> str:
+        return "\n" + self._game.diagram(self.session.state[0])
+
+    def _on_loadsgf(self, words: list[str]) -> str:
+        """loadsgf FILE [MOVE]: the position before that move, with the record's komi if the model plays with any."""
+        if not 1 <= len(words) <= 2:
+            raise GtpError("syntax error: wanted loadsgf FILE [MOVE]")
+        game = self._game
+        try:
+            record = read_sgf(atomic.read_bytes(Path(words[0]), "a record in SGF"), game)
+            if record.komi is not None and game.num_global_planes:
+                game = game.with_komi(record.komi)
+        except MuGoError as error:
+            raise GtpError(f"cannot load file: {' '.join(str(error).split())}") from error
+        moves = record.moves if len(words) == 1 else record.moves[: max(0, _whole(words[1:], "move") - 1)]
+        self.session.restart(record.start)
+        try:
+            for player, action in moves:
+                self.session.play(action, player)
+        except IllegalMove as error:
+            self.session.restart()
+            raise GtpError(f"cannot load file: {error}") from error
+        if game.spec != self._game.spec:
+            self.session.change_game(game)
+        return COLOUR_NAMES[self.session.to_move]
+
+    # Handicap
+
+    def _on_fixed_handicap(self, words: list[str]) -> str:
+        return self._place(_whole(words, "stones"))
+
+    def _on_place_free_handicap(self, words: list[str]) -> str:
+        """The stones of fixed_handicap, at most: GTP lets the engine place fewer than asked for."""
+        return self._place(min(_whole(words, "stones"), most_handicap(self._game.board_shape[0])))
+
+    def _place(self, stones: int) -> str:
+        self._need_empty_board()
+        try:
+            return self._handicap(fixed_handicap(self._game.board_shape[0], stones))
+        except ValueError as error:
+            raise GtpError(f"invalid number of stones: {error}") from error
+
+    def _on_set_free_handicap(self, words: list[str]) -> str:
+        points = [self._vertex(word) for word in words]
+        if len(points) < 2 or len(set(points)) < len(points) or self._game.pass_action in points:
+            raise GtpError("bad vertex list")
+        self._handicap(points)
+        return ""
+
+    def _need_empty_board(self) -> None:
+        if self.session.state[0, : self._game.num_points].any():
+            raise GtpError("board not empty")
+
+    def _handicap(self, points: list[int]) -> str:
+        self._need_empty_board()
+        try:
+            self.session.restart(self._game.position(points, [], 1))
+        except IllegalMove as error:
+            raise GtpError("bad vertex list") from error
+        return " ".join(self._game.action_name(point) for point in points)
+
+    # Time
+
+    def _on_time_settings(self, words: list[str]) -> str:
+        if len(words) != 3:
+            raise GtpError("syntax error: wanted time_settings MAIN PERIOD STONES, seconds and a number")
+        settings = TimeSettings(_seconds(words[0]), _seconds(words[1]), _whole(words[2:], "stones"))
+        self._clocks = [Clock(settings), Clock(settings)]
+        return ""
+
+    def _on_kgs__time_settings(self, words: list[str]) -> str:
+        kind, numbers = (words[0], words[1:]) if words else ("", [])
+        settings = None
+        if kind == "absolute" and len(numbers) == 1:
+            settings = TimeSettings(_seconds(numbers[0]))
+        elif kind in ("byoyomi", "canadian") and len(numbers) == 3:
+            count = _whole(numbers[2:], "periods or stones")
+            main, period = _seconds(numbers[0]), _seconds(numbers[1])
+            stones, periods = (0, count) if kind == "byoyomi" else (count, 0)
+            settings = TimeSettings(main, period, stones, periods)
+        elif kind != "none":
+            raise GtpError("syntax error: wanted none, absolute MAIN, or byoyomi or canadian MAIN PERIOD NUMBER")
+        self._clocks = [Clock(settings), Clock(settings)]
+        return ""
+
+    def _on_time_left(self, words: list[str]) -> str:
+        if len(words) != 3:
+            raise GtpError("syntax error: wanted time_left COLOUR SECONDS STONES")
+        word = "0" if _number(words[1:2], "seconds") < 0 else words[1]  # a manager may say that the time is over
+        self._clocks[_colour(words)].set_left(_seconds(word), _whole(words[2:], "stones"))
+        return ""
+
+    # Moves
+
+    def _on_genmove(self, words: list[str]) -> str:
+        return self._generate(_colour(words))
+
+    def _on_reg_genmove(self, words: list[str]) -> str:
+        """Chooses without playing, and without a clock: the same move each time."""
+        before = self.session.here()
+        try:
+            self._take_turn(_colour(words))
+            self.session.drop_tree()
+            return self._game.action_name(self.session.think(None))
+        finally:
+            self.session.go_to(before)
+
+    def _on_kgs__genmove_cleanup(self, words: list[str]) -> str:
+        """Doesn't pass while dead stones of the opponent are on the board: captures them instead."""
+        player = _colour(words)
+        theirs = [group for group in self._dead_groups() if owner_of(self.session.state[0], group[0]) == 1 - player]
+        return self._generate(player, never_pass=bool(theirs))
+
+    def _generate(
+        self,
+        player: int,
+        never_pass: bool = False,
+        begun: Callable[[], None] = lambda: None,
+        each_batch: Callable[[], None] = lambda: None,
+    ) -> str:
+        """Choose and play a move, on the player's clock; or resign.
+
+        begun: called once it is clear that the player may move. each_batch: called after each of the network.
+        """
+        session, clock, passes = self.session, self._clocks[player], self._game.pass_action
+        clock.start()
+        if session.is_over and not never_pass:
+            if passes is None or not self._game.can_set_up:
+                raise GtpError("the game is over")
+            begun()
+            action, value = passes, 0.0
+        else:
+            self._take_turn(player)
+            begun()
+            action, value = self._thought(clock, each_batch), session.value_to_move()
+            if never_pass and action == passes:
+                action = self._best_point()
+        self._hopeless[player] = self._hopeless[player] + 1 if value <= self._resign_threshold else 0
+        if self._resign_threshold > -1 and self._hopeless[player] >= RESIGN_MOVES:
+            return "resign"
+        session.play(action, player)
+        clock.stop()
+        self._moved = True
+        return self._game.action_name(action)
+
+    def _best_point(self) -> int:
+        """The best candidate that is no pass; the likeliest without visits; a pass if nothing else is legal."""
+        passes = self._game.pass_action
+        found = [candidate.action for candidate in self.session.candidates() if candidate.action != passes]
+        if found:
+            return found[0]
+        legal = self.session.legal()
+        points = [action for action in legal.nonzero()[0].tolist() if action != passes]
+        policy = self.session.policy()
+        return max(points, key=lambda action: policy[action], default=self.session.best())
+
+    def _thought(self, clock: Clock, each_batch: Callable[[], None]) -> int:
+        seconds = clock.seconds(self._moves_left())
+        until = math.inf if seconds is None else time.monotonic() + seconds
+
+        def enough() -> bool:
+            each_batch()
+            return time.monotonic() >= until
+
+        self.session.search_until(enough)
+        return self.session.best()
+
+    def _moves_left(self) -> int:
+        empty = self._game.num_points - int(self.session.state[0, : self._game.num_points].astype(bool).sum())
+        return int(MOVES_PER_EMPTY * empty)
+
+    def _take_turn(self, player: int) -> None:
+        try:
+            self.session.set_turn(player)
+        except IllegalMove as error:
+            raise GtpError(str(error)) from error
+
+    # The end
+
+    def _on_final_score(self, words: list[str]) -> str:
+        """Of the board without its dead stones."""
+        score = score_without(self._game, self.session.state[0], self._dead_groups())
+        return f"{'B' if score > 0 else 'W'}+{abs(score):g}" if score else "0"
+
+    def _on_final_status_list(self, words: list[str]) -> str:
+        """One group a line. No stone is ever in seki here: area scoring counts them as alive."""
+        if words not in (["alive"], ["dead"], ["seki"]):
+            raise GtpError("syntax error: wanted alive, dead or seki")
+        dead = self._dead_groups()
+        chosen = {
+            "dead": dead,
+            "alive": [g for g in groups(self._game, self.session.state[0]) if g not in dead],
+            "seki": [],
+        }[words[0]]
+        return "\n".join(" ".join(map(self._game.action_name, group)) for group in chosen)
+
+    def _dead_groups(self) -> list[list[int]]:
+        """Those that the network expects to belong to the other side at the end; none without an estimate."""
+        to_move = self._findings.ownership()
+        black = to_move if to_move is None or self.session.to_move == 0 else -to_move
+        return dead_groups(self._game, self.session.state[0], black)
+
+    # Analysis
+
+    def _on_lz__analyze(self, words: list[str]) -> None:
+        self._analyse(words, self._lz_line)
+
+    def _on_kata__analyze(self, words: list[str]) -> None:
+        self._analyse(words, self._kata_line)
+
+    def _on_lz__genmove_analyze(self, words: list[str]) -> None:
+        self._generate_and_analyse(words, self._lz_line)
+
+    def _on_kata__genmove_analyze(self, words: list[str]) -> None:
+        self._generate_and_analyse(words, self._kata_line)
+
+    def _analyse(self, words: list[str], line_of: Callable[[AnalysisOptions], str]) -> None:
+        """Stream until a line comes in; the empty line that ends an answer follows."""
+        wanted, session = _analysis_options(words), self.session
+        if wanted.player is not None and not session.is_over:
+            self._take_turn(wanted.player)
+        report = self._reporter(wanted, line_of)
+        self._write(f"={self._number}\n")
+        lines = self._lines
+        assert lines is not None, "analysis streams, so it needs run()"
+
+        def typed() -> bool:
+            report()
+            return lines.waiting()
+
+        if not session.is_over:
+            session.search_until(typed, session.room())
+        while not lines.wait(wanted.interval):  # nothing left to search: what was found is said again
+            report()
+
+    def _generate_and_analyse(self, words: list[str], line_of: Callable[[AnalysisOptions], str]) -> None:
+        wanted = _analysis_options(words)
+        report = self._reporter(wanted, line_of)
+        player = self.session.to_move if wanted.player is None else wanted.player
+        move = self._generate(player, begun=lambda: self._write(f"={self._number}\n"), each_batch=report)
+        self._write(f"play {move}\n")
+
+    def _reporter(self, wanted: AnalysisOptions, line_of: Callable[[AnalysisOptions], str]) -> Callable[[], None]:
+        """What writes a line, at most once per interval."""
+        due = time.monotonic() + wanted.interval
+
+        def report() -> None:
+            nonlocal due
+            if time.monotonic() >= due and (line := line_of(wanted)):
+                self._write(line + "\n")
+                due = time.monotonic() + wanted.interval
+
+        return report
+
+    def _lz_line(self, wanted: AnalysisOptions) -> str:
+        """Leela Zero's: shares are in ten-thousandths."""
+        parts = []
+        for found in self._findings.candidates(wanted.most):
+            shares = " ".join(f"{name} {round(10_000 * found[name])}" for name in ("winrate", "prior", "lcb"))
+            pv = " ".join(found["pv"])
+            parts.append(f"info move {found['move']} visits {found['visits']} {shares} order {found['order']} pv {pv}")
+        return " ".join(parts)
+
+    def _kata_line(self, wanted: AnalysisOptions) -> str:
+        """KataGo's: fractions, and points of score."""
+        parts = []
+        for found in self._findings.candidates(wanted.most):
+            pv = found.pop("pv")
+            parts.append(f"info {_pairs(found)} pv {' '.join(pv)}")
+        if wanted.root_info and parts:  # after two passes nothing is searched
+            parts.append(f"rootInfo {_pairs(self._findings.root())}")
+        owners = self._findings.ownership() if wanted.ownership else None
+        if owners is not None:
+            parts.append("ownership " + " ".join(f"{owner:.3f}" for owner in owners.tolist()))
+        return " ".join(parts)
+
+    def _vertex(self, word: str) -> int:
+        try:
+            return self._game.parse_action(word)
+        except IllegalMove:
+            raise GtpError("invalid vertex") from None
+
+
+# Commands of _on_… that a game other than Go has no use for.
+GO_ONLY = frozenset(
+    ["komi", "get_komi", "loadsgf", "fixed_handicap", "place_free_handicap", "set_free_handicap", "final_score",
+     "final_status_list", "kgs__genmove_cleanup"]
+)  # fmt: skip
+
+
+# Pairs of an analysis; those that aren't used here only say what KataGo is to leave out or add.
+KNOWN_PAIRS = frozenset(
+    ["interval", "minmoves", "maxmoves", "ownership", "rootinfo", "ownershipstdev", "movesownership",
+     "movesownershipstdev", "pvvisits", "pvedgevisits", "noresultvalue"]
+)  # fmt: skip
+
+
+@dataclass
+class AnalysisOptions:
+    """player: whose turn it is to be; None: whose it is. interval: seconds. most: moves of a line."""
+
+    player: int | None = None
+    interval: float = DEFAULT_INTERVAL
+    most: int = MOST_MOVES
+    ownership: bool = False
+    root_info: bool = False
+
+
+def _analysis_options(words: list[str]) -> AnalysisOptions:
+    """``[COLOUR] [INTERVAL] [interval N] [maxmoves N] [ownership true] [rootInfo true] …``, centiseconds.
+
+    Other pairs that KataGo knows are ignored; those that would change which moves are searched are refused.
+    """
+    found, rest = AnalysisOptions(), [word.lower() for word in words]
+    if rest and rest[0] in COLOURS:
+        found.player = COLOURS[rest.pop(0)]
+    if rest and rest[0].isdecimal():
+        rest = ["interval", *rest]
+    if len(rest) % 2:
+        raise GtpError(f"syntax error: {rest[-1][:20]!r} has no value")
+    for name, value in zip(rest[::2], rest[1::2], strict=True):
+        if name in ("avoid", "allow"):
+            raise GtpError(f"{name} is not supported")
+        if name not in KNOWN_PAIRS:
+            raise GtpError(f"syntax error: {name[:20]!r} is nothing to analyse by")
+        if name == "interval":
+            found.interval = min(max(LEAST_INTERVAL, _number([value], "interval") / 100), MOST_INTERVAL)
+        elif name == "maxmoves":
+            found.most = max(1, _whole([value], "maxmoves"))
+        elif name == "ownership":
+            found.ownership = value == "true"
+        elif name == "rootinfo":
+            found.root_info = value == "true"
+    return found
+
+
+def _preprocessed(line: str) -> str:
+    """GTP 3.1: without comments and control characters; tabs are blanks."""
+    kept = "".join(c for c in line.replace("\t", " ") if c >= " " and c != "\x7f")
+    return kept.partition("#")[0]
+
+
+def _pairs(fields: dict[str, object]) -> str:
+    return " ".join(
+        f"{name} {value:.6f}" if isinstance(value, float) else f"{name} {value}" for name, value in fields.items()
+    )
+
+
+def _quoted(words: list[str]) -> str:
+    """The first word, for a message."""
+    return repr(words[0][:20]) if words else "nothing"
+
+
+def _colour(words: list[str]) -> int:
+    player = COLOURS.get(words[0].lower()) if words else None
+    if player is None:
+        raise GtpError(f"syntax error: {_quoted(words)} is no colour; wanted black or white")
+    return player
+
+
+def _whole(words: list[str], what: str) -> int:
+    """The number from 0 up that the first word is."""
+    if not words or not (words[0].isascii() and words[0].isdecimal() and len(words[0]) < 10):
+        raise GtpError(f"syntax error: {what} is {_quoted(words)}; wanted a whole number")
+    return int(words[0])
+
+
+def _number(words: list[str], what: str) -> float:
+    try:
+        number = float(words[0])
+    except (IndexError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise GtpError(f"syntax error: {what} is {_quoted(words)}; wanted a number")
+    return number
+
+
+def _seconds(word: str) -> float:
+    number = _number([word], "time")
+    if not 0 <= number < MOST_SECONDS:
+        raise GtpError(f"syntax error: {word[:20]} seconds")
+    return number

@@ -1,0 +1,10 @@
+"""Gomoku: five in a row, and the variant with captures."""
+
+from pipeline import extensions
+
+EXTENSIONS: extensions.Table = {
+    extensions.GAMES: {
+        "gomoku": "pipeline.families.gomoku.game:Gomoku.from_spec",
+    },
+    extensions.PRESETS: {"gomoku": "pipeline.families.gomoku"},
+}

@@ -1,0 +1,246 @@
+"""Gomoku: five in a row on boards from 9×9 to 19×19, free or with captures.
+
+Free (``gomoku:15``): players place stones in turn; five or more of one colour in a row (horizontal, vertical, diagonal)
+win, with the option ``exact`` only exactly five. A full board is a draw.
+
+With captures (``gomoku:19,capture``), as in Ninuki-renju and Pente, and most of all in the Gomoku that pupils of the
+school 42 program:
+    capture      a stone that encloses exactly two enemy stones in a line between itself and another own one takes them
+                 off the board, in all eight directions at once. Moving in between two enemy stones is safe.
+    pairs        whoever has captured ``pairs`` pairs (5; 3 to 7) wins at once, whatever else stands
+    five         a five that the opponent can answer doesn't win yet: by a capture after which no five stands any more,
+                 or by one that wins by pairs. Then the opponent moves; if it did neither, the five has won after
+                 that move. ``breakable=off``: any five wins at once.
+    double-three a move that makes free threes on two or more lines at once is forbidden, for both players, unless it
+                 makes a five or takes the last pair. A *free three* is a row to which one more stone can be added so
+                 that four stand in a row with both ends empty (a straight four), and which isn't a four itself, i.e.
+                 can't become a five by one stone. It contains the stone just played; broken ones (X.XX) count; of
+                 overlapping ones on one line only one counts. (Three and straight four: International Rules of
+                 Renju, RIF 1998, chapter 3, renju.net/study/rifrules.php; here stones beyond a gap don't matter,
+                 and captures or further bans aren't looked ahead for.) A move that captures may make two threes;
+                 with ``threes_by_capture=off`` it may not, and the threes that count are those after the capture.
+    draw         when the player to move has no move left
+
+What a network sees (Gomoku.plane_names): stones, the last move, and, as it sees liberties in Go, what a stone of either
+colour would make on each empty point. With captures also the pairs taken, forbidden points, and a five to be answered.
+
+Spec: ``gomoku:SIZE[,exact]`` or ``gomoku:SIZE,capture[,pairs=N][,threes_by_capture=off][,breakable=off]``, and
+``,opponents`` behind either: then a network is told where a player meets one that doesn't learn (see AnyGame.begin).
+Actions are points; their names are a column letter, I included, and a row number from below: ``H8``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import IllegalMove, UsageError
+from pipeline.families.gomoku import kernels
+from pipeline.families.gomoku import shapes as gomoku_shapes
+from pipeline.families.gomoku.heuristic import move_scores
+from pipeline.games.contract import (
+    OFF,
+    ON,
+    Actions,
+    AnyGame,
+    BoolArray,
+    GomocupRules,
+    History,
+    IntArray,
+    MoveScores,
+    OneAnalysis,
+    Planes,
+    Sgf,
+    States,
+    small_number,
+)
+from pipeline.games.row_kernels import FIRST, SECOND
+from pipeline.games.stones import REFUSALS, RowGame, square_board
+
+MIN_PAIRS, MAX_PAIRS, DEFAULT_PAIRS = 3, 7, 5
+# Planes that tell what a stone on an empty point would make by the lines alone: nobody looks at captures. A threat is a
+# straight four, a four or a three.
+SHAPES = ("a five", "a straight four", "a four", "a three", "threats on two lines")
+
+
+@lru_cache(maxsize=1)
+def shape_table() -> NDArray[np.int32]:
+    """See shapes.shape_table: 65,536 windows, looked at once per process."""
+    return gomoku_shapes.shape_table()
+
+
+class Gomoku(RowGame, OneAnalysis):
+    """See the module docstring for the rules, ``kernels`` for the state's layout.
+
+    pairs: captured pairs that win; 0: no captures, and nothing else of that variant either.
+    """
+
+    examples = "e.g. H8"
+    refusals: ClassVar[Mapping[int, str]] = {
+        **REFUSALS,
+        kernels.DOUBLE_THREE: "it makes two free threes (double-three)",
+    }
+
+    def __init__(
+        self,
+        size: int,
+        exact: bool = False,
+        pairs: int = 0,
+        threes_by_capture: bool = True,
+        breakable: bool = True,
+        opponents: bool = False,
+    ) -> None:
+        super().__init__(size, size, kernels.EXTRA_WORDS)
+        self.size = size
+        self.rules = kernels.Rules(size, int(exact), pairs, int(pairs > 0), int(threes_by_capture), int(breakable))
+        self.spec = f"gomoku:{size}"
+        if exact:
+            self.spec += ",exact"
+        self.plane_names = ("own stones", "opponent's stones", "last move", "second player to move")
+        for who in ("own", "opponent's"):
+            self.plane_names += tuple(f"{who} stone would make {shape}" for shape in SHAPES)
+        if pairs:
+            self.spec += ",capture"
+            self.spec += f",pairs={pairs}" if pairs != DEFAULT_PAIRS else ""
+            self.spec += "" if threes_by_capture else f",threes_by_capture={OFF}"
+            self.spec += "" if breakable else f",breakable={OFF}"
+            for who in ("own", "opponent's"):
+                self.plane_names += tuple(f"{who} pairs: {number} or more" for number in range(1, pairs))
+            self.plane_names += ("empty but forbidden (double-three)", "opponent has a five to be answered")
+        self.sgf = Sgf(4, rules=self.spec.partition(",")[2] or "free")
+        self.sees_opponents = opponents
+        if opponents:
+            self.spec += ",opponents"
+            self.plane_names += ("meets one who doesn't learn", "doesn't learn")
+        # Every move adds a stone, and before the last capture at most 2 (pairs - 1) pairs have gone.
+        self.max_plies = self.num_points + 4 * max(0, pairs - 1)
+        self.gomocup = GomocupRules(None if pairs else int(exact), self.position)
+        self._lines = gomoku_shapes.board_lines(size)
+
+    @staticmethod
+    def from_spec(size: str | None, options: dict[str, str]) -> Gomoku:
+        """Raises UsageError for a size outside 9–19, an unknown option, or one that doesn't go with the others."""
+        known = ("exact", "capture", "pairs", "threes_by_capture", "breakable", "opponents")
+        board = square_board("gomoku", size, options, sizes=range(9, 20), usual=15, known=known)
+        where = f"game gomoku:{size}"
+        for name, text in options.items():
+            if name != "pairs" and text not in (ON, OFF):
+                raise UsageError(f"{where}: {name}={text}; wanted {ON} or {OFF}")
+        exact, capture = options.get("exact") == ON, options.get("capture") == ON
+        if exact and capture:
+            raise UsageError(f"{where}: exact and capture don't go together; leave one out")
+        for name in ("pairs", "threes_by_capture", "breakable"):
+            if name in options and not capture:
+                raise UsageError(f"{where}: {name} needs captures; wanted gomoku:{size},capture,{name}={options[name]}")
+        pairs = options.get("pairs", str(DEFAULT_PAIRS))
+        if not MIN_PAIRS <= small_number(pairs) <= MAX_PAIRS:
+            raise UsageError(f"{where}: pairs={pairs}; wanted a number from {MIN_PAIRS} to {MAX_PAIRS}")
+        by_capture, breakable = (options.get(name, ON) == ON for name in ("threes_by_capture", "breakable"))
+        opponents = options.get("opponents") == ON
+        return Gomoku(board, exact, int(pairs) if capture else 0, by_capture, breakable, opponents)
+
+    def initial(self, num_games: int) -> States:
+        states = np.zeros((num_games, self.state_size), np.int16)
+        states[:, self.num_points + kernels.LAST] = -1
+        return states
+
+    def begin(self, setups: NDArray[np.integer]) -> States:
+        if not self.sees_opponents:
+            return super().begin(setups)
+        wrong = np.flatnonzero((setups < 0) | (setups > 2))
+        if wrong.size:
+            raise IllegalMove(f"{self.spec}: setup {setups[wrong[0]]}; wanted 0, 1 or 2")
+        states = self.initial(len(setups))
+        states[:, self.num_points + kernels.MET] = setups
+        return states
+
+    def varied(self, setup: int) -> Self:
+        return self if self.sees_opponents and 0 <= setup <= 2 else super().varied(setup)
+
+    def as_seen(self, other: AnyGame) -> Self | None:
+        return self if isinstance(other, Gomoku) and other.rules == self.rules else None
+
+    def met_by(self, states: States, players: NDArray[np.int8]) -> States:
+        found = states.copy()
+        found[:, self.num_points + kernels.MET] = players + 1
+        return found
+
+    def position(self, first: Sequence[int], second: Sequence[int], to_move: int | None = None) -> States:
+        """[1, S] with these stones of the first and of the second player on the board, no pairs captured, and as many
+        plies; whoever has fewer stones is to move, the first player if they have equally many.
+
+        The last stone of the other counts as the last move. Raises IllegalMove if one point stands twice, the numbers
+        aren't those of players who take turns, a five stands that decides the game, or nobody can move.
+        """
+        state = self.initial(1)
+        if len(first) - len(second) not in ((0, 1) if to_move is None else (to_move,)):
+            raise IllegalMove(f"{len(first)} and {len(second)} stones: no position of {self.spec}")
+        everywhere = [*first, *second]
+        twice = sorted({self.action_name(point) for point in everywhere if everywhere.count(point) > 1})
+        if twice:
+            raise IllegalMove(f"two stones on {', '.join(twice)}: no position of {self.spec}")
+        colours = (FIRST, SECOND)
+        state[0, list(first)], state[0, list(second)] = colours
+        words = state[0, self.num_points :]
+        words[kernels.TO_MOVE] = mover = len(first) - len(second)
+        words[kernels.PLY] = len(first) + len(second)
+        moved = (second, first)[mover]
+        words[kernels.LAST] = moved[-1] if moved else -1
+        fives = [colour for colour in colours if kernels.has_five(state[0], self.rules, colour)]
+        breakable = self.rules.breakable and self.rules.goal and fives == [2 - mover]
+        if breakable and kernels.can_answer(state[0], self.rules, mover, shape_table()):
+            words[kernels.FIVE] = 2 - mover
+        elif fives:
+            raise IllegalMove(f"a five stands already: this game of {self.spec} is over")
+        if not kernels.can_move(state[0], self.rules, mover, shape_table()):
+            raise IllegalMove(f"nobody can move: this game of {self.spec} is over")
+        return state
+
+    def play(self, states: States, actions: Actions, history: History) -> States:
+        actions = np.asarray(actions, np.int32)
+        after, status = kernels.play(states, actions, self.rules, shape_table())
+        self._refuse(states, actions, status, self.refusals)
+        return after
+
+    def analyse(self, states: States, history: History | None, allowed: BoolArray, planes: Planes) -> None:
+        deciding = history is not None
+        kernels.legal_and_observe(states, self.rules, self._lines, shape_table(), deciding, allowed, planes)
+        if self.sees_opponents and len(planes):
+            words = states[:, self.num_points :]
+            meets, own = words[:, kernels.MET], words[:, kernels.TO_MOVE] + 1
+            planes[:, -2] = (meets == own)[:, None]
+            planes[:, -1] = (meets == 3 - own)[:, None]
+
+    def shapes(self, states: States) -> NDArray[np.uint8]:
+        """[B, 2, P, 5] on how many lines a stone of each player on each empty point makes each shape (see kernels)."""
+        counts = np.empty((len(states), 2, self.num_points, 5), np.uint8)
+        gomoku_shapes.count_shapes(states, self._lines, shape_table(), counts)
+        return counts
+
+    def fives(self, states: States, players: NDArray[np.int8]) -> BoolArray:
+        """[B, P] where a stone of players [B] on an empty point would make a winning row."""
+        return kernels.five_points(states, self.rules, players)
+
+    def captures(self, states: States, players: NDArray[np.int8]) -> IntArray:
+        """[B, P] how many pairs a stone of players [B] on each empty point captures."""
+        return kernels.all_captures(states, self.size, players)
+
+    def pairs(self, states: States) -> IntArray:
+        """[B, 2] pairs that each player has captured."""
+        first = self.num_points + kernels.PAIRS
+        return states[:, first : first + 2].astype(np.int32)
+
+    def heuristic(self) -> MoveScores:
+        return partial(move_scores, self)
+
+    def _whose_turn(self, state: States) -> str:
+        word, said = state[self.num_points :], super()._whose_turn(state)
+        if self.rules.goal:
+            said += f"; pairs: X {word[kernels.PAIRS]}, O {word[kernels.PAIRS + 1]}"
+        if word[kernels.FIVE]:
+            said += f"; {'.XO'[word[kernels.FIVE]]}'s five must be answered"
+        return said

@@ -1,0 +1,230 @@
+"""The Gomocup (Piskvork) protocol: lines in, lines out, so that public managers can run a model of Gomoku.
+
+A manager sends START, then BEGIN or TURN X,Y or BOARD … DONE, and gets the engine's own move ``X,Y`` as the answer; X
+is the column and Y the row, both counted from 0 at the upper left. A line that can't be followed is answered with
+ERROR, an unknown one with UNKNOWN; the position stays as it was and the engine goes on. (A TURN that ends the game is
+played before it is answered with ERROR, because there is no move left.) Lines between BOARD and DONE have no answers of
+their own, nor has INFO, unless its rule isn't the model's. Stones of BOARD may come in any order; lines of a continuous
+game (third field 3) are refused.
+
+Of the limits that INFO sets, those of time are kept, to within one batch of the network. SWAP2BOARD and other opening
+rules aren't known.
+Source: https://plastovicka.github.io/protocl2en.htm
+"""
+
+from __future__ import annotations
+
+import math
+
+from pipeline.errors import IllegalMove
+from pipeline.games.contract import States, small_number
+from pipeline.play.lines import TOO_LONG
+from pipeline.play.session import SearchSession
+
+ABOUT = 'name="MuGo", version="0.1", author="the MuGo developers", country="international"'
+OWN, THEIRS = "1", "2"  # fields of BOARD
+MARGIN_SECONDS = 0.1  # of every limit, for everything but thinking
+MOVES_LEFT = 20  # moves that the rest of a match's time must last for
+WITHIN_BOARD = {"INFO", "ABOUT", "END"}  # commands that may come between BOARD and DONE
+MILLISECONDS = {"timeout_turn", "timeout_match", "time_left"}
+
+
+class ProtocolError(Exception):
+    """A line that can't be followed; the error's text is the answer."""
+
+
+class Gomocup:
+    """The protocol's state for one manager. answer() never raises, whatever the manager sends."""
+
+    def __init__(self, session: SearchSession) -> None:
+        rules = session.game.gomocup
+        assert rules is not None
+        self.session, self._game, self._rules = session, session.game, rules
+        self._size = session.game.board_shape[0]
+        self._started = False
+        self._begin: States | None = None  # the position before the moves; None: the initial one
+        self._moves: list[int] = []
+        self._board: list[tuple[str, int]] | None = None  # lines of BOARD so far
+        self._broken = ""  # what is wrong with the first bad one
+        self._limits: dict[str, float] = {}  # by INFO key, in seconds
+        self.ended = False
+
+    def answer(self, line: str) -> list[str]:
+        """The lines to send back, none or more."""
+        if line == TOO_LONG:
+            self._board = None
+            return ["ERROR line too long"]
+        words = line.strip().split(None, 1)
+        if not words:
+            return []
+        command, rest = words[0].upper(), words[1] if len(words) > 1 else ""
+        try:
+            if self._board is not None and command not in WITHIN_BOARD:
+                if command != "DONE" and line.strip()[:1].isalpha():
+                    self._board = None
+                    raise ProtocolError(f"{_shown(words[0])} before the DONE of a BOARD, which is dropped")
+                return self._board_line(line.strip())
+            method = getattr(self, f"_on_{command.lower()}", None)
+            if method is None:
+                return [f"UNKNOWN command {_shown(words[0])}; known: {', '.join(self._known())}"]
+            return method(rest)
+        except ProtocolError as error:
+            return [f"ERROR {error}"]
+
+    def _known(self) -> list[str]:
+        return sorted(name.removeprefix("_on_").upper() for name in dir(self) if name.startswith("_on_"))
+
+    # Commands
+
+    def _on_start(self, rest: str) -> list[str]:
+        if small_number(rest.strip()) != self._size:
+            raise ProtocolError(f"unsupported size {rest[:20]!r}; this model plays on {self._size}")
+        return self._restart()
+
+    def _on_rectstart(self, rest: str) -> list[str]:
+        size = str(self._size)
+        if [part.strip() for part in rest.split(",")] != [size, size]:
+            raise ProtocolError(f"unsupported board {rest[:20]!r}; this model plays on {size},{size}")
+        return self._restart()
+
+    def _on_restart(self, rest: str) -> list[str]:
+        self._need_start()
+        return self._restart()
+
+    def _on_begin(self, rest: str) -> list[str]:
+        self._need_start()
+        if self._moves and not self._is_over():
+            raise ProtocolError(f"BEGIN within a game (ply {len(self._moves)}); wanted TURN X,Y, BOARD or RESTART")
+        return [self._move()]
+
+    def _on_turn(self, rest: str) -> list[str]:
+        self._need_start()
+        self._play(self._point("TURN", rest))
+        return [self._move()]
+
+    def _on_board(self, rest: str) -> list[str]:
+        self._need_start()
+        self._board, self._broken = [], ""
+        return []
+
+    def _on_takeback(self, rest: str) -> list[str]:
+        self._need_start()
+        point = self._point("TAKEBACK", rest)
+        if not self._moves or self._moves[-1] != point:
+            last = self._text(self._moves[-1]) if self._moves else "none"
+            raise ProtocolError(f"TAKEBACK {rest}: that isn't the last move ({last})")
+        self._set_up(self._begin, self._moves[:-1])
+        return ["OK"]
+
+    def _on_info(self, rest: str) -> list[str]:
+        key, _, value = rest.partition(" ")
+        if key in MILLISECONDS:
+            try:
+                seconds = float(value) / 1000
+            except ValueError:
+                seconds = math.nan
+            if not (math.isfinite(seconds) and seconds >= 0):
+                return [f"MESSAGE INFO {key}: {value[:20]!r} is no number of milliseconds; ignored"]
+            self._limits[key] = seconds
+        if key == "rule" and (self._rules.rule is None or value.strip() != str(self._rules.rule)):
+            return [f"MESSAGE INFO rule {value[:20]}: this model plays {self._game.spec}"]
+        return []
+
+    def _on_about(self, rest: str) -> list[str]:
+        return [ABOUT]
+
+    def _on_end(self, rest: str) -> list[str]:
+        self.ended = True
+        return []
+
+    # A whole position
+
+    def _board_line(self, line: str) -> list[str]:
+        assert self._board is not None
+        if line.upper() != "DONE":
+            parts = [part.strip() for part in line.split(",")]
+            try:
+                if len(parts) != 3 or parts[2] not in (OWN, THEIRS):
+                    raise ProtocolError(
+                        f"BOARD line {line[:20]!r}; wanted X,Y,1 for own stones, X,Y,2 for theirs, or DONE"
+                    )
+                if len(self._board) >= self._size**2:
+                    raise ProtocolError(f"BOARD with more than {self._size**2} stones")
+                self._board.append((parts[2], self._point("BOARD", ",".join(parts[:2]))))
+            except ProtocolError as error:
+                self._broken = self._broken or str(error)  # for the answer to DONE: a manager expects none before
+            return []
+        stones, self._board = self._board, None
+        if self._broken:
+            raise ProtocolError(self._broken)
+        own, theirs = ([point for who, point in stones if who == side] for side in (OWN, THEIRS))
+        if len(theirs) - len(own) not in (0, 1):
+            raise ProtocolError(
+                f"BOARD with {len(own)} own stones and {len(theirs)} of the opponent's: not our turn"
+                + (", or pairs were captured, which a BOARD can't say" if self._rules.rule is None else "")
+            )
+        first, second = (own, theirs) if len(own) == len(theirs) else (theirs, own)
+        try:
+            position = self._rules.position(first, second)
+        except IllegalMove as error:
+            raise ProtocolError(f"BOARD: {error}") from error
+        self._set_up(position, [])
+        return [self._move()]
+
+    # Moves
+
+    def _need_start(self) -> None:
+        if not self._started:
+            raise ProtocolError(f"no game yet; wanted START {self._size} first")
+
+    def _restart(self) -> list[str]:
+        self._started = True
+        self._set_up(None, [])
+        return ["OK"]
+
+    def _set_up(self, begin: States | None, moves: list[int]) -> None:
+        self.session.restart(begin)
+        self._begin, self._moves = begin, []
+        for point in moves:
+            self._play(point)
+
+    def _play(self, point: int) -> None:
+        try:
+            self.session.play(point)
+        except IllegalMove as error:
+            raise ProtocolError(f"{self._text(point)}: {str(error).rpartition(': ')[2]}") from error
+        self._moves.append(point)
+
+    def _move(self) -> str:
+        if self._is_over():
+            raise ProtocolError("the game is over; wanted RESTART or START")
+        action = self.session.think(self._seconds())
+        self._play(action)
+        return self._text(action)
+
+    def _is_over(self) -> bool:
+        return bool(self._game.is_over(self.session.state)[0])
+
+    def _seconds(self) -> float | None:
+        """For one move; None without limits. A turn's limit of 0 means: as fast as possible."""
+        turn = self._limits.get("timeout_turn")
+        match = self._limits.get("timeout_match", 0.0)
+        rest = self._limits.get("time_left", match) if match > 0 else None
+        limits = [limit for limit in (turn, None if rest is None else rest / MOVES_LEFT) if limit is not None]
+        return max(0.0, min(limits) - MARGIN_SECONDS) if limits else None
+
+    def _point(self, command: str, text: str) -> int:
+        parts = [part.strip() for part in text.split(",")]
+        size = self._size
+        if len(parts) != 2 or not all(0 <= small_number(part) < size for part in parts):
+            raise ProtocolError(f"{command} {text[:20]!r} is no point; wanted X,Y, each from 0 to {size - 1}")
+        return int(parts[1]) * size + int(parts[0])
+
+    def _text(self, action: int) -> str:
+        row, column = divmod(action, self._size)
+        return f"{column},{row}"
+
+
+def _shown(word: str) -> str:
+    """A manager's word, short and printable, for an answer."""
+    return "".join(letter if letter.isprintable() else "?" for letter in word[:20])

@@ -1,0 +1,20 @@
+"""Tic-tac-toe: 3×3, three in a row. Small enough for exact answers: 255,168 games, and perfect play draws.
+
+Spec: ``tictactoe``. Actions are points, named as on a chessboard: a1 is the lower left corner, c3 the upper right.
+"""
+
+from __future__ import annotations
+
+from pipeline.families.lines.game import LineGame
+
+
+class TicTacToe(LineGame):
+    """See LineGame for the rules, ``kernels`` for the state's layout."""
+
+    spec = "tictactoe"
+    height, width, length, falls = 3, 3, 3, False
+    columns, examples = "abc", "a1 to c3"
+    colours = ("X", "O")
+
+    def _row_label(self, row: int) -> str:
+        return f"{self.height - row} "

@@ -1,0 +1,99 @@
+"""Othello on boards of even size from 4×4 to 16×16.
+
+Rules, where implementations differ:
+    start   the four centre points, two discs each, each player's on a diagonal: white has the upper left one
+    move    a disc must enclose at least one line of enemy discs; all lines that it encloses are flipped
+    pass    a move of its own, legal only where no disc can be placed, and then forced
+    end     when neither player can place a disc; empty points count for nobody, most discs win
+    first   black, drawn as X, moves first
+
+Spec: ``othello:SIZE``. Actions are points, then the pass. Points are named as usual in Othello: a column letter and a
+row number from *above*, so that ``a1`` is the upper left corner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+
+from pipeline.families.othello import kernels
+from pipeline.families.othello.heuristic import move_scores
+from pipeline.games import row_kernels as line_kernels
+from pipeline.games.contract import (
+    Actions,
+    BoolArray,
+    FloatArray,
+    History,
+    MoveScores,
+    OneAnalysis,
+    Planes,
+    Sgf,
+    States,
+)
+from pipeline.games.stones import REFUSALS, RowGame, square_board
+
+
+class Othello(RowGame, OneAnalysis):
+    """See the module docstring for the rules, kernels for the state's layout."""
+
+    columns, examples = "abcdefghijklmnop", "e.g. d3 or pass"
+    plane_names = ("own discs", "opponent's discs", "legal points", "second player to move")
+    refusals: ClassVar[Mapping[int, str]] = {
+        **REFUSALS,
+        kernels.FLIPS_NOTHING: "it flips no disc",
+        kernels.MAY_NOT_PASS: "who can place a disc may not pass",
+    }
+    sgf = Sgf(2)
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size, size, line_kernels.EXTRA_WORDS, passes=True)
+        self.size = size
+        self.spec = f"othello:{size}"
+        self.max_plies = 2 * (self.num_points - 4)  # no two passes in a row: at most one for each disc
+
+    @staticmethod
+    def from_spec(size: str | None, options: dict[str, str]) -> Othello:
+        """Raises UsageError for an odd size or one outside 4–16, and for options: there are none."""
+        return Othello(square_board("othello", size, options, sizes=range(4, 17, 2), usual=8))
+
+    def initial(self, num_games: int) -> States:
+        states = np.zeros((num_games, self.state_size), np.int16)
+        board = states[:, : self.num_points].reshape(num_games, self.size, self.size)
+        low, high = self.size // 2 - 1, self.size // 2
+        board[:, low, low] = board[:, high, high] = line_kernels.SECOND
+        board[:, low, high] = board[:, high, low] = line_kernels.FIRST
+        return states
+
+    def play(self, states: States, actions: Actions, history: History) -> States:
+        actions = np.asarray(actions, np.int32)
+        after, status = kernels.play(states, actions, self.size)
+        self._refuse(states, actions, status, self.refusals)
+        return after
+
+    def analyse(self, states: States, history: History | None, allowed: BoolArray, planes: Planes) -> None:
+        kernels.legal_and_observe(states, self.size, history is not None, allowed, planes)
+
+    def scores(self, states: States) -> FloatArray:
+        return self.ownership(states).sum(axis=1, dtype=np.float32)
+
+    def heuristic(self) -> MoveScores:
+        return partial(move_scores, self)
+
+    def action_name(self, action: int) -> str:
+        return super().action_name(self._upside_down(action))
+
+    def parse_action(self, text: str) -> int:
+        return self._upside_down(super().parse_action(text))
+
+    def _upside_down(self, action: int) -> int:
+        """The same column counted from the board's other end, because BoardGame's rows count from below."""
+        if not 0 <= action < self.num_points:
+            return action
+        row, column = divmod(action, self.size)
+        return (self.size - 1 - row) * self.size + column
+
+    def _row_label(self, row: int) -> str:
+        return f"{row + 1:2d} "

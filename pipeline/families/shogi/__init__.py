@@ -1,0 +1,10 @@
+"""Shogi on boards of 9×9 and 5×5."""
+
+from pipeline import extensions
+
+EXTENSIONS: extensions.Table = {
+    extensions.GAMES: {
+        "shogi": "pipeline.families.shogi.game:Shogi.from_spec",
+    },
+    extensions.PRESETS: {"shogi": "pipeline.families.shogi"},
+}

@@ -1,0 +1,93 @@
+"""``ShogiTable``: a game of shogi or minishogi: pieces, hands, moves by name, records for other programs."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pipeline.errors import IllegalMove
+from pipeline.families.shogi import kernels, notation
+from pipeline.families.shogi.board import LETTERS
+from pipeline.families.shogi.game import Shogi
+from pipeline.families.shogi.kifu import CSA, FILE_SUFFIXES, FORMS, KIF, USI, kifu_record
+from pipeline.families.shogi.kifu_reading import parse_kifu
+from pipeline.games.contract import BoolArray, States
+from pipeline.games.sgf import SgfText
+from pipeline.play.page.analyst import Refused
+from pipeline.play.page.table import Beginning, Table
+
+DRAWS = {kernels.REPETITION: "by repetition", kernels.BOTH_ENTERED: "by impasse", kernels.MOVE_LIMIT: "by its length"}
+
+
+class ShogiTable(Table):
+    board: ClassVar[str] = "shogi"
+    game: Shogi
+
+    @property
+    def records(self) -> tuple[str, ...]:
+        forms = (KIF, CSA, USI) if self.game.size == 9 else (KIF, USI)
+        return tuple(FILE_SUFFIXES[form].removeprefix(".") for form in forms)
+
+    def _position(self, ply: int, legal: BoolArray) -> dict[str, Any]:
+        """board [P]: pieces as SFEN writes them, or "". hands: by letter, in SFEN's order. legal: moves in USI. last:
+        the points of the last move, from None for a drop.
+        """
+        state, size = self._positions[ply].state, self.game.size
+        return {
+            "board": [notation.piece_letter(piece) if piece else "" for piece in notation.pieces(state, size)],
+            "hands": [
+                {LETTERS[kind]: held[kind] for kind in notation.HAND_ORDER if held[kind]}
+                for held in notation.hands(state, size)
+            ],
+            "legal": [self.game.move_name(state, int(action)) for action in np.flatnonzero(legal)],
+            "can_pass": False,
+            "last": self._points_of(self._named[ply - 1]) if ply else None,
+            "check": bool(self.game.in_check(state[None])[0]),
+            "sfen": self.game.sfen(state),
+        }
+
+    def _points_of(self, name: str) -> list[int | None]:
+        """[from, to] of a move in USI."""
+        source = None if name[1] == "*" else notation.named_square(name[:2], self.game.size)
+        return [source, notation.named_square(name[2:4], self.game.size)]
+
+    def _written(self, suffix: str, text: SgfText, resigned_by: int | None) -> str:
+        moves = [action for _, action in self._moves]
+        return kifu_record(FORMS[f".{suffix}"], self.game, moves, text, self._comments(), resigned_by, self._start)
+
+    def _outcome(self, states: States) -> str:
+        end, result = int(self.game.ends(states)[0]), float(self.game.returns(states)[0])
+        if not result:
+            return f"The game is drawn {DRAWS[end]}"
+        winner = int(result < 0)
+        won, loser = f"{self.colours[winner]} wins", self.colours[1 - winner]
+        if end == kernels.NO_MOVE:
+            return f"{won} by checkmate" if self.game.in_check(states)[0] else f"{won}: {loser} has no move"
+        if end == kernels.DECLARATION:
+            return f"{won} by declaration: the king has entered with enough pieces"
+        if end == kernels.PERPETUAL_CHECK:
+            return f"{won}: {loser} gave perpetual check"
+        return f"{won} by repetition"
+
+
+def beginning_of_record(data: bytes) -> tuple[int, Beginning]:
+    """The size of the board, and the first game of a KIF, CSA, USI or SFEN. Raises MuGoError that says the line."""
+    game, (found, *_) = parse_kifu(data)
+    first = int(game.to_move(found.start)[0])
+    moves = [((first + ply) % 2, action) for ply, action in enumerate(found.moves)]
+    names = tuple("" if name == "?" else name for name in found.players)
+    loser = (first + len(moves)) % 2 if found.end == "resigned" else None
+    usual = np.array_equal(found.start, game.initial(1))
+    return game.size, Beginning(None if usual else found.start, moves, (names[0], names[1]), loser)
+
+
+def beginning_at(game: Shogi, sfen: str) -> Beginning:
+    """Raises Refused for what is no position of this board, or one in which the game is over."""
+    try:
+        start = game.without_move_limit().from_sfen(sfen)
+    except IllegalMove as error:
+        raise Refused(400, str(error)) from error
+    if game.without_move_limit().is_over(start)[0]:
+        raise Refused(400, f"SFEN {sfen[:100]!r}: the game is over there")
+    return Beginning(start)

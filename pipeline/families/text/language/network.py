@@ -1,0 +1,142 @@
+"""``AnsweringNetwork``: a base model with an adapter, as a network that is trained. Only the adapter is.
+
+Input [B, 2, L] int64: tokens, NONE where there are none, prompts before answers, no gaps within; and 1 where a token is
+part of the answer. Outputs are float32 [B, L], 0 outside of answers, unless they say otherwise.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from pipeline.families.text.language.adapters import LoraShape, Slot, check_adapter, pairs, put_slot
+from pipeline.families.text.language.base import Base
+from pipeline.families.text.language.generation import VALUE_BIAS, VALUE_WEIGHT, positions_of
+
+Weights = dict[str, NDArray[np.float32]]
+
+
+class Said(NamedTuple):
+    """logprob: of each token of the answer; entropy: of what might have stood there, in nats; kl: from the base's
+    distribution there, KL(this || base); value [B]: to move, before the answer, 0 without a critic.
+    """
+
+    logprob: Tensor
+    entropy: Tensor
+    kl: Tensor
+    value: Tensor
+
+
+class AnsweringNetwork(nn.Module):
+    """See the module docstring. Changes the base model that it is given: nobody else may use it."""
+
+    def __init__(
+        self, base: Base, shape: LoraShape, weights: Weights, checkpointing: bool = False, micro_batch: int = 0
+    ) -> None:
+        """checkpointing: keep fewer activations and compute them again for the gradient.
+
+        micro_batch: go through so many rows at a time, without keeping their activations, whether or not it learns: the
+        gradients are added up when the loss, which is still that of the whole batch, is known. 0: all rows at once.
+
+        Raises MuGoError if the weights are another base's.
+        """
+        super().__init__()
+        check_adapter(base.model, shape, weights)
+        self.base = base.model
+        if checkpointing:
+            self.base.gradient_checkpointing_enable({"use_reentrant": False})
+        self.adapter = nn.ParameterDict(
+            {_flat(name): nn.Parameter(torch.from_numpy(np.array(array))) for name, array in weights.items()}
+        )
+        self.slot: Slot = put_slot(self.base, shape.targets)
+        self.slot.scale = shape.scale
+        self._has_critic = VALUE_WEIGHT in weights
+        self._micro_batch = micro_batch
+
+    def weights(self) -> Weights:
+        """A copy, by the arrays' names."""
+        return {
+            name.replace("/", "."): tensor.detach().cpu().float().numpy().copy()
+            for name, tensor in self.adapter.items()
+        }
+
+    def forward(self, inputs: Tensor) -> Said:
+        # Short games ask the same questions again and again: rows that are alike are computed once.
+        rows, which = np.unique(inputs.cpu().numpy().reshape(len(inputs), -1), axis=0, return_inverse=True)
+        if len(rows) == len(inputs):
+            return self._in_parts(inputs)
+        different = torch.from_numpy(rows.reshape(-1, *inputs.shape[1:])).to(inputs.device)
+        back = torch.from_numpy(which.reshape(-1)).to(inputs.device)
+        return Said(*(part[back] for part in self._in_parts(different)))
+
+    def _in_parts(self, inputs: Tensor) -> Said:
+        if not 0 < self._micro_batch < len(inputs):
+            return self._forward(inputs)
+        learns = torch.is_grad_enabled()
+        each = partial(checkpoint, self._forward, use_reentrant=False) if learns else self._forward
+        parts = [each(rows) for rows in inputs.split(self._micro_batch)]
+        return Said(*map(torch.cat, zip(*parts, strict=True)))
+
+    def _forward(self, inputs: Tensor) -> Said:
+        tokens, is_answer = inputs[:, 0], inputs[:, 1].bool()
+        there = tokens >= 0
+        first = int(there.any(0).int().argmax())
+        last = int(there.shape[1] - there.any(0).flip(0).int().argmax())
+        kept = int(last - is_answer.any(0).int().argmax()) + 1  # the answers' columns, and the one before
+        ids, mask = tokens[:, first:last].clamp(min=0), there[:, first:last].long()
+        with torch.no_grad():
+            self.slot.adapter = {}
+            base = torch.log_softmax(self._logits(ids, mask, kept, False)[0], -1)
+        # It stays there: checkpointing computes the activations again when the gradient is.
+        self.slot.adapter = pairs({name.replace("/", "."): tensor for name, tensor in self.adapter.items()})
+        logits, hidden = self._logits(ids, mask, kept, self._has_critic)
+        here = is_answer[:, last - kept + 1 : last].float()
+        spoken = ids[:, ids.shape[1] - kept + 1 :]
+        log_all = torch.log_softmax(logits, -1)
+        chance = log_all.exp()
+        logprob = log_all.gather(-1, spoken[..., None])[..., 0] * here
+        entropy = -(chance * log_all).sum(-1) * here
+        kl = (chance * (log_all - base)).sum(-1) * here
+        width, behind = tokens.shape[1], tokens.shape[1] - last
+
+        def spread(part: Tensor) -> Tensor:
+            return nn.functional.pad(part, (width - behind - part.shape[1], behind))
+
+        value = torch.zeros(len(tokens), device=tokens.device)
+        if hidden is not None:
+            before = is_answer[:, first:last].int().argmax(1) - 1
+            at = hidden[torch.arange(len(tokens)), before].float()
+            value = (at @ self.adapter[_flat(VALUE_WEIGHT)].T + self.adapter[_flat(VALUE_BIAS)])[:, 0]
+        return Said(spread(logprob), spread(entropy), spread(kl), value)
+
+    def _logits(self, ids: Tensor, mask: Tensor, kept: int, with_hidden: bool) -> tuple[Tensor, Tensor | None]:
+        """(float32 logits [B, kept - 1, V] before each of the last kept - 1 tokens, hidden states [B, l, H])."""
+        said = self.base(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=positions_of(mask),
+            use_cache=False,
+            logits_to_keep=kept,
+            output_hidden_states=with_hidden,
+        )
+        return said.logits[:, :-1].float(), said.hidden_states[-1] if with_hidden else None
+
+
+def critic_weights(width: int) -> Weights:
+    """A value head that says 0."""
+    return {VALUE_WEIGHT: np.zeros((1, width), np.float32), VALUE_BIAS: np.zeros(1, np.float32)}
+
+
+def hidden_size(base: Base) -> int:
+    return int(base.model.get_input_embeddings().weight.shape[1])
+
+
+def _flat(name: str) -> str:
+    """A parameter's name may have no dots."""
+    return name.replace(".", "/")

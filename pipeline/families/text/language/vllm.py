@@ -1,0 +1,122 @@
+"""The same answers by vLLM, where it is installed: a base model in its engine, adapters by their folders.
+
+vLLM draws tokens itself, from a seed that each row's random stream gives: with one seed the same games are played on
+the same version and machine, and others than by transformers. It has no critic, so a2c can't use it. Source: vLLM,
+"LoRA adapters" and "Offline inference". It has never run on a GPU here: tests have a stand-in for the package.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+from numpy.typing import NDArray
+
+from pipeline.counter_rng import uniforms
+from pipeline.errors import MuGoError, UsageError
+from pipeline.families.text.language.adapters import PREFIX, LoraShape
+from pipeline.families.text.language.generation import NONE, VALUE_WEIGHT, Answering, Answers
+
+NOT_INSTALLED = (
+    "--backend vllm: vLLM isn't installed here; wanted `pip install vllm` on a machine with a GPU, or --backend auto"
+)
+ADAPTERS_LOADED = 4  # at once, of which a batch may use any
+MOST_RANKS = 8, 16, 32, 64, 128, 256, 320, 512  # that an engine of any version can be made for (vLLM, LoRAConfig)
+
+
+class Engine:
+    """A base model in vLLM. tokenizer: transformers', of the same folder; most_rank: of the adapters it can use."""
+
+    def __init__(self, path: Path, tokenizer: Any, rank: int) -> None:
+        """rank: of the first adapter. Raises UsageError if vLLM isn't installed, or has no room for such adapters."""
+        try:
+            import vllm
+            from vllm.lora.request import LoRARequest
+        except ImportError as error:
+            raise UsageError(f"{NOT_INSTALLED} ({error})") from error
+        found = next((most for most in MOST_RANKS if most >= rank), None)
+        if found is None:
+            raise UsageError(
+                f"--backend vllm: an adapter of rank {rank}; wanted {MOST_RANKS[-1]} at most, or --backend auto"
+            )
+        self.most_rank = found
+        self._vllm, self._request = vllm, LoRARequest
+        self.path, self.tokenizer, self.end_token = path, tokenizer, int(tokenizer.eos_token_id)
+        self.llm = vllm.LLM(model=str(path), enable_lora=True, max_lora_rank=found, max_loras=ADAPTERS_LOADED)
+        self.adapters = 0
+        self._lock = threading.Lock()  # the engine is made for one thread
+
+    def generate(
+        self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], temperature: float, most: int, adapter: Any
+    ) -> list[list[int]]:
+        """The tokens of each answer, with the one that ends it."""
+        common = {"temperature": temperature, "max_tokens": most, "stop_token_ids": [self.end_token]}
+        params = [self._vllm.SamplingParams(seed=seed, **common) for seed in seeds]
+        asked = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
+        with self._lock:
+            found = self.llm.generate(asked, params, use_tqdm=False, lora_request=adapter)
+        return [list(one.outputs[0].token_ids)[:most] for one in found]
+
+    def adapter(self, folder: Path) -> Any:
+        self.adapters += 1
+        return self._request(f"adapter-{self.adapters}", self.adapters, str(folder))
+
+
+class VllmSpeaker(Answering):
+    """An adapter in an engine."""
+
+    def __init__(
+        self, engine: Engine, shape: LoraShape, weights: Mapping[str, NDArray[Any]], template: str, reading: str
+    ) -> None:
+        """Raises UsageError for a model with a critic, or of a higher rank than the engine was made for."""
+        super().__init__(lambda text: list(engine.tokenizer.encode(text, add_special_tokens=False)), template, reading)
+        if VALUE_WEIGHT in weights:
+            raise UsageError("--backend vllm: it has no critic, which method a2c needs; wanted --backend auto")
+        if shape.rank > engine.most_rank:
+            raise UsageError(
+                f"--backend vllm: an adapter of rank {shape.rank} in an engine made for {engine.most_rank}, by the "
+                "first model that was loaded; wanted models of one rank, or --backend auto"
+            )
+        self._engine, self._folder = engine, tempfile.TemporaryDirectory(prefix="mugo-adapter-")
+        write_adapter(Path(self._folder.name), engine.path, shape, weights)
+        self._adapter = engine.adapter(Path(self._folder.name))
+
+    def answer(
+        self,
+        prompts: Sequence[Sequence[int]],
+        keys: NDArray[np.uint64],
+        counters: NDArray[np.integer],
+        temperature: float,
+        most: int,
+    ) -> Answers:
+        """See Answering."""
+        seeds = (uniforms(keys, counters) * 2**31).astype(np.int64).tolist()
+        said = self._engine.generate(prompts, seeds, temperature, most, self._adapter)
+        if len(said) != len(prompts):
+            raise MuGoError(f"vLLM gave {len(said)} answers to {len(prompts)} prompts")
+        tokens = np.full((len(prompts), most), NONE, np.int32)
+        for row, answer in zip(tokens, said, strict=True):
+            row[: len(answer)] = answer
+        texts = [str(self._engine.tokenizer.decode(answer, skip_special_tokens=True)) for answer in said]
+        return Answers(tokens, np.full(len(prompts), np.nan, np.float32), texts)
+
+
+def write_adapter(folder: Path, base: Path, shape: LoraShape, weights: Mapping[str, NDArray[Any]]) -> None:
+    """As the package peft writes it, for programs that read its format."""
+    arrays = {name: np.ascontiguousarray(array) for name, array in weights.items() if name.startswith(PREFIX)}
+    safetensors.numpy.save_file(arrays, folder / "adapter_model.safetensors")
+    described = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "r": shape.rank,
+        "lora_alpha": shape.alpha,
+        "target_modules": list(shape.targets),
+        "base_model_name_or_path": str(base),
+    }
+    (folder / "adapter_config.json").write_text(json.dumps(described))

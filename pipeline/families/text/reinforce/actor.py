@@ -1,0 +1,249 @@
+"""Self-play in words: one thread that plays a share of the games, all waiting players answered in one batch.
+
+A step of the actor: chance gives every new game its seed; whoever speaks with the same model and adapter is answered
+together; opponents that aren't the learner are asked as players. What the learner said is recorded, whatever it was: an
+answer in which no action is read, or one that isn't legal, is an invalid move, and the environment decides what comes
+of it. Where an environment raises, the game is dropped with a warning, counts for nobody, and the next one begins.
+
+A game's moves depend on its seed, its model and the settings, not on the games beside it, as far as the arithmetic of a
+batch doesn't depend on its size. Writes no files. Axes: R rows, n rows of a call.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import GameFault, UsageError
+from pipeline.families.text.game import INVALID, TO_MOVE, TextGame
+from pipeline.families.text.language.players import COUNTERS
+from pipeline.families.text.reinforce.records import (
+    INVALID_MOVE,
+    NONE,
+    OTHER_ENDED_BY_INVALID,
+    WELL_FORMED,
+    packed,
+    recorded_columns,
+)
+from pipeline.games.boards import Boards
+from pipeline.games.chance import outcomes
+from pipeline.games.contract import CHANCE, Actions
+from pipeline.methods.method import Actor, ActorJob, FinishedGame, GameSeed, Learner, Opponent
+from pipeline.methods.opponents import ActiveOpponent, ActiveOpponents
+from pipeline.run.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord
+
+Rows = NDArray[np.int64]
+
+
+@dataclass
+class _Playing:
+    """A game in play. learner: the side that the model plays, 0, 1 or BOTH."""
+
+    seed: GameSeed
+    model: Learner
+    learner: int
+    opponent: Opponent | None
+    moves: list[int] = field(default_factory=list)
+    columns: dict[str, list[object]] = field(default_factory=dict)
+
+    def note(self, **values: object) -> None:
+        for name, value in values.items():
+            self.columns.setdefault(name, []).append(value)
+
+
+class TextActor(Actor):
+    """See the module docstring."""
+
+    def __init__(self, job: ActorJob) -> None:
+        """Raises UsageError for settings that this method hasn't."""
+        if job.config.readouts:
+            raise UsageError("selfplay --readouts: a language model answers without a search; wanted 0")
+        game: TextGame = job.game
+        self._job, self._game = job, game
+        self._boards = Boards(game, job.num_rows)
+        self._playing: list[_Playing | None] = [None] * job.num_rows
+        self._opponents = ActiveOpponents(game, job.num_rows)
+        self._no_prompt = np.full(game.prompt_tokens, NONE, np.int32)
+        self._no_answer = np.full(game.reply_tokens, NONE, np.int32)
+        self._no_text = packed("", game)
+        self._start(np.arange(job.num_rows))
+
+    def step(self) -> None:
+        """One move of every game."""
+        rows = np.array([row for row, playing in enumerate(self._playing) if playing is not None], np.int64)
+        to_move = self._boards.to_move(rows)
+        self._seed(rows[to_move == CHANCE])
+        to_move = self._boards.to_move(rows := self._live(rows))
+        models: dict[int, list[int]] = {}
+        others: list[int] = []
+        for row, mover in zip(rows.tolist(), to_move.tolist(), strict=True):
+            playing = self._at(row)
+            if playing.opponent is None or playing.learner == mover:
+                models.setdefault(id(playing.model.evaluate), []).append(row)
+            else:
+                others.append(row)
+        for same in models.values():
+            self._answer(np.array(same, np.int64))
+        waiting = np.array(others, np.int64)
+        for active in self._opponents:
+            theirs = waiting[active.plays[waiting]]
+            if theirs.size:
+                self._ask(active, theirs)
+        ended = [row for row, playing in enumerate(self._playing) if playing is None]
+        if ended:
+            self._start(np.array(ended, np.int64))
+
+    def close(self) -> None:
+        self._opponents.close()
+
+    # Moves
+
+    def _seed(self, rows: Rows) -> None:
+        """Chance's move."""
+        if not rows.size:
+            return
+        streams = np.array([self._at(row).seed.stream for row in rows.tolist()], np.uint64)
+        seeds = outcomes(self._game, self._boards.states[rows], streams)
+        for row in rows.tolist():
+            self._note_other(row, CHANCE)
+        self._play(rows, seeds)
+
+    def _answer(self, rows: Rows) -> None:
+        """The learner's move in rows [n], all of one model."""
+        game, states = self._game, self._boards.states[rows]
+        speaker = self._at(rows[0]).model.evaluate
+        shown = [game.observation(state) for state in states]
+        prompts = [speaker.prompt_tokens(text, game.prompt_tokens) for text in shown]
+        keys = np.array([self._at(row).seed.kinds for row in rows.tolist()], np.uint64)
+        counters = game.plies(states).astype(np.int64) * COUNTERS
+        said = speaker.answer(prompts, keys, counters, self._job.config.reply_temperature, game.reply_tokens)
+        self.evaluations += len(rows)
+        actions = np.empty(len(rows), np.int32)
+        for i, (row, state) in enumerate(zip(rows.tolist(), states, strict=True)):
+            text = speaker.reading(said.texts[i])
+            actions[i] = game.read(state, text) if text is not None else INVALID
+            notes = (WELL_FORMED if text is not None else 0) | (INVALID_MOVE if actions[i] == INVALID else 0)
+            prompt = self._no_prompt.copy()
+            prompt[len(prompt) - len(prompts[i]) :] = prompts[i]
+            value = said.values[i]
+            self._at(row).note(
+                flags=POLICY_COUNTS | (NO_VALUE if np.isnan(value) else 0),
+                root_values=0.0 if np.isnan(value) else value,
+                surprises=1.0,
+                prompt=prompt,
+                answer=said.tokens[i],
+                text=packed(said.texts[i], game),
+                player=int(state[TO_MOVE]),
+                notes=notes,
+                check=zlib.crc32(shown[i].encode()),
+            )
+        self._play(rows, actions)
+
+    def _ask(self, opponent: ActiveOpponent, rows: Rows) -> None:
+        """An opponent's move in rows [n]."""
+        opponent.begin(rows)
+        while opponent.thinking:
+            decisions = opponent.step()
+            if not decisions.rows.size:
+                opponent.player.wait(0.02)
+                continue
+            movers = self._boards.to_move(decisions.rows)
+            for row, mover, action in zip(
+                decisions.rows.tolist(), movers.tolist(), decisions.actions.tolist(), strict=True
+            ):
+                self._note_other(row, mover, INVALID_MOVE if action == INVALID else 0)
+            self._play(decisions.rows, decisions.actions)
+
+    def _note_other(self, row: int, player: int, notes: int = 0) -> None:
+        """A move that the learner didn't make."""
+        self._at(row).note(
+            flags=NO_VALUE, root_values=0.0, surprises=0.0, prompt=self._no_prompt, answer=self._no_answer,
+            text=self._no_text, player=player, notes=notes, check=0,
+        )  # fmt: skip
+
+    def _play(self, rows: Rows, actions: Actions) -> None:
+        """Make moves that have been noted. A row whose environment raises is dropped."""
+        try:
+            self._boards.advance(rows, actions)
+        except GameFault:
+            kept = []
+            for i in range(len(rows)):
+                try:
+                    self._boards.advance(rows[i : i + 1], actions[i : i + 1])
+                    kept.append(i)
+                except GameFault as error:
+                    self._drop(int(rows[i]), str(error))
+            rows, actions = rows[kept], actions[kept]
+        self.plies += len(rows)
+        self._opponents.advance(rows, actions)
+        over = self._boards.over(rows)
+        for row, action, ended in zip(rows.tolist(), actions.tolist(), over.tolist(), strict=True):
+            self._at(row).moves.append(action)
+            if ended:
+                self._finish(row)
+
+    # Games
+
+    def _finish(self, row: int) -> None:
+        playing, game = self._at(row), self._game
+        states = self._boards.states[[row]]
+        rewards = game.rewards(states)[0]
+        loser = int(game.lost_by_invalid(states)[0])
+        types = {name: np.dtype(dtype) for name, (dtype, _) in recorded_columns(game).items()}
+        columns = {name: np.array(values, types[name]) for name, values in playing.columns.items()}
+        players = columns["player"]
+        columns["reward"] = np.append(rewards, 0)[players].astype(np.float32)
+        if loser >= 0:
+            others = (players != loser) & (players != CHANCE)
+            columns["notes"][others] |= OTHER_ENDED_BY_INVALID
+            if self._job.config.filter_opponent_invalid:
+                columns["surprises"][others] = 0
+        record = GameRecord(
+            game_id=playing.seed.game_id,
+            moves=np.array(playing.moves, np.uint16),
+            flags=columns.pop("flags"),
+            root_values=columns.pop("root_values"),
+            surprises=columns.pop("surprises"),
+            own=columns,
+            result_first_player=float(game.returns(states)[0]),
+            end=End.MOVE_LIMIT if game.cut_short(states)[0] else End.PLAYED_OUT,
+            opponent=playing.opponent.name if playing.opponent else None,
+            learner=playing.learner,
+        )
+        self._release(row)
+        self._job.on_finished(FinishedGame(record, playing.model.name, -1, states[0].copy()))
+
+    def _drop(self, row: int, fault: str) -> None:
+        game_id = self._at(row).seed.game_id
+        self._release(row)
+        self._job.on_dropped(game_id, fault)
+
+    def _release(self, row: int) -> None:
+        self._opponents.drop(row)
+        self._playing[row] = None
+        self.live -= 1
+
+    def _start(self, rows: Rows) -> None:
+        """Begin the next games in free rows; rows stay empty when there are none left."""
+        begun = []
+        for row, seed in zip(rows.tolist(), self._job.seeds, strict=False):
+            model = self._job.current_player()
+            encounter = self._job.meet(seed, model) if self._job.meet else None
+            opponent, learner = (encounter.opponent, encounter.learner) if encounter else (None, BOTH)
+            self._playing[row] = _Playing(seed, model, learner, opponent)
+            begun.append(row)
+            if encounter is not None:
+                self._opponents.meet(row, encounter)
+        self._boards.new_games(np.array(begun, np.int64))
+        self.live += len(begun)
+
+    def _live(self, rows: Rows) -> Rows:
+        return np.array([row for row in rows.tolist() if self._playing[row] is not None], np.int64)
+
+    def _at(self, row: int | np.integer) -> _Playing:
+        playing = self._playing[int(row)]
+        assert playing is not None
+        return playing

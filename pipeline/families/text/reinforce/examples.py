@@ -1,0 +1,132 @@
+"""From recorded games to examples: the games are replayed and checked, then rewards are transformed.
+
+An example is first made from its own game alone (``make_examples``). When all of a set are there, ``settle`` gives
+them their advantages, because transformations may depend on the other steps: a set's are normalised together.
+
+With a critic the advantage of a step is the generalised advantage estimate over the later steps of the same player in
+the game, whose values the record has: δ_t = r_t + γ·v_{t+1} − v_t, A_t = δ_t + γ·λ·A_{t+1}; the reward comes with the
+last step. Source: Schulman et al. 2016, arXiv 1506.02438. γ is gather's --discount, λ its --td-lambda. As only the last
+step has a reward, A_t = Σ over k ≥ t of (γλ)^(k−t)·δ_k splits into a part that depends on the reward, (γλ)^left·reward,
+and one that only depends on values; so a reward may be transformed after the replay. What a step gets for itself is
+added. Without a critic A_t is the reward, times γ for each later step.
+
+Axes: N wanted steps, P and A as in records.py, G games, T plies.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.config import GatherConfig
+from pipeline.families.text.game import TextGame
+from pipeline.families.text.reinforce.records import INVALID_MOVE, WELL_FORMED
+from pipeline.families.text.reinforce.rewards import Games, Steps, apply, parse_stages
+from pipeline.games.contract import CHANCE
+from pipeline.games.replay import IllegalRecord, replay
+from pipeline.methods.game_table import GameTable
+from pipeline.methods.method import Positions
+from pipeline.run.chunks import ORIGIN, Columns
+from pipeline.run.shards import NO_VALUE, Shard
+
+
+def make_examples(
+    game: TextGame, shards: Sequence[Shard], wanted: Positions, td_lambda: NDArray[np.float32], config: GatherConfig
+) -> Columns:
+    """The examples of N steps, without advantage and target, which settle() fills in. See the module docstring.
+
+    Raises FileError, whose path is the shard's, for games that can't be this game's.
+    """
+    table = GameTable(shards, wanted)
+    rewards = _check(game, table)
+    own = {
+        name: table.per_move(name, missing, shape)
+        for name, missing, shape in (
+            ("prompt", np.int32(-1), (game.prompt_tokens,)),
+            ("answer", np.int32(-1), (game.reply_tokens,)),
+            ("player", np.uint8(CHANCE), ()),
+            ("notes", np.uint8(0), ()),
+            ("root_values", np.float32(0), ()),
+            ("flags", np.uint8(0), ()),
+        )
+    }
+    at = table.ply, table.row
+    player = own["player"][at]
+    later = own["player"][:, table.row] == player  # [T, N]
+    later &= (own["flags"][:, table.row] & 1 == 1) & (np.arange(len(later))[:, None] > table.ply)
+    columns: Columns = {name: getattr(wanted, name).astype(dtype) for name, (dtype, _) in ORIGIN.items()}
+    columns["tokens"] = np.concatenate([own["prompt"][at], own["answer"][at]], axis=1)
+    columns["player"], columns["notes"], columns["final"] = player, own["notes"][at], rewards[table.row]
+    columns["environment"] = (table.moves[0][table.row] % len(game.environments)).astype(np.uint16)
+    left = later.sum(axis=0)
+    values, has_critic = own["root_values"][:, table.row], own["flags"][at] & NO_VALUE == 0
+    columns["value"] = np.where(has_critic, own["root_values"][at], np.nan).astype(np.float32)
+    # Σ over steps k ≥ t of (γλ)^(k-t)·(γ·v_{k+1} − v_k), the last one's v_{k+1} being 0
+    decay, gamma = td_lambda * config.discount, config.discount
+    baseline, ahead = np.zeros(len(wanted), np.float64), np.zeros(len(wanted), np.float64)
+    for ply in range(len(later) - 1, -1, -1):
+        here = later[ply] | (table.ply == ply)
+        baseline = np.where(here, gamma * ahead - values[ply] + decay * baseline, baseline)
+        ahead = np.where(here, values[ply], ahead)
+    columns["baseline"] = np.where(has_critic, baseline, 0).astype(np.float32)
+    columns["weight"] = (np.where(has_critic, decay, gamma) ** left).astype(np.float32)
+    columns["advantage"] = columns["target"] = np.zeros(len(wanted), np.float32)
+    return columns
+
+
+def _check(game: TextGame, table: GameTable) -> NDArray[np.float32]:
+    """Replay the games: every move must be legal, and every observation and reward what was recorded.
+
+    Returns [G, 2] the rewards of players 0 and 1: a record has none for a player who never moved.
+    """
+    final = np.zeros((len(table), 2), np.float32)
+    checks = table.per_move("check", np.uint32(0))
+    rewards, players = table.per_move("reward", np.float32(0)), table.per_move("player", np.uint8(CHANCE))
+    try:
+        for ply, (states, _) in enumerate(replay(game, table.moves, table.lengths)):
+            for row, state in enumerate(states):
+                if ply < table.lengths[row]:
+                    if (seen := int(checks[ply, row])) and zlib.crc32(game.observation(state).encode()) != seen:
+                        problem = "its players were shown something else; wanted the same version of textarena"
+                        raise table.error(row, problem, ply)
+                    continue
+                found = final[row] = game.rewards(states[row : row + 1])[0]
+                if not game.is_over(states[row : row + 1])[0]:
+                    raise table.error(row, "the game is not over; wanted a game that was played out", ply)
+                recorded = rewards[:ply, row], players[:ply, row]
+                if any((recorded[0][recorded[1] == side] != found[side]).any() for side in (0, 1)):
+                    raise table.error(row, f"its rewards aren't those of the environment, {found.tolist()}")
+    except IllegalRecord as error:
+        problem = f"illegal move: {error}; wanted games as they were played"
+        raise table.error(error.row, problem, error.ply) from error
+    return final
+
+
+def settle(columns: Columns, config: GatherConfig) -> Columns:
+    """advantage and target of all N examples of a set, by gather's three lists of transformations.
+
+    Raises what parse_stages raises.
+    """
+    stages = parse_stages(config)
+    # Games in the order in which they were played: the window's newest shard is its first.
+    order = np.lexsort((columns["game"], -columns["shard"].astype(np.int64)))
+    keys = columns["shard"].astype(np.int64)[order] << 32 | columns["game"].astype(np.int64)[order]
+    is_first = np.append(True, keys[1:] != keys[:-1]) if len(keys) else np.zeros(0, np.bool_)
+    game_of = np.empty(len(keys), np.int64)
+    game_of[order] = np.cumsum(is_first) - 1
+    firsts = order[is_first]
+    finals = apply(
+        stages["final"], columns["final"][firsts].astype(np.float64), Games(columns["environment"][firsts]), "final"
+    )
+    notes = columns["notes"]
+    steps = Steps(columns["player"], columns["environment"], notes & WELL_FORMED != 0, notes & INVALID_MOVE != 0)
+    final = finals[game_of, columns["player"]] if len(keys) else np.zeros(0)
+    of_step = apply(stages["step"], final, steps, "step") - final
+    has_critic = ~np.isnan(columns["value"])
+    advantages = columns["weight"] * final + of_step + columns["baseline"]
+    targets = np.where(has_critic, advantages + columns["value"], np.nan)
+    advantages = apply(stages["sampling"], advantages, steps, "sampling")
+    return {"advantage": advantages.astype(np.float32), "target": targets.astype(np.float32)}

@@ -1,0 +1,98 @@
+"""The loss of REINFORCE and A2C, and a batch of answers.
+
+B batch, L tokens of prompt and answer. With a the advantage of an answer, and sums over its tokens:
+
+    policy  mean over B of −a·Σ log π(token)                                  (Williams 1992; Sutton et al. 2000)
+    kl      mean of Σ KL(π || base) in nats, over everything that might have stood there, not only what was drawn
+    entropy mean of Σ H(π)
+    value   mean of (value − target)² / 2, for the critic of A2C
+    total   policy + kl_weight·kl − entropy_weight·entropy + value_weight·value
+
+Each row counts its sample_weight. Sums over tokens, not means: a mean would let long answers escape their penalty (Liu
+et al. 2025, "Dr. GRPO", arXiv 2503.20783). Gradients are those of answers drawn at temperature 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from pipeline.config import TrainConfig
+from pipeline.errors import MuGoError
+from pipeline.families.text.language.network import AnsweringNetwork, Said
+from pipeline.methods.method import Objective, Weights
+
+
+class Batch(NamedTuple):
+    inputs: Tensor  # [B, 2, L] int64, see families/text/language/network.py
+    advantage: Tensor  # [B] float32
+    target: Tensor  # [B] float32, NaN without a critic
+    reward: Tensor  # [B] float32, the game's, of the player who answered
+    notes: Tensor  # [B] int64, see records.py
+    sample_weight: Tensor  # [B] float32
+
+    @property
+    def value(self) -> Tensor:
+        return self.target
+
+
+class ReinforceObjective(Objective):
+    """See the module docstring. make: the network with these weights."""
+
+    recordable = False  # the network looks at its inputs: for rows that are alike, and where answers begin
+    shareable = False  # the network takes its adapter off and puts it on again
+
+    def __init__(self, make: Any, config: TrainConfig, has_critic: bool) -> None:
+        self._make, self._config, self._has_critic = make, config, has_critic
+        self.terms = ("total", "policy", "kl", "entropy", *(("value",) if has_critic else ()))
+        self.metrics = (*self.terms, "reward", "answer_tokens", "well_formed", "valid")
+
+    def network(self, weights: Weights) -> AnsweringNetwork:
+        return self._make(weights)
+
+    def weights(self, network: nn.Module) -> Weights:
+        assert isinstance(network, AnsweringNetwork)
+        return network.weights()
+
+    def check(self, batch: Batch) -> None:
+        if self._has_critic and torch.isnan(batch.target).any():
+            raise MuGoError("the steps were recorded without a critic; wanted games of a model of method a2c")
+
+    def losses(self, outputs: Said, batch: Batch) -> dict[str, Tensor]:
+        config, weight = self._config, batch.sample_weight
+        terms = {
+            "policy": -(outputs.logprob.sum(1) * batch.advantage * weight).mean(),
+            "kl": (outputs.kl.sum(1) * weight).mean(),
+            "entropy": (outputs.entropy.sum(1) * weight).mean(),
+        }
+        if self._has_critic:
+            terms["value"] = ((outputs.value - batch.target).square() * weight).mean() / 2
+        terms["total"] = (
+            terms["policy"]
+            + config.kl_weight * terms["kl"]
+            - config.entropy_weight * terms["entropy"]
+            + (config.value_weight * terms["value"] if self._has_critic else 0.0)
+        )
+        return terms
+
+    def accuracies(self, outputs: Said, batch: Batch) -> dict[str, Tensor]:
+        from pipeline.families.text.reinforce.records import INVALID_MOVE, WELL_FORMED
+
+        return {
+            "reward": batch.reward.mean(),
+            "answer_tokens": batch.inputs[:, 1].sum(1).float().mean(),
+            "well_formed": (batch.notes & WELL_FORMED != 0).float().mean(),
+            "valid": (batch.notes & INVALID_MOVE == 0).float().mean(),
+        }
+
+    def counting_rows(self, batch: Batch) -> dict[str, Tensor]:
+        return dict.fromkeys(self.metrics, torch.ones_like(batch.advantage))
+
+    def total(self, means: Mapping[str, float]) -> float:
+        return means["total"]
+
+    def errors(self, outputs: Said, batch: Batch) -> Tensor:
+        return (outputs.value - batch.target).abs().nan_to_num() if self._has_critic else torch.zeros_like(batch.reward)

@@ -1,0 +1,289 @@
+"""REINFORCE and A2C as Methods: which of this package's and its floors' pieces each stage gets."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.config import GatherConfig, InitConfig, SearchConfig, TrainConfig
+from pipeline.errors import FileError, UsageError, naming
+from pipeline.families.text.game import TO_MOVE, TextGame
+from pipeline.families.text.language.players import BACKENDS, SpeakingPlayer, answering, load_base, write_base
+from pipeline.families.text.reinforce.actor import TextActor
+from pipeline.families.text.reinforce.examples import make_examples, settle
+from pipeline.families.text.reinforce.records import (
+    INVALID_MOVE,
+    NONE,
+    WELL_FORMED,
+    example_columns,
+    recorded_columns,
+    unpacked,
+)
+from pipeline.families.text.reinforce.rewards import parse_stages
+from pipeline.families.text.reinforce.tracking import WINDOW, tracked
+from pipeline.games.contract import CHANCE, AnyGame
+from pipeline.methods.method import Actor, ActorJob, Grown, IndexArray, Method, Objective, Positions, Weights
+from pipeline.players.player import Player
+from pipeline.progress import Progress
+from pipeline.run.chunks import Columns, ColumnTypes
+from pipeline.run.models import Model
+from pipeline.run.shards import POLICY_COUNTS, GameRecord, Shard
+
+if TYPE_CHECKING:
+    from pipeline.families.text.language.adapters import LoraShape
+    from pipeline.families.text.language.base import Base
+    from pipeline.families.text.reinforce.losses import Batch
+
+BASE = "base"  # of the tiny base model's folder, beside the models
+_SIZE = re.compile(r"(?:l(\d{1,3})d(\d{1,5}))?r(\d{1,4})")
+WANTED_SIZE = (
+    "wanted rN, LoRA's rank, or lLdWrN, e.g. l2d64r16, for a tiny base model of L layers and width W, a multiple of 16"
+)
+SMALLEST = 2, 64  # layers and width of the tiny base model where none are named
+
+
+class Reinforce(Method):
+    """See methods/method.py for what each part is."""
+
+    name = "reinforce"
+    has_critic = False
+    shown_terms: Sequence[str] = ("policy", "kl", "entropy")
+    shown_shares = MappingProxyType({"well_formed": "of the answers well formed", "valid": "of the moves legal"})
+    steps_only = True
+    searches = False
+    gather_options: Sequence[str] = ("discount", "final_rewards", "step_rewards", "sampling_rewards")
+    settled = ("advantage", "target")
+    tracking_window = WINDOW
+
+    def check(self, game: AnyGame) -> None:
+        if not isinstance(game, TextGame):
+            raise UsageError(f"method {self.name}: {game.spec} isn't played in words; wanted e.g. text:KuhnPoker-v0")
+
+    # Models
+
+    def first_model(self, game: TextGame, config: InitConfig, progress: Progress) -> tuple[dict[str, Any], Weights]:
+        from pipeline.families.text.language.adapters import LoraShape, layers_of, new_adapter
+        from pipeline.families.text.language.base import HEAD_WIDTH
+        from pipeline.families.text.language.network import critic_weights, hidden_size
+
+        match = _SIZE.fullmatch(config.network_size)
+        size = (int(match[1]), int(match[2])) if match and match[1] else None
+        if not match or not int(match[3]) or (size and (0 in size or size[1] % HEAD_WIDTH)):
+            raise UsageError(f"init --network-size {config.network_size}: {WANTED_SIZE}")
+        if config.base_model and match[1]:
+            raise UsageError(f"init --network-size {config.network_size}: the base model is given; wanted r{match[3]}")
+        path = config.base_model or config.new_model.parent / BASE
+        if config.base_model is None and not path.exists():
+            self._make_base(path, game, config, size or SMALLEST, progress)
+        base = load_base(path)
+        _check_base(base, size, game, config)
+        targets = sorted({name.rsplit(".", 1)[-1] for name in layers_of(base.model)})
+        shape = LoraShape(int(match[3]), 2.0 * int(match[3]), targets)
+        architecture = {
+            "base": _relative(path, config.new_model.parent),
+            "base_fingerprint": base.fingerprint,
+            "rank": shape.rank,
+            "alpha": shape.alpha,
+            "targets": targets,
+            "template": config.prompt_template,
+            "reading": config.reading,
+            "critic": self.has_critic,
+        }
+        weights = new_adapter(base.model, shape, config.seed)
+        return architecture, weights | (critic_weights(hidden_size(base)) if self.has_critic else {})
+
+    def _make_base(
+        self, path: Path, game: TextGame, config: InitConfig, size: tuple[int, int], progress: Progress
+    ) -> None:
+        """The tiny model, which has learned to write legal actions."""
+        from pipeline.families.text.language.base import BYTES, byte_tokenizer, tiny_model
+        from pipeline.families.text.language.prompts import TEMPLATES
+        from pipeline.families.text.reinforce.pretraining import pretrain
+
+        model = tiny_model(*size, game.prompt_tokens + game.reply_tokens, config.seed)
+        encode = partial(byte_tokenizer().encode, add_special_tokens=False)
+        if config.pretraining_steps:
+            template = TEMPLATES[config.prompt_template]
+            progress.say(f"making a base model in {path}, which learns to write legal actions")
+            pretrain(model, encode, BYTES, game, template, config.pretraining_steps, config.seed, progress)
+        write_base(path, model)
+
+    def size(self, architecture: Mapping[str, Any]) -> str:
+        return f"r{architecture['rank']}"
+
+    def grown(self, game: TextGame, model: Model, config: TrainConfig) -> Grown:
+        if config.network_size:
+            raise UsageError(f"train --network-size: adapters of method {self.name} don't grow; leave it out")
+        return Grown(self.with_whole_paths(model), model.weights)
+
+    def with_whole_paths(self, model: Model) -> dict[str, Any]:
+        return {**model.info.architecture, "base": str(_base_path(model))}
+
+    def stored(self, architecture: dict[str, Any], folder: Path) -> dict[str, Any]:
+        return {**architecture, "base": _relative(Path(str(architecture["base"])), folder)}
+
+    # Playing
+
+    def load(self, model: Model, max_batch: int, num_threads: int, backend: str, progress: Progress) -> list[Any]:
+        facts = model.info.architecture
+        with naming(model.path):
+            if backend not in BACKENDS:
+                raise UsageError(f"--backend {backend}: language models have {', '.join(BACKENDS)}")
+            shape, base = _shape(facts), (_base_path(model), str(facts["base_fingerprint"]))
+            return answering(backend, num_threads, base, shape, model.weights, (facts["template"], facts["reading"]))
+
+    def player(
+        self, game: TextGame, num_rows: int, evaluate: Any, search: SearchConfig, readouts: int, leaves: int = 1
+    ) -> Player:
+        """readouts don't matter: it answers without a search."""
+        return SpeakingPlayer(game, num_rows, evaluate, search.reply_temperature)
+
+    def actor(self, job: ActorJob) -> Actor:
+        return TextActor(job)
+
+    def recorded(self, game: TextGame) -> ColumnTypes:
+        return recorded_columns(game)
+
+    def facts(self, game: TextGame, state: NDArray[np.int16], record: GameRecord, ply: int) -> dict[str, str | float]:
+        """environment, observation, answer, well_formed, invalid, reward; empty where the learner didn't move."""
+        learned = bool(record.flags[ply] & POLICY_COUNTS)
+        own, is_move = record.own, int(state[TO_MOVE]) != CHANCE
+        notes = int(own["notes"][ply])
+        return {
+            "environment": game.environments[game.environment_of(state)] if is_move else "",
+            "observation": game.observation(state) if is_move else "",
+            "answer": repr(unpacked(own["text"][ply])) if learned else "",
+            "well_formed": int(bool(notes & WELL_FORMED)) if learned else "",
+            "invalid": int(bool(notes & INVALID_MOVE)) if is_move else "",
+            "reward": float(own["reward"][ply]) if is_move else "",
+        }
+
+    def tracked(self, game: TextGame, records: Iterable[GameRecord]) -> dict[str, dict[str, float]]:
+        return tracked(game, records)
+
+    # Examples
+
+    def check_gather(self, config: GatherConfig) -> None:
+        super().check_gather(config)
+        parse_stages(config)  # before any game is read
+
+    def columns(self, game: TextGame) -> ColumnTypes:
+        return example_columns(game)
+
+    def examples(
+        self,
+        game: TextGame,
+        shards: Sequence[Shard],
+        wanted: Positions,
+        td_lambda: NDArray[np.float32] | None = None,
+        config: GatherConfig | None = None,
+    ) -> Columns:
+        lambdas = np.ones(len(wanted), np.float32) if td_lambda is None else td_lambda
+        return make_examples(game, shards, wanted, lambdas, config or GatherConfig())
+
+    def settle(self, columns: Columns, config: GatherConfig) -> Columns:
+        return settle(columns, config)
+
+    # The loss
+
+    def make_batch(
+        self, game: TextGame, columns: Mapping[str, NDArray[Any]], rows: IndexArray, symmetry: IndexArray
+    ) -> Batch:
+        import torch
+
+        from pipeline.families.text.reinforce.losses import Batch
+
+        tokens = columns["tokens"][rows].astype(np.int64)
+        is_answer = tokens != NONE
+        is_answer[:, : game.prompt_tokens] = False
+        reward = columns["final"][rows, columns["player"][rows]]
+        parts = (
+            np.stack([tokens, is_answer], axis=1),
+            columns["advantage"][rows],
+            columns["target"][rows],
+            reward,
+            columns["notes"][rows].astype(np.int64),
+            np.ones(len(rows), np.float32),
+        )
+        return Batch(*map(torch.from_numpy, parts))
+
+    def objective(self, architecture: Mapping[str, Any], config: TrainConfig) -> Objective:
+        from pipeline.families.text.language.network import AnsweringNetwork
+        from pipeline.families.text.reinforce.losses import ReinforceObjective
+
+        shape, path = _shape(architecture), Path(str(architecture["base"]))
+        expected = str(architecture["base_fingerprint"])
+
+        def make(weights: Weights) -> AnsweringNetwork:
+            base = load_base(path, expected)
+            return AnsweringNetwork(base, shape, weights, config.activation_checkpointing, config.micro_batch)
+
+        return ReinforceObjective(make, config, self.has_critic)
+
+
+class ActorCritic(Reinforce):
+    """With a critic: a linear layer on what the model thinks at the end of a prompt."""
+
+    name = "a2c"
+    gather_options = (*Reinforce.gather_options, "td_lambda")
+    has_critic = True
+    shown_terms = ("policy", "kl", "entropy", "value")
+
+
+def _check_base(base: Base, size: tuple[int, int] | None, game: TextGame, config: InitConfig) -> None:
+    """Raises UsageError if the base model that stood there already has other layers and another width than those asked
+    for, or if any base model can't read as much as the game shows and is answered, where its configuration says so.
+    """
+    facts, longest = base.model.config, game.prompt_tokens + game.reply_tokens
+    if size is not None and size != (found := (facts.num_hidden_layers, facts.hidden_size)):
+        rank = config.network_size.rpartition("r")[2]
+        raise UsageError(
+            f"init --network-size {config.network_size}: {base.path} is l{found[0]}d{found[1]}; "
+            f"remove it, or give r{rank}"
+        )
+    found_longest = getattr(facts.get_text_config(decoder=True), "max_position_embeddings", None)
+    if found_longest is not None and found_longest < longest:
+        given = "choose another --base-model, or a shorter prompt=… or reply=…"
+        made = "remove it, or choose another folder with --new-model"
+        raise UsageError(
+            f"init --game {game.spec}: {base.path} reads {found_longest} tokens at most; wanted {longest}, a prompt "
+            f"and a reply; {given if config.base_model else made}"
+        )
+
+
+def _shape(architecture: Mapping[str, Any]) -> LoraShape:
+    """Raises UsageError for an architecture of another method."""
+    from pipeline.families.text.language.adapters import LoraShape
+
+    try:
+        return LoraShape(int(architecture["rank"]), float(architecture["alpha"]), list(architecture["targets"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"its architecture is no adapter's ({error!r}); wanted rank, alpha and targets") from error
+
+
+def _relative(path: Path, folder: Path) -> str:
+    """A base model beside the models is named from there, so that a run can be moved; another by its whole path."""
+    real, beside = os.path.realpath(path), os.path.realpath(folder)
+    return os.path.relpath(real, beside) if os.path.dirname(real) == beside else real
+
+
+def _base_path(model: Model) -> Path:
+    """Of the base model of this adapter. Raises FileError if it isn't there."""
+    path = model.path.parent / str(model.info.architecture.get("base", BASE))
+    if path.is_dir():
+        return path
+    if model.files is not None:  # the adapter came here without the run's disk
+        raise FileError(
+            model.path,
+            f"its base model {path} isn't on this node: base models aren't sent; wanted that folder under the same "
+            "path on every node; copy it there",
+        )
+    raise FileError(model.path, f"its base model {path} is gone; wanted that folder; restore it or copy it there")

@@ -1,0 +1,86 @@
+"""What a tiny model learns before it plays: to write actions that are legal, each as likely as any other.
+
+A language model with random weights would never write an action, and where nothing is ever right, nothing is learned
+from rewards. So ``init`` plays random games of the environment and trains the base model on their prompts, each
+followed by a legal action and the end of the answer; only answers are learned, by cross-entropy. Nothing of what is
+good play is in them. A base model that is given is left as it is.
+
+Axes: B batch, L tokens.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from pipeline.families.text.game import SEEDS, TextGame
+from pipeline.families.text.language.generation import padded_left, positions_of
+from pipeline.families.text.language.prompts import Template
+from pipeline.games.boards import Boards
+from pipeline.progress import Progress
+
+BATCH = 64
+LEARNING_RATE = 3e-3
+POSITIONS = 3_000  # of random games, at most
+WARMUP = 0.1  # share of the steps
+
+
+def random_positions(game: TextGame, seed: int, progress: Progress) -> list[tuple[str, tuple[str, ...]]]:
+    """What players are shown in random games, and the legal actions there."""
+    generator = np.random.default_rng([seed, 0x9AD])
+    row = np.array([0])
+    found: list[tuple[str, tuple[str, ...]]] = []
+    boards = Boards(game, 1)
+    progress.start("playing at random", POSITIONS, "positions")
+    while len(found) < POSITIONS:
+        boards.new_games(row)
+        boards.advance(row, np.array([generator.integers(SEEDS)], np.int32))
+        while not boards.over(row)[0]:
+            state = boards.states[0]
+            listed = game.listed(state)
+            found.append((game.observation(state), listed))
+            progress.advance(int(len(found) <= POSITIONS))  # the last game is played to its end
+            boards.advance(row, np.array([generator.integers(len(listed))], np.int32))
+    progress.finish()
+    return found[:POSITIONS]
+
+
+def pretrain(
+    model: Any, encode: Any, end: int, game: TextGame, template: Template, steps: int, seed: int, progress: Progress
+) -> float:
+    """Train all of the model's weights for so many steps; the last loss, in nats a token. Changes the model."""
+    positions = random_positions(game, seed, progress)
+    prompts = [encode(template(text))[-game.prompt_tokens :] for text, _ in positions]
+    answers = [[[*encode(action), end] for action in listed] for _, listed in positions]
+    generator = np.random.default_rng([seed, 0x9AE])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, weight_decay=0.01)
+    model.train()
+    loss = torch.zeros(())
+    progress.start("pretraining", steps, "steps")
+    for step in range(steps):
+        chosen = generator.integers(len(prompts), size=BATCH)
+        picked = [answers[i][generator.integers(len(answers[i]))] for i in chosen]
+        ids, mask = padded_left([prompts[i] + answer for i, answer in zip(chosen, picked, strict=True)], "cpu")
+        longest = max(map(len, picked))
+        spoken = torch.zeros(BATCH, longest, dtype=torch.bool)
+        for row, answer in enumerate(picked):
+            spoken[row, longest - len(answer) :] = True
+        said = model(
+            input_ids=ids, attention_mask=mask, position_ids=positions_of(mask), use_cache=False,
+            logits_to_keep=longest + 1,
+        )  # fmt: skip
+        logits, wanted = said.logits[:, :-1], ids[:, -longest:]
+        loss = torch.nn.functional.cross_entropy(logits[spoken], wanted[spoken])
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        share = (step + 1) / steps
+        for group in optimizer.param_groups:
+            group["lr"] = LEARNING_RATE * min(1.0, share / WARMUP, 2 * (1 - share) + 0.05)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        progress.advance()
+    progress.finish()
+    model.eval()
+    return float(loss.detach())

@@ -1,0 +1,76 @@
+"""What the newest games of self-play say of a language model: a tracker over a rolling window, by source.
+
+A *source* is ``selfplay/ENVIRONMENT/OPPONENT``; the opponent is mirror where the model met itself. Of each: how its
+games ended for the model, the form and the legality of its answers, their lengths, and *n-gram coverage*: how many
+different runs of n words its answers have, as a share of all runs; near 0, it says the same again and again. It is
+left out where most answers have less than n words.
+
+Source of the measures: UnstableBaselines, trackers.py. Computed from records whenever asked; keeps nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from pipeline.families.text.game import TextGame
+from pipeline.families.text.reinforce.records import INVALID_MOVE, WELL_FORMED, unpacked
+from pipeline.run.shards import BOTH, POLICY_COUNTS, GameRecord
+
+WINDOW = 1_000  # games
+MIRROR = "mirror"
+NGRAMS = {"unigrams": 1, "bigrams": 2, "trigrams": 3}
+
+
+def tracked(game: TextGame, records: Iterable[GameRecord]) -> dict[str, dict[str, float]]:
+    """By source and name. records: the newest WINDOW games, in any order."""
+    sources: dict[str, list[GameRecord]] = {}
+    for record in records:
+        environment = game.environments[int(record.moves[0]) % len(game.environments)]
+        sources.setdefault(f"selfplay/{environment}/{record.opponent or MIRROR}", []).append(record)
+    return {source: _of_source(found) for source, found in sorted(sources.items())}
+
+
+def _of_source(records: Sequence[GameRecord]) -> dict[str, float]:
+    answers: list[str] = []
+    notes: list[int] = []
+    results: list[float] = []  # of the model; of both its sides where it met itself
+    rewards: list[float] = []
+    for record in records:
+        own, learned = record.own, record.flags & POLICY_COUNTS != 0
+        answers += [unpacked(text) for text in own["text"][learned]]
+        notes += own["notes"][learned].tolist()
+        for side in (0, 1) if record.learner == BOTH else (record.learner,):
+            results.append(record.result_first_player * (1 - 2 * side))
+            of_side = own["reward"][(own["player"] == side) & learned]
+            rewards += of_side[-1:].tolist()
+    found = np.array(results)
+    facts = {
+        "games": float(len(records)),
+        "won": float((found > 0).mean()),
+        "drawn": float((found == 0).mean()),
+        "lost": float((found < 0).mean()),
+        "reward": float(np.mean(rewards)) if rewards else 0.0,
+        "plies": float(np.mean([len(record.moves) - 1 for record in records])),
+        "answers": float(len(answers)),
+    }
+    if answers:
+        bits = np.array(notes)
+        facts |= {
+            "well_formed": float((bits & WELL_FORMED != 0).mean()),
+            "invalid": float((bits & INVALID_MOVE != 0).mean()),
+            "characters": float(np.mean([len(answer) for answer in answers])),
+        }
+        shares = {name: coverage(answers, n) for name, n in NGRAMS.items()}
+        facts |= {name: share for name, share in shares.items() if share is not None}
+    return facts
+
+
+def coverage(answers: Sequence[str], n: int) -> float | None:
+    """Different runs of n words within answers, as a share of all of them; None if most answers aren't that long."""
+    words = [answer.split() for answer in answers]
+    if 2 * sum(len(one) >= n for one in words) < len(words):
+        return None
+    runs = [tuple(one[i : i + n]) for one in words for i in range(len(one) - n + 1)]
+    return len(set(runs)) / len(runs) if runs else None

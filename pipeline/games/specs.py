@@ -1,0 +1,86 @@
+"""Games by spec string: ``name[:size][,option=value…]``, e.g. ``go:9,komi=7``.
+
+An option alone means that it is on: ``gomoku:19,capture`` is ``gomoku:19,capture=on``.
+
+Names come from the extension point ``mugo.games``: a name and a function (size, options) -> game. An installed package
+is imported only if the command line, a preset or a model's manifest names its game. A data file (shard, chunk, match
+record) imports none: ``recorded_game`` knows the bundled games, those that this process has loaded, and those that the
+variable MUGO_GAMES lists, e.g. ``MUGO_GAMES=nim,hex``. No spec names a module.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+from pipeline import extensions
+from pipeline.errors import UsageError
+from pipeline.games.contract import ON, AnyGame, Game
+
+FromSpec = Callable[[str | None, dict[str, str]], Game]
+"""(size, options) as they stand in the spec → the game. Raises UsageError for what the game doesn't know."""
+
+LOADED: set[str] = set()  # names of games that this process has imported
+
+
+@lru_cache(maxsize=32)
+def parse_game(spec: str) -> Game:
+    """The game that a spec string names. Equal canonical specs mean the same game.
+
+    Imports the package that offers it: for specs of command lines, presets and models.
+    Raises UsageError that carries the spec and says what was wanted.
+    """
+    name, size, options = _parsed(spec)
+    offered = extensions.find(extensions.GAMES)
+    if name not in offered:
+        raise UsageError(f"game {spec!r}: unknown name {name!r}; known games: {', '.join(sorted(offered))}")
+    make = extensions.load(offered[name])
+    LOADED.add(name)
+    game = make(size, options)
+    if not isinstance(game, AnyGame):
+        wanted = "a function (size, options) that gives a game of pipeline/games/contract.py"
+        raise extensions.refuse(offered[name], game, wanted)
+    return game
+
+
+def recorded_game(spec: str) -> Game:
+    """The game that a data file names. Raises UsageError for one whose package would have to be imported for it."""
+    name, _, _ = _parsed(spec)
+    allowed = {*extensions.bundled(extensions.GAMES), *LOADED, *os.environ.get("MUGO_GAMES", "").split(",")}
+    if name not in allowed and name in extensions.installed(extensions.GAMES):
+        raise UsageError(
+            f"game {spec!r} is another package's, and no package is imported because a data file names it; "
+            f"to allow it set MUGO_GAMES={name}"
+        )
+    return parse_game(spec)
+
+
+def are_related(spec: str, other: str) -> bool:
+    """Whether data files that name these games may be learned from together: of one game, or of boards of one family.
+
+    Raises UsageError as recorded_game does, unless they are equal.
+    """
+    return spec == other or recorded_game(spec).family == recorded_game(other).family
+
+
+def largest(specs: Iterable[str]) -> Game:
+    """Of related games that data files name, the one in whose examples those of all have room. Raises UsageError."""
+    return max((recorded_game(spec) for spec in set(specs)), key=lambda game: game.state_size)
+
+
+def _parsed(spec: str) -> tuple[str, str | None, dict[str, str]]:
+    """(name, size, options) of a spec. Raises UsageError for what is written wrongly."""
+    head, *option_texts = spec.strip().split(",")
+    name, colon, size = head.partition(":")
+    options: dict[str, str] = {}
+    for text in option_texts:
+        key, equals, value = text.partition("=")
+        if not key or (equals and not value):
+            raise UsageError(f"game {spec!r}: option {text!r}; wanted NAME=VALUE, or NAME for what is on")
+        if key in options:
+            raise UsageError(f"game {spec!r}: option {key!r} stands twice")
+        options[key] = value if equals else ON
+    if colon and not size:
+        raise UsageError(f"game {spec!r}: nothing after ':'; wanted a size, e.g. {name}:9")
+    return name, size if colon else None, options

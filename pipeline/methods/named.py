@@ -1,0 +1,27 @@
+"""Methods by name: those of the core, the bundled families and installed packages (extension point ``mugo.methods``).
+
+A file can name a method, never a module: what isn't bundled or installed is an error, so reading a file never imports
+what its author chose.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from pipeline import extensions
+from pipeline.errors import UsageError
+from pipeline.methods.method import Method
+
+
+@cache
+def method_named(name: str) -> Method:
+    """Raises UsageError if there is no such method."""
+    offered = extensions.find(extensions.METHODS)
+    if name not in offered:
+        known = ", ".join(sorted(offered))
+        raise UsageError(f"method {name!r}: unknown; known methods: {known}; is its package installed?")
+    found = extensions.load(offered[name])
+    if not (isinstance(found, type) and issubclass(found, Method)):
+        raise extensions.refuse(offered[name], found, "a subclass of pipeline.methods.method.Method")
+    method: Method = found()
+    return method

@@ -1,0 +1,126 @@
+"""``StonesTable``: a game whose moves put stones on points, or let them fall in columns."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.games.contract import BoolArray, States
+from pipeline.games.sgf import SgfText, line_sgf
+from pipeline.games.stones import BoardGame
+from pipeline.play.page.table import Table
+
+SGF = "sgf"
+
+
+class StonesTable(Table):
+    board: ClassVar[str] = "stones"
+    game: BoardGame
+
+    @property
+    def records(self) -> tuple[str, ...]:
+        return () if self.game.sgf is None else (SGF,)
+
+    def _fixed(self) -> dict[str, Any]:
+        game, (height, width) = self.game, self.game.board_shape
+        points = range(game.num_points)
+        if self._falls():
+            names = [f"column {game.columns[point % width]}, row {height - point // width}" for point in points]
+            plays, rows = [game.action_name(point % width) for point in points], [""] * height
+        else:
+            names = plays = [game.action_name(point) for point in points]
+            rows = [names[row * width][1:] for row in range(height)]
+        return {
+            **super()._fixed(),
+            "columns": list(game.columns[:width]),
+            "rows": rows,
+            "names": names,
+            "plays": plays,
+        }
+
+    def _position(self, ply: int, legal: BoolArray) -> dict[str, Any]:
+        pass_action = self.game.pass_action
+        return {
+            "board": self._board(ply).tolist(),
+            "legal": [action is not None and bool(legal[action]) for action in self._point_actions(ply)],
+            "can_pass": pass_action is not None and bool(legal[pass_action]),
+            "last": self._point_of(ply - 1) if ply else None,
+            "area": self._area(ply),
+        }
+
+    def _seen(self, ply: int, found: dict[str, Any]) -> dict[str, Any]:
+        """With the point of each move, the policy [P], and who is expected to own each point, if anybody knows."""
+        seen = super()._seen(ply, found)
+        actions, policy, owners = self._point_actions(ply), found["policy"], found["ownership"]
+        spots = {action: point for point, action in enumerate(actions) if action is not None}
+        for move in seen["moves"]:
+            move["point"] = spots.get(self.game.parse_action(move["move"]))
+        sign = 1 if self._to_move_at(ply) == 0 else -1
+        return {
+            **seen,
+            "policy": [0.0 if action is None else round(float(policy[action]), 4) for action in actions],
+            "ownership": None if owners is None else [round(sign * float(owner), 2) for owner in owners],
+        }
+
+    def _written(self, suffix: str, text: SgfText, resigned_by: int | None) -> str:
+        states = [position.state[None] for position in self._positions]
+        return line_sgf(self.game, states, self._moves, text, self._comments(), resigned_by)
+
+    def _outcome(self, states: States) -> str:
+        winner, score = float(self.game.returns(states)[0]), abs(float(self.game.scores(states)[0]))
+        if winner == 0:
+            return "The game is drawn"
+        return self._won(int(winner < 0), score) + self._judgement()
+
+    def _won(self, winner: int, score: float) -> str:
+        form = self.game.sgf
+        margin = f" by {score:g} points" if form is not None and form.margin else ""
+        return f"{self.colours[winner]} wins{margin}"
+
+    def _judgement(self) -> str:
+        """What the adviser would say of the result, where it takes stones for dead."""
+        if self._judged is None or not self._judged[0]:
+            return ""
+        found, score = self._judged
+        stones = "a group" if found == 1 else f"{found} groups"
+        said = "a draw" if not score else self._won(int(score < 0), abs(score)).replace("wins", "winning", 1)
+        name = self.adviser.name if self.adviser else ""
+        return f" with every stone on the board. {name} takes {stones} for dead, which makes it {said}"
+
+    # Points
+
+    def _board(self, ply: int) -> NDArray[np.int16]:
+        return self._positions[ply].state[: self.game.num_points]
+
+    def _falls(self) -> bool:
+        """Whether actions are columns, in which stones fall."""
+        return self.game.num_actions < self.game.num_points
+
+    def _point_actions(self, ply: int) -> list[int | None]:
+        """[P] the action that puts a stone there in this position; None: none does."""
+        if not self._falls():
+            return list(range(self.game.num_points))
+        width = self.game.board_shape[1]
+        landing = {action: self._landing(ply, action) for action in range(width)}
+        return [point % width if landing[point % width] == point else None for point in range(self.game.num_points)]
+
+    def _landing(self, ply: int, column: int) -> int:
+        """The lowest empty point of a column; -1 if it is full."""
+        width = self.game.board_shape[1]
+        empty = np.flatnonzero(self._board(ply)[column::width] == 0)
+        return int(empty[-1]) * width + column if empty.size else -1
+
+    def _area(self, ply: int) -> list[int] | None:
+        """[P] whose each point is, +1 the first player's, where the game is over and decided by area."""
+        if not (self.game.can_set_up and self._over_at(ply)):
+            return None
+        return self.game.ownership(self._positions[ply].state[None])[0].tolist()
+
+    def _point_of(self, number: int) -> int | None:
+        """Where move `number` put its stone; None for a pass."""
+        action = self._moves[number][1]
+        if action == self.game.pass_action:
+            return None
+        return self._landing(number, action) if self._falls() else action

@@ -1,0 +1,597 @@
+"""Atomic writing: a reader sees a whole file or none, whenever the writer is killed. And checked reading.
+
+Everything is written under a temporary name in the same folder, flushed, synced and renamed; then the folder is
+synced. A failed write removes its temporary; a killed one leaves it, and ``sweep`` removes it later.
+A full or read-only disk is a FileError of one line.
+
+In the working copy of a run in object storage (mirror.py) the bucket comes first: what is written goes there before it
+is renamed, what is read or listed is brought from there, and a lock is a lease as well.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import math
+import os
+import shutil
+import stat
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from pipeline.errors import FileError, explain
+from pipeline.run import layout
+from pipeline.run.store import mirror
+from pipeline.run.store.leases import Held
+
+Record = TypeVar("Record", bound=BaseModel)
+MOST_NESTED = 64  # lists and objects of JSON in each other; ours have fewer than ten
+LONGEST_NUMBER = 300  # characters of a whole number: what float64 holds
+TOO_DEEP = "lists or objects nested too deeply"
+
+ZEROS_AT_ONCE = 2**20  # bytes
+LONGEST_WRITE = timedelta(days=1)
+
+LOCKS, MOUNTS = Path("/proc/locks"), Path("/proc/self/mountinfo")  # of Linux
+
+
+class Busy(FileError):
+    """Another process holds the lock of a file or folder."""
+
+
+@contextmanager
+def os_errors(path: Path | str) -> Iterator[None]:
+    """Turn every OSError inside into a FileError about path."""
+    try:
+        yield
+    except OSError as error:
+        raise explain(path, error) from error
+
+
+def make_folder(path: Path) -> None:
+    """The folder and its parents, if missing. Raises FileError."""
+    with os_errors(path):
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except FileExistsError as error:
+            raise FileError(path, "it is a file; wanted a directory; choose another path") from error
+
+
+def sync(path: Path) -> None:
+    """Make a file's content, or the renames done in a folder, survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network disks can't sync folders
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def write_bytes(path: Path, data: bytes | memoryview, folder_sync: bool = True) -> None:
+    """Put a file with this content at path, replacing what was there.
+
+    folder_sync: False saves one sync when several files go into a folder; call sync after the last.
+    Raises FileError.
+    """
+    with _replacing(path, folder_sync) as temporary:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            _write_all(descriptor, memoryview(data).cast("B"))
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def _replacing(path: Path, folder_sync: bool = True) -> Iterator[Path]:
+    """A temporary name, renamed to path at the end of the block; removed on an error."""
+    temporary = layout.temporary_path(path)
+    with os_errors(path):
+        try:
+            yield temporary
+            if (copy := mirror.of(path)) is not None:
+                copy.commit(path, temporary)
+            os.rename(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+        if folder_sync:
+            sync(path.parent)
+
+
+def _write_all(descriptor: int, rest: memoryview) -> None:
+    """Write and sync; the system may take only a part at a time."""
+    while rest.nbytes:
+        rest = rest[os.write(descriptor, rest) :]
+    os.fsync(descriptor)
+
+
+def allocate(descriptor: int, num_bytes: int) -> None:
+    """Give an empty file this size, and its room on the disk now. Raises OSError if there isn't enough.
+
+    Without posix_fallocate (macOS) it is filled with zeros: a file that is only made longer gets its room later.
+    """
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, num_bytes)
+        return
+    zeros = memoryview(bytes(min(num_bytes, ZEROS_AT_ONCE)))
+    left = num_bytes
+    while left:
+        left -= os.write(descriptor, zeros[:left])
+
+
+def write_text(path: Path, text: str, folder_sync: bool = True) -> None:
+    """Like write_bytes, in UTF-8."""
+    write_bytes(path, text.encode(), folder_sync)
+
+
+def write_json(path: Path, value: Any, indent: int | None = None, folder_sync: bool = True) -> None:
+    """Like write_bytes, as JSON with a newline at the end."""
+    write_text(path, json.dumps(value, indent=indent, ensure_ascii=False) + "\n", folder_sync)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add one line to a text file, and sync it. A failure leaves the file as it was; Ctrl-C or SIGTERM leave it so or
+    with the whole line.
+
+    A kill can leave an unfinished line; the next append begins a line of its own. Doesn't lock: two writers need a
+    file_lock. Raises FileError.
+    """
+    with os_errors(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            size = os.lseek(descriptor, 0, os.SEEK_END)
+            torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+            data = (("\n" if torn else "") + line + "\n").encode()
+            try:
+                _write_all(descriptor, memoryview(data))
+            except BaseException as error:
+                with suppress(OSError):
+                    # A line that is whole when a signal comes may be on the disk already, where others have read it.
+                    if isinstance(error, OSError) or os.fstat(descriptor).st_size < size + len(data):
+                        os.ftruncate(descriptor, size)
+                raise
+        finally:
+            os.close(descriptor)
+    if (copy := mirror.of(path)) is not None:
+        copy.appended(path)
+
+
+def read_bytes(path: Path, wanted: str) -> bytes:
+    """The whole file. Raises FileError, which says what was wanted, if it is missing or unreadable."""
+    bring(path)
+    try:
+        if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
+            raise FileError(path, f"it is no regular file; wanted {wanted}")  # a pipe would keep the reader waiting
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise FileError(path, f"no such file; wanted {wanted}") from error
+    except IsADirectoryError as error:
+        raise FileError(path, f"it is a directory; wanted {wanted}") from error
+    except OSError as error:
+        raise explain(path, error) from error
+    except MemoryError as error:
+        raise FileError(path, f"it is larger than this machine's memory; wanted {wanted}") from error
+
+
+def bring(path: Path) -> None:
+    """Bring a file here that is in object storage, for whoever opens it without read_bytes. Raises FileError."""
+    if (copy := mirror.of(path)) is not None:
+        copy.want(path)
+
+
+def bring_all(paths: Sequence[Path]) -> None:
+    """Bring files of one folder's kind that never change, many at once. Raises FileError."""
+    if paths and (copy := mirror.of(paths[0])) is not None:
+        copy.fetch(paths)
+
+
+def look_at_place(place: Path) -> None:
+    """Where games are kept in object storage, see what others packed or pruned of a worker's. Raises FileError."""
+    if (copy := mirror.of(place)) is not None:
+        copy.look_at_place(place)
+
+
+def forget_shards(directory: Path, before: int) -> None:
+    """Where games are kept in object storage, remove the copies here of generations before this one."""
+    if (copy := mirror.of(directory)) is not None:
+        copy.forget_shards(directory, before)
+
+
+def is_listed(folder: Path) -> bool:
+    """Whether a model or match of this name was found in object storage, whether its files are here or not."""
+    return mirror.of(folder) is not None and os.path.isfile(folder / layout.LISTED)
+
+
+def exists(path: Path) -> bool:
+    """Whether the file is here, or in object storage, from where it is brought. Raises FileError."""
+    bring(path)
+    return os.path.exists(path)
+
+
+def read_json(path: Path, wanted: str) -> dict[str, Any]:
+    """The JSON object in a file. Raises FileError if it is missing, unreadable or not a JSON object."""
+    return parse_json(path, read_bytes(path, wanted), wanted)
+
+
+def parse_json(path: Path, data: bytes, wanted: str) -> dict[str, Any]:
+    """The JSON object in data, read from path. Raises FileError if it isn't one."""
+    try:
+        value = load_json(data)
+    except ValueError as error:
+        raise FileError(path, f"damaged: not readable as JSON ({error}); wanted {wanted}") from error
+    if not isinstance(value, dict):
+        raise FileError(path, f"damaged: found a JSON {type(value).__name__}; wanted {wanted}")
+    return value
+
+
+def load_json(data: bytes | str) -> Any:
+    """JSON that can be worked with: every number fits a float64, every text can be written again.
+
+    Raises ValueError for anything else: NaN and Infinity, numbers beyond float64, names that stand twice, nesting
+    beyond MOST_NESTED, half of a surrogate pair, the character NUL, which no path and no name can hold.
+    """
+    text = data if isinstance(data, str) else data.decode()
+    try:
+        value = _DECODER.decode(text)
+    except RecursionError as error:
+        raise ValueError(TOO_DEEP) from error
+    if text.count("[") + text.count("{") > MOST_NESTED:
+        _check_depth(value)
+    if "\\u" in text:
+        if "\\u0000" in text:
+            raise ValueError("a text holds the character NUL")
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+def _parse_int(text: str) -> int:
+    if len(text) > LONGEST_NUMBER:
+        raise ValueError(f"a number of {len(text)} digits")
+    return int(text)
+
+
+def _parse_float(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {text[:40]}, which is too large")
+    return number
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"{text}, which is no number")
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        double, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+        raise ValueError(f"the name {double[:40]!r} stands twice")
+    return value
+
+
+_DECODER = json.JSONDecoder(
+    parse_int=_parse_int,
+    parse_float=_parse_float,
+    parse_constant=_refuse_constant,
+    object_pairs_hook=_without_doubles,
+)
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(MOST_NESTED):
+        level = [
+            item
+            for one in level
+            for item in (one.values() if isinstance(one, dict) else one)
+            if isinstance(item, dict | list)
+        ]
+        if not level:
+            return
+    raise ValueError(TOO_DEEP)
+
+
+def check_format(path: Path, raw: dict[str, Any], file_format: str, versions: Sequence[int], wanted: str) -> None:
+    """Raises FileError unless raw, read from path, is of this format and one of these versions."""
+    found, version = raw.get("format"), raw.get("version")
+    if found != file_format:
+        raise FileError(path, f"damaged: format {found!r}; wanted {file_format!r}, {wanted}")
+    if version not in versions:
+        readable = f"version {versions[0]}" if len(versions) == 1 else f"versions {versions[0]} to {versions[-1]}"
+        raise FileError(path, f"version {version!r}; this program reads {readable}; update it; wanted {wanted}")
+
+
+def parse_record(path: Path, kind: type[Record], raw: dict[str, Any], wanted: str) -> Record:
+    """raw, read from path, as a record of this kind; its Literals `format` and `version` say what can be read.
+
+    Raises FileError that says what was wanted, and names the first field that is wrong.
+    """
+    (file_format,), versions = (get_args(kind.model_fields[name].annotation) for name in ("format", "version"))
+    check_format(path, raw, file_format, versions, wanted)
+    try:
+        return kind.model_validate(raw)
+    except ValidationError as error:
+        raise FileError(path, f"damaged: {first_problem(error)}; wanted {wanted}") from error
+
+
+def read_record(path: Path, kind: type[Record], wanted: str) -> Record:
+    """The JSON file as a record, like parse_record."""
+    return parse_record(path, kind, read_json(path, wanted), wanted)
+
+
+def check_content(path: Path, data: bytes, num_bytes: int, sha256: str, said_by: str) -> None:
+    """Raises FileError unless data, read from path, has this size and checksum. said_by: the file that has them."""
+    if len(data) != num_bytes:
+        raise FileError(path, f"damaged: {len(data)} bytes; {said_by} says {num_bytes}")
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise FileError(path, f"damaged: its checksum is not the one in {said_by}")
+
+
+def first_problem(error: ValidationError) -> str:
+    """ "FIELD: PROBLEM", or the problem alone if it is of the whole record."""
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    problem = first["msg"].removeprefix("Value error, ")
+    return f"{where}: {problem}" if where else problem
+
+
+def names_in(folder: Path) -> list[str]:
+    """The names in a folder, in no order; a missing folder has none. Raises FileError if it can't be listed."""
+    copy = mirror.of(folder)
+    elsewhere = copy.names(folder) if copy is not None else set()
+    with os_errors(folder):
+        try:
+            names = os.listdir(folder)
+        except FileNotFoundError:
+            names = []
+    return list(elsewhere.union(names)) if elsewhere else names
+
+
+def remove(files: Iterable[Path]) -> None:
+    """Remove files, of which some may be gone already. Raises FileError."""
+    files = list(files)
+    if files and (copy := mirror.of(files[0])) is not None:
+        copy.removing(files)
+    for path in files:
+        with os_errors(path):
+            path.unlink(missing_ok=True)
+
+
+def utc_now() -> str:
+    """The time that a record was made, ISO 8601 to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def utc_now_exactly() -> str:
+    """The same to the microsecond. As text it sorts behind the second that it is in, as that is written without."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+@contextmanager
+def new_directory(path: Path) -> Iterator[Path]:
+    """A temporary folder to fill; at the end of the block it is synced and renamed to path, or removed on an error.
+
+    Raises FileError if path exists, before the block and again after it.
+    """
+    refuse_existing(path)
+    make_folder(path.parent)
+    temporary = layout.temporary_path(path)
+    with os_errors(path):
+        try:
+            temporary.mkdir()
+            yield temporary
+            for folder, _, names in os.walk(temporary):
+                for name in names:
+                    sync(Path(folder, name))
+                sync(Path(folder))
+            refuse_existing(path)
+            if (copy := mirror.of(path)) is not None:
+                copy.commit_folder(path, temporary)
+                _merge(temporary, path)
+            else:
+                os.rename(temporary, path)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        sync(path.parent)
+
+
+def _merge(temporary: Path, path: Path) -> None:
+    """Rename a folder that is in object storage already, where another process may have found and made it meanwhile."""
+    try:
+        os.rename(temporary, path)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        for name in os.listdir(temporary):
+            os.replace(temporary / name, path / name)
+        temporary.rmdir()
+
+
+def refuse_existing(path: Path) -> None:
+    """Raises FileError if anything stands there."""
+    if os.path.lexists(path):
+        raise FileError(path, "it exists already, and is never overwritten; choose another name or remove it")
+
+
+def replace_symlink(link: Path, target: str) -> None:
+    """Make link a symlink with this text, atomically; its former target is left alone.
+
+    Raises FileError, also if link exists and is not a symlink.
+    """
+    if os.path.lexists(link) and not link.is_symlink():
+        raise FileError(link, "it is no symlink, and is never overwritten; wanted a symlink or nothing; move it away")
+    with _replacing(link) as temporary:
+        os.symlink(target, temporary)
+
+
+@contextmanager
+def file_lock(path: Path, on_wait: Callable[[], None] | None = None, wait: bool = True) -> Iterator[None]:
+    """Hold the lock of this file or folder. The system releases it when the process ends, however it ends.
+
+    The holder may remove the lock with the folder that it is in: whoever waited makes both anew.
+    on_wait: called once before waiting for another process.
+    Raises FileError if the lock can't be created, and with wait=False Busy if another process holds it.
+    """
+    lock = layout.lock_path(path)
+    while True:
+        descriptor = _open_lock(lock)
+        try:
+            with os_errors(lock):
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError as error:
+                    if not wait:
+                        raise Busy(path, "another process is at work on it; wait until it is done") from error
+                    if on_wait is not None:
+                        on_wait()
+                        on_wait = None
+                    fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _is_at(descriptor, lock):
+                with _lease(path, on_wait, wait):
+                    yield
+                return
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def _lease(path: Path, on_wait: Callable[[], None] | None, wait: bool) -> Iterator[None]:
+    """The lock for other working copies of the same run. Raises like file_lock."""
+    if (copy := mirror.of(path)) is None:
+        yield
+        return
+    holding = copy.hold(path, on_wait, wait)
+    try:
+        holding.__enter__()
+    except Held as error:
+        raise Busy(error.path, error.problem) from error
+    try:
+        yield
+    finally:
+        holding.__exit__(None, None, None)
+
+
+def _open_lock(lock: Path) -> int:
+    while True:
+        make_folder(lock.parent)
+        with os_errors(lock):
+            try:
+                return os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+            except FileNotFoundError:
+                if lock.parent.exists():  # else another process has just removed it
+                    raise
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether this open file still has this path."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def held_locks() -> set[tuple[int, int]] | None:
+    """lock_id of the files that processes of this machine have locked; None if the system doesn't list them.
+
+    Takes no lock, so it can't get into anybody's way. Doesn't see processes of other machines and containers.
+    """
+    try:
+        lines = LOCKS.read_text().splitlines()
+    except OSError:
+        return None
+    held = set()
+    for line in lines:
+        match line.split():  # 67: FLOCK ADVISORY WRITE 2897 fe:00:2154544 0 EOF
+            case [_, "FLOCK", _, _, _, where, *_]:
+                major, minor, inode = where.split(":")
+                held.add((os.makedev(int(major, 16), int(minor, 16)), int(inode)))
+    return held
+
+
+def lock_id(path: Path) -> tuple[int, int] | None:
+    """(device, inode) by which held_locks lists a file; None if it is gone. Opens it for neither reading nor writing.
+
+    The device is that of the mount. What stat says differs from it on btrfs and overlayfs, for each subvolume or layer.
+    """
+    try:
+        descriptor = os.open(path, getattr(os, "O_PATH", os.O_RDONLY))  # of Linux
+    except OSError:
+        return None
+    try:
+        found = os.fstat(descriptor)
+        return _mounted_device(descriptor) or found.st_dev, found.st_ino
+    finally:
+        os.close(descriptor)
+
+
+def _mounted_device(descriptor: int) -> int | None:
+    """Of the mount that an open file is in; None if the system doesn't say."""
+    with suppress(OSError):
+        facts = dict(line.split(":", 1) for line in Path(f"/proc/self/fdinfo/{descriptor}").read_text().splitlines())
+        for line in MOUNTS.read_text().splitlines():
+            number, _, device, *_ = line.split()  # 27 1 254:0 / /home rw,relatime - ext4 /dev/vda rw
+            if number == facts.get("mnt_id", "").strip():
+                major, minor = map(int, device.split(":"))
+                return os.makedev(major, minor)
+    return None
+
+
+def sweep(folder: Path) -> list[str]:
+    """Remove the temporary files that killed processes left in this folder; returns their names.
+
+    A missing folder has none. See is_left_over.
+    """
+    removed = []
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    for name in names:
+        if not is_left_over(name):
+            continue
+        path = folder / name
+        with suppress(OSError):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+            removed.append(name)
+    return removed
+
+
+def is_left_over(name: str) -> bool:
+    """Whether this is the name of a temporary file that a killed process left.
+
+    It is if its process was one of this host and has ended, or if the writing began more than a day ago: it takes
+    minutes at most, and nobody can ask other hosts, containers that are gone or whoever got the process's number since.
+    The time is the one in the name. Names of earlier versions have none.
+    """
+    temporary = layout.parse_temporary_name(name)
+    if temporary is None:
+        return False
+    if temporary.host == layout.this_host() and not is_alive(temporary.pid):
+        return True
+    return temporary.time is not None and datetime.now(UTC) - temporary.time > LONGEST_WRITE
+
+
+def is_alive(pid: int) -> bool:
+    """Whether this machine has a process of that number."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True

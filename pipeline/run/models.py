@@ -1,0 +1,428 @@
+"""Models: directories under saved_models/, the champion among them, and the journal of promotions.
+
+A model is ``model.json`` (what it is and where it came from), ``weights.safetensors`` and, if training may continue
+from it, ``optimizer.safetensors``; if it was trained and its method runs networks in int8, also
+``calibration.safetensors``. It is renamed into place whole and never changes. Arrays of 16 bits, which exported
+models have, are read as 32. This module knows arrays only:
+networks/ and train/ know what they mean.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import safetensors.numpy
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field, ValidationError, field_validator
+from safetensors import SafetensorError
+
+from pipeline.errors import FileError
+from pipeline.games.contract import AnyGame
+from pipeline.games.specs import parse_game
+from pipeline.run import atomic, layout
+from pipeline.run.arrays import pack
+
+FORMAT = "mugo-model"
+Weights = dict[str, NDArray[Any]]
+MODEL_JSON_IS = "the description of a model"
+PLANES = "planes"  # the array in calibration.safetensors
+LOOKS_SHARE = 0.01  # of the time, at most, goes into looking for the newest model
+QUICK_SECONDS = 0.001  # a look that takes no longer is taken every time
+LONGEST_SECONDS = 10.0  # and no look is put off for longer
+
+
+class FileStamp(BaseModel, frozen=True):
+    """Size and checksum of a file beside model.json."""
+
+    bytes: int = Field(ge=0)
+    sha256: str
+
+
+class KnownFacts(BaseModel, frozen=True):
+    """What is read again of a model's manifest, and so checked. Whatever else stands there is only shown."""
+
+    total_samples: int = Field(0, ge=0, lt=2**63, description="That the model and its ancestors were trained on.")
+    seconds: float | None = Field(None, ge=0, le=1e9, description="That its training took.")
+    metrics: dict[str, dict[str, Any] | None] = Field({}, description="By part: train, holdout_before, holdout_after.")
+    window: dict[str, Any] = Field({}, description="The window of its chunks.")
+    config: dict[str, Any] = Field({}, description="Settings in effect.")
+
+
+class ModelInfo(BaseModel, frozen=True):
+    """model.json: what a model is and where it came from."""
+
+    format: Literal["mugo-model"] = "mugo-model"
+    version: Literal[1] = 1
+    name: str = Field(description="Name of its directory when it was made.")
+    number: int = Field(ge=0, lt=2**31, description="0 for an initial model, then counting up.")
+    game: str = Field(description="Canonical game spec.")
+    architecture: dict[str, Any]
+    method: str = Field("alphazero", description="How it learned.")
+    parents: list[str] = Field(default_factory=list, description="Names of the models it was trained from.")
+    created: str = Field(default_factory=atomic.utc_now, description="UTC, ISO 8601.")
+    manifest: dict[str, Any] = Field(
+        default_factory=dict, description="Whatever its maker recorded: config, data window, commit, seeds, metrics."
+    )
+    files: dict[str, FileStamp] = Field(default_factory=dict, description="Filled by write_model.")
+
+    @field_validator("manifest")
+    @classmethod
+    def _has_readable_facts(cls, manifest: dict[str, Any]) -> dict[str, Any]:
+        try:
+            KnownFacts.model_validate(manifest)
+        except ValidationError as error:
+            raise ValueError(atomic.first_problem(error)) from error
+        return manifest
+
+
+Files = Mapping[str, bytes]  # of a model, by name
+
+
+@dataclass(frozen=True)
+class Model:
+    """files: of one that was read from memory; None: it stands on the disk, at path."""
+
+    path: Path
+    info: ModelInfo
+    weights: Weights
+    files: Files | None = None
+
+
+# Writing and reading
+
+
+def write_model(
+    path: Path,
+    info: ModelInfo,
+    weights: Weights,
+    optimizer: Weights | None = None,
+    calibration: NDArray[np.uint8] | None = None,
+) -> None:
+    """Make a model directory, whole or not at all.
+
+    calibration: see read_calibration.
+    Raises FileError if path exists or can't be written, UsageError if a model can't have that name.
+    """
+    layout.check_model_name(path.name)
+    blobs = {layout.WEIGHTS: pack(weights)}
+    if optimizer is not None:
+        blobs[layout.OPTIMIZER] = pack(optimizer)
+    if calibration is not None:
+        blobs[layout.CALIBRATION] = pack({PLANES: calibration})
+    stamps = {name: FileStamp(bytes=len(b), sha256=hashlib.sha256(b).hexdigest()) for name, b in blobs.items()}
+    info = info.model_copy(update={"name": path.name, "files": stamps})
+    with atomic.new_directory(path) as folder:
+        for name, blob in blobs.items():
+            (folder / name).write_bytes(blob)
+        (folder / layout.MODEL_JSON).write_text(info.model_dump_json(indent=2) + "\n")
+
+
+def read_info(path: Path) -> ModelInfo:
+    """model.json of a model directory. Raises FileError if it is missing, damaged or of another version."""
+    if not path.is_dir() and not has_model(path):
+        raise FileError(path, "no such directory; wanted a model directory; `python main.py init` makes a first one")
+    return atomic.read_record(path / layout.MODEL_JSON, ModelInfo, MODEL_JSON_IS)
+
+
+def read_model(path: Path, files: Files | None = None) -> Model:
+    """A model with its weights. files: those of model_files(), if it doesn't stand on this disk.
+
+    Raises FileError if anything is missing or differs from what model.json says.
+    """
+    if files is None:
+        info = read_info(path)
+    else:
+        raw = atomic.load_json(files[layout.MODEL_JSON].decode())
+        info = atomic.parse_record(path / layout.MODEL_JSON, ModelInfo, raw, MODEL_JSON_IS)
+    return Model(path, info, _read_arrays(path / layout.WEIGHTS, info, files), files)
+
+
+def model_files(path: Path) -> dict[str, bytes]:
+    """What of a model it takes to play with it, as bytes. Raises FileError if a file is missing."""
+    stamped = read_info(path).files
+    names = [layout.MODEL_JSON, *(name for name in (layout.WEIGHTS, layout.CALIBRATION) if name in stamped)]
+    return {name: atomic.read_bytes(path / name, "a part of a model") for name in names}
+
+
+def read_optimizer(path: Path) -> Weights | None:
+    """The state of a model's optimiser; None if it has none. Raises FileError like read_model."""
+    info = read_info(path)
+    return _read_arrays(path / layout.OPTIMIZER, info) if layout.OPTIMIZER in info.files else None
+
+
+def read_calibration(model: Model) -> NDArray[np.uint8] | None:
+    """[N, bytes] the planes of N positions from its training window as bits; None if it has none.
+
+    C-order, numpy.packbits. Every second position, from the first on, is of one half of the games, the others are of
+    the other half. Whether they are the planes of the model's network is whoever's business who knows networks.
+    Raises FileError like read_model.
+    """
+    if layout.CALIBRATION not in model.info.files:
+        return None
+    found = _read_arrays(file := model.path / layout.CALIBRATION, model.info, model.files).get(PLANES)
+    if found is None or found.dtype != np.uint8 or found.ndim != 2 or not len(found) or len(found) % 2:
+        shown = "nothing" if found is None else f"{found.dtype} {list(found.shape)}"
+        raise FileError(file, f"damaged: its {PLANES} are {shown}; wanted uint8, an even number of positions")
+    return found
+
+
+def _read_arrays(file: Path, info: ModelInfo, files: Files | None = None) -> Weights:
+    stamp = info.files.get(file.name)
+    if stamp is None:
+        raise FileError(file.parent / layout.MODEL_JSON, f"damaged: it has no checksum of {file.name}")
+    data = atomic.read_bytes(file, "the arrays of a model") if files is None else files[file.name]
+    atomic.check_content(file, data, stamp.bytes, stamp.sha256, layout.MODEL_JSON)
+    try:
+        arrays = safetensors.numpy.load(data)
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise FileError(file, f"not readable as safetensors ({error})") from error
+    return {name: array.astype(np.float32) if array.dtype == np.float16 else array for name, array in arrays.items()}
+
+
+def check_game(info: ModelInfo, spec: str, path: Path | str | None = None) -> None:
+    """Raises FileError unless the model plays this game. spec: canonical."""
+    if game_as_seen(info, parse_game(spec)) is None:
+        raise FileError(path or info.name, f"it plays {info.game}; wanted a model that plays {spec}")
+
+
+def game_as_seen(info: ModelInfo, game: AnyGame) -> AnyGame | None:
+    """The game as the model sees it, see AnyGame.as_seen; None: the model can't play it."""
+    return game if info.game == game.spec else parse_game(info.game).as_seen(game)
+
+
+# Which models there are
+
+
+def list_models(folder: Path) -> list[Path]:
+    """The numbered models in a folder, oldest first. A missing folder has none."""
+    names = sorted(filter(layout.parse_model_name, atomic.names_in(folder)))
+    return [folder / name for name in names if has_model(folder / name)]
+
+
+def has_model(path: Path) -> bool:
+    """Whether a model stands there, or in object storage."""
+    if atomic.is_listed(path):
+        return True
+    atomic.bring(description := path / layout.MODEL_JSON)
+    return os.path.isfile(description)  # False also for a name that no file system takes
+
+
+def newest_models(folder: Path) -> Iterator[Path]:
+    """Like list_models, newest first, and lazy: only the folders of models that are asked for are looked at."""
+    names = sorted(atomic.names_in(folder), reverse=True)
+    return (folder / name for name in names if layout.parse_model_name(name) and has_model(folder / name))
+
+
+def newest_model(folder: Path) -> Path:
+    """Raises FileError if there is none."""
+    newest = next(newest_models(folder), None)
+    if newest is None:
+        raise FileError(folder, "no models here; wanted at least one; `python main.py init` makes a first one")
+    return newest
+
+
+def newest_number(folder: Path) -> int:
+    """The number of the newest model, which is the generation of games that start now; 0 without a model."""
+    return _highest_number(folder) or 0
+
+
+class NewestNumber:
+    """newest_number() for those who ask at every game. Where listing models takes a while, what was found stands for
+    some seconds: see LOOKS_SHARE. For any thread: at worst two of them look.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._seen = (0, -1.0)  # what was found, and until when that will do
+
+    def __call__(self) -> int:
+        begun = time.monotonic()
+        number, until = self._seen
+        if begun < until:
+            return number
+        number = newest_number(self._folder)
+        took = time.monotonic() - begun
+        if took > QUICK_SECONDS:
+            self._seen = number, begun + min(took / LOOKS_SHARE, LONGEST_SECONDS)
+        return number
+
+
+def next_model_path(folder: Path, label: str) -> Path:
+    """The path of the next model: its number is one above the folder's highest, or 0."""
+    number = _highest_number(folder)
+    return folder / layout.model_name(0 if number is None else number + 1, label)
+
+
+def _highest_number(folder: Path) -> int | None:
+    newest = next(newest_models(folder), None)
+    parsed = layout.parse_model_name(newest.name) if newest else None
+    return parsed.number if parsed else None
+
+
+# The champion
+
+
+def with_pretrained(path: Path) -> Path:
+    """The same, but for pretrained/NAME in a folder that has none of that name: then the model that comes with MuGo."""
+    if path.parts[:1] == (layout.PRETRAINED,) and not os.path.lexists(path):
+        return Path(__file__).parents[2] / path
+    return path
+
+
+def resolve_champion(path: Path) -> Path:
+    """The real directory behind ``saved_models/best_model``, or behind any other path to a model; see with_pretrained.
+
+    Resolve once and keep the answer, because best_model may be re-pointed. Raises FileError if there is no model.
+    """
+    path = with_pretrained(path)
+    atomic.bring(path if path.name == layout.CHAMPION else path / layout.MODEL_JSON)
+    if not os.path.lexists(path):
+        champion = "no champion yet; wanted a symlink to a model; to make a first one run `python main.py init`"
+        problem = champion if path.name == layout.CHAMPION else "no such model; wanted a model directory"
+        raise FileError(path, problem)
+    real = Path(os.path.realpath(path))
+    if not has_model(real):
+        found = f"it points to {os.readlink(path)}, where no model is" if path.is_symlink() else "no model is here"
+        raise FileError(path, f"{found}; wanted a directory with {layout.MODEL_JSON}; re-point or restore it")
+    return real
+
+
+def present_champion(saved_models: Path) -> Path | None:
+    """The real directory behind best_model in this folder; None if there is no such link, or no model behind it."""
+    link = saved_models / layout.CHAMPION
+    atomic.bring(link)
+    return real if link.is_symlink() and has_model(real := Path(os.path.realpath(link))) else None
+
+
+def set_champion(saved_models: Path, target: Path, entry: dict[str, Any], over: Path | None = None) -> Path | None:
+    """Re-point best_model to target and append to promotions.jsonl, under a lock.
+
+    entry  the reason as JSON: the match, its result, …; champion, previous and time are added
+    over   re-point only if best_model points to this model; otherwise whoever came first stays
+    Returns the present champion: target, unless best_model didn't point to over (None: best_model is missing).
+    A call that repeats the last promotion changes nothing. After a kill, the next call of this or of read_promotions
+    completes the journal. Raises FileError if target is not a model.
+    """
+    target = Path(os.path.realpath(target))
+    if not has_model(target):
+        raise FileError(target, f"no model is here; wanted a directory with {layout.MODEL_JSON}")
+    link = saved_models / layout.CHAMPION
+    atomic.make_folder(saved_models)
+    with atomic.file_lock(link):
+        atomic.sweep(saved_models)
+        _settle(saved_models)
+        present = present_champion(saved_models)
+        text = os.path.relpath(target, os.path.realpath(saved_models))
+        previous = os.readlink(link) if link.is_symlink() else None
+        line = {"champion": text, "previous": previous, "time": atomic.utc_now(), **json.loads(json.dumps(entry))}
+        journal = read_journal(saved_models)
+        if previous == text and journal and _reason(journal[-1]) == _reason(line):
+            return target
+        if over is not None and present != Path(os.path.realpath(over)):
+            return present
+        # The intent is written first: whoever finds it can tell from the link whether the promotion happened.
+        atomic.write_json(_intent_path(saved_models), line)
+        atomic.replace_symlink(link, text)
+        _settle(saved_models)
+        return target
+
+
+def read_promotions(saved_models: Path) -> list[dict[str, Any]]:
+    """The journal, oldest first; empty before the first promotion. Raises FileError if unreadable."""
+    if atomic.exists(_intent_path(saved_models)):
+        with atomic.file_lock(saved_models / layout.CHAMPION):
+            _settle(saved_models)
+    return read_journal(saved_models)
+
+
+def read_champions(saved_models: Path) -> list[Path]:
+    """The real directories of all champions by the journal in saved_models, oldest first, no two neighbours the same.
+
+    Models that were deleted meanwhile are there too. Raises FileError as read_promotions.
+    """
+    folder = os.path.realpath(saved_models)
+    champions: list[Path] = []
+    for line in read_promotions(saved_models):
+        for text in (line.get("previous"), line.get("champion")):  # previous: also one that was put there by hand
+            path = Path(os.path.realpath(os.path.join(folder, text))) if isinstance(text, str) else None
+            if path and (not champions or champions[-1] != path):
+                champions.append(path)
+    return champions
+
+
+def _reason(line: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in line.items() if key not in ("previous", "time")}
+
+
+def _intent_path(saved_models: Path) -> Path:
+    return saved_models / layout.INTENT
+
+
+def _settle(saved_models: Path) -> None:
+    """Finish an interrupted promotion: journal it if the link was re-pointed, otherwise forget it."""
+    intent = _intent_path(saved_models)
+    if not atomic.exists(intent):
+        return
+    line = pending_promotion(saved_models)
+    if line is not None:
+        atomic.append_line(saved_models / layout.PROMOTIONS, _journal_line(line))
+    atomic.remove([intent])
+
+
+def pending_promotion(saved_models: Path) -> dict[str, Any] | None:
+    """A promotion that happened, though a kill kept it from the journal; None: there is none. Writes nothing."""
+    intent, link = _intent_path(saved_models), saved_models / layout.CHAMPION
+    if not atomic.exists(intent):
+        return None
+    atomic.bring(link)
+    line = atomic.read_json(intent, "a promotion that is under way")
+    journal = read_journal(saved_models)
+    happened = link.is_symlink() and os.readlink(link) == line.get("champion")
+    return line if happened and (not journal or journal[-1] != line) else None
+
+
+def read_journal(saved_models: Path) -> list[dict[str, Any]]:
+    """Like read_promotions, but writes nothing: a promotion that a kill interrupted may be missing."""
+    return [line for _, line in _journal_lines(saved_models) if line is not None]
+
+
+def damaged_promotions(saved_models: Path, pending: dict[str, Any] | None) -> list[int]:
+    """The lines of the journal, from 1, that are no promotions, nor what a kill left of one: that is written again.
+
+    pending: see pending_promotion.
+    """
+    damaged: list[int] = []
+    following = b"" if pending is None else _journal_line(pending).encode()
+    for number, (data, line) in reversed([*enumerate(_journal_lines(saved_models), 1)]):
+        if line is not None:
+            following = data
+        elif not following.startswith(data):
+            damaged.insert(0, number)
+    return damaged
+
+
+def _journal_line(line: dict[str, Any]) -> str:
+    return json.dumps(line, ensure_ascii=False)
+
+
+def _journal_lines(saved_models: Path) -> list[tuple[bytes, dict[str, Any] | None]]:
+    """Each line as it stands in the journal, and as a promotion; None: it is damaged, or a kill left it unfinished."""
+    path = saved_models / layout.PROMOTIONS
+    if not atomic.exists(path):
+        return []
+    lines: list[tuple[bytes, dict[str, Any] | None]] = []
+    for data in atomic.read_bytes(path, "the journal of promotions").splitlines():
+        line = None
+        with suppress(ValueError):
+            line = atomic.load_json(data)
+        lines.append((data, line if isinstance(line, dict) else None))
+    return lines

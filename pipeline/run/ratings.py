@@ -1,0 +1,120 @@
+"""Two files about how strong players are and which of them to play against.
+
+    data/ratings.json  ratings of every player that ever played a match. A copy for readers: it is made anew from the
+                       match records whenever asked, so nothing is lost with it
+    data/pool.json     the members of the pool of opponents, and its capacity; their ratings are in the other file, so
+                       that they outlive a member's eviction
+
+Both are replaced whole. Knows names and numbers; ratings/ knows what they mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, Field, model_validator
+
+from pipeline.run import atomic
+
+RATINGS_FORMAT, POOL_FORMAT = "mugo-ratings", "mugo-pool"
+WANTED_RATINGS = "ratings; `python main.py ratings` makes it anew from the match records"
+WANTED_POOL = "a pool; repair it, or remove it and add its members again: `python main.py pool add SPEC`"
+DEFAULT_CAPACITY = 5
+
+
+class RatedPlayer(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
+    """A player's ratings by all three methods."""
+
+    name: str = Field(description="The name it is rated as: a model's always with @READOUTS.")
+    kind: str = Field("model", description="model, random, heuristic, gtp or plugin.")
+    games: int = Field(0, ge=0)
+    wins: int = Field(0, ge=0)
+    draws: int = Field(0, ge=0)
+    losses: int = Field(0, ge=0)
+    bradley_terry: float = Field(0.0, description="Elo, relative to the anchor.")
+    bradley_terry_error: float = Field(0.0, ge=0, description="Elo; half of the 95 % interval around the group's mean.")
+    group: int = Field(0, ge=0, description="Players of different groups never met, not even through others.")
+    elo: float = Field(1500.0, description="Start 1500, K 32, match after match.")
+    trueskill_mu: float = 25.0
+    trueskill_sigma: float = Field(25 / 3, gt=0)
+
+
+class Ratings(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
+    """ratings.json."""
+
+    format: Literal["mugo-ratings"] = "mugo-ratings"
+    version: Literal[1] = 1
+    game: str = Field(description="Canonical game spec.")
+    anchor: str = Field(description="The player whose Bradley-Terry rating is fixed.")
+    anchor_elo: float
+    matches: int = Field(ge=0)
+    games: int = Field(ge=0)
+    players: list[RatedPlayer] = Field(description="Best Bradley-Terry rating first.")
+    created: str = Field(default_factory=atomic.utc_now)
+
+    @property
+    def by_name(self) -> dict[str, RatedPlayer]:
+        return {player.name: player for player in self.players}
+
+
+class Member(BaseModel, frozen=True, extra="forbid"):
+    """A member of the pool."""
+
+    name: str = Field(min_length=1, description="Unique in the pool.")
+    spec: str = Field(min_length=1, description="The player, as a spec string.")
+
+
+class Pool(BaseModel, frozen=True, extra="forbid"):
+    """pool.json. members: oldest first."""
+
+    format: Literal["mugo-pool"] = "mugo-pool"
+    version: Literal[1] = 1
+    capacity: int = Field(DEFAULT_CAPACITY, ge=1)
+    members: tuple[Member, ...] = ()
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> Pool:
+        if len(set(self.names)) < len(self.members):
+            raise ValueError("a name stands twice")
+        return self
+
+    @property
+    def names(self) -> list[str]:
+        return [member.name for member in self.members]
+
+
+def read_ratings(path: Path) -> Ratings:
+    """Raises FileError, which says how to make it anew, if it is missing, damaged or of another version."""
+    return atomic.read_record(path, Ratings, WANTED_RATINGS)
+
+
+def write_ratings(path: Path, ratings: Ratings) -> None:
+    """Replace the file. Raises FileError."""
+    _write(path, ratings)
+
+
+def read_pool(path: Path) -> Pool:
+    """The pool; an empty one if there is no file. Raises FileError if it is damaged or of another version."""
+    return atomic.read_record(path, Pool, WANTED_POOL) if atomic.exists(path) else Pool()
+
+
+def write_pool(path: Path, pool: Pool) -> None:
+    """Replace the file; call it under pool_lock. Raises FileError."""
+    _write(path, pool)
+
+
+@contextmanager
+def pool_lock(path: Path) -> Iterator[None]:
+    """Keep other processes from changing the pool between reading and writing it. Raises FileError."""
+    atomic.make_folder(path.parent)
+    with atomic.file_lock(path):
+        atomic.sweep(path.parent)
+        yield
+
+
+def _write(path: Path, record: BaseModel) -> None:
+    atomic.make_folder(path.parent)
+    atomic.write_text(path, record.model_dump_json(indent=2) + "\n")

@@ -1,0 +1,685 @@
+"""Shards: the games of one self-play worker, written a group at a time.
+
+A shard is gzip: one line of JSON, then the columns that it lists, little-endian. Axes: G games, M moves of all games,
+V visited edges of all moves. A position is what stood before a move, so positions = M; position i of a shard is before
+move i, and games follow each other. The sidecar ``.meta`` is written after the shard and commits it: a shard without
+one does not exist. The same games give the same bytes.
+
+Which moves were made, by whom and with what result stands in every shard. What else is kept of a move is up to the
+method that recorded it: any of SEARCH_COLUMNS, and columns of its own. Of SEARCH_COLUMNS that a shard lacks readers see
+what stands for nothing known. A shard is of the earliest version that has room for its games: 3 if it has all of them
+and no others, of a game that counts 1; 5 only if some games begin with a setup (AnyGame.begin) other than 0.
+
+Doesn't know rules: whether the moves are legal is methods/alphazero/examples.py's business.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import FileError
+from pipeline.run import atomic, layout, order, packs
+from pipeline.run.gzipped import INFLATE_ERRORS, compress, decompress, most_unpacked
+
+if TYPE_CHECKING:
+    from pipeline.run.chunks import ColumnTypes
+
+WANTED_META = "the sidecar of a game shard"
+SHARD_FORMAT, META_FORMAT = "mugo-shard", "mugo-shard-meta"
+VERSION, WITHOUT_SETUPS, OF_A_SEARCH = 5, 4, 3
+# Version 1 knew no opponents: a model played itself; 1 and 2 no surprises: all are 0. Before version 4 all shards had
+# the same columns, and games counted 1; before version 5 all games began alike.
+READABLE = (1, 2, 3, 4, 5)
+OWN_TYPES = ("|u1", "|i1", "<u2", "<i2", "<u4", "<i4", "<u8", "<i8", "<f2", "<f4", "<f8")
+POLICY_COUNTS = 1  # bit 0 of flags: the visits of this move are a policy target
+NO_VALUE = 2  # bit 1: whoever made this move had no opinion; its root value is 0 and means nothing
+DRAWN = 4  # bit 2: nobody chose this move, it opened the game at random; files of earlier versions don't say so
+BOTH = 2  # learner: the model played both sides
+TRIAL_BYTES = 65_536  # about a shard's size
+MOST_GENERATION, MOST_EVALUATIONS = 2**31 - 1, 2**63 - 1
+MOST_NUMBER = 2**62  # of a game
+MOST_MOVES = 2**16 - 1  # of a game: chunks have plies as u2
+MOST_AXES, MOST_PER_MOVE = 8, 2**20  # of what a column of a method's own has for a move
+NAMES = order.ShardNames()
+SWEPT_GENERATIONS = 2  # of all workers: one that was killed may never come back
+
+
+class End(IntEnum):
+    """How a game ended. Files of earlier versions say PLAYED_OUT of games that the move limit ended, too."""
+
+    PLAYED_OUT = 0
+    RESIGNED = 1
+    MOVE_LIMIT = 2  # see AnyGame.cut_short
+    SETTLED = 3  # nothing was left to decide, see Game.settled_owners; the result is that of these owners
+
+
+_NOTHING: NDArray[Any] = np.zeros(0)  # stands for a column that a record lacks
+
+
+def _lacking() -> NDArray[Any]:
+    return _NOTHING
+
+
+@dataclass(frozen=True, kw_only=True)
+class GameRecord:
+    """One finished game of T moves that visited V edges.
+
+    moves        [T] actions                  visit_lengths  [T] edges that the root search of each move visited
+    flags        [T] POLICY_COUNTS, …         visit_actions  [V] their actions, move after move
+    root_values  [T] to move                  visit_counts   [V] their visits
+    surprises    [T] how far the policy target is from the network's prior, in nats
+    own          what else the method keeps of each move, by name: [T, ...]
+    opponent     the model's opponent; None: itself
+    learner      the side that the model played: 0 first, 1 second, BOTH; the opponent's moves are no policy targets
+    setup        how the game begins, see AnyGame.begin
+
+    Of flags, values, surprises and visits a method records what it has; left out, they say that nothing is known.
+    """
+
+    game_id: int
+    moves: NDArray[np.integer]
+    flags: NDArray[np.integer] = field(default_factory=_lacking)
+    root_values: NDArray[np.floating] = field(default_factory=_lacking)
+    visit_lengths: NDArray[np.integer] = field(default_factory=_lacking)
+    visit_actions: NDArray[np.integer] = field(default_factory=_lacking)
+    visit_counts: NDArray[np.integer] = field(default_factory=_lacking)
+    surprises: NDArray[np.floating] = field(default_factory=_lacking)
+    own: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    result_first_player: float
+    end: End = End.PLAYED_OUT
+    no_resign: bool = False
+    opponent: str | None = None
+    learner: int = BOTH
+    setup: int = 0
+
+    def __post_init__(self) -> None:
+        for name in SEARCH_COLUMNS:
+            if getattr(self, name) is _NOTHING:
+                object.__setattr__(self, name, COLUMNS[name].unknown(len(self.moves)))
+
+
+class RunNumbers(NamedTuple):
+    """The numbers of games that a run of self-play is to play. See selfplay/numbering.py."""
+
+    since: int  # the generation in which it began
+    first: int  # the worker's games in that generation begin with this number
+    until: int  # and the run's end before this one
+
+
+@dataclass(frozen=True)
+class ShardMeta:
+    """A sidecar: what a shard holds, without opening it."""
+
+    path: Path  # of the shard
+    game: str
+    model: str
+    worker: str
+    generation: int | None
+    positions: int
+    games: int
+    lengths: NDArray[np.int32]  # [G]
+    surprises: NDArray[np.float16]  # [M] the shard's, rounded: drawing positions needs them before any shard is read
+    num_bytes: int  # of the shard
+    sha256: str
+    # Positions that the search asked about since the worker's shard before, found in an evaluation cache or not; 0 in
+    # files that don't say it. Those of games that a kill lost are in none.
+    evaluations: int = 0
+    cut_short: int = 0  # games that the move limit ended; 0 in files that don't say it
+    method: str = layout.DEFAULT_METHOD  # that recorded the games; files that name none are of this one
+    game_ids: NDArray[np.uint64] | None = None  # [G] None: an earlier version's sidecar
+    numbers: NDArray[np.int64] | None = None  # [G] which games of the worker they are; None: not known
+    run: RunNumbers | None = None  # that played them; None: not known
+    pack: packs.Pack | None = None  # where the shard lay when this was read; None: in files of its own
+
+    @property
+    def id(self) -> str:
+        """``FOLDER/WORKER/FILE.gz``"""
+        return layout.shard_id(self.path)
+
+
+class Column(NamedTuple):
+    """An array of a shard. Where a file lacks it, for it is older than version `since` or its method doesn't record it,
+    it is `lacking` everywhere.
+    """
+
+    dtype: str
+    axis: str  # G, M or V
+    since: int
+    lacking: int
+    of_search: bool
+
+    def unknown(self, count: int) -> NDArray[Any]:
+        """The column of a shard or a game that lacks it: count along its axis, without visits along V."""
+        size = 0 if self.axis == "V" else count
+        return np.full(size, self.lacking, self.dtype) if self.lacking else np.zeros(size, self.dtype)
+
+
+def _column(dtype: str, axis: str, since: int = 1, lacking: int = 0, of_search: bool = False) -> dict[str, Column]:
+    return {"column": Column(dtype, axis, since, lacking, of_search)}
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A shard's header and its columns, in the order in which they stand in the file; own: what comes after them.
+
+    own: the columns that the method alone knows, by name, [M, ...].
+    """
+
+    path: Path
+    header: dict[str, Any]
+    game_ids: NDArray[np.uint64] = field(metadata=_column("<u8", "G"))
+    lengths: NDArray[np.int32] = field(metadata=_column("<i4", "G"))  # moves
+    results: NDArray[np.float32] = field(metadata=_column("<f4", "G"))  # seen by the first player
+    ends: NDArray[np.uint8] = field(metadata=_column("|u1", "G"))  # End
+    no_resign: NDArray[np.uint8] = field(metadata=_column("|u1", "G"))  # 1: this game was not allowed to resign
+    # Index into the header's opponents; -1: the model played itself.
+    opponents: NDArray[np.int16] = field(metadata=_column("<i2", "G", since=2, lacking=-1))
+    # The side that the model played: 0 first, 1 second, BOTH.
+    learners: NDArray[np.uint8] = field(metadata=_column("|u1", "G", since=2, lacking=BOTH))
+    setups: NDArray[np.int16] = field(metadata=_column("<i2", "G", since=5))
+    moves: NDArray[np.uint16] = field(metadata=_column("<u2", "M"))
+    # POLICY_COUNTS, NO_VALUE, DRAWN
+    flags: NDArray[np.uint8] = field(metadata=_column("|u1", "M", lacking=NO_VALUE, of_search=True))
+    # Seen by the player to move, no more than the game counts.
+    root_values: NDArray[np.float32] = field(metadata=_column("<f4", "M", of_search=True))
+    # KL(policy target || network's prior) in nats where the target counts, else 0.
+    surprises: NDArray[np.float32] = field(metadata=_column("<f4", "M", since=3, of_search=True))
+    visit_lengths: NDArray[np.uint16] = field(metadata=_column("<u2", "M", of_search=True))  # edges visited at the root
+    visit_actions: NDArray[np.uint16] = field(metadata=_column("<u2", "V", of_search=True))
+    visit_counts: NDArray[np.uint32] = field(metadata=_column("<u4", "V", of_search=True))
+    own: dict[str, NDArray[Any]]
+    move_offsets: NDArray[np.int64] = field(init=False)  # [G+1] game g has moves move_offsets[g] … [g+1]
+    visit_offsets: NDArray[np.int64] = field(init=False)  # [M+1] the same for the visits of a move
+
+    def __post_init__(self) -> None:
+        for name, lengths in (("move_offsets", self.lengths), ("visit_offsets", self.visit_lengths)):
+            object.__setattr__(self, name, np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]))
+
+    @property
+    def game_spec(self) -> str:
+        return str(self.header["game"])
+
+    @property
+    def model(self) -> str:
+        return str(self.header["model"])
+
+    @property
+    def id(self) -> str:
+        return layout.shard_id(self.path)
+
+    @property
+    def num_games(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def num_positions(self) -> int:
+        return len(self.moves)
+
+    @property
+    def max_result(self) -> float:
+        """The most that a game counted when it was recorded."""
+        return _max_result(self.path, self.header)
+
+    def own_column(self, name: str) -> NDArray[Any]:
+        """[M, ...] a column of the method's own. Raises FileError if the shard lacks it."""
+        if name not in self.own:
+            found = ", ".join(self.own) or "none of its own"
+            raise FileError(self.path, f"it lacks the column {name}, it has {found}; wanted games of another method")
+        return self.own[name]
+
+    def opponent(self, index: int) -> str | None:
+        """The model's opponent in this game; None if it played itself."""
+        number = int(self.opponents[index])
+        return str(self.header["opponents"][number]) if number >= 0 else None
+
+    def game(self, index: int) -> GameRecord:
+        """One game as it was recorded."""
+        moves = slice(int(self.move_offsets[index]), int(self.move_offsets[index + 1]))
+        visits = slice(int(self.visit_offsets[moves.start]), int(self.visit_offsets[moves.stop]))
+        return GameRecord(
+            game_id=int(self.game_ids[index]),
+            **{name: getattr(self, name)[moves] for name in PER_MOVE},
+            **{name: getattr(self, name)[visits] for name in PER_VISIT},
+            own={name: column[moves] for name, column in self.own.items()},
+            result_first_player=float(self.results[index]),
+            end=End(int(self.ends[index])),
+            no_resign=bool(self.no_resign[index]),
+            opponent=self.opponent(index),
+            learner=int(self.learners[index]),
+            setup=int(self.setups[index]),
+        )
+
+
+COLUMNS: dict[str, Column] = {one.name: one.metadata["column"] for one in fields(Shard) if one.metadata}
+PER_GAME, PER_MOVE, PER_VISIT = ([name for name, column in COLUMNS.items() if column.axis == axis] for axis in "GMV")
+SEARCH_COLUMNS: ColumnTypes = {name: (column.dtype, ()) for name, column in COLUMNS.items() if column.of_search}
+"""What a tree search leaves of a move. A method may record any of them, visits all three or none."""
+
+
+# Writing
+
+
+def write_shard(
+    output_dir: Path,
+    model_name: str,
+    worker: str,
+    game_spec: str,
+    games: Sequence[GameRecord],
+    provenance: dict[str, Any],
+    evaluations: int = 0,
+    method: str = layout.DEFAULT_METHOD,
+    recorded: ColumnTypes = SEARCH_COLUMNS,
+    max_result: float = 1.0,
+    numbers: Sequence[int] = (),
+    run: RunNumbers | None = None,
+) -> Path:
+    """Write games as one shard and commit it with its sidecar; the shard's path.
+
+    provenance  what else made the games, as JSON: seed, settings, …; "generation", by which games sort, also goes into
+                the sidecar and the name of the folder.
+    recorded    what is kept of each move, see Method.recorded; whatever else the records have isn't written.
+    max_result  the most that a game counts.
+    evaluations how many the network made for it; only the sidecar has them.
+    numbers     which games of the worker these are, and run the one that played them; only the sidecar has them.
+    Two syncs: a kill loses nothing that was returned from here; a power cut may lose the last shards, whole.
+    Raises FileError if the disk is full or read-only, ValueError if games is empty or its arrays contradict each other.
+    """
+    opponents = sorted({game.opponent for game in games if game.opponent is not None})
+    is_old = dict(recorded) == SEARCH_COLUMNS and max_result == 1
+    version = OF_A_SEARCH if is_old else WITHOUT_SETUPS
+    if any(game.setup for game in games):
+        is_old, version = False, VERSION
+    columns = _columns(games, opponents, recorded, max_result, version)
+    origin = {"version": version, "game": game_spec, "model": model_name, "worker": worker}
+    num_positions = len(columns["moves"])
+    cut_short = sum(game.end == End.MOVE_LIMIT for game in games)
+    named = {} if method == layout.DEFAULT_METHOD else {"method": method}
+    header = {
+        "format": SHARD_FORMAT,
+        **origin,
+        "games": len(games),
+        "positions": num_positions,
+        "opponents": opponents,
+        "arrays": [_listed(name, column, recorded) for name, column in columns.items()],
+        "provenance": provenance,
+        **({} if is_old else {"max_result": max_result}),
+        **named,
+    }
+    data = json.dumps(header, ensure_ascii=False).encode() + b"\n"
+    packed = compress(data + b"".join(column.tobytes() for column in columns.values()))
+
+    surprises = {}
+    if "surprises" in columns:
+        surprises = {"surprises": base64.b64encode(columns["surprises"].astype("<f2").tobytes()).decode()}
+
+    folder = layout.shard_folder(output_dir, model_name, worker, provenance.get("generation"))
+    atomic.make_folder(folder)
+    with atomic.os_errors(folder):
+        name = NAMES.next(folder)
+    path = folder / name.shard
+    meta = {
+        "format": META_FORMAT,
+        **origin,
+        "generation": provenance.get("generation"),
+        "positions": num_positions,
+        "games": len(games),
+        "lengths": columns["lengths"].tolist(),
+        **surprises,
+        "evaluations": evaluations,
+        **({"cut_short": cut_short} if cut_short else {}),
+        "game_ids": base64.b64encode(columns["game_ids"].tobytes()).decode(),
+        **({"numbers": list(numbers), "run": run._asdict()} if run is not None else {}),
+        "bytes": len(packed),
+        "sha256": hashlib.sha256(packed).hexdigest(),
+        **named,
+    }
+    try:
+        atomic.write_bytes(path, packed, folder_sync=False)
+        atomic.write_json(folder / name.meta, meta, folder_sync=False)
+    except BaseException as error:
+        is_committed = (folder / name.meta).exists()
+        if not is_committed:
+            path.unlink(missing_ok=True)  # nobody would ever read it
+        # An interrupt may come after the commit, and a network disk may call a rename failed that it has done.
+        if not (is_committed and isinstance(error, FileError)):
+            raise
+    return path
+
+
+def prepare_folder(output_dir: Path, model_name: str, worker: str, generation: int | None = None) -> None:
+    """Make the folder of a worker's shards and try to write there, so that trouble shows before the games are played.
+
+    Removes what killed workers left half-written in the newest generations, and in the last that this one played in.
+
+    Raises FileError if the disk is full or read-only, or a file is in the way.
+    """
+    folder = layout.shard_folder(output_dir, model_name, worker, generation)
+    atomic.make_folder(folder)
+    mine = False  # whether a folder of this worker was found that isn't new
+    for number, (_, folders) in enumerate(order.newest_generations(output_dir)):
+        if mine and number >= SWEPT_GENERATIONS:
+            break
+        for beside in (output_dir / name / other for name in folders for other in _workers(output_dir / name)):
+            if number < SWEPT_GENERATIONS or beside.name == worker:
+                atomic.sweep(beside)
+            mine = mine or (beside.name == worker and beside != folder)
+    with atomic.os_errors(folder), tempfile.TemporaryFile(dir=folder) as file:
+        file.write(bytes(TRIAL_BYTES))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _workers(folder: Path) -> list[str]:
+    return order.folders_in(folder, layout.is_worker_name)
+
+
+def _columns(
+    games: Sequence[GameRecord], opponents: list[str], recorded: ColumnTypes, max_result: float, version: int
+) -> dict[str, NDArray[Any]]:
+    """By name, in the file's order. Raises ValueError as write_shard does."""
+    if not games:
+        raise ValueError("a shard holds at least one game")
+    own = _own_types(recorded)
+    for game in games:
+        num_moves, num_visits = len(game.moves), int(np.sum(game.visit_lengths))
+        if num_moves < 1 or any(len(getattr(game, name)) != num_moves for name in PER_MOVE):
+            raise ValueError(f"game {game.game_id}: its arrays don't all have its {num_moves} moves")
+        if len(game.visit_actions) != num_visits or len(game.visit_counts) != num_visits:
+            raise ValueError(f"game {game.game_id}: visit_lengths add up to {num_visits}, its visits don't")
+        if (game.opponent is None) != (game.learner == BOTH):
+            raise ValueError(f"game {game.game_id}: learner {game.learner}, opponent {game.opponent}")
+        if not abs(game.result_first_player) <= max_result:
+            raise ValueError(f"game {game.game_id}: a result of {game.result_first_player:g}; it counts {max_result:g}")
+        for name, (_, shape) in own.items():
+            if name not in game.own or game.own[name].shape != (num_moves, *shape):
+                raise ValueError(f"game {game.game_id}: column {name} isn't there, or not {(num_moves, *shape)}")
+    per_game: dict[str, list[Any]] = {
+        "game_ids": [game.game_id for game in games],
+        "lengths": [len(game.moves) for game in games],
+        "results": [game.result_first_player for game in games],
+        "ends": [int(game.end) for game in games],
+        "no_resign": [game.no_resign for game in games],
+        "opponents": [-1 if game.opponent is None else opponents.index(game.opponent) for game in games],
+        "learners": [game.learner for game in games],
+        "setups": [game.setup for game in games],
+    }
+    columns = {
+        name: np.array(per_game[name], column.dtype)
+        if name in per_game
+        else np.concatenate([getattr(game, name) for game in games]).astype(column.dtype)
+        for name, column in COLUMNS.items()
+        if column.since <= version and (name in recorded or not column.of_search)
+    }
+    for name, (dtype, _) in own.items():
+        columns[name] = np.concatenate([game.own[name] for game in games]).astype(dtype)
+    return columns
+
+
+def _own_types(recorded: ColumnTypes) -> ColumnTypes:
+    """The columns that are a method's own. Raises ValueError for what no shard can hold."""
+    for name, kind in recorded.items():
+        if name in COLUMNS and (SEARCH_COLUMNS.get(name) != kind):
+            raise ValueError(f"column {name} of {kind}: a shard has another one of this name")
+    if len({name in recorded for name in ("visit_lengths", *PER_VISIT)}) == 2:
+        raise ValueError("visits are recorded as a whole or not at all")
+    own = {name: kind for name, kind in recorded.items() if name not in COLUMNS}
+    for name, (dtype, shape) in own.items():
+        if not _is_own(name, dtype, shape):
+            raise ValueError(f"column {name} of {dtype} {shape}: wanted a name and one of {', '.join(OWN_TYPES)}")
+    return own
+
+
+def _is_own(name: str, dtype: str, shape: tuple[int, ...]) -> bool:
+    fits = len(shape) <= MOST_AXES and all(size > 0 for size in shape) and math.prod(shape) <= MOST_PER_MOVE
+    return name.isidentifier() and name not in COLUMNS and dtype in OWN_TYPES and fits
+
+
+def _listed(name: str, column: NDArray[Any], recorded: ColumnTypes) -> dict[str, Any]:
+    """What the header says of a column: the shape is that of one move, where it isn't a number."""
+    dtype, shape = (COLUMNS[name].dtype, ()) if name in COLUMNS else recorded[name]
+    return {"name": name, "dtype": dtype, "count": len(column), **({"shape": list(shape)} if shape else {})}
+
+
+# Reading
+
+
+def read_meta(path: Path, pack: packs.Pack | None = None) -> ShardMeta:
+    """The sidecar of the shard at path, lying in this pack if any. Raises FileError: packs.Gone if it is missing."""
+    path = layout.meta_path(path)
+    return parse_meta(path, *packs.read_stored(path, pack, WANTED_META))
+
+
+def parse_meta(path: Path, data: bytes, pack: packs.Pack | None = None) -> ShardMeta:
+    """A sidecar from its content. Raises FileError if that is damaged. pack: where it was found."""
+    raw = atomic.parse_json(path, data, wanted := WANTED_META)
+    atomic.check_format(path, raw, META_FORMAT, READABLE, wanted)
+    try:
+        lengths = np.array(raw["lengths"], np.int32)
+        generation = raw["generation"]
+        num_positions, num_games, num_bytes = int(raw["positions"]), int(raw["games"]), int(raw["bytes"])
+        if lengths.shape != (num_games,) or num_games < 1:
+            raise ValueError(f"lengths of shape {list(lengths.shape)} for {num_games} games")
+        if not 1 <= lengths.min() <= lengths.max() <= MOST_MOVES:
+            raise ValueError(f"lengths from {lengths.min()} to {lengths.max()}; wanted 1 to {MOST_MOVES}")
+        if int(lengths.sum(dtype=np.int64)) != num_positions:
+            raise ValueError(f"lengths of {int(lengths.sum(dtype=np.int64))} positions in all, not {num_positions}")
+        if num_positions * np.dtype(COLUMNS["moves"].dtype).itemsize > most_unpacked(num_bytes):
+            raise ValueError(f"{num_positions} positions in {num_bytes} bytes")
+        if raw["version"] < COLUMNS["surprises"].since or (raw["version"] > OF_A_SEARCH and "surprises" not in raw):
+            surprises = np.broadcast_to(np.float16(0), num_positions)  # takes no memory, whatever the file claims
+        else:
+            surprises = np.frombuffer(base64.b64decode(raw["surprises"], validate=True), "<f2")
+        meta = ShardMeta(
+            path=layout.shard_path(path),
+            game=str(raw["game"]),
+            model=str(raw["model"]),
+            worker=str(raw["worker"]),
+            generation=None if generation is None else _count(generation, MOST_GENERATION),
+            positions=num_positions,
+            games=num_games,
+            lengths=lengths,
+            surprises=surprises,
+            evaluations=_count(raw.get("evaluations", 0), MOST_EVALUATIONS),
+            cut_short=_count(raw.get("cut_short", 0), num_games),
+            method=str(raw.get("method", layout.DEFAULT_METHOD)),
+            game_ids=_game_ids(raw, num_games),
+            numbers=_numbers(raw, num_games),
+            run=RunNumbers(**{name: _count(raw["run"][name], MOST_NUMBER) for name in RunNumbers._fields})
+            if "run" in raw
+            else None,
+            num_bytes=num_bytes,
+            sha256=str(raw["sha256"]),
+            pack=pack,
+        )
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise FileError(path, f"damaged: {type(error).__name__}: {error}; wanted {wanted}") from error
+    if len(meta.surprises) != meta.positions or not _are_surprises(meta.surprises):
+        raise FileError(path, f"damaged: its surprises are not {meta.positions} finite numbers, none negative")
+    return meta
+
+
+def _game_ids(raw: dict[str, Any], num_games: int) -> NDArray[np.uint64] | None:
+    """[G]; None in earlier versions. Raises ValueError or TypeError if they aren't so many."""
+    if "game_ids" not in raw:
+        return None
+    ids = np.frombuffer(base64.b64decode(raw["game_ids"], validate=True), "<u8")
+    if len(ids) != num_games:
+        raise ValueError(f"{len(ids)} ids of {num_games} games")
+    return ids
+
+
+def _numbers(raw: dict[str, Any], num_games: int) -> NDArray[np.int64] | None:
+    """[G]; None where they aren't known. Raises ValueError or TypeError if they aren't so many numbers."""
+    if "numbers" not in raw:
+        return None
+    numbers = np.array([_count(number, MOST_NUMBER) for number in raw["numbers"]], np.int64)
+    if len(numbers) != num_games:
+        raise ValueError(f"{len(numbers)} numbers of {num_games} games")
+    return numbers
+
+
+def _count(value: Any, most: int) -> int:
+    """Raises ValueError unless it is a number from 0 to most."""
+    number = int(value)
+    if not 0 <= number <= most:
+        raise ValueError(f"the number {number}; wanted 0 to {most}")
+    return number
+
+
+def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
+    """The games of a shard, checked: size and checksum against meta if given, version, array types and totals.
+
+    Raises FileError that says what was found and wanted.
+    """
+    packed, _ = packs.read_stored(path, meta.pack if meta else None, "a game shard")
+    if meta is not None:
+        atomic.check_content(path, packed, meta.num_bytes, meta.sha256, "its sidecar")
+    try:
+        data = decompress(packed)
+    except (EOFError, ValueError, *INFLATE_ERRORS) as error:
+        raise FileError(path, f"damaged: not readable as gzip ({error}); wanted a game shard") from error
+    wanted = "the header of a game shard in its first line"
+    first_line = data[: data.find(b"\n") + 1]
+    header = atomic.parse_json(path, first_line, wanted)
+    atomic.check_format(path, header, SHARD_FORMAT, READABLE, wanted)
+    if not isinstance(header.get("game"), str) or not isinstance(header.get("model"), str):
+        raise FileError(path, "damaged: its header names no game or no model")
+    if not isinstance(header.get("provenance", {}), dict):
+        raise FileError(path, "damaged: the provenance in its header is no JSON object")
+    columns, own = _parse_columns(path, header, memoryview(data)[len(first_line) :])
+    _check_columns(path, columns, own, _max_result(path, header))
+    _check_opponents(path, header, columns)
+    shard = Shard(path, header, **columns, own=own)
+    if meta is not None and (shard.game_spec != meta.game or not np.array_equal(shard.lengths, meta.lengths)):
+        raise FileError(path, "its games or their lengths are not those in its sidecar")
+    if meta is not None and meta.game_ids is not None and not np.array_equal(shard.game_ids, meta.game_ids):
+        raise FileError(path, "its games' ids are not those in its sidecar")
+    return shard
+
+
+def _max_result(path: Path, header: dict[str, Any]) -> float:
+    """The most that a game counts. Raises FileError."""
+    most = header.get("max_result", 1.0) if header["version"] > OF_A_SEARCH else 1.0
+    if not isinstance(most, int | float) or not 0 < most < math.inf:
+        raise FileError(path, f"damaged: its games count up to {str(most)[:20]}; wanted a number above 0")
+    return float(most)
+
+
+def _parse_columns(
+    path: Path, header: dict[str, Any], body: memoryview
+) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+    """(the columns of class Shard, those that are the method's own)."""
+    try:
+        listed = [
+            (str(array["name"]), str(array["dtype"]), int(array["count"]), tuple(map(int, array.get("shape", ()))))
+            for array in header["arrays"]
+        ]
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+        raise FileError(path, "damaged: its header lists no arrays") from error
+    version, names = header["version"], [name for name, *_ in listed]
+    chosen = set(names) if version > OF_A_SEARCH else set(SEARCH_COLUMNS)
+    known = [
+        (name, column.dtype, ())
+        for name, column in COLUMNS.items()
+        if column.since <= version and (name in chosen or not column.of_search)
+    ]
+    own = listed[len(known) :] if version > OF_A_SEARCH else []
+    found = [(name, dtype, shape) for name, dtype, _, shape in listed]
+    fit = found[: len(found) - len(own)] == known and all(_is_own(name, dtype, shape) for name, dtype, _, shape in own)
+    if not fit or len(set(names)) < len(names):
+        raise FileError(path, f"its arrays are {found}; wanted {known}{' and its own' if own else ''}")
+    wanted = sum(np.dtype(dtype).itemsize * count * math.prod(shape) for _, dtype, count, shape in listed)
+    if any(count < 0 for _, _, count, _ in listed) or wanted != len(body):
+        raise FileError(path, f"damaged: {len(body)} bytes of arrays; its header wants {wanted}")
+    columns, offset = {}, 0
+    for name, dtype, count, shape in listed:
+        columns[name] = np.frombuffer(body, dtype, count * math.prod(shape), offset).reshape(count, *shape)
+        offset += columns[name].nbytes
+    count_along = {"G": len(columns["lengths"]), "M": len(columns["moves"]), "V": 0}
+    for name, column in COLUMNS.items():
+        if name not in columns:
+            columns[name] = column.unknown(count_along[column.axis])
+    return columns, {name: columns.pop(name) for name, _, _, _ in own}
+
+
+def _check_columns(path: Path, columns: dict[str, Any], own: dict[str, Any], most: float) -> None:
+    """most: what a game counts."""
+    lengths, visit_lengths = columns["lengths"], columns["visit_lengths"]
+    num_moves, num_visits = int(lengths.sum(dtype=np.int64)), int(visit_lengths.sum(dtype=np.int64))
+    if len(lengths) < 1 or any(len(columns[name]) != len(lengths) for name in PER_GAME):
+        raise FileError(path, f"damaged: its columns of games are not all {len(lengths)} long")
+    if (lengths < 1).any() or any(len(columns[name]) != num_moves for name in PER_MOVE):
+        raise FileError(path, f"damaged: its games have {num_moves} moves, its columns of moves do not")
+    if any(len(columns[name]) != num_visits for name in PER_VISIT):
+        raise FileError(path, f"damaged: its moves have {num_visits} visited edges, its columns of visits do not")
+    if any(len(column) != num_moves for column in own.values()):
+        raise FileError(path, f"damaged: its games have {num_moves} moves, its columns of moves do not")
+    if most == 1 and not np.isin(columns["results"], (-1, 0, 1)).all():
+        raise FileError(path, "damaged: a result is not -1, 0 or +1")
+    if not (np.abs(columns["results"]) <= most).all():
+        raise FileError(path, f"damaged: a result is not in [-{most:g}, {most:g}]")
+    if (columns["ends"] > max(End)).any():
+        raise FileError(path, f"damaged: an end of {int(columns['ends'].max())}; wanted at most {int(max(End))}")
+    if not (np.abs(columns["root_values"]) <= 1.001 * most).all():  # also false for NaN; 0.001 forgives rounding
+        raise FileError(path, f"damaged: a root value is not in [-{most:g}, {most:g}]")
+    if not _are_surprises(columns["surprises"]):
+        raise FileError(path, "damaged: a surprise is negative or not finite")
+
+
+def _check_opponents(path: Path, header: dict[str, Any], columns: dict[str, Any]) -> None:
+    names = header.get("opponents", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise FileError(path, f"damaged: its opponents are {names!r}; wanted a list of names")
+    numbers, learners = columns["opponents"], columns["learners"]
+    if (numbers < -1).any() or (numbers >= len(names)).any():
+        raise FileError(path, f"damaged: a game against opponent {int(numbers.max())}; its header names {len(names)}")
+    if ((numbers < 0) != (learners == BOTH)).any() or (learners > BOTH).any():
+        raise FileError(path, "damaged: a side of the model that doesn't go with its opponent")
+
+
+def _are_surprises(numbers: NDArray[np.floating]) -> bool:
+    """Whether all are finite and none is negative."""
+    return bool(numbers.min(initial=0.0) >= 0 and np.isfinite(numbers.sum(dtype=np.float64)))  # NaN fails both
+
+
+def newest_shards(directory: Path, on_damage: Callable[[FileError], None] | None = None) -> Iterator[ShardMeta]:
+    """Sidecars, newest first; order.py says which order that is. Lazy: stop when you have enough.
+
+    Opens only the sidecars it yields and lists only the folders it comes to; older games cost nothing.
+    on_damage: called for each unusable sidecar, which is then skipped; without it FileError is raised.
+    Sidecars that disappear meanwhile are skipped. A missing directory holds no shards.
+    """
+    for file in order.newest_files(directory):
+        meta = meta_of(file, directory, on_damage)
+        if meta is not None:
+            yield meta
+
+
+def meta_of(
+    file: order.ShardFile, directory: Path, on_damage: Callable[[FileError], None] | None = None
+) -> ShardMeta | None:
+    """The sidecar of one of the shards under directory; None if it is gone, or damaged and on_damage was told."""
+    try:
+        if isinstance(file.pack, FileError):
+            raise file.pack
+        return read_meta(file.meta(directory), file.pack)
+    except packs.Gone:
+        return None
+    except FileError as error:
+        if on_damage is None:
+            raise
+        on_damage(error)
+        return None

@@ -1,0 +1,151 @@
+"""Locks of a run in object storage: objects that say who is at work, believed for a while.
+
+A *lease* is an object that its holder renews. One that wasn't renewed for LEASE_SECONDS, by the server's clock, is
+anybody's. Who can't renew its own for nearly so long must write nothing more: see check. The lock of a file on disk is
+held as well, so within a working copy nobody else can hold the lease: a killed command's is taken over at once.
+
+A process that is stopped for minutes between a check and its write may write when its lease is another's. Promotions,
+models and records of matches don't rely on leases: their writes are conditional. What such a process can do is commit
+one more shard of a worker that another machine goes on with.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.errors import FileError
+from pipeline.run import layout
+from pipeline.run.store.remote import ANSWER_SECONDS, Conflict, Store
+
+LEASE_SECONDS = 90.0
+RENEWED_EVERY = 20.0
+LAST_WRITE = LEASE_SECONDS - ANSWER_SECONDS - 5  # seconds after a renewal in which writing may begin
+LOOK_EVERY = 2.0  # seconds, while waiting
+
+
+class Held(FileError):
+    """Another process has the lease."""
+
+
+@dataclass
+class _Lease:
+    path: Path  # what is locked
+    tag: str
+    since: float  # by _clock, it was renewed last; the request's begin
+    number: int = 0  # of renewals
+    lost: bool = False
+
+
+class Leases:
+    """Those that this process holds. copy: identifies the working copy."""
+
+    def __init__(self, store: Store, copy: str) -> None:
+        self._store, self._copy = store, copy
+        self._held: dict[str, _Lease] = {}
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def hold(self, path: Path, key: str, on_wait: Callable[[], None] | None, wait: bool) -> Iterator[None]:
+        """Hold the lease of this key. on_wait: called once before waiting. Raises Held with wait=False."""
+        while (lease := self._acquire(path, key)) is None:
+            who = self._holder(key)
+            if not wait:
+                raise Held(path, f"another process is at work on it{who}; wait until it is done")
+            if on_wait is not None:
+                on_wait()
+                on_wait = None
+            time.sleep(LOOK_EVERY)
+        with self._lock:
+            self._held[key] = lease
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._renew, name="leases", daemon=True)
+                self._thread.start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._held[key]
+                if not lease.lost:
+                    with suppress(FileError):  # then it ends by itself
+                        self._store.delete([key], lease.tag)
+
+    def holds(self, key: str) -> bool:
+        return key in self._held
+
+    def check(self) -> None:
+        """Raises Conflict if a lease may be another's by now."""
+        for lease in list(self._held.values()):
+            if lease.lost:
+                raise Conflict(lease.path, "another process has taken its lock over; run the same command again")
+            if _clock() - lease.since > LAST_WRITE:
+                raise Conflict(lease.path, "its lock couldn't be renewed in time; run the same command again")
+
+    def _acquire(self, path: Path, key: str) -> _Lease | None:
+        """None: another process has it."""
+        begin = _clock()
+        try:
+            return _Lease(path, self._store.put(key, self._content(0), None), begin)
+        except Conflict:
+            pass
+        found, facts = self._store.get(key), self._store.look(key)
+        if found is None or facts is None or found.tag != facts.tag:
+            return None  # it changes just now
+        who = _parse(found.data)
+        before_a_kill = who.get("copy") == self._copy and who.get("host") == layout.this_host()
+        if not before_a_kill and facts.age <= LEASE_SECONDS:
+            return None
+        try:
+            return _Lease(path, self._store.put(key, self._content(0), found.tag), begin)
+        except Conflict:
+            return None
+
+    def _content(self, number: int) -> bytes:
+        who = {"host": layout.this_host(), "process": os.getpid(), "copy": self._copy, "renewed": number}
+        return json.dumps({**who, "random": secrets.token_hex(8)}).encode()
+
+    def _holder(self, key: str) -> str:
+        found, facts = self._store.get(key), self._store.look(key)
+        if found is None or facts is None:
+            return ""
+        who = _parse(found.data)
+        left = max(0.0, LEASE_SECONDS - facts.age)
+        host, process = (str(who.get(name, "?"))[:64] for name in ("host", "process"))
+        return f" (process {process} on {host}; its lock ends in {left:.0f} s unless it is renewed)"
+
+    def _renew(self) -> None:
+        while not self._wake.wait(RENEWED_EVERY):
+            for key, lease in list(self._held.items()):
+                with self._lock:  # not while it is released
+                    if self._held.get(key) is not lease or lease.lost:
+                        continue
+                    begin = _clock()
+                    try:
+                        lease.tag = self._store.put(key, self._content(lease.number + 1), lease.tag)
+                        lease.since, lease.number = begin, lease.number + 1
+                    except Conflict:
+                        lease.lost = True
+                    except FileError:
+                        continue  # check() counts the seconds
+
+
+def _clock() -> float:
+    """Seconds that go on while the machine is suspended, as far as the system counts them."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+def _parse(data: bytes) -> dict[str, object]:
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,497 @@
+"""Working copies: folders of runs whose files are kept in object storage.
+
+The commands work on a folder as ever. If it is the working copy of an address, atomic.py asks here before it reads,
+lists, writes, removes and locks. The bucket is what counts, and the working copy is a cache of it:
+
+- A file is put into the bucket first, then renamed into place. So whatever has its name here is in the bucket, and
+  after a kill at any point the next command finds there what was committed. Files go in the order in which they are
+  committed: shard, then sidecar; a model's files, then its model.json.
+- Files that are written once (shards, sidecars, packs, chunks, models) are put only if there is none of that name, and
+  fetched at most once, when somebody reads them; sidecars when their folder is listed.
+- Files that change are read anew when FRESH_SECONDS have passed, or a lock was taken, and put only in place of what
+  was read. best_model is an object that says the model's name; here it is a symlink.
+- Lines that are added to a file are sent with the next commit, with the first line that comes SEND_SECONDS after they
+  were sent last, and before a lock is given back; no clock sends them. Those that a kill kept from it are sent by the
+  next command of this copy that takes that lock: without it they may be those of a command at work, which sends them
+  itself. With a machine go games of a match that weren't sent, which are then played again.
+- Shards that gather's window has left behind go from the working copy, as chunks and files that change do that are in
+  the bucket no more. Files of other names, which a user has put below data/, stay.
+- Listings are bounded: of folders that are numbered, once they were listed from the beginning, only what is behind the
+  newest known number less OVERLAP; of a worker's folder what is behind the last known shard; a generation is closed
+  when OVERLAP newer ones have games.
+
+Checkpoints, curves, temporary files and SGF stay in the working copy alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+
+from pipeline.errors import FileError, explain
+from pipeline.run import layout
+from pipeline.run.store.leases import Leases
+from pipeline.run.store.remote import Conflict, Object, Store
+
+FRESH_SECONDS = 10.0
+SEND_SECONDS = 10.0
+OVERLAP = 4  # generations that may still get games when newer ones have some, and models, matches
+FETCHING_THREADS = 16
+FETCHED_AT_ONCE = 256  # held in memory
+LATE = ".jsonl"  # files that lines are added to
+
+_mirrors: list[Mirror] = []
+
+
+def of(path: Path | str) -> Mirror | None:
+    """The mirror whose working copy a path is in; None for all other paths."""
+    if not _mirrors:
+        return None
+    text = os.path.abspath(path)
+    return next((one for one in _mirrors if text.startswith(one.prefixes)), None)
+
+
+def add(mirror: Mirror) -> None:
+    _mirrors.append(mirror)
+
+
+def remove(mirror: Mirror) -> None:
+    """Send what waits, and forget the mirror. Raises FileError."""
+    try:
+        mirror.flush()
+    finally:
+        _mirrors.remove(mirror)
+        mirror.close()
+
+
+class Mirror:
+    """A working copy and its store. root: of the run. copy: identifies the working copy. For any thread."""
+
+    def __init__(self, root: Path, store: Store, copy: str) -> None:
+        self.store = store
+        self._roots = tuple(
+            dict.fromkeys(f"{text.rstrip('/')}/" for text in (os.path.abspath(root), os.path.realpath(root)))
+        )
+        self.prefixes = self._roots
+        self.root = Path(self._roots[0])
+        self._leases = Leases(store, copy)
+        self._pool = ThreadPoolExecutor(FETCHING_THREADS, "fetch")
+        self._lock = threading.RLock()  # one at a time lists, and reads what changes
+        self._tags: dict[str, str] = {}  # of objects that change, as read or written last
+        self._checked: dict[str, float] = {}  # when a key was read, or a folder listed
+        self._listed: dict[str, set[str]] = {}  # names of files
+        self._waiting: dict[str, Path] = {}  # files with lines that aren't sent yet
+        self._sent: dict[str, float] = {}
+        self._newest = -1  # generation with games
+        self._unsure: FileError | None = None
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    # Reading
+
+    def want(self, path: Path) -> None:
+        """Bring the file here if it is in the bucket and isn't here, or may have changed. Raises FileError."""
+        parts = self._parts(path)
+        if not layout.is_shared(parts):
+            return
+        if not layout.is_written_once(parts):
+            self._refresh(path, parts)
+        elif not os.path.lexists(path):
+            self.fetch([path])
+
+    def fetch(self, paths: Sequence[Path]) -> None:
+        """Bring these files here, many at once; those that never change and are here stay. They appear in this order.
+
+        Those that aren't in the bucket are left out. Raises FileError.
+        """
+        wanted = [path for one in paths for path in self._with_others(one) if not os.path.lexists(path)]
+        for start in range(0, len(wanted), FETCHED_AT_ONCE):
+            some = wanted[start : start + FETCHED_AT_ONCE]
+            get: Callable[[Path], Object | None] = lambda path: self.store.get(self._key(path))  # noqa: E731
+            for path, found in zip(some, map(get, some) if len(some) == 1 else self._pool.map(get, some), strict=True):
+                if found is not None:
+                    if path.suffix == layout.SHARD_SUFFIX:
+                        (path.parent.parent / layout.FORGOTTEN).unlink(missing_ok=True)  # to be forgotten again
+                    _place(path, found.data)
+                elif layout.parse_shard_name(path.name):
+                    self._list_place(path.parent, self._parts(path.parent), "")  # it may lie in a pack by now
+
+    def _with_others(self, path: Path) -> Iterator[Path]:
+        """A file and what is fetched with it: all of a model but its optimiser, for the processes that will play."""
+        parts = self._parts(path)
+        if parts[0] != layout.SAVED_MODELS.name or path.name == layout.MODEL_JSON:
+            yield path
+            return
+        description = path.parent / layout.MODEL_JSON
+        self.want(description)
+        for name in _files_of(description):
+            if name == path.name or name != layout.OPTIMIZER:
+                yield path.parent / name
+
+    def _refresh(self, path: Path, parts: layout.Parts) -> None:
+        key = "/".join(parts)
+        with self._lock:
+            if key in self._waiting or self._is_fresh(key):
+                return
+            here = _version(path)
+            known = self._tags.get(key, "") if here else ""
+            found = self.store.get(key, known)
+            self._checked[key] = time.monotonic()
+            if found is None:
+                self._tags.pop(key, None)
+                # Not what another process of this copy has put there since.
+                if here and layout.has_known_name(parts) and _version(path) == here:
+                    with suppress(FileNotFoundError):
+                        path.unlink()
+            elif not known or found.tag != known:
+                self._tags[key] = found.tag
+                self._take(path, key, found.data)
+
+    def _take(self, path: Path, key: str, data: bytes) -> None:
+        if path.name == layout.CHAMPION:
+            _place(path, data, link=True)
+            return
+        here = b""
+        with suppress(FileNotFoundError):
+            here = path.read_bytes()
+        if path.suffix == LATE and here.startswith(data) and len(here) > len(data):
+            lock = self.lease_key(path.with_name(layout.CHAMPION) if path.name == layout.PROMOTIONS else path.parent)
+            if lock and self._leases.holds(lock):
+                self._waiting[key] = path  # a kill kept the rest from being sent
+            else:
+                del self._tags[key]  # so that whoever takes the lock reads it anew
+        elif here != data or not data:
+            _place(path, data)
+
+    # Writing
+
+    def commit(self, path: Path, temporary: Path) -> None:
+        """Put what will be renamed from temporary to path, a file or a symlink, into the bucket.
+
+        Raises Conflict if another process has written this file, FileError if it can't be put.
+        """
+        parts = self._parts(path)
+        if not layout.is_shared(parts):
+            return
+        self.flush()
+        key = self._key(path)
+        data = os.readlink(temporary).encode() if temporary.is_symlink() else temporary.read_bytes()
+        if layout.is_written_once(parts):
+            self._put(key, data, None)
+            return
+        with self._lock:
+            try:
+                self._tags[key] = self._put(key, data, self._tags.get(key))
+            except Conflict:
+                self._checked.pop(key, None)
+                found = self.store.look(key)
+                if layout.is_kept_by_all(parts) or found is None:
+                    raise
+                self._tags[key] = self._put(key, data, found.tag)
+            self._checked[key] = time.monotonic()
+
+    def commit_folder(self, path: Path, temporary: Path) -> None:
+        """Put a model into the bucket, its description last. Raises like commit."""
+        if not layout.is_shared((*self._parts(path), layout.MODEL_JSON)):
+            return
+        self.flush()
+        for file in sorted(temporary.iterdir()):
+            if file.name != layout.MODEL_JSON:
+                data = file.read_bytes()
+                self._put(layout.model_file_key(path.name, file.name, hashlib.sha256(data).hexdigest()), data, None)
+        self._put(self._key(path / layout.MODEL_JSON), (temporary / layout.MODEL_JSON).read_bytes(), None)
+
+    def appended(self, path: Path) -> None:
+        """A line was added to this file. Raises like commit."""
+        parts = self._parts(path)
+        if not layout.is_shared(parts):
+            return
+        key, now = "/".join(parts), time.monotonic()
+        self._waiting[key] = path
+        if now - self._sent.setdefault(key, now) >= SEND_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send the lines that wait. Raises like commit."""
+        with self._lock:
+            for key, path in list(self._waiting.items()):
+                with suppress(FileNotFoundError):
+                    data = path.read_bytes()
+                    self._tags[key] = self._put(key, data[: data.rfind(b"\n") + 1], self._tags.get(key))
+                    self._sent[key] = self._checked[key] = time.monotonic()
+                del self._waiting[key]
+
+    def removing(self, paths: Iterable[Path]) -> None:
+        """Remove from the bucket what will be removed here. Raises FileError."""
+        keys = [self._key(path) for path in paths if layout.is_shared(self._parts(path))]
+        if keys:
+            self.flush()
+            self._leases.check()
+            self.store.delete(keys)
+            for key in keys:
+                folder, _, name = key.rpartition("/")
+                self._tags.pop(key, None)
+                self._listed.get(folder, set()).discard(name)
+
+    def _put(self, key: str, data: bytes, replaces: str | None) -> str:
+        if self._unsure is not None:
+            raise self._unsure
+        self._leases.check()
+        try:
+            return self.store.put(key, data, replaces)
+        except Conflict:
+            raise
+        except FileError as error:
+            # It may have been written all the same. Whoever wrote the same under another name now would write it twice;
+            # the next command looks what is there.
+            self._unsure = error
+            self.store.patience = 0.0
+            raise
+
+    def hold(
+        self, path: Path, on_wait: Callable[[], None] | None = None, wait: bool = True
+    ) -> AbstractContextManager[None]:
+        """The lease that stands for the lock of a file or folder; see Leases.hold."""
+        return _Holding(self, path, on_wait, wait)
+
+    def forget_shards(self, directory: Path, before: int) -> None:
+        """Remove the shards of generations before this one from here, not from the bucket. directory: of all games.
+
+        Those that somebody has fetched again since the last time go again.
+        """
+        parts = self._parts(directory)
+        for folder in (directory / name for name in _names(directory) if -1 < _number(parts, name) < before):
+            if (folder / layout.FORGOTTEN).exists():
+                continue
+            for path in folder.glob(f"*/*{layout.SHARD_SUFFIX}"):
+                path.unlink(missing_ok=True)
+            _place(folder / layout.FORGOTTEN, b"")
+
+    # Listing
+
+    def names(self, folder: Path) -> set[str]:
+        """The names of files in this folder of the bucket, as far as they matter, whether they are here or not.
+
+        Folders are made here, and sidecars fetched. Raises FileError.
+        """
+        parts = self._parts(folder)
+        if not layout.is_shared((*parts, "any")):
+            return set()
+        key = "/".join(parts)
+        with self._lock:
+            if not self._is_fresh(key + "/"):
+                self._listed[key] = self._list(folder, parts)
+                self._checked[key + "/"] = time.monotonic()
+            return self._listed[key]
+
+    def fetch_names(self) -> None:
+        """Make the folders of all models, generations and matches. Raises FileError."""
+        for parts in ((layout.SAVED_MODELS.name,), (layout.DATA, layout.SELFPLAY), (layout.DATA, layout.EVALUATE)):
+            self.names(self.root.joinpath(*parts))
+
+    def fetch_whole(self) -> None:
+        """Bring everything here; shards that were packed or pruned elsewhere go. Costs what all of the run costs.
+
+        Raises FileError.
+        """
+        folders = [layout.SAVED_MODELS.name, layout.DATA]
+        while folders:
+            folder = folders.pop()
+            parts, files = tuple(folder.split("/")), []
+            if parts[:2] == (layout.DATA, layout.SELFPLAY) and len(parts) == 4:
+                self.look_at_place(self.root / folder)
+            for name in self.store.names(folder, "/"):
+                if name.endswith("/"):
+                    folders.append(f"{folder}/{name[:-1]}")
+                else:
+                    files.append(self.root / folder / name)
+            once = {path for path in files if layout.is_written_once(self._parts(path))}
+            self.fetch([path for path in files if path in once and path.name != layout.MODEL_JSON])
+            for path in files:
+                if path.name == layout.MODEL_JSON:
+                    self.want(path)
+                    self.fetch([path.parent / name for name in _files_of(path)])
+                elif path not in once:
+                    self.want(path)
+
+    def _list(self, folder: Path, parts: layout.Parts) -> set[str]:
+        if parts[:2] == (layout.DATA, layout.SELFPLAY) and len(parts) in (3, 4):
+            if not (folder / layout.CLOSED).exists():
+                last = max((name for name in _names(folder) if name.endswith(layout.META_SUFFIX)), default="")
+                self._list_place(folder, parts, last)
+                if self._is_closed(parts[2]):
+                    _place(folder / layout.CLOSED, b"")
+            return set()
+        here = _names(folder)
+        newest = max((_number(parts, name) for name in here), default=-1)
+        is_numbered = _number(parts, "000000-any") == 0
+        is_known = layout.WHOLE in here  # otherwise what is here may have come by its name, without those before it
+        after = f"{max(0, newest - OVERLAP):06d}" if is_known and newest > 0 else "/"  # hidden names stand before it
+        found = set()
+        for name in self.store.names("/".join(parts), after):
+            if not name.endswith("/"):
+                found.add(name)
+            elif is_listable(parts):
+                _place(folder / name / layout.LISTED, b"")
+            else:
+                (folder / name).mkdir(parents=True, exist_ok=True)
+        if is_numbered and not is_known and folder.is_dir():
+            _place(folder / layout.WHOLE, b"")
+        if parts == (layout.DATA, layout.SELFPLAY):
+            self._newest = max((_number(parts, name) for name in _names(folder)), default=-1)
+        if parts == (layout.DATA, layout.TRAINING):
+            for name in here:
+                if name not in found and layout.parse_chunk_name(name):  # removed by another machine
+                    (folder / name).unlink(missing_ok=True)
+        return found
+
+    def _list_place(self, folder: Path, parts: layout.Parts, after: str) -> None:
+        """Fetch the sidecars of shards behind this name in a worker's folder; make the folders of a generation."""
+        metas = []
+        for name in self.store.names("/".join(parts), after or "/"):
+            if name.endswith("/"):
+                (folder / name).mkdir(parents=True, exist_ok=True)
+            elif name.endswith(layout.META_SUFFIX):
+                metas.append(folder / name)
+        self.fetch(metas)
+
+    def look_at_place(self, folder: Path) -> None:
+        """Make a worker's folder here what it is in the bucket, where another machine may have packed or pruned it.
+
+        New sidecars come, and shards and packs that a kill left without one; then whatever the bucket has no more goes.
+        Raises FileError.
+        """
+        parts = self._parts(folder)
+        here = {name for name in _names(folder) if layout.is_written_once((*parts, name))}  # first: it only grows there
+        there = set(self.store.names("/".join(parts)))
+        bare = {name.removesuffix(layout.META_SUFFIX) for name in there if name.endswith(layout.META_SUFFIX)}
+        wanted = (name for name in there if name.endswith(layout.META_SUFFIX) or Path(name).stem not in bare)
+        self.fetch([folder / name for name in sorted(wanted)])
+        for name in here - there:
+            (folder / name).unlink(missing_ok=True)
+
+    def _is_closed(self, folder_of_games: str) -> bool:
+        games = layout.parse_games_folder(folder_of_games)
+        return games is not None and games.generation < self._newest - OVERLAP
+
+    # Names
+
+    def _is_fresh(self, key: str) -> bool:
+        return time.monotonic() - self._checked.get(key, -FRESH_SECONDS) < FRESH_SECONDS
+
+    def look_again(self) -> None:
+        """What was read before may have changed."""
+        with self._lock:
+            self._checked.clear()
+
+    def _parts(self, path: Path) -> layout.Parts:
+        text = os.path.abspath(path)
+        root = next(one for one in self._roots if text.startswith(one))
+        parts = tuple(text[len(root) :].split("/"))
+        if len(parts) > 2 and parts[:2] == (layout.SAVED_MODELS.name, layout.CHAMPION):
+            with suppress(OSError):
+                return (parts[0], os.readlink(self.root / parts[0] / parts[1]), *parts[2:])
+        return parts
+
+    def _key(self, path: Path) -> str:
+        parts = self._parts(path)
+        if parts[0] != layout.SAVED_MODELS.name or len(parts) != 3 or path.name == layout.MODEL_JSON:
+            return "/".join(parts)
+        sha256 = _files_of(path.parent / layout.MODEL_JSON).get(path.name, "")
+        return layout.model_file_key(parts[1], path.name, sha256)
+
+    def lease_key(self, path: Path) -> str | None:
+        """The key of a lock; None for what isn't shared, like the lock of a pool that lies elsewhere."""
+        parts = self._parts(path)
+        if len(parts) < 2 or parts[0] not in (layout.DATA, layout.SAVED_MODELS.name):
+            return None
+        return "/".join((*parts[:-1], layout.lock_path(Path(parts[-1])).name))
+
+
+class _Holding:
+    """A lease as a context manager; nothing where none is needed. What is read in it is read anew."""
+
+    def __init__(self, mirror: Mirror, path: Path, on_wait: Callable[[], None] | None, wait: bool) -> None:
+        self._mirror = mirror
+        key = mirror.lease_key(path)
+        self._lease = mirror._leases.hold(path, key, on_wait, wait) if key else None
+
+    def __enter__(self) -> None:
+        if self._lease is not None:
+            self._lease.__enter__()
+            self._mirror.look_again()
+
+    def __exit__(self, *exception: object) -> None:
+        if self._lease is None:
+            return
+        try:
+            self._mirror.flush()
+        finally:
+            self._lease.__exit__(None, None, None)
+
+
+def _number(parts: layout.Parts, name: str) -> int:
+    """layout.number_in; -1: it has none."""
+    number = layout.number_in(parts, name)
+    return -1 if number is None else number
+
+
+def is_listable(parts: layout.Parts) -> bool:
+    """Whether the folders in this one are models or matches."""
+    if parts == (layout.SAVED_MODELS.name,):
+        return True
+    return len(parts) in (2, 3) and parts[0] == layout.DATA and parts[1] in (layout.EVALUATE, layout.TOURNAMENT)
+
+
+def _files_of(description: Path) -> dict[str, str]:
+    """The files of a model and their SHA-256, by its model.json; {} if that isn't here or damaged."""
+    try:
+        files = json.loads(description.read_bytes())["files"]
+        return {name: str(stamp["sha256"]) for name, stamp in files.items() if "/" not in name}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    """What changes with a file, whether it is replaced or added to; None: there is no such file."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []
+
+
+def _place(path: Path, data: bytes, link: bool = False) -> None:
+    """Put a file here that is in the bucket: whole or not at all; without syncs, because it can be fetched again."""
+    temporary = layout.temporary_path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            if link:
+                os.symlink(data.decode(), temporary)
+            else:
+                temporary.write_bytes(data)
+            os.rename(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise explain(path, error) from error
+
+
+__all__ = ["FileError", "Mirror", "add", "of", "remove"]

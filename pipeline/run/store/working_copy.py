@@ -1,0 +1,201 @@
+"""Making and opening working copies: folders that say which run in object storage they are a copy of.
+
+    .mugo-copy.json in the folder: the address, and a random identity by which its locks are known
+
+A command that begins in such a folder works on that run; see mirror.py. An address among a command's options moves the
+whole command to the run at that address: into the working copy that this machine keeps of it, in ~/.cache/mugo/runs/.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from pipeline.errors import FileError, UsageError
+from pipeline.presets import is_engine
+from pipeline.run import atomic, layout
+from pipeline.run.store import mirror
+from pipeline.run.store.remote import RETRY_SECONDS, STORES, Conflict, Store, open_store, parse_address
+
+FIRST_SECONDS = 10.0  # of trying to reach a store before anything is done
+_IN_TEXT = re.compile(r"[a-z][a-z0-9+.-]*://[^\s,@]+")
+_LOCAL = re.compile(  # a preset, or a player as players/player_specs.py has it; a word alone is another option's value
+    r"(?P<before>([A-Za-z0-9][A-Za-z0-9._@-]*=)?(handicap:\d+:)?(policy:)?)(?P<path>[^>]*?/[^>]*?|[^>]+\.ya?ml)"
+    r"(?P<behind>(@\d+)?(>=.*)?)"
+)
+WANTED = "the address of a run's working copy; remove the folder, and attach it again"
+
+
+class CopyInfo(BaseModel, frozen=True, extra="forbid"):
+    """.mugo-copy.json."""
+
+    format: Literal["mugo-copy"] = "mugo-copy"
+    version: Literal[1] = 1
+    address: str = Field(description="Of the run's folder in the bucket.")
+    copy_id: str = Field(description="Random: whose locks are whose.")
+
+
+def default_folder(address: str) -> Path:
+    """Where this machine keeps its working copy of an address."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", address.partition("://")[2]).strip("-")[-60:]
+    return caches / "mugo" / "runs" / f"{readable}-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
+
+
+def make(address: str, folder: Path | None = None) -> Path:
+    """Make a folder (None: default_folder) the working copy of an address, if it isn't yet; returns it.
+
+    Asks the store first whether it answers and honours conditional writes. Raises UsageError for an address or a folder
+    that can't be, FileError for a store that can't be used.
+    """
+    store = open_store(address, FIRST_SECONDS)
+    folder = default_folder(store.address) if folder is None else folder
+    found = _read(folder)
+    if found is not None and found.address != store.address:
+        raise UsageError(f"{folder}: it is the working copy of {found.address}; wanted another folder")
+    if found is None:
+        if any((folder / name).exists() for name in (layout.DATA, layout.SAVED_MODELS.name)):
+            raise UsageError(f"{folder}: it holds a run of its own; wanted a new folder")
+        check(store)
+        atomic.make_folder(folder)
+        info = CopyInfo(address=store.address, copy_id=secrets.token_hex(8))
+        atomic.write_json(folder / layout.WORKING_COPY, info.model_dump())
+    return folder
+
+
+def check(store: Store) -> None:
+    """Raises FileError unless the store honours the conditions that promotions rest on."""
+    key = f".trial-{secrets.token_hex(8)}"
+    tag = store.put(key, b"one")
+    try:
+        for replaces in (None, store.no_tag):
+            try:
+                store.put(key, b"other", replaces)
+            except Conflict:
+                continue
+            raise FileError(
+                store.address,
+                "this store ignores the conditions of writes (If-None-Match or If-Match), so two machines could "
+                "overwrite each other's promotions; wanted one that honours them, like Amazon S3",
+            )
+    finally:
+        store.delete([key])
+    assert tag
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[mirror.Mirror | None]:
+    """While the block runs, this working copy is kept up to date; None: the folder is none.
+
+    Raises FileError before the block if its store can't be reached, and at its end if something couldn't be sent.
+    """
+    info = _read(folder)
+    if info is None:
+        yield None
+        return
+    store = open_store(info.address, FIRST_SECONDS)
+    copy = mirror.Mirror(folder, store, info.copy_id)
+    mirror.add(copy)
+    try:
+        copy.want(copy.root / layout.SAVED_MODELS / layout.CHAMPION)
+        store.patience = RETRY_SECONDS
+        yield copy
+    except BaseException:
+        store.patience = FIRST_SECONDS
+        with suppress(FileError):  # what isn't sent now is sent by the next command here
+            mirror.remove(copy)
+        raise
+    mirror.remove(copy)
+
+
+def traffic(store: Store) -> str:
+    """What was asked of a store, in a line."""
+    counted = sum(store.requests.values())
+    sent, fetched = (f"{number / 1e6:,.1f} MB" for number in (store.bytes_sent, store.bytes_fetched))
+    return f"{store.address}: {counted:,} requests, {sent} sent, {fetched} fetched"
+
+
+def _read(folder: Path) -> CopyInfo | None:
+    path = folder / layout.WORKING_COPY
+    return atomic.read_record(path, CopyInfo, WANTED) if path.exists() else None
+
+
+def attach(address: str, folder: Path | None = None, whole: bool = False) -> Path:
+    """Make a working copy, as make does, and bring it up to date: names alone, or whole, with all files."""
+    folder = make(address, folder)
+    with opened(folder) as copy:
+        assert copy is not None
+        copy.fetch_names()
+        if whole:
+            copy.fetch_whole()
+    return folder
+
+
+# Addresses among options
+
+
+def moved(given: Mapping[str, Any], is_run: bool) -> tuple[dict[str, Any], Path | None]:
+    """(the options with paths instead of addresses, the working copy that they are relative to; None: no address).
+
+    is_run: an address may be that of a run itself; otherwise it must lead into its data/ or saved_models/. Other
+    relative paths become absolute, and so do presets and players that are here. Raises UsageError for addresses of
+    several runs.
+    """
+    runs: set[str] = set()
+
+    def in_copy(text: str) -> str:
+        found = parse_address(text)
+        assert found is not None
+        protocol, rest = found
+        parts = rest.split("/")
+        where = layout.end_of_run(tuple(parts), is_run)
+        if where is None and not is_run and protocol in STORES:
+            raise UsageError(
+                f"{protocol}://{rest}: wanted a folder of a run, e.g. {protocol}://BUCKET/FOLDER/{layout.DATA}/"
+                f"{layout.SELFPLAY} or {protocol}://BUCKET/FOLDER/{layout.SAVED_MODELS.name}/{layout.CHAMPION}"
+            )
+        runs.add(f"{protocol}://{'/'.join(parts[:where])}")
+        return "/".join(parts[where:]) if where is not None else "."
+
+    def taken(value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return [taken(one) for one in value]
+        if isinstance(value, Path):
+            return Path(in_copy(str(value))) if parse_address(str(value)) else value
+        if isinstance(value, str) and not is_engine(value):
+            return _IN_TEXT.sub(lambda match: in_copy(match[0]), value)
+        return value
+
+    options = {name: taken(value) for name, value in given.items()}
+    if not runs:
+        return options, None
+    if len(runs) > 1:
+        raise UsageError(f"addresses of {len(runs)} runs: {', '.join(sorted(runs))}; wanted those of one")
+
+    def absolute(old: Any, new: Any) -> Any:
+        if isinstance(old, list | tuple):
+            return list(map(absolute, old, new))
+        if old != new:
+            return new
+        if isinstance(old, Path):
+            return Path(os.path.abspath(old))
+        return _absolute(old) if isinstance(old, str) else old
+
+    options = {name: absolute(value, options[name]) for name, value in given.items()}
+    return options, make(runs.pop())
+
+
+def _absolute(text: str) -> str:
+    """A preset or player that is a file or folder here, with its absolute path; other texts as they are."""
+    match = _LOCAL.fullmatch(text)
+    if match is None or not os.path.lexists(match["path"]):
+        return text
+    return match["before"] + os.path.abspath(match["path"]) + match["behind"]

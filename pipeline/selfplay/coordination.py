@@ -1,0 +1,149 @@
+"""What others play into the same folder: one process as each worker, one game, and how many are still missing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from pipeline.config import SelfplayConfig
+from pipeline.errors import FileError, NotYet, UsageError
+from pipeline.games.specs import are_related
+from pipeline.progress import Progress
+from pipeline.run import atomic, layout, packs
+from pipeline.run.order import ShardFile, files_of, newest_generations
+from pipeline.run.shards import meta_of, newest_shards
+
+LOOK_SECONDS = 0.5  # between two looks at what others have played
+PATIENCE_SECONDS = 20.0  # that a process that was just started may need until it plays
+
+
+@contextmanager
+def alone(config: SelfplayConfig, patience: float = 0.0) -> Iterator[None]:
+    """As the only one who plays under this worker's name. Raises NotYet if another process does for so many seconds,
+    UsageError for the name whose lock is that of compact and prune.
+    """
+    if config.worker == packs.LOCK:
+        raise UsageError(
+            f"selfplay --worker {packs.LOCK}: its lock is that of compact and prune; choose another name, e.g. w03"
+        )
+    deadline = time.monotonic() + patience
+    with ExitStack() as held:
+        while True:
+            try:
+                held.enter_context(atomic.file_lock(config.output_dir / config.worker, wait=False))
+                break
+            except atomic.Busy as error:
+                if time.monotonic() >= deadline:
+                    raise NotYet(
+                        f"{config.output_dir}: another process plays as worker {config.worker}; wait until it is done, "
+                        "or choose another --worker",
+                        missing=1,
+                    ) from error
+            time.sleep(LOOK_SECONDS / 5)
+        yield
+
+
+def check_same_game(output_dir: Path, game_spec: str) -> None:
+    """Raises FileError if the newest shard there is of another game: its window would mix two.
+
+    Sidecars that name games that this program doesn't know are passed over: gather names them. If all do, FileError.
+    """
+    unknown: FileError | None = None
+    for newest in newest_shards(output_dir, lambda error: None):
+        try:
+            if are_related(newest.game, game_spec):
+                return
+        except UsageError as error:
+            path = layout.meta_path(newest.path)
+            unknown = unknown or FileError(path, f"{error}; wanted games that this program knows")
+            continue
+        raise FileError(
+            output_dir,
+            f"holds games of {newest.game} ({newest.id}), these would be of {game_spec}; "
+            "wanted a folder for each game, e.g. another --output-dir",
+        )
+    if unknown is not None:
+        raise unknown
+
+
+class Totals(NamedTuple):
+    games: int
+    positions: int
+
+
+class Played:
+    """Counts what anybody has played in a folder of games, again and again: each look opens the sidecars that are new.
+
+    Sidecars that can't be read count for nothing; on_damage is told.
+    """
+
+    def __init__(self, directory: Path, on_damage: Callable[[FileError], None]) -> None:
+        self._directory, self._on_damage = directory, on_damage
+        self._known: dict[ShardFile, Totals] = {}
+
+    def since(self, generation: int) -> Totals:
+        """In this generation and later ones."""
+        found: dict[ShardFile, Totals] = {}
+        for number, folders in newest_generations(self._directory):
+            if number < generation:
+                break
+            if number != layout.UNNUMBERED:
+                for file in files_of(self._directory, number, folders):
+                    if (totals := self._known.get(file) or self._read(file)) is not None:
+                        found[file] = totals
+        self._known = found
+        return Totals(sum(one.games for one in found.values()), sum(one.positions for one in found.values()))
+
+    def _read(self, file: ShardFile) -> Totals | None:
+        meta = meta_of(file, self._directory, self._on_damage)
+        return Totals(meta.games, meta.positions) if meta else None
+
+
+def games_missing(config: SelfplayConfig, generation: int, played: Played) -> int:
+    """How many of config.games nobody has played in this generation yet."""
+    return max(0, config.games - played.since(generation).games)
+
+
+def wait_for_games(
+    config: SelfplayConfig, generation: int, on_damage: Callable[[FileError], None], progress: Progress
+) -> None:
+    """Return when none is missing. Raises NotYet if nobody plays as this worker for PATIENCE_SECONDS."""
+    played = Played(config.output_dir, on_damage)
+    missing = games_missing(config, generation, played)
+    progress.start("waiting", missing, "games")
+    last_seen = time.monotonic()
+    try:
+        while missing:
+            time.sleep(LOOK_SECONDS)
+            now = games_missing(config, generation, played)
+            progress.advance(missing - now)
+            missing = now
+            try:
+                with alone(config):
+                    pass
+            except NotYet:
+                last_seen = time.monotonic()
+            if missing and time.monotonic() - last_seen > PATIENCE_SECONDS:
+                raise NotYet(
+                    f"{config.output_dir}: nobody plays as worker {config.worker}, and {missing} games are missing; "
+                    "start `python main.py selfplay --background`, or leave --wait out",
+                    missing=missing,
+                )
+    finally:
+        progress.finish()
+
+
+def check_lead(config: SelfplayConfig, generation: int, played: Played) -> None:
+    """Raises NotYet if train is behind: more than max_lead positions were played since the newest model was made."""
+    if not config.max_lead:
+        return
+    lead = played.since(generation).positions
+    if lead > config.max_lead:
+        raise NotYet(
+            f"{config.output_dir}: {lead:,} positions since model {generation:06d} was made, wanted at most "
+            f"{config.max_lead:,}; run `python main.py gather` and `train` first",
+            missing=lead - config.max_lead,
+        )

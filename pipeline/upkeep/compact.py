@@ -1,0 +1,233 @@
+"""``compact``: the shards of generations that nobody plays in any more go into packs. Nothing is lost or changed.
+
+See run/packs.py for packs and for what readers see meanwhile. Each shard is checked against its sidecar before it
+is packed; what is damaged, or has no sidecar, stays where it is. A pack is committed before the files that it replaces
+are removed, so a kill leaves at most shards that lie in both, which everybody counts once and the next run removes.
+
+Generations are looked at from the newest on, until some in a row lie in packs, and packed from the oldest of them on:
+so what a kill leaves are the newest ones, behind which everything is packed, and a run costs what is new.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from pipeline.config import CompactConfig
+from pipeline.errors import FileError
+from pipeline.interrupts import held_back
+from pipeline.phrases import counted, duration
+from pipeline.progress import SILENT, Progress
+from pipeline.reports.run_files import SELFPLAY, is_run
+from pipeline.run import atomic, layout, order, packs
+from pipeline.run.shards import ShardMeta, parse_meta
+
+PACK_BYTES = 64 << 20  # of a pack's shards, without their sidecars
+PACK_SHARDS = 10_000
+SETTLED = 8  # generations: so many that need nothing are looked at. Games end within a few generations of their own
+
+Stored = tuple[layout.ShardName, bytes, bytes]
+"""A shard's name, its file and its sidecar."""
+
+
+@dataclass(frozen=True)
+class CompactSummary:
+    """What one run packed. files_before, files_after: in the folders of the generations that it looked at."""
+
+    generations: int
+    packs: int
+    shards: int
+    games: int
+    positions: int
+    files_before: int
+    files_after: int
+    skipped: int  # damaged shards, each named in a warning
+    seconds: float
+
+    def lines(self) -> list[str]:
+        """The short form."""
+        if not self.generations:
+            return ["nothing to pack: only generations before the newest are"]
+        lines = [
+            f"{counted(self.shards, 'shard')} packed into {counted(self.packs, 'file')} in {duration(self.seconds)}: "
+            f"{counted(self.games, 'game')}, {counted(self.positions, 'position')}",
+            f"files of the {counted(self.generations, 'generation')} before the newest: {self.files_before:,}, now "
+            f"{self.files_after:,}",
+        ]
+        if self.skipped:
+            lines.append(f"{counted(self.skipped, 'damaged shard')} left as they are; the warnings name them")
+        return lines
+
+
+@dataclass
+class _Tally:
+    """Fields as in the summary."""
+
+    generations: int = 0
+    packs: int = 0
+    shards: int = 0
+    games: int = 0
+    positions: int = 0
+    files_before: int = 0
+    files_after: int = 0
+    skipped: int = 0
+
+
+def compact(config: CompactConfig, progress: Progress = SILENT) -> CompactSummary:
+    """Pack what can be packed. Raises NotYet if another process packs or prunes there, FileError for a full disk."""
+    start = time.monotonic()
+    tally = _Tally()
+    directory = games_of(config.directory)
+    if directory.is_dir():
+        with packs.packing(directory):
+            generations = _until_packed(directory)
+            tally.generations = len(generations)
+            places = [place for _, folders in generations[::-1] for place in sorted(places_in(directory, folders))]
+            progress.start("packing", len(places), "folders")
+            for place in places:
+                _pack(place, tally, progress)
+                progress.advance()
+            progress.finish()
+    return CompactSummary(**vars(tally), seconds=time.monotonic() - start)
+
+
+def games_of(directory: Path) -> Path:
+    """The folder of all games of the run in directory. Raises FileError if there is no run."""
+    if not is_run(directory):
+        found = "no run in this folder" if directory.is_dir() else "no such folder"
+        raise FileError(directory, f"{found}; wanted one with {layout.SAVED_MODELS}/ or {SELFPLAY}/ in it")
+    return directory / SELFPLAY
+
+
+Generation = tuple[int, list[str]]
+"""Its number, and its folders of games."""
+
+
+def old_generations(directory: Path) -> Iterator[Generation]:
+    """The generations before the newest and their folders, newest first. Games in folders without a number stay."""
+    numbered = (one for one in order.newest_generations(directory) if one[0] != layout.UNNUMBERED)
+    return islice(numbered, 1, None)
+
+
+def _until_packed(directory: Path) -> list[Generation]:
+    """Those of the old generations up to SETTLED that lie in packs, with none between them that doesn't."""
+    found: list[Generation] = []
+    in_a_row = 0
+    for generation, folders in old_generations(directory):
+        found.append((generation, folders))
+        is_packed = _is_packed(directory, folders)
+        if is_packed is not None:
+            in_a_row = in_a_row + 1 if is_packed else 0
+        if in_a_row == SETTLED:
+            break
+    return found
+
+
+def _is_packed(directory: Path, folders: list[str]) -> bool | None:
+    """Whether no worker's folder has two shards in files of their own, nor anything half-done.
+
+    None: no worker has more than one shard, which is none the worse for its two files: nobody packs them, so they don't
+    say whether what lies behind them was packed.
+    """
+    any_pack = False
+    for place in places_in(directory, folders):
+        atomic.look_at_place(place)
+        names = atomic.names_in(place)
+        own = sum(layout.parse_shard_name(name) is not None for name in names)
+        packed = [pack for name in names if (pack := layout.parse_pack_name(name))]
+        half_done = any(map(layout.parse_temporary_name, names)) or any(pack.meta not in names for pack in packed)
+        if half_done or own > 2:  # files; two of each shard
+            return False
+        any_pack |= bool(packed)
+    return True if any_pack else None
+
+
+def places_in(directory: Path, folders: list[str]) -> list[Path]:
+    """The folders of the workers in these."""
+    return [
+        directory / folder / worker
+        for folder in folders
+        for worker in order.folders_in(directory / folder, layout.is_worker_name)
+    ]
+
+
+def _pack(place: Path, tally: _Tally, progress: Progress) -> None:
+    atomic.sweep(place)
+    tally.files_before += len(atomic.names_in(place))
+    in_packs = finish(place, progress)
+    waiting: list[tuple[Stored, ShardMeta]] = []
+    size = 0
+    for name in sorted(name for name, pack in packs.shards_in(place).items() if pack is None and name not in in_packs):
+        try:
+            stored, meta = _checked(place, name)
+        except FileError as error:
+            tally.skipped += 1
+            progress.warn(f"left as it is: {error}")
+            continue
+        if meta.num_bytes > PACK_BYTES:
+            continue  # a large file as it is
+        if waiting and (size + meta.num_bytes > PACK_BYTES or len(waiting) == PACK_SHARDS):
+            _write(place, waiting, tally)
+            waiting, size = [], 0
+        waiting.append((stored, meta))
+        size += meta.num_bytes
+    _write(place, waiting, tally)
+    tally.files_after += len(atomic.names_in(place))
+
+
+def finish(place: Path, progress: Progress) -> set[layout.ShardName]:
+    """Remove what a kill left: packs that weren't committed, files of shards that lie in a pack. Returns the latter.
+
+    A file that isn't what the pack holds is left, and named in a warning: one of the two is damaged.
+    """
+    names = set(atomic.names_in(place))
+    named = {name: parsed for name in names if (parsed := layout.parse_pack_name(name))}
+    atomic.remove(place / name for name, parsed in named.items() if name == parsed.shard and parsed.meta not in names)
+    found: set[layout.ShardName] = set()
+    for _, pack in packs.list_packs(place) or ():
+        if not isinstance(pack, packs.Pack):
+            continue
+        found.update(pack.names)
+        left = [name for name in pack.names if name.meta in names or name.shard in names]
+        same = [name for name in left if _is_same(place, name, pack)]
+        packs.remove_files(place, same)
+        for name in set(left) - set(same):
+            progress.warn(f"left as it is: {place / name.shard}: it isn't what {pack.path.name} holds")
+    return found
+
+
+def _is_same(place: Path, name: layout.ShardName, pack: packs.Pack) -> bool:
+    """Whether each file that the shard still has of its own is what the pack holds."""
+    try:
+        for path, packed in ((place / name.meta, pack.sidecar(name)), (place / name.shard, pack.shard(name))):
+            if path.exists() and atomic.read_bytes(path, "a game shard") != packed:
+                return False
+    except FileError:
+        return False
+    return True
+
+
+def _checked(place: Path, name: layout.ShardName) -> tuple[Stored, ShardMeta]:
+    """What to pack of a shard. Raises FileError if it is damaged."""
+    sidecar = atomic.read_bytes(place / name.meta, "the sidecar of a game shard")
+    meta = parse_meta(place / name.meta, sidecar)
+    data = atomic.read_bytes(place / name.shard, "a game shard")
+    atomic.check_content(place / name.shard, data, meta.num_bytes, meta.sha256, "its sidecar")
+    if sidecar.find(b"\n") != len(sidecar) - 1:
+        raise FileError(place / name.meta, "it isn't one line; wanted a sidecar as self-play writes it")
+    return (name, data, sidecar), meta
+
+
+def _write(place: Path, shards: list[tuple[Stored, ShardMeta]], tally: _Tally) -> None:
+    if len(shards) < 2:
+        return  # nothing gained
+    with held_back():
+        packs.write_pack(place, [stored for stored, _ in shards])
+        packs.remove_files(place, [name for (name, _, _), _ in shards])
+    tally.packs += 1
+    tally.shards += len(shards)
+    tally.games += sum(meta.games for _, meta in shards)
+    tally.positions += sum(meta.positions for _, meta in shards)

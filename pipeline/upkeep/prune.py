@@ -1,0 +1,552 @@
+"""``prune``: removes what no window, training or report can need. Without --apply it only says what that would be.
+
+Games. The newest positions stay, as many as the largest window holds: that of any set of chunks of this run and of its
+newest models, but no fewer than a gather without options takes; or --keep-positions. So do the two newest generations,
+whatever a set or the newest model still names, and whatever no gather has counted yet. Of each older generation a
+sample stays for reports: in every worker's folder about eight shards, one at least every half hour, and the last,
+behind which numbers go on. A folder with a damaged sidecar, a shard of another size than its sidecar says, or a
+damaged shard in the sample stays as it is; the checksums of shards that go aren't looked at. Totals stay what they were
+(run/pruned.py).
+
+Chunks. Training takes the newest complete set. Older ones go, unless a training has begun that may be reading one.
+
+Checkpoints of trainings that ended, or that a newer model has overtaken, and temporary files of killed processes go.
+
+Models, matches, ratings, the pool and promotions always stay, and so do curves and logs. Every removal is one that can
+be cut off anywhere: the same command goes on. Readers may run beside it.
+
+Generations are looked at from the newest on, down to those that an earlier run found with nothing left to remove, and
+a few of these, for games that came late. So prune costs what has become old since the last one.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+from pipeline.config import GatherConfig, PruneConfig
+from pipeline.errors import FileError
+from pipeline.interrupts import held_back
+from pipeline.phrases import counted, size
+from pipeline.progress import SILENT, Progress
+from pipeline.reports.run_files import TRAINING, look_at
+from pipeline.reports.tables import table
+from pipeline.run import atomic, layout, packs
+from pipeline.run.chunks import complete_set, list_sets, read_header
+from pipeline.run.models import has_model, newest_models, newest_number, read_info
+from pipeline.run.order import Counted, ShardFile, files_of, generation_of, newest_generations
+from pipeline.run.priorities import list_priorities, newest_priorities
+from pipeline.run.pruned import Pruned, PrunedPlace, read_pruned, write_pruned
+from pipeline.run.shards import ShardMeta, parse_meta, read_meta, read_shard
+from pipeline.run.store import mirror
+from pipeline.train.checkpoint import FILE as CHECKPOINT_FILE
+from pipeline.upkeep.compact import SETTLED, finish, games_of, places_in
+
+LEAST_POSITIONS = int(GatherConfig.model_fields["max_positions"].default)
+NEWEST_KEPT = 2  # generations
+MODELS_ASKED = 100  # the newest, for the size of their windows
+SAMPLE = 8  # shards of a place that stay, at least
+SAMPLE_EVERY = timedelta(minutes=30)  # and no longer a break between two of them than there was: a report shows pauses
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What goes, and why nothing needs it. files: those of a shard in a pack are its parts of the pack's two."""
+
+    what: str
+    files: int
+    num_bytes: int
+    why: str
+
+
+@dataclass(frozen=True)
+class PruneSummary:
+    """applied: True: removals are what was removed; False: what would be. keep_positions: of self-play; notes: what
+    stays although it might go.
+    """
+
+    applied: bool
+    removals: list[Removal]
+    files: int
+    num_bytes: int
+    keep_positions: int
+    notes: list[str]
+    seconds: float
+
+    def lines(self) -> list[str]:
+        """The short form."""
+        lines = []
+        if self.removals:
+            rows = [(one.what, f"{one.files:,}", size(one.num_bytes), one.why) for one in self.removals]
+            lines += table(rows, ("what", "files, or parts of packs", "size", "why nothing needs it")).splitlines()
+        lines += [f"note: {note}" for note in self.notes]
+        total = f"{counted(self.files, 'file')} or parts of packs, {size(self.num_bytes)}"
+        if not self.removals:
+            return [*lines, f"nothing to remove; the newest {self.keep_positions:,} positions stay in any case"]
+        return [*lines, f"removed: {total}" if self.applied else f"{total}; nothing was removed: --apply removes them"]
+
+
+@dataclass
+class _Plan:
+    """What goes, and how: `work` removes it, step by step, each of which returns what it has removed."""
+
+    removals: list[Removal] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    work: list[Callable[[], list[Removal]]] = field(default_factory=list)
+
+    def add(self, what: str, sizes: Sequence[int], why: str, work: Callable[[], None]) -> None:
+        removal = Removal(what, len(sizes), sum(sizes), why)
+
+        def step() -> list[Removal]:
+            work()
+            return [removal]
+
+        self.removals.append(removal)
+        self.work.append(step)
+
+
+def prune(config: PruneConfig, progress: Progress = SILENT) -> PruneSummary:
+    """Say what nothing needs, and with config.apply remove it.
+
+    Raises FileError if the folder is not that of a run, or something can't be removed; NotYet if another process packs
+    or prunes these games.
+    """
+    start = time.monotonic()
+    directory = config.directory
+    games = games_of(directory)
+    plan = _Plan()
+    with ExitStack() as stack:
+        if config.apply and games.is_dir():
+            stack.enter_context(packs.packing(games))
+        windows = list(_windows(directory, progress))
+        keep = config.keep_positions
+        if keep is None:
+            keep = max([LEAST_POSITIONS, *(_whole(window.get("max_positions")) for window in windows)])
+        _plan_games(directory, keep, plan, progress)
+        _plan_chunks(directory, plan, progress)
+        _plan_left_over(directory, plan)
+        removals = plan.removals
+        if config.apply:
+            progress.start("removing", len(plan.work), "steps")
+            removals = []
+            for step in plan.work:
+                removals += step()
+                progress.advance()
+            progress.finish()
+    return PruneSummary(
+        applied=config.apply,
+        removals=removals,
+        files=sum(one.files for one in removals),
+        num_bytes=sum(one.num_bytes for one in removals),
+        keep_positions=keep,
+        notes=plan.notes,
+        seconds=time.monotonic() - start,
+    )
+
+
+# What is needed
+
+
+def _windows(directory: Path, progress: Progress) -> Iterator[Mapping[str, Any]]:
+    """The windows of the newest models and of all sets of this run."""
+    for path in islice(newest_models(directory / layout.SAVED_MODELS), MODELS_ASKED):
+        try:
+            window = read_info(path).manifest.get("window")
+        except FileError as error:
+            progress.warn(str(error))
+            continue
+        if isinstance(window, dict):
+            yield window
+    for files in list_sets(directory / TRAINING).values():
+        with suppress(FileError):
+            yield read_header(files[-1]).window
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+@dataclass(frozen=True)
+class _Needs:
+    """counted: what gather has counted so far; None: nothing. generation: the oldest that a set or the newest model
+    names."""
+
+    counted: Counted | None
+    generation: int
+
+
+def _needs(directory: Path) -> _Needs:
+    windows: list[Mapping[str, Any]] = []
+    counted_so_far: Counted | None = None
+    sets = list_sets(directory / TRAINING)
+    for name, files in reversed(sets.items()):
+        with suppress(FileError, ValueError):
+            window = read_header(files[-1]).window
+            windows.append(window)
+            if counted_so_far is None and complete_set(name, files) is not None:
+                counted_so_far = Counted.in_window(window)
+    for path in newest_models(directory / layout.SAVED_MODELS):
+        with suppress(FileError, ValueError):
+            of_model = read_info(path).manifest.get("window")
+            if isinstance(of_model, dict) and "oldest" in of_model:
+                windows.append(of_model)
+                counted_so_far = counted_so_far or Counted.in_window(of_model)
+                break
+    oldest = [generation_of(str(window["oldest"]).partition("/")[0]) for window in windows if window.get("oldest")]
+    return _Needs(counted_so_far, min(oldest, default=0))
+
+
+# Games
+
+
+@dataclass
+class _Place:
+    """A place to be pruned. files: all its shards, ascending; keep: those that stay, the last among them."""
+
+    path: Path
+    files: list[ShardFile]
+    keep: list[layout.ShardName]
+
+    @property
+    def gone(self) -> list[ShardFile]:
+        kept = set(self.keep)
+        return [file for file in self.files if file.name not in kept]
+
+
+@dataclass(frozen=True)
+class _Thinning:
+    """A generation of which shards go. shards: all that it has; positions: the newest, behind which it lies; places:
+    where shards go, with the bytes of the files that go, or of their parts of packs.
+    """
+
+    generation: int
+    shards: int
+    positions: int
+    places: list[tuple[_Place, list[int]]]
+
+    def removals(self, stayed: Collection[Path] = ()) -> list[Removal]:
+        """One, or none if all places stayed as they are. stayed: those that did."""
+        thinned = [(one, parts) for one, parts in self.places if one.path not in stayed]
+        if not thinned:
+            return []
+        gone = sum(len(one.gone) for one, _ in thinned)
+        sizes = [part for _, parts in thinned for part in parts]
+        what = f"{gone:,} of {counted(self.shards, 'shard')} of generation {self.generation}"
+        why = f"behind the newest {self.positions:,} positions; {counted(self.shards - gone, 'shard')} stay"
+        return [Removal(what, len(sizes), sum(sizes), why)]
+
+
+def _plan_games(directory: Path, keep: int, plan: _Plan, progress: Progress) -> None:
+    games, needs = games_of(directory), _needs(directory)
+    pruned = read_pruned(games)
+    if needs.counted is None:
+        plan.notes.append("all games stay: nothing was gathered yet, so nobody has counted them")
+        return
+    positions = numbered = behind = 0
+    settled = -1  # the newest of the generations behind which nothing has to be looked at again
+    going: list[_Thinning] = []
+    old: list[Path] = []
+    for generation, folders in newest_generations(games):
+        behind += generation <= pruned.settled
+        if behind > SETTLED:
+            break
+        is_new = generation == layout.UNNUMBERED or numbered < NEWEST_KEPT or generation >= needs.generation
+        if not is_new and positions >= keep:
+            for place in places_in(games, folders):
+                atomic.look_at_place(place)
+        files = sorted(files_of(games, generation, folders))
+        numbered += generation != layout.UNNUMBERED
+        if is_new or positions < keep or not all(map(needs.counted.has, files)):
+            positions += sum(_positions(games, file) for file in files) if positions < keep else 0
+            settled = -1
+            continue
+        old += [games / file.place for file in files]
+        thinned = [one for one in _places(games, files, pruned, plan) if one.gone]
+        is_damaged = any(isinstance(file.pack, FileError) for file in files)
+        settled = -1 if is_damaged else max(settled, generation)
+        if thinned:
+            places = [(one, [part for file in one.gone for part in _sizes(one.path, file)]) for one in thinned]
+            going.append(_Thinning(generation, len(files), positions, places))
+            plan.removals += going[-1].removals()
+
+    def work() -> list[Removal]:
+        for place in dict.fromkeys(old):  # what a run that was cut off left
+            finish(place, progress)
+            atomic.sweep(place)
+            _remove_uncommitted(place, pruned)
+        after, stayed = pruned, set[Path]()
+        if going:
+            after, stayed = _prune_places(games, pruned, [one for old in going for one, _ in old.places], progress)
+        if not stayed and settled > after.settled:  # last: a kill before it has everything looked at again
+            write_pruned(games, after.model_copy(update={"settled": settled}))
+        return [removal for one in going for removal in one.removals(stayed)]
+
+    plan.work.append(work)
+
+
+def _positions(games: Path, file: ShardFile) -> int:
+    if isinstance(file.pack, FileError):
+        return 0
+    try:
+        return read_meta(file.meta(games), file.pack).positions
+    except FileError:
+        return 0  # damaged or gone: gather names it
+
+
+def _places(games: Path, files: list[ShardFile], pruned: Pruned, plan: _Plan) -> Iterator[_Place]:
+    by_place: dict[str, list[ShardFile]] = {}
+    for file in files:
+        by_place.setdefault(file.place, []).append(file)
+    for name, found in sorted(by_place.items()):
+        path = games / name
+        if any(isinstance(file.pack, FileError) for file in found):
+            plan.notes.append(f"{path} stays as it is: a pack in it is damaged")
+            continue
+        known = pruned.places.get(name)
+        names = sorted(file.name for file in found)
+        if known is None:
+            keep = sample(names)
+        elif known.up_to == names[-1]:
+            keep = [one for one in known.names if one in names]
+        else:  # games that came late
+            late = [one for one in names if one > known.up_to]
+            keep = [*(one for one in known.names if one in names), *sample(late)]
+        yield _Place(path, sorted(found), _with_a_name_of_its_own(path, keep))
+
+
+def sample(names: Sequence[layout.ShardName]) -> list[layout.ShardName]:
+    """Of the shards of a place, ascending: which stay for reports. See the module docstring."""
+    chosen = {*names[:: -max(1, -(-len(names) // SAMPLE))]}
+    last = names[0]
+    for name, following in pairwise(names):
+        if name in chosen or following.time - last.time > SAMPLE_EVERY:
+            chosen.add(name)
+            last = name
+    return sorted(chosen)
+
+
+def _with_a_name_of_its_own(path: Path, keep: list[layout.ShardName]) -> list[layout.ShardName]:
+    """keep without its first shards, as long as a pack of it would have the name of another pack."""
+    there = {name: pack for name, pack in packs.list_packs(path) or () if isinstance(pack, packs.Pack)}
+    while len(keep) > 1:
+        pack = there.get(layout.PackName(keep[-1], len(keep)))
+        if pack is None or list(pack.names) == keep:
+            break
+        keep = keep[1:]
+    return keep
+
+
+def _sizes(place: Path, file: ShardFile) -> list[int]:
+    """Bytes of a shard's files; in a pack, of its parts of the pack."""
+    if isinstance(file.pack, packs.Pack):
+        return file.pack.sizes[file.pack.index[file.name]].tolist()
+    found = []
+    for name in (file.name.shard, file.name.meta):
+        with suppress(OSError):
+            found.append((place / name).stat().st_size)
+    return found
+
+
+def _prune_places(
+    games: Path, pruned: Pruned, places: Sequence[_Place], progress: Progress
+) -> tuple[Pruned, set[Path]]:
+    """Write down what the places come to, then remove what goes. Places with shards that _totals finds
+    damaged stay as they are.
+
+    Returns what it wrote, and the places that stayed.
+    """
+    good: list[_Place] = []
+    stayed: set[Path] = set()
+    known = dict(pruned.places)
+    for place in places:
+        name = f"{place.path.parent.name}/{place.path.name}"
+        try:
+            known[name] = _totals(games, place, pruned.places.get(name))
+        except FileError as error:
+            progress.warn(f"{place.path} stays as it is: {error}")
+            stayed.add(place.path)
+        else:
+            good.append(place)
+    after = Pruned(places=known, settled=pruned.settled)
+    write_pruned(games, after)
+    for place in good:
+        with held_back():
+            _thin(games, place)
+    return after, stayed
+
+
+def _remove_uncommitted(place: Path, pruned: Pruned) -> None:
+    """Shards that lost their sidecar when they were pruned: nobody reads them."""
+    committed = packs.shards_in(place)
+    named = {name: parsed for name in atomic.names_in(place) if (parsed := layout.parse_shard_name(name))}
+    atomic.remove(place / name for name, one in named.items() if one not in committed and pruned.has(place / name))
+
+
+def _totals(games: Path, place: _Place, before: PrunedPlace | None) -> PrunedPlace:
+    """Raises FileError for a damaged sidecar, a shard of another size than that says, a damaged one of the sample."""
+    new = [file for file in place.files if before is None or file.name > before.up_to]
+    metas = [read_meta(file.meta(games), file.pack) for file in new if not isinstance(file.pack, FileError)]
+    for meta in metas:
+        if meta.pack is None:
+            _check_size(meta)
+    for file in place.files:
+        if file.name in place.keep:
+            meta = read_meta(file.meta(games))
+            read_shard(meta.path, meta)
+    return PrunedPlace(
+        kept=[name.stem for name in place.keep],
+        number=max([*(file.number for file in new), before.number if before else 0]),
+        shards=len(metas) + (before.shards if before else 0),
+        games=sum(meta.games for meta in metas) + (before.games if before else 0),
+        positions=sum(meta.positions for meta in metas) + (before.positions if before else 0),
+    )
+
+
+def _check_size(meta: ShardMeta) -> None:
+    """Raises FileError if the shard's file is here and not as long as its sidecar says."""
+    with atomic.os_errors(meta.path), suppress(FileNotFoundError):
+        found = meta.path.stat().st_size
+        if found != meta.num_bytes:
+            raise FileError(meta.path, f"damaged: {found} bytes; its sidecar says {meta.num_bytes}")
+
+
+def _thin(games: Path, place: _Place) -> None:
+    """Put what stays into a pack of its own, then remove everything else."""
+    there = {name: pack for name, pack in packs.list_packs(place.path) or () if isinstance(pack, packs.Pack)}
+    stay = layout.PackName(place.keep[-1], len(place.keep))
+    if stay not in there or len(place.keep) == 1:
+        _write(games, place)
+    for name, pack in there.items():
+        if name != stay or len(place.keep) == 1:
+            atomic.remove([pack.meta, pack.path])
+    own = [file.name for file in place.files if len(place.keep) > 1 or file.name != place.keep[-1]]
+    packs.remove_files(place.path, own)
+
+
+def _write(games: Path, place: _Place) -> None:
+    stored = []
+    for name in place.keep:
+        file = next(one for one in place.files if one.name == name)
+        pack = file.pack if isinstance(file.pack, packs.Pack) else None
+        # What a killed compact left in a pack and in files of its own was listed as the latter; finish() removed them.
+        sidecar, _ = packs.read_stored(place.path / name.meta, pack, "a sidecar")
+        data, _ = packs.read_stored(place.path / name.shard, pack, "a game shard")
+        meta = parse_meta(place.path / name.meta, sidecar)
+        atomic.check_content(place.path / name.shard, data, meta.num_bytes, meta.sha256, "its sidecar")
+        stored.append((name, data, sidecar))
+    if len(stored) > 1:
+        packs.write_pack(place.path, stored)
+        return
+    name, data, sidecar = stored[0]
+    atomic.write_bytes(place.path / name.shard, data, folder_sync=False)
+    atomic.write_bytes(place.path / name.meta, sidecar)
+
+
+# Chunks
+
+
+def _plan_chunks(directory: Path, plan: _Plan, progress: Progress) -> None:
+    folder = directory / TRAINING
+    sets = list_sets(folder)
+    complete = [name for name, files in sets.items() if complete_set(name, files) is not None]
+    if not complete:
+        return
+    newest = str(complete[-1])
+    if mirror.of(folder) is not None:  # other machines may train: on no set before that of the newest model
+        newest = min(newest, _newest_set_of_a_model(directory))
+    old = [name for name in sets if str(name) < newest]
+    stale = [path for name, path in list_priorities(folder) if str(name) < newest]
+    needed = newest_priorities(folder, newest)
+    stale = [path for path in stale if path != needed]
+    begun = [name for name in atomic.names_in(directory / layout.SAVED_MODELS) if layout.parse_checkpoint_name(name)]
+    if old and begun:
+        model = layout.parse_checkpoint_name(begun[0])
+        plan.notes.append(f"all sets of chunks stay: the training of {model} has begun and hasn't ended")
+        old = []
+    files = [path for name in old for path in sets[name]]
+    if files:
+        what = f"{counted(len(old), 'set')} of chunks"
+        plan.add(
+            what, _sizes_of(files), f"training takes the newest complete set, {complete[-1]}", _removing(folder, files)
+        )
+    if stale:
+        what = f"{counted(len(stale), 'file')} of priorities"
+        why = f"{needed.name if needed else newest} has newer ones"
+        plan.add(what, _sizes_of(stale), why, _removing(folder, stale))
+
+
+def _newest_set_of_a_model(directory: Path) -> str:
+    """The set that the newest model was trained on; "": no model was."""
+    for path in newest_models(directory / layout.SAVED_MODELS):
+        with suppress(FileError):
+            return str(read_info(path).manifest.get("chunk_set") or "")
+    return ""
+
+
+def _removing(folder: Path, files: list[Path]) -> Callable[[], None]:
+    def work() -> None:
+        with atomic.file_lock(folder / "sets"):  # gather's: it may be completing one of them
+            atomic.remove(files)
+
+    return work
+
+
+def _sizes_of(files: Sequence[Path]) -> list[int]:
+    found = []
+    for path in files:
+        with suppress(OSError):
+            found.append(path.stat().st_size)
+    return found
+
+
+# Left over
+
+
+def _plan_left_over(directory: Path, plan: _Plan) -> None:
+    saved_models = directory / layout.SAVED_MODELS
+    newest, seen = newest_number(saved_models), look_at(directory, whole=False)
+    for name in sorted(atomic.names_in(saved_models)):
+        model = layout.parse_checkpoint_name(name)
+        parsed = layout.parse_model_name(model) if model else None
+        if model is None:
+            continue
+        if has_model(saved_models / model):
+            why = f"the training of {model} has ended"
+        elif parsed is not None and parsed.number <= newest:
+            why = f"model {newest:06d} is newer; no training comes back to {model}"
+        else:
+            continue
+        checkpoint = saved_models / name
+        if layout.lock_path(layout.SAVED_MODELS / name / CHECKPOINT_FILE) in (seen.held or ()):
+            continue  # at work
+        files = sorted(checkpoint.iterdir())
+        plan.add(f"checkpoint of {model}", _sizes_of(files), why, _removing_checkpoint(checkpoint))
+    dead = [directory / path for path in seen.temporaries if atomic.is_left_over(path.name)]
+    if dead:
+        files = [file for path in dead for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file()]
+        why = "the processes that wrote them were killed"
+        plan.add(counted(len(dead), "temporary file"), _sizes_of(files), why, lambda: _remove_trees(dead))
+
+
+def _removing_checkpoint(checkpoint: Path) -> Callable[[], None]:
+    def work() -> None:
+        with suppress(atomic.Busy), atomic.file_lock(checkpoint / CHECKPOINT_FILE, wait=False):
+            _remove_trees([checkpoint])
+
+    return work
+
+
+def _remove_trees(paths: Sequence[Path]) -> None:
+    for path in paths:
+        with atomic.os_errors(path):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)

@@ -1,0 +1,183 @@
+"""Self-play's games: every sidecar has its shard, every game is legal and ended as recorded, no game stands twice.
+
+Each shard is read once, several at a time. What remains in memory is twelve bytes a game (id and length) and a name a
+shard. Axes: G games of all shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import FileError, UsageError
+from pipeline.games.specs import largest, recorded_game
+from pipeline.gather.extraction import POSITIONS_PER_GROUP, in_threads
+from pipeline.methods.method import Positions
+from pipeline.methods.named import method_named
+from pipeline.phrases import counted
+from pipeline.progress import Progress
+from pipeline.run import layout
+from pipeline.run.order import generation_of
+from pipeline.run.packs import is_gone
+from pipeline.run.shards import Shard, ShardMeta, newest_shards, read_shard
+from pipeline.upkeep.verify.findings import GAMES, Findings
+
+
+@dataclass
+class KnownGames:
+    """The ids of all games, shard after shard. Call closed() before looking anything up.
+
+    oldest: the generation that they go back to. is_whole: False: there are older ones, which weren't asked for.
+    """
+
+    shards: list[str] = field(default_factory=list)
+    lengths: list[NDArray[np.int32]] = field(default_factory=list)  # [games] plies, of each shard
+    _ids: list[NDArray[np.uint64]] = field(default_factory=list)
+    oldest: int = layout.UNNUMBERED
+    is_whole: bool = True
+
+    def add(self, shard: str, ids: NDArray[np.uint64], lengths: NDArray[np.int32]) -> None:
+        self.shards.append(shard)
+        self._ids.append(ids.copy())  # not a view that keeps the whole shard in memory
+        self.lengths.append(lengths.copy())
+
+    def closed(self) -> KnownGames:
+        self.numbers = {shard: number for number, shard in enumerate(self.shards)}
+        self.ids = np.concatenate([np.zeros(0, np.uint64), *self._ids])  # [G]
+        self.starts = np.cumsum([0, *map(len, self._ids)])
+        return self
+
+    def of(self, shard: str) -> tuple[NDArray[np.uint64], NDArray[np.int32]] | None:
+        """(ids, plies) of a shard's games; None if there is no such shard."""
+        number = self.numbers.get(shard)
+        if number is None:
+            return None
+        return self.ids[self.starts[number] : self.starts[number + 1]], self.lengths[number]
+
+    def repeated(self) -> Iterator[tuple[str, int, str]]:
+        """(shard, how many of its games stand in an earlier one or twice in it, such a shard)."""
+        order = np.argsort(self.ids, kind="stable")
+        again = np.flatnonzero(self.ids[order][1:] == self.ids[order][:-1])
+        shards = np.searchsorted(self.starts, order[again + 1], side="right") - 1
+        others = np.searchsorted(self.starts, order[again], side="right") - 1
+        for number in np.unique(shards).tolist():
+            here = np.flatnonzero(shards == number)
+            yield self.shards[number], len(here), self.shards[int(others[here[0]])]
+
+
+def check_games(
+    directory: Path, num_shards: int, findings: Findings, progress: Progress, newest: int | None = None
+) -> KnownGames:
+    """directory: of the games; num_shards: about how many, for the progress; newest: so many positions, or all."""
+    known = KnownGames()
+    games: set[str] = set()
+
+    def damaged(error: FileError) -> None:
+        findings.problem(GAMES, error.path, error.problem)
+
+    def checked(group: list[ShardMeta]) -> tuple[list[ShardMeta], list[Shard], list[FileError]]:
+        return group, *_check_group(group)
+
+    metas = _newest(newest_shards(directory, damaged), newest, known)
+    progress.start("checking games", num_shards, "shards")
+    for group, shards, errors in in_threads(checked, _groups(metas)):
+        progress.advance(len(group))
+        for error in errors:
+            if not is_gone(layout.meta_path(error.path)):
+                findings.problem(GAMES, error.path, error.problem)
+        for shard in shards:
+            known.add(shard.id, shard.game_ids, shard.lengths)
+            known.oldest = min(known.oldest, generation_of(shard.path.parts[-3]))
+            games.add(_family(shard.game_spec))
+            findings.count(GAMES, "shard")
+            findings.count(GAMES, "game", shard.num_games)
+            findings.count(GAMES, "position", shard.num_positions)
+    progress.finish()
+    known.closed()
+    for name, count, other in known.repeated():
+        findings.problem(
+            GAMES,
+            directory / name,
+            f"{counted(count, 'game')} of it {'stands' if count == 1 else 'stand'} in {other} as well; wanted each "
+            "once; was a folder copied, or self-play run twice with one --seed? remove one of the two and its .meta",
+        )
+    if len(games) > 1:
+        findings.problem(GAMES, directory, f"games of {' and '.join(sorted(games))}; wanted a folder for each game")
+    return known
+
+
+def _family(spec: str) -> str:
+    """Of a game; of one that this program doesn't know, its spec."""
+    try:
+        return recorded_game(spec).family
+    except UsageError:
+        return spec
+
+
+def _newest(metas: Iterator[ShardMeta], positions: int | None, known: KnownGames) -> Iterator[ShardMeta]:
+    """Those with the first so many positions; all without a number. known: is told whether others are left."""
+    before = 0
+    for meta in metas:
+        if positions is not None and before >= positions:
+            known.is_whole = False
+            return
+        before += meta.positions
+        yield meta
+
+
+def _groups(metas: Iterator[ShardMeta]) -> Iterator[list[ShardMeta]]:
+    """Shards of related games and one method, with positions enough for busy kernels and few enough for the memory."""
+    group: list[ShardMeta] = []
+    positions = 0
+    for meta in metas:
+        is_other = bool(group) and ((_family(meta.game), meta.method) != (_family(group[0].game), group[0].method))
+        if group and (is_other or positions + meta.positions > POSITIONS_PER_GROUP):
+            yield group
+            group, positions = [], 0
+        group.append(meta)
+        positions += meta.positions
+    if group:
+        yield group
+
+
+def _check_group(group: list[ShardMeta]) -> tuple[list[Shard], list[FileError]]:
+    """(the shards without fault, the others' errors): read, replayed, and made into examples as gather does."""
+    shards: list[Shard] = []
+    errors: list[FileError] = []
+    for meta in group:
+        try:
+            shards.append(read_shard(meta.path, meta))
+        except FileError as error:
+            errors.append(error)
+    try:
+        game, method = largest(meta.game for meta in group), method_named(group[0].method)
+    except UsageError as error:  # this program doesn't know them
+        return [], [*errors, *(FileError(shard.path, str(error)) for shard in shards)]
+    while True:
+        try:
+            for wanted in _batches(shards):
+                method.examples(game, shards, wanted)
+        except FileError as error:  # one shard spoils the batch: try again without it
+            errors.append(error)
+            shards = [shard for shard in shards if shard.path != error.path]
+        else:
+            return shards, errors
+
+
+def _batches(shards: list[Shard]) -> Iterator[Positions]:
+    """All positions, game after game, about POSITIONS_PER_GROUP at a time: there are large shards."""
+    if not shards:
+        return
+    lengths = np.concatenate([shard.lengths for shard in shards]).astype(np.int64)
+    game = np.concatenate([np.arange(shard.num_games) for shard in shards])
+    shard = np.repeat(np.arange(len(shards)), [one.num_games for one in shards])
+    batch = (np.cumsum(lengths) - lengths) // POSITIONS_PER_GROUP  # [G] of each game
+    for number in np.unique(batch).tolist():
+        here = np.flatnonzero(batch == number)
+        plies = lengths[here]
+        ply = np.arange(plies.sum()) - np.repeat(np.cumsum(plies) - plies, plies)
+        yield Positions(np.repeat(shard[here], plies), np.repeat(game[here], plies), ply)

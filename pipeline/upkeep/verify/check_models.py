@@ -1,0 +1,197 @@
+"""Models, the champion and the journal of promotions.
+
+Every model is readable and fits its network; best_model is the last promotion of the journal; every line of that is a
+promotion, or what a kill left of the next one; every promotion is a match that its challenger won, which is decided
+again from the match's games under the rule that it was begun with. Matches that were removed since can't be asked: a
+remark.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from pipeline.config import TrainConfig
+from pipeline.errors import FileError, MuGoError
+from pipeline.evaluate.promotion import Rule, match_status, rule_of
+from pipeline.games.specs import recorded_game
+from pipeline.methods.named import method_named
+from pipeline.phrases import counted
+from pipeline.progress import Progress
+from pipeline.run import atomic, layout
+from pipeline.run.matches import has_match, read_match
+from pipeline.run.models import (
+    Model,
+    damaged_promotions,
+    has_model,
+    newest_models,
+    pending_promotion,
+    read_calibration,
+    read_info,
+    read_journal,
+    read_model,
+    read_optimizer,
+    resolve_champion,
+)
+from pipeline.upkeep.verify.findings import MODELS, Findings
+
+
+def check_models(saved_models: Path, findings: Findings, progress: Progress, since: int = -1) -> None:
+    """saved_models: the run's folder of models, with best_model and the journal in it.
+
+    since: only models with this number or a higher one, and their promotions; -1: all.
+    """
+    models = [*takewhile(lambda path: _number(path.name) >= since, newest_models(saved_models))][::-1]
+    progress.start("checking models", len(models), "models")
+    games: set[str] = set()
+    for path in models:
+        with findings.checking(MODELS, path):
+            model = read_model(path)
+            read_optimizer(path)
+            read_calibration(model)
+            _check_model(model, findings)
+            games.add(model.info.game)
+            findings.count(MODELS, "model")
+        progress.advance()
+    progress.finish()
+    if len(games) > 1:
+        findings.problem(
+            MODELS, saved_models, f"models of {' and '.join(sorted(games))}; wanted a folder for each game"
+        )
+    if models or (saved_models / layout.PROMOTIONS).exists():
+        _check_champion(saved_models, findings, since)
+
+
+def _number(name: str) -> int:
+    """Of a model; of another one -1."""
+    parsed = layout.parse_model_name(name)
+    return parsed.number if parsed else -1
+
+
+def _check_model(model: Model, findings: Findings) -> None:
+    """Raises MuGoError."""
+    info, path = model.info, model.path
+    parsed = layout.parse_model_name(path.name)
+    if parsed is not None and parsed.number != info.number:
+        raise FileError(path, f"it says that it is number {info.number}; was it renamed? rename it back")
+    if info.manifest.get("stage") == "train" and not info.parents:
+        raise FileError(path / layout.MODEL_JSON, "it was trained, and names no parent; wanted one; restore the file")
+    for parent in info.parents:
+        ancestor = path.parent / parent
+        if has_model(ancestor):
+            before, after = (int(one.manifest.get("total_samples", 0)) for one in (read_info(ancestor), info))
+            if after < before:
+                text = f"trained on {after:,} samples in all, its parent {parent} on {before:,}"
+                raise FileError(path / layout.MODEL_JSON, f"{text}; wanted no fewer; restore the file")
+    try:
+        method, config = method_named(info.method), TrainConfig()
+        grown = method.grown(recorded_game(info.game), model, config)  # what a training would go on from
+        method.objective(grown.architecture, config).network(grown.weights)
+    except MuGoError as error:
+        raise error if isinstance(error, FileError) else FileError(path, str(error)) from error
+
+
+# The champion
+
+
+def _check_champion(saved_models: Path, findings: Findings, since: int) -> None:
+    link = saved_models / layout.CHAMPION
+    with findings.checking(MODELS, saved_models):
+        target, journal, pending = _promotions(saved_models)
+        if not journal and not os.path.lexists(link):
+            findings.remark(f"no champion yet: init was stopped before it set {layout.CHAMPION}; run it again")
+            return
+        resolve_champion(link)
+        if pending is not None:
+            findings.remark(
+                f"the promotion of {pending.get('champion')} isn't in the journal yet; evaluate completes it"
+            )
+            journal.append(pending)
+        damaged = damaged_promotions(saved_models, pending)
+        for number in damaged:
+            found = f"its line {number} is no promotion, nor what a kill left of the next one"
+            findings.problem(MODELS, saved_models / layout.PROMOTIONS, f"{found}; restore it from a copy, or remove it")
+        if target is None:
+            raise FileError(link, "it is no symlink; wanted a link to a model; move it away and link it")
+        last = journal[-1].get("champion") if journal else None
+        if target != last and not damaged:
+            found = f"it points to {target}, the last promotion is {'missing' if last is None else f'of {last}'}"
+            raise FileError(
+                link, f"{found}; if you re-pointed it by hand all is well, else point it to {last or target}"
+            )
+        for line in journal:
+            if _number(str(line.get("champion"))) >= since:
+                _check_promotion(saved_models, line, findings)
+
+
+def _promotions(saved_models: Path) -> tuple[str | None, list[dict[str, Any]], dict[str, Any] | None]:
+    """Of one moment: where best_model points, None if it is no link; the journal; a promotion that isn't in it yet."""
+    link = saved_models / layout.CHAMPION
+    while True:
+        atomic.bring(link)
+        target = os.readlink(link) if link.is_symlink() else None
+        pending = pending_promotion(saved_models)
+        journal = read_journal(saved_models)
+        if (os.readlink(link) if link.is_symlink() else None) == target:
+            return target, journal, pending if not journal or journal[-1] != pending else None
+
+
+def _check_promotion(saved_models: Path, line: Mapping[str, Any], findings: Findings) -> None:
+    findings.count(MODELS, "promotion")
+    if "match" not in line:
+        return  # the first model, or one that somebody put there
+    where = saved_models / layout.PROMOTIONS
+    name = str(line.get("champion"))
+    champion = saved_models / name
+    folder = _match_folder(saved_models, line["match"])
+    if folder is None:
+        findings.remark(f"the match that promoted {name} is gone: {line['match']}")
+        return
+    with findings.checking(MODELS, where):
+        header = read_match(folder, with_summary=False).header
+        said = (line.get("challenger"), line.get("over"))
+        if said != (header.challenger, header.champion):
+            found = (
+                f"{said[0]} over {said[1]} by {line['match']}, a match of {header.challenger} with {header.champion}"
+            )
+            raise FileError(where, f"{found}; wanted their own match; restore it from a copy")
+        if has_model(champion) and read_info(champion).files[layout.WEIGHTS].sha256 != header.players[0].weights:
+            raise FileError(where, f"{name} was promoted by {line['match']}, which another model of that name played")
+        _check_passed(where, folder, rule_of(header), line)
+        guards = line.get("guards")
+        for text, result in (guards if isinstance(guards, dict) else {}).items():
+            share = result.get("needed") if isinstance(result, dict) else None
+            further = _match_folder(saved_models, result.get("match")) if isinstance(result, dict) else None
+            if further is None or not isinstance(share, int | float):
+                findings.remark(f"the match of {name} for the condition {text} is gone")
+                continue
+            theirs = read_match(further, with_summary=False).header
+            rule = Rule(theirs.games, float(share), max_result=theirs.max_result)
+            _check_passed(where, further, rule, line)
+
+
+def _check_passed(where: Path, folder: Path, rule: Rule, line: Mapping[str, Any]) -> None:
+    """Raises FileError unless the games of this match decide it, for the challenger."""
+    match = read_match(folder, with_summary=False)
+    status = match_status(rule, {game.index: game for game in match.games})
+    if not (status.decided and status.passed):
+        score = status.score
+        found = f"{score.half_points / 2:g} points of {counted(score.games, 'game')} in {folder}"
+        decided = "don't reach what was needed" if status.decided else "don't decide it"
+        text = f"{line.get('champion')} was promoted, but {found} {decided}"
+        raise FileError(where, f"{text}; point best_model back to {line.get('previous')}, and evaluate again")
+
+
+def _match_folder(saved_models: Path, named: object) -> Path | None:
+    """A match that a file of the run names, wherever the run's folder is now; None if it is gone."""
+    if not isinstance(named, str):
+        return None
+    path = Path(named)
+    within = Path(*path.parts[-2:]) if path.parent.name == layout.REQUIRED else path.name
+    for folder in (saved_models.parent / path, saved_models.parent / "data/evaluate" / within):
+        if has_match(folder):
+            return folder
+    return None

@@ -1,0 +1,189 @@
+"""``verify``: whether everything holds that is promised of a run's files. Reads them all once.
+
+Games are replayed, checksums and counts compared, hold-outs looked for in chunks, promotions decided again from the
+games of their matches. What a killed process left behind is a problem, too, until the next command or ``repair``
+removes it; what a living one is at work on is none. Works on a run that is going on, finished or copied from elsewhere.
+Needs memory for twelve bytes a game, one set of chunks and one match. With ``newest`` it stops where the games have so
+many positions, and takes no longer on a long run than on a short one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pipeline.config import VerifyConfig
+from pipeline.errors import FileError, NotYet
+from pipeline.phrases import counted, duration
+from pipeline.progress import SILENT, Progress
+from pipeline.reports.run_files import (
+    DATA,
+    EVALUATE,
+    SELFPLAY,
+    TOURNAMENT,
+    TRAINING,
+    WATCH,
+    RunFiles,
+    is_run,
+    look_at,
+)
+from pipeline.reports.tables import table
+from pipeline.run import atomic, layout
+from pipeline.run.models import pending_promotion, read_promotions
+from pipeline.run.packs import packing
+from pipeline.run.pruned import FILE as PRUNED
+from pipeline.run.pruned import read_pruned
+from pipeline.run.ratings import read_pool, read_ratings
+from pipeline.train.checkpoint import finished_checkpoints
+from pipeline.upkeep.verify.check_chunks import check_chunks
+from pipeline.upkeep.verify.check_games import check_games
+from pipeline.upkeep.verify.check_matches import check_evaluations, check_matches
+from pipeline.upkeep.verify.check_models import check_models
+from pipeline.upkeep.verify.findings import LEFT_OVER, OTHERS, SUBJECTS, Findings, Problem
+
+MOST_SHOWN = 40  # problems, unless all are asked for
+POOL = "pool.json"
+MANY = {"match": "matches", "summary": "summaries", "set": "sets"}
+
+
+@dataclass(frozen=True)
+class VerifySummary:
+    """What was checked and what is wrong.
+
+    checked  how many of what, by subject; remarks: what is no problem, but worth knowing
+    clean    no problem is left
+    """
+
+    directory: Path
+    checked: dict[str, dict[str, int]]
+    problems: list[Problem]
+    remarks: list[str]
+    clean: bool
+    seconds: float
+
+    def lines(self, whole: bool = False) -> list[str]:
+        """A table, then a line per problem. whole: all problems, however many."""
+        rows = [
+            (
+                subject,
+                ", ".join(counted(number, unit, MANY.get(unit, "")) for unit, number in units.items()) or "none",
+                str(sum(problem.subject == subject for problem in self.problems)),
+            )
+            for subject, units in self.checked.items()
+        ]
+        lines = table(rows, ("what", "checked", "problems")).splitlines()
+        shown = self.problems if whole else self.problems[:MOST_SHOWN]
+        lines += [f"{'repaired: ' if one.repaired else ''}{one.where}: {one.text}" for one in shown]
+        if len(shown) < len(self.problems):
+            lines.append(f"… and {len(self.problems) - len(shown):,} problems more; --verbose 2 shows all")
+        lines += [f"note: {remark}" for remark in self.remarks]
+        left = sum(not problem.repaired for problem in self.problems)
+        found = counted(left, "problem") if left else "all is well"
+        return [*lines, f"{self.directory}: {found}, checked in {duration(self.seconds)}"]
+
+
+def verify(config: VerifyConfig, progress: Progress = SILENT) -> VerifySummary:
+    """Check the run in a folder, and with config.repair remove what is left over there.
+
+    Raises FileError if the folder is not that of a run, or something can't be removed.
+    """
+    start = time.monotonic()
+    directory = config.directory
+    if not is_run(directory):
+        found = "no run in this folder" if directory.is_dir() else "no such folder"
+        raise FileError(directory, f"{found}; wanted one with {layout.SAVED_MODELS}/ or {SELFPLAY}/ in it")
+    files = look_at(directory, whole=config.newest is None)
+    findings = Findings(directory)
+    known = check_games(directory / SELFPLAY, files.num_shards, findings, progress, config.newest)
+    since = -1 if config.newest is None or known.oldest == layout.UNNUMBERED else known.oldest
+    check_chunks(directory / TRAINING, known, findings, progress)
+    check_models(directory / layout.SAVED_MODELS, findings, progress, since)
+    folders = [directory / folder for folder in (EVALUATE, EVALUATE / layout.REQUIRED, WATCH, TOURNAMENT)]
+    check_matches(folders, findings, progress, since)
+    check_evaluations(directory / WATCH, findings, since)
+    if not known.is_whole:
+        findings.remark("older games were not looked at: --newest")
+    if since > 0:
+        findings.remark(f"models and matches before generation {since} were not looked at: --newest")
+    _check_pool_and_ratings(directory / DATA, config.repair, findings)
+    _check_left_over(directory, files, config.repair, findings)
+    order = {subject: number for number, subject in enumerate(SUBJECTS)}
+    return VerifySummary(
+        directory=directory,
+        checked=findings.counts,
+        problems=sorted(findings.problems, key=lambda problem: order[problem.subject]),
+        remarks=findings.remarks,
+        clean=all(problem.repaired for problem in findings.problems),
+        seconds=time.monotonic() - start,
+    )
+
+
+def _check_pool_and_ratings(data: Path, repair: bool, findings: Findings) -> None:
+    pool, ratings = data / POOL, data / layout.RATINGS
+    pruned = data / SELFPLAY.name / PRUNED
+    if pruned.exists():
+        with findings.checking(OTHERS, pruned):
+            read_pruned(pruned.parent)
+            findings.count(OTHERS, "list of pruned games", 1)
+    if pool.exists():
+        with findings.checking(OTHERS, pool):
+            read_pool(pool)
+            findings.count(OTHERS, "pool")
+    if ratings.exists():
+        try:
+            read_ratings(ratings)
+            findings.count(OTHERS, "file of ratings", 1)
+        except FileError as error:
+            if repair:
+                atomic.remove([ratings])  # a copy of what the match records say
+            findings.problem(OTHERS, error.path, error.problem, repaired=repair)
+
+
+def _check_left_over(directory: Path, files: RunFiles, repair: bool, findings: Findings) -> None:
+    """What no process will come back to."""
+    saved_models = directory / layout.SAVED_MODELS
+    for error in files.unreadable:
+        findings.problem(LEFT_OVER, error.path, error.problem)
+    dead = [directory / path for path in files.temporaries if atomic.is_left_over(path.name)]
+    old = f"{datetime.now(UTC) - atomic.LONGEST_WRITE:{layout.TIME_FORMAT}}"
+    uncommitted = [directory / path for path in files.uncommitted if path.name < old]
+    findings.count(LEFT_OVER, "temporary file", len(files.temporaries))
+    findings.count(LEFT_OVER, "uncommitted shard", len(files.uncommitted))
+    findings.count(LEFT_OVER, "checkpoint", len(files.checkpoints))
+    for path in dead:
+        _take_away(path, "a temporary file of a process that was killed; nobody reads it", repair, findings)
+    with ExitStack() as stack:
+        is_alone = True
+        if repair and uncommitted:
+            try:
+                stack.enter_context(packing(directory / SELFPLAY))
+            except NotYet as error:
+                is_alone = False
+                findings.remark(f"nothing without a .meta file is removed: {error}")
+        for path in uncommitted:
+            if not layout.meta_path(path).exists():  # the names were read long ago: a pack may be committed by now
+                found = "a shard without its .meta file, a day old; nobody reads it"
+                _take_away(path, found, repair and is_alone, findings)
+    for path in finished_checkpoints(saved_models):
+        _take_away(path, "the checkpoint of a training that has ended", repair, findings)
+    if repair and pending_promotion(saved_models) is not None:
+        read_promotions(saved_models)
+
+
+def _take_away(path: Path, found: str, repair: bool, findings: Findings) -> None:
+    """Report what is left over, and with repair remove it. What was renamed or removed meanwhile isn't left over."""
+    if not os.path.lexists(path):
+        return
+    if repair:
+        if path.is_dir() and not path.is_symlink():
+            with atomic.os_errors(path), suppress(FileNotFoundError):  # whoever removes it, too
+                shutil.rmtree(path)
+        else:
+            atomic.remove([path])
+    remedy = "wanted nothing left over; `python main.py verify --repair` removes it"
+    findings.problem(LEFT_OVER, path, "removed: " + found if repair else f"{found}; {remedy}", repaired=repair)

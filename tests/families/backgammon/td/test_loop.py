@@ -1,0 +1,96 @@
+"""The method through all four commands: what they leave behind, that it learns, and that a training resumes exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.config import EvaluateConfig, GatherConfig, InitConfig, SelfplayConfig, TrainConfig
+from pipeline.errors import UsageError
+from pipeline.evaluate.command import evaluate
+from pipeline.gather.command import gather
+from pipeline.progress import Progress
+from pipeline.reports.show import show
+from pipeline.run.chunks import newest_complete_set, read_header
+from pipeline.run.models import read_model, read_optimizer
+from pipeline.run.shards import newest_shards
+from pipeline.selfplay.command import selfplay
+from pipeline.train.command import train
+from pipeline.train.init import init
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder in which two generations were made; the tests work there."""
+    folder = tmp_path_factory.mktemp("run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        init(InitConfig(game="hypergammon", method="td", network_size="h16t", value_head="points"))
+        for generation in range(2):
+            selfplay(SelfplayConfig(games=300, seed=generation, threads=2, value_plies=generation))
+            gather(GatherConfig(as_many_as_possible=True, positions_per_chunk=512, seed=generation, td_lambda=0.9))
+            train(TrainConfig(epochs=4, batch_size=128, learning_rate=0.01, weight_decay=0))
+            match = evaluate(EvaluateConfig(games=200, readouts=0, threshold=0, seed=generation))
+            assert match.promoted and match.points is not None and match.points.per_game > 0
+        yield folder
+
+
+def test_what_the_commands_leave_behind(run: Path) -> None:
+    model = read_model(Path("saved_models/best_model").resolve())
+    assert model.info.name == "000002-h16t" and model.info.method == "td" and model.info.game == "hypergammon"
+    assert model.info.architecture == {"features": 198, "tactics": 21, "hidden": 16, "outputs": 5, "max_result": 3.0}
+    assert {meta.method for meta in newest_shards(Path("data/selfplay"))} == {"td"}
+    chunks = newest_complete_set(Path("data/training_data"))
+    assert chunks is not None and read_header(chunks.chunks[0]).method == "td"
+    for path in (Path("saved_models/000002-h16t"), Path("data/selfplay"), Path("data/training_data"), Path()):
+        assert "hypergammon" in "\n".join(show(path))
+
+
+class Stopper(Progress):
+    """Interrupts after so many steps."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def advance(self, count: int = 1) -> None:
+        self.left -= count
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupted_training_ends_with_the_same_weights(run: Path) -> None:
+    def config(name: str) -> TrainConfig:
+        return TrainConfig(
+            original_model=Path("saved_models/000001-h16t"), new_model=Path(f"resumed/{name}"), epochs=2, batch_size=64,
+            ema_decay=0.9,
+        )  # fmt: skip
+
+    whole = train(config("000002-whole"))
+    with pytest.raises(KeyboardInterrupt):
+        train(config("000003-stopped"), Stopper(20))
+    resumed = train(config("000003-stopped"))
+    assert resumed.resumed_from_step == 20 and resumed.steps == whole.steps > 40
+    models = [{**read_model(one.model).weights, **(read_optimizer(one.model) or {})} for one in (whole, resumed)]
+    assert models[0].keys() == models[1].keys()
+    assert all(np.array_equal(models[0][name], models[1][name]) for name in models[0])
+
+
+def test_who_asks_for_the_wrong_thing_is_told(run: Path) -> None:
+    elsewhere = Path("other/000000-init")
+    with pytest.raises(UsageError, match=r"method td: tictactoe has no features.*wanted backgammon or hypergammon"):
+        init(InitConfig(game="tictactoe", method="td", network_size="h8"))
+    with pytest.raises(UsageError, match=r"network size 'b2c32': wanted hN"):
+        init(InitConfig(game="backgammon", method="td", new_model=elsewhere))
+    with pytest.raises(UsageError, match=r"--value-head wdl: method td has scalar .* and points"):
+        init(InitConfig(game="backgammon", method="td", network_size="h8", value_head="wdl", new_model=elsewhere))
+    with pytest.raises(UsageError, match=r"--value-head points: method alphazero has scalar and wdl"):
+        init(InitConfig(game="tictactoe", value_head="points", new_model=elsewhere))
+    with pytest.raises(UsageError, match="networks of method td don't grow"):
+        train(TrainConfig(network_size="b2c32", original_model=Path("saved_models/000001-h16t"), new_model=Path("x/1")))
+    with pytest.raises(UsageError, match="--backend vllm: it answers for language models only"):
+        selfplay(SelfplayConfig(games=2, backend="vllm", output_dir=Path("other")))
+    with pytest.raises(UsageError, match="--opponents: method td plays itself only"):
+        selfplay(SelfplayConfig(games=2, opponents="random=1", output_dir=Path("other")))

@@ -1,0 +1,220 @@
+"""Records of backgammon: GNU Backgammon imports what we write and means the same games; what is read is checked."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.config import EvaluateConfig
+from pipeline.errors import FileError, MuGoError, UsageError
+from pipeline.evaluate.command import evaluate
+from pipeline.families.backgammon.game import Backgammon
+from pipeline.families.backgammon.kernels import points_won
+from pipeline.families.backgammon.records import gammon_sgf, mat_record, read_mat, turns
+from pipeline.games.replay import replay_one
+from pipeline.games.sgf import SgfText
+from pipeline.games.specs import parse_game
+from pipeline.players.engine_process import GAMES_FOLDER
+from pipeline.reports.show import game_records, show
+from pipeline.run.matches import read_match
+from tests.games.test_any_game import random_moves
+
+GNUBG = shutil.which("gnubg") or shutil.which("gnubg", path=GAMES_FOLDER)
+needs_gnubg = pytest.mark.skipif(GNUBG is None, reason="gnubg isn't installed (Debian: apt install gnubg)")
+GAME: Backgammon = parse_game("backgammon")  # type: ignore[assignment]
+TEXT = SgfText("000001-a", "random", event="a match", round="7")
+
+
+@pytest.fixture(scope="module")
+def games() -> list[list[int]]:
+    """Whole games of random moves: hits, dances, doubles, bearing off, every kind of win, a turn of 28 characters."""
+    return [random_moves(GAME, seed) for seed in (*range(8), 38)]
+
+
+def imported(folder: Path, command: str, files: Sequence[str]) -> list[dict[str, Any]]:
+    """What GNU Backgammon makes of each file: its own description of the match."""
+    script = folder / "read.py"
+    script.write_text(
+        "import gnubg, json\n"
+        "gnubg.command('set confirm new off')\n"
+        "gnubg.command('set jacoby off')\n"  # by default gammons count 1 in money play without a cube
+        "with open('found.json', 'w') as out:\n"
+        f"    for name in {list(files)!r}:\n"
+        f"        gnubg.command('{command} ' + name)\n"
+        "        out.write(json.dumps(gnubg.match(analysis=0, boards=0, statistics=0, verbose=0)) + '\\n')\n"
+    )
+    words = [str(GNUBG), "--tty", "--quiet", "--no-rc", "--python", "read.py"]
+    subprocess.run(words, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=True)
+    return [json.loads(line) for line in (folder / "found.json").read_text().splitlines()]
+
+
+def check_imported(moves: list[int], found: dict[str, Any]) -> None:
+    """That its turns and result are ours."""
+    played, last = turns(GAME, moves)
+    one = found["games"][0]
+    assert found["match-info"]["X"]["name"] == TEXT.black and found["match-info"]["O"]["name"] == TEXT.white
+    assert found["match-info"]["match-length"] == 0
+    theirs = [turn for turn in one["game"] if turn["action"] == "move"]
+    assert len(theirs) == len(played)
+    for our, their in zip(played, theirs, strict=True):
+        assert their["player"] == "XO"[our.player] and sorted(their["dice"]) == sorted(map(int, our.dice))
+        # Steps of one checker may be joined; what counts is what leaves and reaches each point.
+        steps = their["move"] or []
+        assert net(steps) == net(our.steps)
+    points = int(points_won(last[None], GAME.num_checkers)[0])
+    assert (one["info"]["winner"], one["info"]["points-won"]) == ("XO"[points < 0], abs(points))
+
+
+def net(steps: Sequence[Sequence[int]]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for source, target in steps:
+        found[source] = found.get(source, 0) - 1
+        found[target] = found.get(target, 0) + 1
+    return {point: count for point, count in found.items() if count and point}
+
+
+@needs_gnubg
+@pytest.mark.parametrize(("suffix", "command"), [(".mat", "import mat"), (".sgf", "load match")])
+def test_gnu_backgammon_imports_them(tmp_path: Path, games: list[list[int]], suffix: str, command: str) -> None:
+    names = [f"{number}{suffix}" for number in range(len(games))]
+    for name, moves in zip(names, games, strict=True):
+        text = mat_record(GAME, moves, TEXT) if suffix == ".mat" else gammon_sgf(GAME, moves, TEXT, ["a ] comment"] * 9)
+        (tmp_path / name).write_text(text)
+    found = imported(tmp_path, command, names)
+    assert len(found) == len(games)
+    for moves, one in zip(games, found, strict=True):
+        check_imported(moves, one)
+
+
+@needs_gnubg
+def test_what_gnu_backgammon_exports_is_read(tmp_path: Path) -> None:
+    commands = [
+        "set automatic game off", "set display off", "set player 0 gnubg", "set player 1 gnubg", "set cube use off",
+        "set player 0 chequer evaluation plies 0", "set player 1 chequer evaluation plies 0", "set seed 5",
+        "set jacoby off", "set confirm new off", "new session", "export match mat a.mat", "quit",
+    ]  # fmt: skip
+    words = [str(GNUBG), "--tty", "--quiet", "--no-rc"]
+    subprocess.run(
+        words, cwd=tmp_path, input="\n".join(commands).encode(), capture_output=True, timeout=120, check=True
+    )
+    (one,) = read_mat(tmp_path / "a.mat", GAME)
+    assert len(one.moves) > 20 and one.points and "gnubg" in one.players
+    text = "\n".join(show(tmp_path / "a.mat"))
+    assert "match of backgammon" in text and one.players[0] in text
+
+
+def test_what_is_written_is_read_back(tmp_path: Path, games: list[list[int]]) -> None:
+    path = tmp_path / "a.mat"
+    together = "".join(
+        mat_record(GAME, moves, TEXT).replace(" Game 1", f" Game {number}") for number, moves in enumerate(games, 1)
+    )
+    path.write_text(together)
+    found = read_mat(path, GAME)
+    assert [one.moves for one in found] == games
+    for one in found:
+        last = list(replay_one(GAME, one.moves))[-1]
+        assert one.points == points_won(last, 15)[0] and not one.resigned and one.players == ("000001-a", "random")
+    shown = "\n".join(show(path, game=3, moves=True))
+    assert "game 3: X 000001-a, O random" in shown and shown.count("+-13-14-15") == len(games[3]) + 1
+    cut = games[0][:20]
+    for loser, points in ((0, -1), (1, 1)):  # whoever is to move
+        path.write_text(mat_record(GAME, cut, TEXT, loser))
+        (resigned,) = read_mat(path, GAME)
+        assert resigned.resigned and resigned.moves == cut and resigned.points == points
+        assert f"RE[{'BW'[loser]}+1R]" in gammon_sgf(GAME, cut, TEXT, (), loser)
+
+
+def test_a_turn_that_fills_its_column_is_apart_from_the_next(games: list[list[int]]) -> None:
+    rows = [line for line in mat_record(GAME, games[-1], TEXT).splitlines() if "bar/20 21/16 19/14 18/13" in line]
+    assert [" ".join(row.split()[1:6]) for row in rows] == ["55: bar/20 21/16 19/14 18/13"]
+
+
+GOOD = """ 0 point match
+
+ Game 1
+ a : 0                       b : 0
+  1) 31: 8/5 6/5                 62: 24/18 13/11
+  2) 44: 24/16(2)
+      Wins 1 point
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        ("31: 8/5", "71: 8/5", r"line 5: 71: 8/5 6/5: backgammon: '71' is no throw here"),
+        ("31: 8/5", "33: 8/5", r"line 5: 33: .* is no throw here"),  # no double begins a game
+        ("8/5 6/5", "8/5 7/6", r"line 5: 31: 8/5 7/6: backgammon: '8/5 7/6' is no move here; wanted e.g."),
+        ("24/16(2)", "24/16(16)", r"line 6: 44: 24/16\(16\): .*is no move here"),
+        ("24/16(2)", "", r"line 6: 44: : backgammon: 'pass' is no move here"),
+        ("      Wins 1 point\n", "", "its end: game 1 has no result after 6 plies; was the file cut off"),
+        (" a : 0                       b : 0\n", "", r"line 4: '1\) 31: 8/5 6/5 .*wanted both players"),
+        (" Game 1\n", "", "no line 'Game 1'; wanted a match of backgammon"),
+        ("44: 24/16(2)", "Doubles => 2", "line 6: 'Doubles => 2'; wanted dice and moves.*no cube"),
+        ("  2) 44", "Hello\n  2) 44", "line 6: 'Hello'; wanted turns"),
+        ("62: 24/18 13/11\n", "62: 24/18 13/11\n  9)                             11: 8/7 8/7 6/5 6/5\n",
+         "line 6: 11: .*a turn of the player who has just moved"),
+        ("Wins 1 point\n", "Wins 1 point\n  3) 11: 8/7\n", "line 8: a turn after the end"),
+        ("Wins 1 point", f"Wins {'9' * 5000} points", "line 7: 5,018 characters; wanted at most 500"),
+        ("Wins 1 point", f"Wins {'9' * 99} points", "line 7: 'Wins 9+'; wanted turns"),
+        ("Game 1\n", f"Game {'9' * 99}\n", "no line 'Game 1'"),
+        (" a : 0    ", f" {'a : 1 ' * 50_000}", "line 4: 300,0.. characters"),
+        ("31: 8/5", "٣١: 8/5", r"line 5: '٣١: 8/5"),
+    ],
+)  # fmt: skip
+def test_damaged_and_illegal_files_say_what_is_wrong(tmp_path: Path, before: str, after: str, problem: str) -> None:
+    path = tmp_path / "a.mat"
+    path.write_text(GOOD)
+    assert read_mat(path, GAME)[0].points == 1
+    assert GOOD.count(before) == 1
+    path.write_text(GOOD.replace(before, after))
+    with pytest.raises(FileError, match=problem) as caught:
+        read_mat(path, GAME)
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_every_cut_is_noticed_or_leaves_whole_games(tmp_path: Path, games: list[list[int]]) -> None:
+    path = tmp_path / "a.mat"
+    text = mat_record(GAME, games[1], TEXT)
+    for at in range(0, len(text) - 20, 41):
+        path.write_text(text[:at])
+        with pytest.raises(FileError):
+            read_mat(path, GAME)
+    path.write_bytes(b"\xff\x00" * 500)
+    with pytest.raises(FileError, match="no line 'Game 1'"):
+        read_mat(path, GAME)
+
+
+def test_records_of_a_match_through_show(tmp_path: Path) -> None:
+    players = {"white_model": "heuristic", "black_model": "random", "game": "backgammon"}
+    summary = evaluate(EvaluateConfig(**players, games=2, output_dir=tmp_path))
+    folder = Path(summary.match)
+    match = read_match(folder)
+    (name, text), (other, second) = game_records(folder, form="mat")
+    assert (name, other) == (f"{folder.name}-000000.mat", f"{folder.name}-000001.mat")
+    path = tmp_path / name
+    path.write_text(text)
+    assert read_mat(path, GAME)[0].moves == match.games[0].moves
+    assert " heuristic : 0" in text and " random : 0 " in second
+    sgf = [text for _, text in game_records(folder)]
+    assert all("GM[6]" in text for text in sgf) and "PW[heuristic]PB[random]" in sgf[0]
+    text = "\n".join(show(folder, game=0, moves=True))
+    assert "+-13-14-15-16-17-18" in text and "bar: X" in text
+
+
+def test_who_is_not_written_so(tmp_path: Path) -> None:
+    hyper: Backgammon = parse_game("hypergammon")  # type: ignore[assignment]
+    moves = random_moves(hyper, 0)
+    with pytest.raises(MuGoError, match="hypergammon; SGF knows both"):
+        mat_record(hyper, moves, TEXT)
+    assert "Hypergammon3" in gammon_sgf(hyper, moves, TEXT)
+    players = {"white_model": "random", "black_model": "heuristic", "game": "tictactoe"}
+    folder = Path(evaluate(EvaluateConfig(**players, games=2, output_dir=tmp_path, opening_plies=1)).match)
+    with pytest.raises(UsageError, match=r"--mat: .* holds games of tictactoe; \.mat is for backgammon"):
+        list(game_records(folder, form="mat"))

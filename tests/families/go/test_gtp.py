@@ -1,0 +1,490 @@
+"""GTP from a manager's side: every command, every error that the protocol names, analysis, clocks, strange input."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import time
+
+import numpy as np
+import pytest
+
+from pipeline.config import EngineConfig, SearchConfig
+from pipeline.families.go.gtp import Gtp
+from pipeline.games.specs import parse_game
+from pipeline.networks.estimates import Estimates
+from pipeline.play.clock import Clock, TimeSettings
+from pipeline.play.engine import engine
+from pipeline.play.findings import Findings
+from pipeline.play.lines import CommandLines
+from pipeline.play.session import SearchSession
+from tests.helpers import make_model
+from tests.search.helpers import hashed_evaluator
+
+
+def dead_at(points):
+    """An estimate: the first player owns everything, and is ahead by 12.5 points."""
+
+    def estimate(planes):
+        white = planes[:, 13, 0, 0].astype(np.float32)
+        sign = (1 - 2 * white)[:, None]
+        owners = np.ones((len(planes), planes[0, 0].size), np.float32)
+        owners[:, points] = -1
+        return Estimates(owners * sign, (12.5 * sign[:, 0]).astype(np.float32))
+
+    return estimate
+
+
+def make_gtp(spec="go:9,komi=7", readouts=16, estimate=None, **options):
+    game = parse_game(spec).without_move_limit()
+    session = SearchSession(game, hashed_evaluator(game), SearchConfig(noise_weight=0.0), readouts)
+    return Gtp(session, Findings(session, estimate), **options)
+
+
+class Manager:
+    """Sends lines and keeps the answers; each must be one answer of the protocol."""
+
+    def __init__(self, gtp: Gtp) -> None:
+        self.gtp = gtp
+
+    def __call__(self, line: str) -> str:
+        written: list[str] = []
+        self.gtp._write = written.append
+        self.gtp.answer(line)
+        text = "".join(written)
+        assert re.fullmatch(r"[=?]\d*( [^\n]+)?(\n[^\n]+)*\n\n", text), text
+        return text.removesuffix("\n\n")
+
+
+@pytest.fixture
+def say() -> Manager:
+    return Manager(make_gtp())
+
+
+def test_ids_comments_and_control_characters(say):
+    assert say("protocol_version") == "= 2"
+    assert say("12 protocol_version # a comment") == "=12 2"
+    assert say("\x07 7\tname\x00\r") == "=7 MuGo"
+    assert say("3 fly") == "?3 unknown command"
+    assert say("0012 known_command genmove") == "=0012 true"
+    assert say("known_command fly") == say("known_command") == "= false"
+    assert say("9") == "?9 unknown command"
+
+
+@pytest.mark.parametrize("line", ["", "   ", "# only a comment", "\t\r"])
+def test_lines_without_a_command_have_no_answer(line):
+    gtp, written = make_gtp(), []
+    gtp._write = written.append
+    gtp.answer(line)
+    assert written == []
+
+
+def test_list_commands_are_those_it_knows(say):
+    commands = say("list_commands").removeprefix("= ").split("\n")
+    assert commands == sorted(commands) and len(commands) == 29
+    assert all(say(f"known_command {command}") == "= true" for command in commands)
+    assert {"kata-analyze", "kgs-genmove_cleanup", "set_free_handicap", "final_status_list"} < set(commands)
+
+
+def test_size_and_komi_are_the_models(say):
+    assert say("boardsize 9") == "="
+    assert say("boardsize 19").startswith("? unacceptable size: found 19, this model plays 9")
+    assert say("boardsize nine").startswith("? syntax error")
+    assert say("komi 7") == say("komi 7.0") == "="
+    assert say("komi 6.5") == "? unacceptable komi: found 6.5, this model plays with 7"
+    assert say("komi nan").startswith("? syntax error")
+    assert say("get_komi") == "= 7"
+
+
+def of_any_board(boards=None):
+    """A model of go:any whose network, whatever it sees, has no opinion. boards: gets the side of each that it sees."""
+
+    def evaluate(planes):
+        if boards is not None:
+            boards.append(planes.shape[2])
+        return np.zeros((len(planes), planes[0, 0].size + 1), np.float32), np.zeros(len(planes), np.float32)
+
+    def estimate(planes):
+        return Estimates(np.zeros((len(planes), planes[0, 0].size), np.float32), np.zeros(len(planes), np.float32))
+
+    game = parse_game("go:any,komi=7").without_move_limit()
+    session = SearchSession(game, evaluate, SearchConfig(noise_weight=0.0), 8)
+    return Manager(Gtp(session, Findings(session, estimate)))
+
+
+def test_a_model_of_all_boards_takes_any_size_and_komi():
+    say = of_any_board()
+    assert say("get_komi") == "= 7" and say("showboard").count("\n") == 11
+    assert say("boardsize 13") == say("komi 6.5") == "=" and say("get_komi") == "= 6.5"
+    assert say("play b N13") == say("play w D4") == "="
+    assert re.fullmatch(r"= ([A-HJ-N]\d+|PASS|pass)", say("genmove b"))
+    board = say("showboard")
+    assert say("komi 9") == "=" and say("get_komi") == "= 9" and say("showboard") == board, "the game goes on"
+    assert say("undo") == say("undo") == "=" and "X to move" not in say("showboard")
+    assert say("play w pass") == say("play b pass") == "="
+    assert say("final_score") == "= B+160"  # one black stone owns 169 points
+    assert say("komi 200") == "? unacceptable komi: found 200, wanted a multiple of 0.5 that the board has room for"
+    assert say("komi 0.3").startswith("? unacceptable komi") and say("get_komi") == "= 9"
+    assert say("boardsize 20") == "? unacceptable size: found 20, this model plays 5 to 19, komi allowing"
+    assert say("boardsize 5") == "=" and say("get_komi") == "= 9" and "ply 0" in say("showboard")
+    assert say("komi -3") == "=" and say("get_komi") == "= -3"
+    assert say("final_score") == "= B+3"
+    assert say("boardsize 13") == "=" and say("final_score") == "= B+3", "what was estimated was of a smaller board"
+
+
+def test_another_board_is_warmed_up_before_any_clock_runs():
+    boards = []
+    say = of_any_board(boards)
+    assert say("boardsize 7") == "=" and set(boards) == {7} and "ply 0" in say("showboard")
+    seen = len(boards)
+    assert say("boardsize 7") == "=" and len(boards) == seen
+
+
+def test_moves_out_of_turn_illegal_ones_and_undo(say):
+    assert [say(f"play {move}") for move in ("b D4", "B e5", "black pass", "W d5", "white C4")] == ["="] * 5
+    assert say("play b D4") == "? illegal move"
+    assert say("play b Z4") == say("play b I5") == say("play b D10") == "? invalid vertex"
+    assert say("play green D4").startswith("? syntax error: 'green' is no colour")
+    assert say("play b").startswith("? syntax error")
+    assert say("showboard").count("O") == 2 and "X to move, ply 5" in say("showboard")
+    assert [say("undo") for _ in range(6)] == ["="] * 5 + ["? cannot undo"]
+    assert "X to move, ply 0" in say("showboard")
+
+
+def test_undo_restores_what_superko_forbids(say):
+    for move in ("b D5", "w E5", "b E6", "w F6", "b E4", "w F4", "b J9", "w G5", "b F5"):  # black takes E5 at last
+        assert say(f"play {move}") == "="
+    assert say("play w E5") == "? illegal move"  # the ko
+    say("undo")
+    assert say("play b A1") == "=" and say("play w E4") == "? illegal move"
+
+
+def test_genmove_plays_for_either_colour_and_goes_on_after_passes(say):
+    first = say("genmove b").removeprefix("= ")
+    assert say(f"play w {first}") == "? illegal move"
+    assert say("genmove b") != "= pass"  # out of turn
+    assert say("play b pass") == say("play w pass") == "="
+    assert say("genmove b") == say("genmove w") == "= pass"  # over: nobody has to go on
+    assert say("play b A1") == "="  # but may
+    before = say("showboard")
+    move = say("reg_genmove w")
+    found = say.gtp.session.candidates()
+    assert move.startswith("= ") and say("showboard") == before
+    assert say("reg_genmove w") == move and say.gtp.session.candidates() == found, "with the same search each time"
+    assert say("genmove purple").startswith("? syntax error")
+    assert say("genmove") == "? syntax error: nothing is no colour; wanted black or white"
+
+
+def test_self_plays_move_limit_ends_no_game():
+    say = Manager(make_gtp("go:5,moves=4"))
+    for _ in range(3):
+        assert say("play b pass") == say("play b A1") == say("undo") == say("play w B2") == say("undo") == "="
+    for move in ("b A1", "w E5", "b B1", "w E4", "b C1", "w E3"):
+        assert say(f"play {move}") == "="
+    assert say("genmove b") != "= -1" and say("genmove w").startswith("= ")
+
+
+def test_handicap(say):
+    assert say("fixed_handicap 4") == "= C3 G7 C7 G3"
+    assert say("fixed_handicap 4") == "? board not empty"
+    assert "O to move" in say("showboard")
+    say("clear_board")
+    assert say("fixed_handicap 10").startswith("? invalid number of stones")
+    assert say("fixed_handicap 1").startswith("? invalid number of stones")
+    assert say("place_free_handicap 20").count(" ") == 9
+    say("clear_board")
+    assert say("set_free_handicap A1 A2 B9") == "=" and say("play w A3") == "="
+    say("clear_board")
+    assert say("set_free_handicap A1 A1") == say("set_free_handicap A1") == say("set_free_handicap A1 pass")
+    assert say("set_free_handicap A1 A1") == "? bad vertex list"
+
+
+def test_gtps_table_of_handicaps():
+    nineteen = Manager(make_gtp("go:19"))
+    assert nineteen("fixed_handicap 9") == "= D4 Q16 D16 Q4 D10 Q10 K4 K16 K10"
+    nineteen("clear_board")
+    assert nineteen("fixed_handicap 5") == "= D4 Q16 D16 Q4 K10"
+    seven = Manager(make_gtp("go:7"))
+    assert seven("fixed_handicap 4") == "= C3 E5 C5 E3" and seven("boardsize 7") == "="
+    five = Manager(make_gtp("go:5"))
+    assert five("fixed_handicap 2").endswith("2 handicap stones on 5×5; wanted none: the board is too small")
+    assert five("play b A1") == "=" and five("place_free_handicap 2") == "? board not empty"
+    assert seven("fixed_handicap 5").startswith("? invalid number of stones: 5 handicap stones on 7×7; wanted 2 to 4")
+
+
+def test_the_score_is_of_the_board_without_dead_stones():
+    say = Manager(make_gtp(estimate=dead_at([])))
+    for move in ("b D4", "b E4", "w A9"):
+        say(f"play {move}")
+    assert say("final_status_list dead") == "= A9"
+    assert say("final_status_list alive") == "= D4 E4"
+    assert say("final_status_list seki") == "="
+    assert say("final_score") == "= B+74"  # 81 points − 7
+    assert say("final_status_list lost").startswith("? syntax error")
+    plain = Manager(make_gtp())  # without an estimate nothing is dead
+    for move in ("b D4", "b E4", "w A9"):
+        plain(f"play {move}")
+    assert plain("final_status_list dead") == "=" and plain("final_score") == "= W+6"
+
+
+def test_cleanup_does_not_pass_while_stones_are_dead():
+    game = parse_game("go:5")
+    passes = game.pass_action
+
+    def eager_to_pass(planes):
+        logits = np.zeros((len(planes), game.num_actions), np.float32)
+        logits[:, passes] = 9
+        return logits, np.zeros(len(planes), np.float32)
+
+    session = SearchSession(game, eager_to_pass, SearchConfig(noise_weight=0.0), 8)
+    say = Manager(Gtp(session, Findings(session, dead_at([]))))
+    say("play w A5")
+    assert say("genmove b") == "= pass"
+    say("play w B5")
+    assert say("kgs-genmove_cleanup b") not in ("= pass", "= resign")
+    assert say("play w pass") == "=" and say("genmove b") == "= pass"
+    assert say("kgs-genmove_cleanup w") == "= pass", "nothing of black's is dead"
+    assert say("kgs-genmove_cleanup b") not in ("= pass", "= resign"), "KGS asks for it after two passes"
+    assert say("play w pass") == say("play b pass") == "="
+    assert say("genmove b") == "= pass"
+
+
+def test_resignation_is_off_unless_asked_for():
+    def hopeless(planes):
+        return np.zeros((len(planes), 26), np.float32), np.where(planes[:, 13, 0, 0] == 0, -0.99, 0.99).astype("f")
+
+    game = parse_game("go:5")
+    for threshold, resigns in ((-1.0, False), (-0.9, True)):
+        session = SearchSession(game, hopeless, SearchConfig(noise_weight=0.0), 8)
+        say = Manager(Gtp(session, Findings(session, None), resign_threshold=threshold))
+        answers = [say(f"genmove {colour}") for colour in "bwbw"]
+        assert (answers[2] == "= resign") is resigns
+        assert "= resign" not in (answers[0], answers[1], answers[3])
+
+
+def test_loadsgf(say, tmp_path):
+    path = tmp_path / "game.sgf"
+    path.write_text("(;GM[1]SZ[9]AB[cc][gg]PL[W]KM[7];W[ee];B[](;W[ef])(;W[aa]))")
+    assert say(f"loadsgf {path}") == "= black"
+    assert say("showboard").count("O") == 2 and "ply 3" in say("showboard")
+    assert say(f"loadsgf {path} 2") == "= black" and "ply 1" in say("showboard")
+    for text, problem in (
+        ("no sgf", "no game found"),
+        ("(;GM[1]SZ[19])", "the board is 19"),
+        ("(;GM[2]SZ[9])", "another game"),
+        ("(;GM[1]SZ[9];B[zz])", "no point"),
+        ("(;GM[1]SZ[9];B[aa];W[aa])", "occupied"),
+    ):
+        path.write_text(text)
+        answer = say(f"loadsgf {path}")
+        assert answer.startswith("? cannot load file") and problem in answer
+    assert say("loadsgf /nowhere").startswith("? cannot load file")
+    os.mkfifo(tmp_path / "pipe")
+    assert "no regular file" in say(f"loadsgf {tmp_path / 'pipe'}")  # it would wait forever
+
+
+def test_a_model_of_all_boards_takes_the_komi_of_a_record(say, tmp_path):
+    path, any_board = tmp_path / "game.sgf", of_any_board()
+    for komi, known, score in (("5.5", 5.5, "W+6.5"), ("-0", 0, "W+1"), ("unknown", 0, "W+1"), ("7", 7, "W+8")):
+        path.write_text(f"(;GM[1]SZ[9]AB[cc][gg]KM[{komi}];W[ee];B[];W[ff];B[];W[aa])")
+        assert any_board(f"loadsgf {path}") == "= black" and any_board("get_komi") == f"= {known:g}"
+        assert any_board("final_score") == f"= {score}"
+    assert any_board("undo") == any_board("undo") == "=" and "X to move, ply 3" in any_board("showboard")
+    path.write_text("(;GM[1]SZ[9]KM[3.75])")
+    assert "komi 3.75; wanted a multiple of 0.5" in any_board(f"loadsgf {path}") and any_board("get_komi") == "= 7"
+    assert say(f"loadsgf {path}") == "= black" and say("get_komi") == "= 7", "a model of one komi shows all records"
+
+
+def test_other_board_games_have_the_commands_that_make_sense():
+    say = Manager(make_gtp("othello:6"))
+    assert say("boardsize 6") == "=" and say("known_command komi") == say("known_command final_score") == "= false"
+    assert say("genmove b").startswith("= ") and say("genmove w").startswith("= ")
+    for command in ("genmove w", "kata-genmove_analyze w", "lz-genmove_analyze w 10"):
+        assert say(f"7 {command}").startswith("?7 othello:6: out of turn")
+    connect = Manager(make_gtp("tictactoe"))
+    for _ in range(9):
+        answer = connect("genmove b") if connect.gtp.session.to_move == 0 else connect("genmove w")
+        if answer.startswith("?"):
+            break
+    assert connect.gtp.session.is_over and connect("genmove b") == "? the game is over"
+    assert connect("7 kata-genmove_analyze b") == "?7 the game is over"
+
+
+RANDOM_WORDS = [*"0123456789", "b", "w", "D4", "pass", "nan", "-1", "1e9", "\x00", "é", "9" * 400, "A1 A2", "interval"]
+
+
+def test_no_line_stops_it():
+    gtp = make_gtp(readouts=2)
+    say = Manager(gtp)
+    rng = np.random.default_rng(0)
+    commands = [name for name in gtp._commands if "analyze" not in name and name != "quit"]
+    for _ in range(600):
+        words = [str(rng.choice(commands)), *rng.choice(RANDOM_WORDS, rng.integers(0, 5))]
+        say(" ".join(words))
+    assert say("protocol_version") == "= 2"
+
+
+class Pipe:
+    """A manager on the other end of real pipes: what it types comes line by line."""
+
+    def __init__(self) -> None:
+        read, write = os.pipe()
+        self.commands, self._typed = os.fdopen(read, encoding="utf-8", errors="replace"), os.fdopen(write, "w")
+        self.written = io.StringIO()
+
+    def type(self, line: str) -> None:
+        self._typed.write(line + "\n")
+        self._typed.flush()
+
+    def end(self) -> None:
+        self._typed.close()
+
+
+def run_and_type(gtp: Gtp, *steps: tuple[float, str]) -> str:
+    """What the engine wrote while these lines were typed, each after so many seconds."""
+    import threading
+
+    pipe = Pipe()
+    lines = CommandLines(pipe.commands, 1000)
+    running = threading.Thread(target=gtp.run, args=(lines, pipe.written.write))
+    running.start()
+    for seconds, line in steps:
+        time.sleep(seconds)
+        pipe.type(line)
+    pipe.end()
+    running.join(20)
+    assert not running.is_alive()
+    pipe.commands.close()
+    return pipe.written.getvalue()
+
+
+def test_analysis_streams_until_a_line_comes():
+    gtp = make_gtp(estimate=dead_at([3]))
+    text = run_and_type(
+        gtp,
+        (0, "5 kata-analyze w 10 ownership true rootInfo true maxmoves 3"),
+        (1.5, "6 name"),
+        (0, "lz-analyze 10"),
+        (1.0, ""),
+        (0, "8 showboard"),
+    )
+    first, second, third, fourth = text.strip().split("\n\n")
+    assert first.startswith("=5\ninfo move ") and second == "=6 MuGo" and fourth.startswith("=8\n")
+    assert "O to move" in fourth  # w had to move
+    lines = first.split("\n")[1:]
+    assert len(lines) >= 3 and all(line.count("info move") == 3 for line in lines)
+    assert re.match(
+        r"info move [A-HJ]\d visits \d+ utility -?\d\.\d+ winrate \d\.\d+ scoreLead -12\.5\d* scoreMean \S+ "
+        r"prior \d\.\d+ lcb \d\.\d+ order 0 pv [A-HJ]\d",
+        lines[-1],
+    )
+    owners = lines[-1].partition(" ownership ")[2].split()
+    assert len(owners) == 81 and owners[3] == "1.000" and owners[4] == "-1.000"  # seen by white
+    visits = [int(re.search(r"rootInfo visits (\d+)", line)[1]) for line in lines]
+    assert visits == sorted(visits) and visits[-1] > visits[0]
+    assert re.match(r"info move \w+ visits \d+ winrate \d+ prior \d+ lcb \d+ order 0 pv", third.split("\n")[1])
+
+
+def test_nothing_is_said_of_another_position_once_both_have_passed():
+    moves = [(0, "genmove b"), (0, "play w pass"), (0, "play b pass")]
+    text = run_and_type(make_gtp(), *moves, (0, "5 kata-analyze w 2 rootInfo true"), (0.5, "6 name"))
+    assert text.endswith("=5\n\n=6 MuGo\n\n")
+
+
+@pytest.mark.parametrize(("algorithm", "room"), [("puct", 50), ("mixed", 50), ("gumbel", 16)])
+def test_searches_that_keep_their_trees_have_room_for_more(monkeypatch, algorithm, room):
+    monkeypatch.setattr("pipeline.play.session.LEAST_ROOM", 50)
+    game = parse_game("tictactoe")
+    session = SearchSession(game, hashed_evaluator(game), SearchConfig(algorithm=algorithm), 16)
+    assert session.most_readouts == session.room() == room
+
+
+def test_genmove_with_analysis_and_pondering():
+    gtp = make_gtp(readouts=2000, ponder=True)
+    text = run_and_type(gtp, (0, "kata-genmove_analyze b 2"), (3, "play w A1"), (0, "undo"), (0, "quit"))
+    first = text.split("\n\n")[0].split("\n")
+    assert first[0] == "=" and first[1].startswith("info move") and first[-1].startswith("play ")
+    assert gtp.session.moves and len(gtp.session.moves) == 1
+
+
+def test_an_interval_of_any_length():
+    ended = [(0, "play b pass"), (0, "play w pass")]
+    text = run_and_type(make_gtp(), *ended, (0, f"kata-analyze {10**12}"), (0.1, "3 name"))
+    assert text.endswith("=3 MuGo\n\n")
+
+
+def test_a_line_of_any_length_has_one_answer():
+    assert run_and_type(make_gtp(), (0, "x" * 100_000), (0, "3 name")) == "? line too long\n\n=3 MuGo\n\n"
+
+
+# Clocks
+
+
+def test_absolute_time_lasts_for_the_whole_game():
+    clock = Clock(TimeSettings(60.0))
+    assert clock.seconds(30) == pytest.approx(54 / 30)
+    clock.set_left(18.0, 0)
+    assert clock.seconds(1) == pytest.approx(12 / 12)
+    clock.set_left(6.0, 0)
+    assert clock.seconds(1) == 0.0  # the reserve
+    clock.set_left(0.1, 0)
+    assert clock.seconds(1) == 0.0
+    assert Clock().seconds(30) is None
+
+
+def test_canadian_and_japanese_periods():
+    canadian = Clock(TimeSettings(0.0, 30.0, 10))
+    assert canadian.seconds(30) == pytest.approx(3.0)
+    canadian.set_left(5.0, 1)
+    assert canadian.seconds(30) == pytest.approx(5 - 0.15 - 0.1)
+    japanese = Clock(TimeSettings(0.0, 5.0, 0, 3))
+    assert japanese.seconds(30) == pytest.approx(5 - 0.15 - 0.1)
+    japanese.set_left(2.0, 1)
+    assert japanese.seconds(30) == pytest.approx(2 - 0.15 - 0.04)
+    assert Clock(TimeSettings(60.0, 5.0, 0, 3)).seconds(30) == pytest.approx(5.0)
+    assert Clock(TimeSettings(60.0, 5.0, 0)).seconds(30) is None  # GTP: a period for no stones is no limit
+
+
+def test_a_clock_counts_by_itself():
+    clock = Clock(TimeSettings(10.0))
+    clock.start()
+    time.sleep(0.2)
+    clock.stop()
+    assert clock.seconds(100) == pytest.approx(8.8 / 100, rel=0.02)
+
+
+def test_a_game_on_time_never_oversteps():
+    """A manager's view: 3 s for the whole game, told before each move, and none is lost on time."""
+    gtp = make_gtp("go:5", readouts=100_000)
+    say = Manager(gtp)
+    say("time_settings 3 0 0")
+    left, passes = 3.0, 0
+    for move in range(40):
+        say(f"time_left b {left:.2f} 0")
+        started = time.monotonic()
+        passes = passes + 1 if say("genmove b") == "= pass" else 0
+        left -= time.monotonic() - started
+        assert left > 0, move
+        if passes:
+            break
+        say("play w pass")
+
+
+@pytest.mark.parametrize("line", ["none", "absolute 60", "byoyomi 60 5 3", "canadian 60 30 10"])
+def test_kgs_time_settings(say, line):
+    assert say(f"kgs-time_settings {line}") == "=" and say("time_left w 5 1") == "="
+    assert say("kgs-time_settings hourglass").startswith("? syntax error")
+    assert say("time_settings -1 0 0").startswith("? syntax error")
+    assert say("time_left w soon 0").startswith("? syntax error")
+    assert say("time_left w 1000000000 0").startswith("? syntax error") and say("time_left w -1 0") == "="
+
+
+def test_a_model_plays_through_the_engine_command(tmp_path):
+    model = make_model(tmp_path, spec="go:5")
+    answers = io.StringIO()
+    config = EngineConfig(model=model, readouts=8, backend="torch")
+    engine(config, commands=io.StringIO("boardsize 5\nkomi 7.5\ngenmove b\ngenmove w\nfinal_score\nquit\nname\n"),
+           answers=answers)  # fmt: skip
+    told = answers.getvalue().split("\n\n")
+    assert told[:2] == ["=", "="] and len(told) == 7 and re.fullmatch(r"= [BW]\+[\d.]+|= 0", told[4])

@@ -1,0 +1,317 @@
+"""Records of shogi: cshogi reads what we write and means the same games; what is read is checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.config import EvaluateConfig
+from pipeline.errors import FileError, MuGoError, UsageError
+from pipeline.evaluate.command import evaluate
+from pipeline.families.shogi import kernels
+from pipeline.families.shogi.game import Shogi
+from pipeline.families.shogi.kifu import CSA, FILE_SUFFIXES, HANDICAPS, KIF, USI, ending, handicap, kifu_record
+from pipeline.families.shogi.kifu_reading import KifuGame, parse_kifu, read_kifu
+from pipeline.games.sgf import SgfText
+from pipeline.games.specs import parse_game
+from pipeline.reports.show import game_records, show
+from tests.families.shogi.oracles import likely_games
+from tests.games.playing import NO_HISTORY, random_games
+
+TEXT = SgfText("先 one", "two", event="an event", round="7", comment="a comment\nof two lines")
+
+
+def moves_of(game: Shogi, usi: str) -> list[int]:
+    state, history, moves = game.initial(1), game.initial_history(game.initial(1)), []
+    for name in usi.split():
+        moves.append(game.parse_move(state[0], name))
+        state = game.play(state, np.array([moves[-1]]), history)
+        history.append(np.arange(1), game.keys(state))
+    return moves
+
+
+def games_of(spec: str, num_games: int, likely: bool) -> tuple[Shogi, list[list[int]], list[np.ndarray]]:
+    """Moves of whole games and their last states."""
+    game = parse_game(spec)
+    moves: list[list[int]] = [[] for _ in range(num_games)]
+    last: list[np.ndarray] = [game.initial(1)] * num_games
+    for step in likely_games(game, num_games, 5, 0.2) if likely else random_games(game, num_games, 6):
+        for i, row in enumerate(step.rows.tolist()):
+            moves[row].append(int(step.actions[i]))
+            last[row] = step.after[i : i + 1]
+    return game, moves, last
+
+
+def read_back(tmp_path: Path, form: str, record: str) -> KifuGame:
+    path = tmp_path / f"game{FILE_SUFFIXES[form]}"
+    path.write_text(record)
+    game, (found,) = read_kifu(path)
+    again_game, (again,) = parse_kifu(record.encode())  # by what it looks like
+    assert (again_game.spec, again.moves, again.end) == (game.spec, found.moves, found.end)
+    return found
+
+
+@pytest.mark.parametrize(("spec", "forms"), [("shogi", (KIF, CSA, USI)), ("shogi:5", (KIF, USI))])
+@pytest.mark.parametrize("likely", [False, True])
+def test_what_is_written_is_read_back(tmp_path: Path, spec: str, forms: tuple[str, ...], likely: bool) -> None:
+    game, games, last = games_of(spec, 6, likely)
+    for moves, state in zip(games, last, strict=True):
+        for form in forms:
+            comments = [f"ply {ply}" for ply in range(len(moves))]
+            found = read_back(tmp_path, form, kifu_record(form, game, moves, TEXT, comments))
+            assert found.moves == moves
+            if form != USI:
+                assert found.players == (TEXT.black, TEXT.white)
+            if game.ends(state)[0] in (kernels.NO_MOVE, kernels.DECLARATION) and form != USI:
+                assert found.points == game.returns(state)[0]
+
+
+def test_cshogi_reads_the_same_games(tmp_path: Path) -> None:
+    cshogi = pytest.importorskip("cshogi", reason="cshogi isn't installed: pip install cshogi")
+    from cshogi import CSA as CSA_READER
+    from cshogi import KIF as KIF_READER
+
+    game, games, last = games_of("shogi", 12, likely=True)
+    results = set()
+    for moves, state in zip(games, last, strict=True):
+        resigned = None if game.is_over(state)[0] else int(game.to_move(state)[0])
+        usi = kifu_record(USI, game, moves, TEXT).split()[3:]
+        kif = KIF_READER.Parser.parse_str(kifu_record(KIF, game, moves, TEXT, ["said"] * len(moves), resigned))
+        (csa,) = CSA_READER.Parser.parse_str(kifu_record(CSA, game, moves, TEXT, ["said"] * len(moves), resigned))
+        for other in (kif, csa):
+            assert [cshogi.move_to_usi(move) for move in other.moves] == usi
+            assert list(other.names) == [TEXT.black, TEXT.white] and other.sfen == cshogi.STARTING_SFEN
+        result = int(game.returns(state)[0])
+        assert kif.win == {1: cshogi.BLACK_WIN, -1: cshogi.WHITE_WIN, 0: cshogi.DRAW}[result]
+        results.add(result)
+        path = tmp_path / f"game{FILE_SUFFIXES[KIF]}"
+        path.write_text(kifu_record(KIF, game, moves, TEXT))
+        assert KIF_READER.Parser.parse_file(str(path)).moves == kif.moves
+        board = cshogi.Board()
+        board.set_position(kifu_record(USI, game, moves, TEXT).strip().removeprefix("position "))
+        assert board.sfen() == game.sfen(state[0])
+    assert len(results) > 1
+
+
+def test_a_record_of_each_kind() -> None:
+    game = parse_game("shogi")
+    moves = moves_of(game, "7g7f 3c3d 8h2b+ 3a2b B*5e")
+    kif = kifu_record(KIF, game, moves, TEXT, ["", "said\ntwice"], resigned_by=1).splitlines()
+    assert kif[2:8] == ["棋戦：an event 7", "手合割：平手", "先手：先 one", "後手：two", "*a comment", "*of two lines"]
+    assert kif[9:] == [
+        "   1 ７六歩(77)",
+        "   2 ３四歩(33)",
+        "*said",
+        "*twice",
+        "   3 ２二角成(88)",
+        "   4 同　銀(31)",
+        "   5 ５五角打",
+        "   6 投了",
+        "まで5手で先手の勝ち",
+    ]
+    csa = kifu_record(CSA, game, moves, TEXT, resigned_by=1).splitlines()
+    assert csa[:5] == ["'CSA encoding=UTF-8", "V2.2", "N+先 one", "N-two", "$EVENT:an event 7"]
+    assert csa[-8:] == ["PI", "+", "+7776FU", "-3334FU", "+8822UM", "-3122GI", "+0055KA", "%TORYO"]
+    left = [kifu_record(form, game, moves, TEXT, resigned_by=0).splitlines() for form in (KIF, CSA)]
+    assert left[0][-2:] == ["   6 中断", "まで5手で後手の勝ち"] and left[1][-1] == "%CHUDAN"
+    assert kifu_record(USI, game, moves, TEXT) == "position startpos moves 7g7f 3c3d 8h2b+ 3a2b B*5e\n"
+
+
+ENDINGS = [  # from a position, a move, what KIF and CSA call the end
+    ("4k4/9/4P4/9/9/9/9/9/4K4 b G 1", "G*5b", "詰み", "%TSUMI"),
+    ("1+P+P+P+P+P+P2/K+P+P+P+P4/9/9/9/9/9/9/8k w 2R2B 1", "1i2i", "入玉勝ち", "%KACHI"),
+]
+
+
+@pytest.mark.parametrize(("sfen", "move", "kif", "csa"), ENDINGS)
+def test_ends_have_their_names(sfen: str, move: str, kif: str, csa: str) -> None:
+    game = parse_game("shogi")
+    state = game.from_sfen(sfen)
+    last = game.play(state, np.array([game.parse_move(state[0], move)]), NO_HISTORY)
+    assert ending(game, last[0], None)[:2] == (kif, csa)
+
+
+def test_repetition_and_perpetual_check_are_told_apart() -> None:
+    game = parse_game("shogi")
+    moves = moves_of(game, "2h3h 8b7b 3h2h 7b8b " * 3)
+    kif, csa = (kifu_record(form, game, moves, TEXT).splitlines() for form in (KIF, CSA))
+    assert kif[-2:] == ["  13 千日手", "まで12手で千日手"] and csa[-1] == "%SENNICHITE"
+    # A rook follows a king: the first player's, then the second's.
+    for sfen, around, loser in (
+        ("8k/9/9/9/9/9/9/7R1/K8 b - 1", "2h1h 1a2a 1h2h 2a1a ", "+"),
+        ("k8/9/9/9/9/9/9/7r1/8K w - 1", "2h1h 1i2i 1h2h 2i1i ", "-"),
+    ):
+        state = game.from_sfen(sfen)
+        history = game.initial_history(state)
+        for name in (around * 3).split():
+            state = game.play(state, np.array([game.parse_move(state[0], name)]), history)
+            history.append(np.arange(1), game.keys(state))
+        assert ending(game, state[0], None)[:2] == ("反則負け", f"%{loser}ILLEGAL_ACTION")
+
+
+CSA_FILE = "V2.2\nN+a\nN-b\nPI\n+\n+7776FU\nT12\n-3334FU,T3\n+8822UM\n-3122GI\n%TORYO\n/\nPI\n+\n+2726FU\n%CHUDAN\n"
+
+
+def test_files_of_others(tmp_path: Path) -> None:
+    path = tmp_path / "two.csa"
+    path.write_text(CSA_FILE)
+    game, (first, second) = read_kifu(path)
+    assert (first.players, first.moves) == (("a", "b"), moves_of(game, "7g7f 3c3d 8h2b+ 3a2b"))
+    assert (first.points, first.end) == (-1, "resigned")
+    assert (second.players, second.moves) == (("?", "?"), moves_of(game, "2g2f"))
+    assert (second.points, second.end) == (0, "not decided")
+    path.write_text(CSA_FILE + "/\n\n")
+    assert len(read_kifu(path)[1]) == 2
+    shift_jis = tmp_path / "old.kif"
+    text = "手合割：平手　　\n先手：羽生\n手数----指手\n   1 ７六歩(77)   ( 0:05/00:00:05)\n   2 ３四歩(33) ( 0:01/)\n"
+    text += "   3 ２二角成(88)+\n   4 同　銀(31)\n   5 投了\n\n変化：2手\n   2 ８四歩(83)\n"
+    shift_jis.write_bytes(text.encode("cp932"))
+    _, (old,) = read_kifu(shift_jis)
+    cut = tmp_path / "cut.kif"
+    cut.write_bytes(text.encode()[: len("手合割：平手\n先手：".encode()) - 1])  # within a character of UTF-8
+    with pytest.raises(FileError) as caught:
+        read_kifu(cut)
+    assert "�ｼ" not in str(caught.value)
+    assert old.moves == first.moves and old.players == ("羽生", "?") and (old.points, old.end) == (-1, "resigned")
+    lines = tmp_path / "lines.usi"
+    lines.write_text("startpos moves 7g7f 3c3d\n\nposition startpos\nlnsgkgsnl/9/9/9/9/9/9/9/LNSGKGSNL w P 2\n")
+    assert [len(one.moves) for one in read_kifu(lines)[1]] == [2, 0, 0]
+
+
+def test_a_record_without_an_end_is_not_decided(tmp_path: Path) -> None:
+    for form, text in ((CSA, "PI\n+\n+7776FU\n"), (KIF, "   1 ７六歩(77)\n")):
+        found = read_back(tmp_path, form, text)
+        assert (len(found.moves), found.points, found.end) == (1, 0, "not decided")
+
+
+BEGINNINGS = [
+    *HANDICAPS,
+    "l6nl/5+P1gk/2np1S3/p1p4Pp/3P2Sp1/1PPb2P1P/P5GS1/R8/LN4bKL w RGgsn5p 1",
+    "4k4/9/4P4/9/9/9/9/9/4K4 b G2r2b3g4s4n4l17p 1",
+    "2k2/5/5/1p3/+R1K2 w RBSbsgp 1",
+]
+
+
+@pytest.mark.parametrize("beginning", BEGINNINGS)
+def test_games_that_begin_elsewhere_are_read_back(tmp_path: Path, beginning: str) -> None:
+    game = parse_game("shogi:5" if beginning.count("/") == 4 else "shogi").without_move_limit()
+    start = handicap(game, beginning) if beginning in HANDICAPS else game.from_sfen(beginning)
+    state, history, moves, rng = start, game.initial_history(start), [], np.random.default_rng(3)
+    while len(moves) < 12 and not game.is_over(state)[0]:
+        moves.append(int(rng.choice(np.flatnonzero(game.legal(state, history)[0]))))
+        state = game.play(state, np.array([moves[-1]]), history)
+        history.append(np.arange(1), game.keys(state))
+    for form in (KIF, CSA, USI) if game.size == 9 else (KIF, USI):
+        record = kifu_record(form, game, moves, TEXT, start=start)
+        found = read_back(tmp_path, form, record)
+        assert found.moves == moves and game.sfen(found.start[0]) == game.sfen(start[0])
+        assert form != KIF or f"手合割：{beginning if beginning in HANDICAPS else 'その他'}" in record
+
+
+def test_cshogi_begins_handicap_games_and_others_where_we_do() -> None:
+    cshogi = pytest.importorskip("cshogi", reason="cshogi isn't installed: pip install cshogi")
+    from cshogi import CSA as CSA_READER
+    from cshogi import KIF as KIF_READER
+
+    game, known = parse_game("shogi"), KIF_READER.Parser.HANDYCAP_SFENS
+    for name in HANDICAPS:
+        assert name == "七枚落ち" or game.sfen(handicap(game, name)[0]) == known[name]
+    for sfen in BEGINNINGS[len(HANDICAPS) :][:2]:
+        start = game.from_sfen(sfen)
+        record = kifu_record(KIF, game, [], TEXT, start=start)
+        assert KIF_READER.board_to_bod(cshogi.Board(sfen)).strip() in record
+        (csa,) = CSA_READER.Parser.parse_str(kifu_record(CSA, game, [], TEXT, start=start))
+        assert game.sfen(game.from_sfen(csa.sfen)[0]) == sfen
+
+
+def test_beginnings_of_csa(tmp_path: Path) -> None:
+    game = parse_game("shogi")
+    for text, sfen in (
+        ("PI82HI22KA\n-\n", game.sfen(handicap(game, "二枚落ち")[0])),
+        ("P+59OU53FU00KI\nP-51OU00AL\n+\n", BEGINNINGS[-2]),
+    ):
+        assert game.sfen(read_back(tmp_path, CSA, text).start[0]) == sfen
+
+
+RECORDS = {  # whole files, for tests/fuzz
+    CSA: CSA_FILE,
+    KIF: "手合割：平手\n先手：a\n   1 ７六歩(77)\n*said\n   2 ３四歩(33)\n   3 ２二角成(88)\n   4 同　銀(31)\n"
+    "   5 投了\n",
+    USI: "position startpos moves 7g7f 3c3d 8h2b+ 3a2b B*5e\nsfen 4k4/9/4P4/9/9/9/9/9/4K4 b G 1 moves G*5b\n",
+    "sfen": "4k4/9/4P4/9/9/9/9/9/4K4 b G 1\n",
+    "kifu": kifu_record(KIF, (_MINI := parse_game("shogi:5")), [], TEXT, start=_MINI.from_sfen("k4/5/5/5/4K w RBb 1")),
+}
+
+WRONG = [
+    ("a.csa", "PI\n+\n+7776FU\n+2726FU\n%TORYO", "line 4: +2726FU: a move of the player who has just moved"),
+    ("a.csa", "PI\n+\n+7775FU\n%TORYO", "line 3: +7775FU"),
+    ("a.csa", "PI\n+\n+7776KI\n%TORYO", "line 3: +7776KI"),
+    ("a.csa", "PI\n+\n+7776XX\n%TORYO", "no piece is written XX"),
+    ("a.csa", "PI\n+\n+0055OU\n%TORYO", "such a piece can't be dropped"),
+    ("a.csa", "PI\n+\n%WHAT\n", "line 3: '%WHAT': unknown end"),
+    ("a.csa", "PI82HI21KA\n+\n%TORYO\n", "line 1: 'PI82HI21KA': no KA stands on 21 at first"),
+    ("a.csa", "P+59OU58OU\nP-51OU\n+\n", "line 3: the position that it begins from: SFEN"),
+    ("a.csa", "P1-XX\n", "wanted nine squares of three characters"),
+    ("a.csa", "P+5XOU\n", "wanted squares and pieces"),
+    ("a.csa", "P+0000OU\n", "wanted squares and pieces"),
+    ("a.csa", "P+00OU\n", "OU can't be at 00"),
+    ("a.csa", "P+55AL\n", "AL can't be at 55"),
+    ("a.csa", "PI00AL\n", "no such square as 00"),
+    ("a.csa", "PI55AL\n", "no AL stands on 55"),
+    ("a.csa", "P+50FU\n", "no such square as 50"),
+    ("a.csa", "hello\n", "line 1: 'hello'; wanted a move"),
+    ("a.csa", "PI\n" + "x" * 600, "line 2: 600 characters"),
+    ("a.kif", "手合割：二十枚落ち\n", "line 1: a game that begins '二十枚落ち'; known: 平手, 5五将棋, 香落ち"),
+    ("a.kif", "▲７六歩 △３四歩\n", "line 1: '▲７六歩 △３四歩': KI2"),
+    ("a.kif", "   1 ７六歩(77)\nhello\n", "line 2: 'hello'; wanted move 2"),
+    ("a.kif", "先手の持駒：玉\n", "line 1: '玉' in hand; wanted"),
+    ("a.kif", "|v玉 ・|一\n", "line 1: '|v玉 ・|一'; wanted 9 rows of 9 squares"),
+    ("a.kif", "|" + " ・" * 9 + "|一\n   1 投了\n", "line 2: a diagram of 1 rows; wanted 9"),
+    ("a.kif", ("|" + " ・" * 5 + "|一\n") * 5 + "   1 投了\n", "0 kings of the first player"),
+    ("a.kif", "   1 ７六歩(77)\n   3 ３四歩(33)\n", "line 2: '3 ３四歩(33)'; wanted move 2"),
+    ("a.kif", "   1 同　歩(77)\n", "there was none"),
+    ("a.kif", "   1 ７六銀(77)\n", "line 1: ７六銀(77): it moves a 歩"),
+    ("a.kif", "   1 ７六歩(00)\n", "line 1"),
+    ("a.kif", "", "nothing that such a record has"),
+    ("a.csa", "'only a comment\n", "nothing that such a record has"),
+    ("a.kif", "   1 hello\n", "line 1: 'hello'; wanted a move"),
+    ("a.usi", "", "no line 'position startpos moves …' or SFEN"),
+    ("a.usi", "position sfen x", "line 1: SFEN 'x': 1 fields; wanted e.g. "),
+    ("a.sfen", "4k4/9/9/9/9/9/9/4K4/4K4 b - 1", "line 1: SFEN '4k4/9/9/9/9/9/9/4K4/4K4 b - 1': 2 kings of the first"),
+    ("a.usi", "startpos moves 7g7f 7g7f", "line 1: 7g7f"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text", "found"), WRONG)
+def test_a_wrong_file_is_refused_with_line_and_reason(tmp_path: Path, name: str, text: str, found: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(FileError) as raised:
+        read_kifu(path)
+    assert found in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_show_writes_and_shows_them(tmp_path: Path) -> None:
+    """A match's games through `show --kif`, and its file through `show`."""
+    folder = tmp_path / "match"
+    config = EvaluateConfig(
+        game="shogi:5", black_model="random", white_model="heuristic", games=2, promote=False, output_dir=folder
+    )
+    evaluate(config)
+    (name, text), _ = game_records(folder, form=KIF)
+    path = tmp_path / name
+    path.write_text(text)
+    assert path.suffix == ".kifu"
+    shown = "\n".join(show(path, 0))
+    assert "手合割：5五将棋" in text and "heuristic" in shown and "wins" in shown and "XK" in shown
+    with pytest.raises(UsageError, match="--csa is for shogi on the large board"):
+        list(game_records(folder, form=CSA))
+    with pytest.raises(UsageError, match="isn't written in SGF; shogi has --kif, --csa and --usi"):
+        list(game_records(folder))
+
+
+def test_csa_does_not_know_minishogi() -> None:
+    with pytest.raises(MuGoError, match="CSA knows the large board alone"):
+        kifu_record(CSA, parse_game("shogi:5"), [], TEXT)

@@ -1,0 +1,594 @@
+"""The server of the board page, from a client's side: games, analysis, records, and what a stranger may try."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra serve: pip install '.[serve]'")
+pytest.importorskip("httpx", reason="needs the extra test: pip install '.[test]'")
+from starlette.testclient import TestClient
+
+from pipeline.config import SearchConfig, ServeConfig
+from pipeline.errors import MuGoError
+from pipeline.games.specs import parse_game
+from pipeline.play.findings import Findings
+from pipeline.play.page import analyst as analyst_module
+from pipeline.play.page.analyst import Analyst
+from pipeline.play.page.app import Lobby, make_app
+from pipeline.play.page.command import listen, load, offered, read_models, serve
+from pipeline.play.page.limits import MOST_BYTES
+from pipeline.play.page.stones import StonesTable
+from pipeline.play.page.table import MOST_TABLES
+from pipeline.play.session import SearchSession
+from tests.families.go.test_gtp import dead_at
+from tests.helpers import make_model
+from tests.search.helpers import hashed_evaluator
+
+ROOT = Path(__file__).parent.parent.parent
+ADDRESS = "http://127.0.0.1:8000"
+
+
+def make_analyst(spec: str, name: str = "tiny", evaluator=hashed_evaluator) -> Analyst:
+    game = parse_game(spec).without_move_limit()
+    session = SearchSession(game, evaluator(game), SearchConfig(noise_weight=0.0), 100)
+    estimate = dead_at([0]) if game.can_set_up else None
+    return Analyst(name, offered(parse_game(spec)), session, Findings(session, estimate), threading.Event())
+
+
+class Page:
+    """Asks like the page does; every refusal is JSON with one sentence."""
+
+    def __init__(self, *analysts: Analyst, **options) -> None:
+        self.lobby = Lobby(list(analysts), 16)
+        self.client = TestClient(make_app(self.lobby), base_url=ADDRESS, **options)
+
+    def ask(self, path: str, json=None, *, status: int = 200, **more):
+        method = "GET" if json is None and "content" not in more else "POST"
+        answer = self.client.request(method, path, json=json, **more)
+        assert answer.status_code == status, answer.text
+        if status == 200:
+            return answer.json()
+        problem = answer.json()
+        assert list(problem) == ["error"] and problem["error"] and "\n" not in problem["error"]
+        return problem["error"]
+
+    def begin(self, game: str, opponent: str = "nobody", human: int | None = 0, readouts: int = 8, sfen="", **more):
+        new = {"game": game, "opponent": opponent, "human": human, "readouts": readouts, "sfen": sfen}
+        return self.ask("/api/games", new, **more)
+
+    def act(self, view, verb: str, status: int = 200, **body):
+        body = {"ply": len(view["moves"]), **body}
+        return self.ask(f"/api/games/{view['id']}/{verb}", body, status=status)
+
+    def play(self, view, *moves: str):
+        for move in moves:
+            view = self.act(view, "play", move=move)
+        return view
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    return Page(make_analyst("tictactoe"), make_analyst("go:9,komi=7", "go"), make_analyst("connect4", "four"))
+
+
+def of_all_boards() -> Analyst:
+    """A model of go:any that likes the upper left corner and thinks well of whoever is given points."""
+    given = parse_game("go:any").plane_names.index("komi for the mover above 0")
+
+    def evaluator(game):
+        def evaluate(planes):
+            logits = np.zeros((len(planes), planes[0, 0].size + 1), np.float32)
+            logits[:, 0] = 5.0
+            return logits, planes[:, given, 0, 0].astype(np.float32) * 2 - 1
+
+        return evaluate
+
+    return make_analyst("go:any,komi=7", "all", evaluator)
+
+
+def test_a_model_of_all_boards_plays_the_usual_ones_in_turn() -> None:
+    page = Page(of_all_boards(), make_analyst("go:9,komi=7", "nine"))
+    games = {game["spec"]: game["opponents"] for game in page.ask("/api/options")["games"]}
+    assert {spec for spec, opponents in games.items() if "all" in opponents} == {
+        f"go:{side},komi=7" for side in (7, 9, 13, 19)
+    }
+    assert games["go:9,komi=7"][:2] == ["all", "nine"] and "nine" not in games["go:13,komi=7"]
+    views = {side: page.begin(f"go:{side},komi=7", "all") for side in (13, 7, 9)}
+    for turn in range(2):  # the model goes from board to board and back
+        for side, view in views.items():
+            view = page.act(page.play(view, "DC"[turn] + "4"), "reply")
+            views[side] = page.act(view, "analyse", readouts=8)
+            assert len(view["moves"]) == 2 * turn + 2 and view["height"] == side
+            assert views[side]["analysis"]["winrate"] < 0.1, "black gives komi"
+    assert all(view["moves"][1] == f"A{side}" for side, view in views.items())
+
+
+def test_the_page_comes_with_a_strict_policy(page: Page) -> None:
+    for path, kind in (
+        ("/", "html"),
+        ("/common.js", "javascript"),
+        ("/page.js", "javascript"),
+        ("/page.css", "css"),
+        ("/icon.svg", "svg"),
+    ):
+        answer = page.client.get(path)
+        assert answer.status_code == 200 and kind in answer.headers["content-type"]
+        assert answer.headers["content-security-policy"].startswith("default-src 'self';")
+
+
+def test_options_name_games_with_their_opponents(page: Page) -> None:
+    options = page.ask("/api/options")
+    opponents = {game["spec"]: game["opponents"] for game in options["games"]}
+    assert next(iter(opponents)) == "tictactoe"  # the models' games come first
+    assert opponents["tictactoe"] == ["tiny", "heuristic", "random", "nobody"]
+    assert opponents["go:19"] == ["heuristic", "random", "nobody"]
+    assert options["readouts"] == 16
+
+
+@pytest.mark.parametrize("game", ["go:9", "gomoku:15", "othello:8", "connect4", "tictactoe"])
+@pytest.mark.parametrize("opponent", ["heuristic", "random"])
+def test_every_game_can_be_played_against_built_in_players(page: Page, game: str, opponent: str) -> None:
+    view = page.begin(game, opponent, human=1)
+    rng = random.Random(0)
+    for _ in range(6):
+        view = page.act(view, "reply")
+        if view["over"]:
+            break
+        legal = [point for point, allowed in enumerate(view["legal"]) if allowed]
+        point = rng.choice(legal) if legal else None
+        view = page.play(view, "pass" if point is None else view["plays"][point])
+        assert view["last"] == point and (point is None or view["board"][point] == 2)
+    assert len(view["moves"]) >= 5
+
+
+def test_a_model_replies_and_says_how_it_stands(page: Page) -> None:
+    view = page.play(page.begin("tictactoe", "tiny"), "B2")
+    assert view["turn"] == 1 and view["analysis"] is None
+    view = page.act(view, "reply")
+    assert len(view["moves"]) == 2 and view["turn"] == 0
+    assert {"1", "2"} <= set(view["winrates"]) or view["winrates"].keys() == {"1"}
+    assert all(0 <= rate <= 1 for rate in view["winrates"].values())
+    before = page.ask(f"/api/games/{view['id']}?ply=1")["analysis"]
+    assert before["moves"][0]["move"] == view["moves"][1] and before["visits"] == 8
+
+
+def test_it_is_not_the_opponents_turn_to_reply(page: Page) -> None:
+    view = page.begin("tictactoe", "tiny")
+    assert page.act(view, "reply")["moves"] == []
+
+
+def test_illegal_moves_are_refused_with_the_reason(page: Page) -> None:
+    view = page.play(page.begin("tictactoe"), "B2")
+    assert page.act(view, "play", 400, move="B2") == "b2 is not possible: the point is occupied"
+    assert page.act(view, "play", 400, move="Z9") == "'Z9' is no move of tictactoe"
+    assert "the game has 1 moves, not 0" in page.ask(
+        f"/api/games/{view['id']}/play", {"ply": 0, "move": "A1"}, status=409
+    )
+
+
+def test_a_game_to_its_end_and_nothing_after_it(page: Page) -> None:
+    view = page.play(page.begin("tictactoe"), "A1", "A2", "B1", "B2", "C1")
+    assert view["over"] and view["result"] == "X wins" and not any(view["legal"])
+    assert "the game is over" in page.act(view, "play", 400, move="C3")
+    assert "there is no move" in page.act(view, "analyse", 400, readouts=1)
+
+
+def test_undo_takes_back_a_move_of_the_persons(page: Page) -> None:
+    view = page.act(page.play(page.begin("tictactoe", "tiny"), "B2"), "reply")
+    view = page.act(view, "undo")
+    assert view["moves"] == [] and view["winrates"] == {}
+    assert "no move of yours" in page.act(view, "undo", 400)
+    white = page.act(page.begin("tictactoe", "tiny", human=1), "reply")
+    assert "no move of yours" in page.act(white, "undo", 400)
+
+
+def test_resignation_ends_the_game_and_can_be_taken_back(page: Page) -> None:
+    view = page.act(page.play(page.begin("go:9"), "D4"), "resign")
+    assert view["result"] == "White resigned: Black wins"
+    assert "the game is over" in page.act(view, "play", 400, move="E5")
+    assert "RE[B+R]" in page.client.get(f"/api/games/{view['id']}/sgf").text
+    view = page.act(view, "undo")
+    assert not view["over"] and view["moves"] == ["D4"]
+    view = page.act(page.play(page.begin("go:9", "random"), "D4"), "resign")  # while the opponent thinks
+    assert view["result"] == "Black resigned: White wins"
+    assert "RE[W+R]" in page.client.get(f"/api/games/{view['id']}/sgf").text
+
+
+def test_stones_fall_in_connect_four(page: Page) -> None:
+    view = page.play(page.begin("connect4"), "4", "4")
+    assert view["board"][5 * 7 + 3] == 1 and view["board"][4 * 7 + 3] == 2 and view["last"] == 4 * 7 + 3
+    assert view["plays"][3] == "4" and view["names"][4 * 7 + 3] == "column 4, row 2"
+    assert [point for point, legal in enumerate(view["legal"]) if legal].count(3 * 7 + 3) == 1
+    view = page.act(view, "analyse", readouts=8)
+    assert all(view["legal"][move["point"]] for move in view["analysis"]["moves"])
+
+
+def test_analysis_has_candidates_policy_and_territory(page: Page) -> None:
+    view = page.act(page.play(page.begin("go:9,komi=7"), "D4"), "analyse", readouts=20)
+    found = view["analysis"]
+    assert found["visits"] >= 19 and len(found["policy"]) == 81 and 0.9 < sum(found["policy"]) <= 1.01
+    assert found["ownership"][0] == -1 and found["ownership"][40] == 1  # seen by black, though white is to move
+    assert found["lead"] == pytest.approx(12.5)
+    assert found["moves"][0]["pv"][0] == found["moves"][0]["move"]
+    assert view["winrates"]["1"] == pytest.approx(found["winrate"])
+    earlier = page.ask(f"/api/games/{view['id']}/analyse", {"ply": 0, "readouts": 4})
+    assert earlier["ply"] == 0 and earlier["to_move"] == 0 and earlier["analysis"]["visits"] >= 4
+
+
+def test_the_area_is_shown_where_go_is_over(page: Page) -> None:
+    view = page.play(page.begin("go:9"), "D4", "pass", "pass")
+    assert view["result"] == "Black wins by 73.5 points" and view["area"] == [1] * 81
+    assert "the game is over" in page.act(view, "play", 400, move="E5")
+    assert page.ask(f"/api/games/{view['id']}?ply=1")["area"] is None
+
+
+def test_without_a_model_nobody_gives_hints(page: Page) -> None:
+    assert "nobody to ask" in page.act(page.begin("othello:8"), "analyse", 400, readouts=1)
+
+
+def test_the_model_says_which_stones_are_dead_at_the_end(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wall of white stones has the board, but for a black one behind it, which area scoring counts as alive."""
+    white = "AW" + "".join(f"[{letter}e]" for letter in "abcdefghi")
+    record = f"(;SZ[9]KM[7]{white}AB[ba];B[];W[])".encode()
+    view = page.ask("/api/records?game=go:9,komi=7", content=record)
+    assert view["over"] and view["to_judge"] and view["result"].startswith("White wins by")
+    analyst = page.lobby.analysts["go"]
+    monkeypatch.setattr(analyst, "owners", lambda line: np.full(81, -0.9, np.float32))
+    judged = page.act(view, "judge")
+    assert not judged["to_judge"] and "go takes a group for dead" in judged["result"]
+    assert judged["result"].endswith("White winning by 88 points")  # all 81 points and the komi
+    monkeypatch.setattr(analyst, "owners", lambda line: None)
+    assert page.act(view, "judge")["result"] == view["result"]
+    again = page.act(judged, "rewind", to=0)
+    assert not again["to_judge"] and "nothing to judge" in page.act(again, "judge", status=400)
+
+
+def test_records_go_out_and_in_again(page: Page) -> None:
+    view = page.play(page.begin("go:9"), "D4", "E5", "pass", "F6")
+    text = page.client.get(f"/api/games/{view['id']}/sgf")
+    assert text.headers["content-disposition"].startswith("attachment") and "SZ[9]" in text.text
+    again = page.ask("/api/records", content=text.content)
+    assert again["moves"] == view["moves"] and again["board"] == view["board"]
+    assert again["adviser"] == "go"  # the first game that fits is the model's
+    first = page.ask(f"/api/games/{again['id']}?ply=1")
+    assert sum(map(bool, first["board"])) == 1 and first["last"] == view["names"].index("D4")
+    rewound = page.act(again, "rewind", to=2)
+    assert rewound["moves"] == ["D4", "E5"]
+
+
+def test_records_with_handicap_go_out_and_in_again(page: Page) -> None:
+    view = page.ask("/api/records", content=b"(;SZ[9]AB[cc][gg]PB[Ann];W[ee];W[ff];B[aa])")
+    assert sum(map(bool, view["board"])) == 5 and view["players"][0] == "Ann"
+    view = page.act(view, "analyse", readouts=4)
+    assert view["analysis"]["visits"] >= 4
+    text = page.client.get(f"/api/games/{view['id']}/sgf")
+    again = page.ask("/api/records", content=text.content)
+    assert again["board"] == view["board"] and again["moves"] == view["moves"] and again["movers"] == view["movers"]
+
+
+def test_a_record_is_counted_with_its_own_komi() -> None:
+    """Black has 45 points, White 36."""
+    page, told = Page(make_analyst("go:9,komi=7", "go")), Page(make_analyst("go:9,komi=7", "go"), of_all_boards())
+    for komi, result, other, adviser in (
+        ("9.5", "White wins by 0.5 points", 7, "all"), ("9", "The game is drawn", 7, "all"),
+        ("7", "Black wins by 2 points", None, "go"), ("3.75", "Black wins by 2 points", None, "go"),
+    ):  # fmt: skip
+        record = f"(;SZ[9]KM[{komi}]AB[ae:ie]AW[af:if]PL[B];B[];W[])".encode()
+        view = page.ask("/api/records?game=go:9,komi=7", content=record)
+        assert view["result"] == result and (view["other_komi"], view["adviser"]) == (other, "go")
+        assert page.act(view, "judge")["result"].startswith(result) and page.act(view, "rewind", to=1)["moves"]
+        view = told.ask("/api/records?game=go:9,komi=7", content=record)
+        assert view["result"] == result and (view["other_komi"], view["adviser"]) == (None, adviser)
+        view = told.act(told.act(view, "rewind", to=1), "analyse", readouts=4)
+        assert adviser == "go" or told.lobby.analysts["all"]._session.game.komi == float(komi)
+
+
+def test_a_game_that_went_on_after_two_passes_is_analysed_to_its_end(page: Page) -> None:
+    view = page.ask("/api/records?game=go:9,komi=7", content=b"(;SZ[9]KM[7];B[ee];W[];B[];W[cc])")
+    found = [page.ask(f"/api/games/{view['id']}/analyse", {"ply": ply, "readouts": 4}) for ply in (2, 3, 4)]
+    assert [one["analysis"] is None for one in found] == [False, True, False]
+    assert found[-1]["winrates"].keys() == {"2", "4"}
+
+
+@pytest.mark.parametrize(
+    ("record", "problem"),
+    [(b"", "no game found"), (b"\xff\x00[[;", "no game found"), (b"(;SZ[9];B[aa];W[aa])", "move 2 of the record"),
+     (b"(;SZ[37];B[aa])", "the board is 37"), (b"(\n;SZ[9:13])", "the board is 9:13"), (b"(;GM[7])", "another game"),
+     (b"(;SZ[19];B[aa];AB[bb])", "stones are set up in node 2"), (b"(;GM[4]SZ[15];B[zz])", "no point of gomoku:15")],
+)  # fmt: skip
+def test_bad_records_are_refused(page: Page, record: bytes, problem: str) -> None:
+    assert problem in page.ask("/api/records?game=go:9", content=record, status=400)
+
+
+def test_games_that_sgf_does_not_know_are_not_written(page: Page) -> None:
+    assert "isn't written as sgf" in page.ask(f"/api/games/{page.begin('connect4')['id']}/sgf", status=400)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "127.0.0.1:8000"}, 200),
+        ({"host": "localhost:9"}, 200),
+        ({"host": "rebound.example:8000"}, 403),
+        ({"host": "127.0.0.1.example"}, 403),
+        ({"host": ""}, 403),
+        ({"origin": ADDRESS}, 200),
+        ({"origin": "http://127.0.0.1:9000"}, 403),
+        ({"origin": "https://elsewhere.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"sec-fetch-site": "same-origin"}, 200),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+    ],
+)
+def test_other_sites_are_turned_away(page: Page, headers: dict[str, str], status: int) -> None:
+    for path in ("/", "/api/options"):
+        answer = page.client.get(path, headers=headers)
+        assert answer.status_code == status
+        assert "content-security-policy" in answer.headers
+
+
+def test_large_requests_are_refused(page: Page) -> None:
+    def parts():
+        yield from (b" " * 1000 for _ in range(MOST_BYTES // 1000 + 2))
+
+    for path in ("/api/games", "/api/records", "/api/games/x/play"):
+        assert "longer than 256 KiB" in page.ask(path, content=b"x" * (MOST_BYTES + 1), status=413)
+        assert "longer than 256 KiB" in page.ask(path, content=parts(), status=413)  # without content-length
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"null", b"[]", b"{}", b"{", b"\xff\xfe", b"[" * 100_000, b'{"game":' * 10_000,
+     b'{"game": "go:9", "opponent": "nobody", "readouts": 1e400}',
+     b'{"game": "go:9", "opponent": "nobody", "readouts": 99999999999999999999999999}',
+     b'{"game": "go:9", "opponent": "nobody", "readouts": -1}',
+     b'{"game": "go:9", "opponent": "nobody", "readouts": true}',
+     b'{"game": "go:9", "opponent": "nobody", "readouts": 1, "human": 2}',
+     b'{"game": "go:9", "opponent": "random", "readouts": 1, "human": null}',
+     b'{"game": "go:9", "opponent": "gtp:rm", "readouts": 1}',
+     b'{"game": "go:9,komi=1", "opponent": "random", "readouts": 1}',
+     b'{"game": "go:9", "opponent": "random", "readouts": 1, "more": 1}',
+     b'{"game": "' + b"x" * 1000 + b'", "opponent": "random", "readouts": 1}'],
+)  # fmt: skip
+def test_nonsense_is_answered_with_a_sentence(page: Page, body: bytes) -> None:
+    assert len(page.ask("/api/games", content=body, status=400)) < 300
+
+
+def test_a_fuzzed_client_never_breaks_the_server() -> None:
+    page = Page(make_analyst("tictactoe"))
+    rng = random.Random(7)
+    view = page.begin("tictactoe")
+    words = [b'"ply"', b'"move"', b":", b",", b"{", b"}", b"[", b"]", b"1" * 400, b"-1", b'"B2"', b"null", b'"to"',
+             b"1.5", b"\x00", b"\xf0\x9f", b'"readouts"', b"true", b"NaN", b'"\\ud800"', b"0", b"9"]  # fmt: skip
+    places = ["play", "reply", "undo", "rewind", "resign", "analyse", "sgf", "no-such", "%00", "..%2f"]
+    for _ in range(400):
+        junk = b"".join(rng.choices(words, k=rng.randrange(12)))
+        body = rng.choice([junk, b"{" + junk + b"}", rng.randbytes(rng.randrange(60)), b'{"ply": 0, ' + junk + b"}"])
+        name = rng.choice([view["id"], "x", "", "%ff", "a" * 3000])
+        ply = rng.choice(["-1", "x", "9" * 5000, "1e9", "0", "%ff"])
+        path = rng.choice(["/api/games", "/api/records", "/api/options", "/", "/api/../page.js",
+                           f"/api/games/{name}/{rng.choice(places)}",
+                           f"/api/games/{name}?ply={ply}"])  # fmt: skip
+        method = rng.choice(["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "BREW"])
+        answer = page.client.request(method, path, content=body)
+        assert answer.status_code in (200, 400, 404, 405, 409), (method, path, body, answer.text)
+        if answer.status_code != 200 and method != "HEAD":
+            assert answer.json()["error"]
+    assert page.play(page.begin("tictactoe"), "B2")["moves"] == ["b2"]
+
+
+def test_a_bug_is_answered_and_the_server_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Page(raise_server_exceptions=False)
+    view = page.begin("tictactoe")
+    with monkeypatch.context() as patched:
+        patched.setattr("pipeline.play.page.table.Table.undo", lambda table, ply: 1 / 0)
+        assert "bug" in page.act(view, "undo", 500)
+    assert page.play(view, "B2")["moves"] == ["b2"]
+
+
+def test_the_game_idle_for_longest_makes_room() -> None:
+    page = Page()
+    views = [page.begin("tictactoe") for _ in range(MOST_TABLES)]
+    page.ask(f"/api/games/{views[0]['id']}")
+    page.begin("tictactoe")
+    assert "no such game" in page.ask(f"/api/games/{views[1]['id']}", status=404)
+    page.ask(f"/api/games/{views[0]['id']}")
+
+
+class Held:
+    """An evaluator that waits until it is let go."""
+
+    def __init__(self) -> None:
+        self.asked, self.go_on = threading.Event(), threading.Event()
+
+    def __call__(self, game):
+        evaluate = hashed_evaluator(game)
+
+        def held(planes):
+            self.asked.set()
+            assert self.go_on.wait(30)
+            return evaluate(planes)
+
+        return held
+
+
+def test_during_a_search_the_server_answers_and_a_stale_answer_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(analyst_module, "MOST_WAITING", 1)
+    held = Held()
+    page = Page(make_analyst("tictactoe", evaluator=held))
+    with page.client:
+        view = page.play(page.begin("tictactoe", "tiny", readouts=50), "B2")
+        replies = []
+        thinking = threading.Thread(target=lambda: replies.append(page.act(view, "reply")))
+        thinking.start()
+        assert held.asked.wait(30)
+        assert page.ask("/api/options")
+        assert "waiting" in page.act(page.begin("tictactoe"), "analyse", 503, readouts=1)
+        assert page.act(view, "undo")["moves"] == []
+        held.go_on.set()
+        thinking.join(30)
+        assert replies[0]["moves"] == []
+        view = page.act(page.play(view | {"moves": []}, "A1"), "reply")  # and the model still plays
+        assert len(view["moves"]) == 2
+
+
+@pytest.mark.parametrize("meanwhile", ["reply", "resign"])
+def test_a_reply_that_nobody_can_use_is_not_searched_for(meanwhile: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the page was loaded again and asked once more, or when a person gave up."""
+    analyst = make_analyst("tictactoe")
+    table = StonesTable(parse_game("tictactoe"), "tiny", 0, 8, analyst)
+    table.play("B2", 0)
+    choose, was_stale = analyst.choose, []
+
+    def slow(line, readouts, stale):
+        monkeypatch.setattr(analyst, "choose", choose)
+        was_stale.append(stale())
+        getattr(table, meanwhile)(1)
+        was_stale.append(stale())
+        return choose(line, readouts, stale)
+
+    monkeypatch.setattr(analyst, "choose", slow)
+    table.reply(1)
+    assert was_stale == [False, True]
+    assert len(table.view()["moves"]) == (2 if meanwhile == "reply" else 1)
+
+
+def test_a_search_ends_when_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(analyst_module, "SEARCH_SECONDS", 0.0)
+    page = Page(make_analyst("go:9", "go"))
+    view = page.act(page.begin("go:9"), "analyse", readouts=100)
+    assert view["analysis"]["visits"] < 100
+
+
+def test_tables_share_a_model_without_mixing_games() -> None:
+    shared, alone = Page(make_analyst("go:9", "go")), Page(make_analyst("go:9", "go"))
+    views = [shared.begin("go:9", "go", readouts=6) for _ in range(2)]
+    for moves in (("C3", "G7"), ("G3", "C7"), ("E5", "A1")):
+        views = [shared.act(shared.play(view, move), "reply") for view, move in zip(views, moves, strict=True)]
+    replayed = alone.play(alone.begin("go:9"), *views[1]["moves"])
+    assert replayed["board"] == views[1]["board"]
+
+
+def test_models_are_loaded_by_name(tmp_path: Path) -> None:
+    config = ServeConfig(model=[make_model(tmp_path)], readouts=4, backend="torch")
+    analysts = load(read_models(config), config, threading.Event(), progress=serve.__defaults__[0])
+    view = Page(*analysts).begin("tictactoe", "000000-test", human=1)
+    assert len(Page(*analysts).client.get("/api/options").json()["games"][0]["opponents"]) == 4
+    assert view["adviser"] == "000000-test"
+
+
+def test_models_of_one_name_are_called_by_their_paths(tmp_path: Path) -> None:
+    paths = [make_model(tmp_path / run, number) for run, number in (("a", 0), ("b", 0), ("b", 1))]
+    models = read_models(ServeConfig(model=[*paths, paths[2]]))
+    assert {name: model.path for name, model in models.items()} == {
+        str(paths[0]): paths[0],
+        str(paths[1]): paths[1],
+        "000001-test": paths[2],
+    }
+
+
+def test_all_models_that_come_with_mugo_are_served_beside_a_champion(tmp_path: Path) -> None:
+    ours = sorted((ROOT / "pretrained").iterdir())
+    models = read_models(ServeConfig(model=[make_model(tmp_path), *ours]))
+    assert list(models) == ["000000-test", *(path.name for path in ours)]
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with listen(0) as taken, pytest.raises(MuGoError, match=r"port \d+ of 127.0.0.1 is taken.*--port"):
+        listen(taken.getsockname()[1])
+
+
+def main_serve(*options: str, browser: bool = False, **more) -> subprocess.Popen[str]:
+    command = [sys.executable, "main.py", "serve", *(() if browser else ("--no-browser",)), *options]
+    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, **more)
+
+
+def test_the_command_serves_until_ctrl_c(tmp_path: Path) -> None:
+    model = make_model(tmp_path)
+    with main_serve("--port", "0", "--model", str(model), "--readouts", "4", "--backend", "torch") as process:
+        assert process.stderr is not None
+        said = next(line for line in process.stderr if "http://" in line)
+        address = said[said.index("http://") :].split()[0]
+        with urllib.request.urlopen(address + "api/options") as answer:
+            assert b"000000-test" in answer.read()
+        with socket.create_connection(("127.0.0.1", int(address.rstrip("/").rpartition(":")[2]))) as raw:
+            raw.sendall(os.urandom(200) + b"\r\n\r\n")
+            raw.settimeout(10)
+            raw.recv(100)
+        with urllib.request.urlopen(address) as answer:
+            assert answer.status == 200
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+        assert process.wait(30) == 130
+        assert "interrupted" in rest and "Traceback" not in rest
+
+
+def test_the_command_opens_a_browser(tmp_path: Path) -> None:
+    opened = tmp_path / "opened"
+    browser = tmp_path / "browser"
+    browser.write_text(f"#!/bin/sh\necho $1 > {opened}.new && mv {opened}.new {opened}\n")
+    browser.chmod(0o755)
+    model = make_model(tmp_path)
+    options = ("--port", "0", "--model", str(model), "--readouts", "4", "--backend", "torch")
+    with main_serve(*options, browser=True, env={**os.environ, "BROWSER": f"{browser} %s"}) as process:
+        assert process.stderr is not None
+        address = next(line for line in process.stderr if "http://" in line).partition("http://")[2].split()[0]
+        until = time.monotonic() + 60
+        while not opened.exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        assert opened.read_text().strip() == f"http://{address}"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 143
+
+
+def test_a_taken_port_and_a_missing_extra_are_one_line(tmp_path: Path) -> None:
+    with listen(0) as taken:
+        process = main_serve("--port", str(taken.getsockname()[1]))
+        _, said = process.communicate(timeout=120)
+    assert process.returncode == 1 and said.startswith("mugo serve: port ") and said.count("\n") == 1
+    (tmp_path / "uvicorn.py").write_text("raise ModuleNotFoundError(\"No module named 'uvicorn'\", name='uvicorn')\n")
+    process = main_serve(env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 1 and said.startswith("mugo serve: needs uvicorn: ") and said.count("\n") == 1
+
+
+def test_the_server_ends_while_a_search_is_running(tmp_path: Path) -> None:
+    started = time.monotonic()
+    model = make_model(tmp_path, spec="go:9")
+    with main_serve("--port", "0", "--model", str(model), "--readouts", "4", "--backend", "torch") as process:
+        assert process.stderr is not None
+        said = next(line for line in process.stderr if "http://" in line)
+        address = said[said.index("http://") :].split()[0]
+        started = time.monotonic()
+
+        def post(path: str, body: bytes) -> bytes:
+            with urllib.request.urlopen(urllib.request.Request(address + path, body)) as answer:
+                return answer.read()
+
+        view = post("api/games", b'{"game": "go:9", "opponent": "nobody", "readouts": 1}')
+        name = view.partition(b'"id":"')[2].partition(b'"')[0].decode()
+        body = b'{"ply": 0, "readouts": 10000}'
+
+        def analyse() -> None:
+            with contextlib.suppress(OSError):  # the server may be gone before it answers
+                post(f"api/games/{name}/analyse", body)
+
+        threading.Thread(target=analyse).start()
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert time.monotonic() - started < 20

@@ -1,0 +1,210 @@
+"""``play`` by scripted input: games against models and built-in players, every command, bad input."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.config import PlayConfig, SearchConfig
+from pipeline.errors import FileError, MuGoError, UsageError
+from pipeline.families.shogi.kifu_reading import read_kifu
+from pipeline.games.sgf import read_sgf
+from pipeline.games.specs import parse_game
+from pipeline.play.session import SearchSession
+from pipeline.play.terminal import COMMANDS, Opponent, Table, play
+from tests.helpers import make_model
+from tests.search.helpers import hashed_evaluator
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*lines: str, model: str = "heuristic", game: str | None = "go:5", **options) -> str:
+    """Everything that is shown while these lines are typed."""
+    shown = io.StringIO()
+    options = {"seed": 1, "backend": "torch", "readouts": 8, **options}
+    play(PlayConfig(model=model, game=game, **options), typed=io.StringIO("".join(f"{line}\n" for line in lines)),
+         shown=shown)  # fmt: skip
+    return shown.getvalue()
+
+
+def refusals(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("? ")]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch) -> None:
+    """Games are saved where the command runs: not in the checkout, whatever is typed."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> str:
+    return str(make_model(tmp_path_factory.mktemp("models"), spec="go:5"))
+
+
+def test_a_game_against_a_model(model, tmp_path):
+    path = tmp_path / "game.sgf"
+    text = run("c3", "hint", "B2", f"sgf {path}", "resign", f"sgf {path}", model=model, game=None)
+    assert text.startswith("You play X, 000000-test plays O. Type a move (A5), or help.\n")
+    assert len(re.findall(r"000000-test: \w+   \(winrate \d+%\)", text)) == 2
+    assert text.count("to move, ply") == 5 and "ply 4" in text  # the empty board, and one after each move
+    hints = re.findall(r"^\w+ +winrate +\d+% +\d+ visits +prior +\d+%   [A-E]\d", text, re.MULTILINE)
+    assert 0 < len(hints) <= 5 and not refusals(text)
+    assert "The game is over: O wins by resignation. You lose." in text
+    record = read_sgf(path.read_bytes(), parse_game("go:5"))
+    assert (record.black, record.white, record.result) == ("a person", "000000-test", "W+R") and len(record.moves) == 4
+
+
+def test_the_raw_policy_plays_and_hints_too(model):
+    text = run("hint", "C3", model=model, game=None, readouts=0)
+    assert "0 visits" in text and "ply 2" in text and not refusals(text)
+
+
+def test_white_waits_for_the_first_move(model):
+    text = run("undo", "quit", model=model, game="go:5", colour="w")
+    assert "plays X" in text.splitlines()[0] and "O to move, ply 1" in text
+    assert refusals(text) == ["? you haven't moved yet"]
+
+
+def test_undo_takes_back_the_move_and_its_reply():
+    text = run("undo", "A1", "B1", "undo", "undo", "undo")
+    boards = re.findall(r"ply (\d+)", text)
+    assert boards == ["0", "1", "2", "3", "4", "2", "0"] and len(refusals(text)) == 2
+
+
+def test_a_game_to_its_end_can_be_taken_back():
+    text = run(*["pass"] * 60, "A1", "hint", "resign", "undo", "help")
+    assert re.search(r"The game is over: [XO] wins by [\d.]+\. You (win|lose)\.", text)
+    assert refusals(text).count("? the game is over; undo, sgf FILE or quit") >= 3
+    over = text.index("The game is over")
+    assert "to move, ply" in text[over:] and all(f"{name} " in text[over:] for name in COMMANDS)
+
+
+def test_a_resignation_can_be_taken_back():
+    text = run("A1", "resign", "B1", "undo", "B1")
+    assert text.count("The game is over") == 1 and "ply 4" in text
+    assert refusals(text) == ["? the game is over; undo, sgf FILE or quit"]
+
+
+def test_random_and_a_draw():
+    text = run("hint", *[f"{column}{row}" for row in (1, 2, 3) for column in "ABC"], model="random", game="tictactoe")
+    assert "random would play" in text
+    assert re.search(r"The game is over: (a draw|X wins\. You win|O wins\. You lose)\.", text)
+    assert run("A1", "B1", model="random", seed=5) == run("A1", "B1", model="random", seed=5)
+    assert "sgf" not in run("sgf x", model="random", game="tictactoe").splitlines()[0]
+    assert refusals(run("sgf x", model="random", game="tictactoe")) == ["? tictactoe isn't written in SGF"]
+
+
+@pytest.mark.parametrize(
+    "line", ["Z9", "D10", "A0", "A1A1", "move A1", "9", "x" * 100_000, "\x00", "é", "undoo", "-", "."]
+)
+def test_bad_input_gets_one_line_and_the_game_goes_on(line):
+    text = run(line, "A1")
+    assert len(refusals(text)) == 1 and len(refusals(text)[0]) < 150 and "ply 2" in text
+
+
+def test_moves_that_the_rules_forbid():
+    assert refusals(run("C3", "C3")) == ["? the point is occupied; help lists what else can be typed"]
+    assert refusals(run("pass", game="gomoku:9"))[0].startswith("? 'pass' is no point; wanted")
+
+
+def test_records_never_replace_other_files(tmp_path):
+    kept = tmp_path / "kept.sgf"
+    kept.write_text("mine")
+    text = run(f"sgf {kept}", "sgf", f"sgf {tmp_path / 'no' / 'x' / 'y.sgf'}", f"sgf {tmp_path}", "sgf ~nobody/x",
+               "sgf a\0b", "sgf " + "x" * 5000, "A1")  # fmt: skip
+    assert kept.read_text() == "mine" and "ply 2" in text
+    found = refusals(text)
+    assert "exists; choose another name" in found[0] and found[1] == "? wanted sgf FILE"
+    assert len(found) == 7 and "exists; choose another name" in found[3]
+
+
+def test_blank_lines_and_the_end_of_the_input_are_nothing():
+    assert run("", "   ") == run()
+    assert run("A1", "quit", "B1") == run("A1")
+
+
+def test_no_line_stops_it():
+    rng = np.random.default_rng(0)
+    words = ["A1", "C3", "pass", "undo", "hint", "help", "resign", "sgf", "E5", "0", "\x1b[A", "D4 D4", "PASS", "Undo"]
+    lines = [" ".join(rng.choice(words, rng.integers(1, 3))) for _ in range(300)]
+    assert run(*lines, model="random").count("ply ") > 50
+
+
+def test_what_cannot_be_played(model, tmp_path):
+    with pytest.raises(UsageError, match="plays go:5"):
+        run(model=model, game="go:9")
+    with pytest.raises(FileError):
+        run(model=str(tmp_path / "nothing"), game=None)
+    with pytest.raises(UsageError, match="chess"):
+        run(game="chess")
+
+
+@pytest.mark.parametrize("game", ["shogi:5", "shogi"])
+def test_shogi(game, tmp_path):
+    model = str(make_model(tmp_path, spec=game))
+    first, wrong = ("5d5c", "7g7f") if game == "shogi:5" else ("7g7f", "7g7e")
+    text = run("hint", first, wrong, "U1a", "sgf a.sgf", "sgf a.kifu", "sgf a.usi", "undo", model=model, game=None)
+    square = "[1-9][a-i]"
+    assert re.search(rf"Type a move \({square}{square}", text) and re.search(rf"000000-test: {square}{square}", text)
+    hints = re.findall(rf"^{square}{square}\+? +winrate.*   (?:(?:{square}|[PLNSGBR]\*){square}\+? ?)+$", text, re.M)
+    assert hints and text.count("SFEN ") == 4 and "X in hand: -" in text
+    found = refusals(text)
+    assert len(found) == 3 and f"'{wrong}'" in found[0] and "'U1a' is no move here" in found[1]
+    assert found[2] == "? wanted a name that ends in .kif, .kifu, .csa, .usi"
+    assert [len(read_kifu(Path(name))[1][0].moves) for name in ("a.kifu", "a.usi")] == [2, 2]
+
+
+def test_over_a_real_pipe():
+    command = [sys.executable, "main.py", "play", "--model", "random", "--game", "go:5"]
+    done = subprocess.run(command, cwd=ROOT, input=b"\xff\xfe\nA1\nresign", capture_output=True, timeout=120)
+    text = done.stdout.decode()
+    assert done.returncode == 0 and "> " not in text and "You lose." in text and len(refusals(text)) == 1
+    wrong = subprocess.run([*command, "--colour", "green"], cwd=ROOT, capture_output=True, timeout=120)
+    assert wrong.returncode == 2 and b"colour" in wrong.stderr
+
+
+def test_a_line_without_end_is_bounded() -> None:
+    class Endless(io.StringIO):
+        longest = 0
+
+        def readline(self, size: int | None = -1) -> str:  # type: ignore[override]
+            assert size is not None and 0 < size <= 65_536
+            return super().readline(size)
+
+    shown = io.StringIO()
+    play(PlayConfig(model="random", game="tictactoe"), typed=Endless("x" * 200_000 + "\nquit\n"), shown=shown)
+    assert "x" * 100 not in shown.getvalue()
+
+
+def test_after_a_failure_of_the_network_it_is_still_the_opponents_turn(tmp_path: Path) -> None:
+    """And resigning is the person's."""
+    game, lines = parse_game("go:5"), []
+    answers, fails = hashed_evaluator(game), False
+
+    def evaluate(planes):
+        if fails:
+            raise MuGoError("no answer")
+        return answers(planes)
+
+    session = SearchSession(game.without_move_limit(), evaluate, SearchConfig(noise_weight=0.0), 8)
+    table = Table(Opponent("model", session), 0, lines.append)
+    table.begin()
+    fails = True
+    for typed in ("C3", "A1", "hint"):
+        table.answer(typed)
+        assert lines[-1] == "? no answer" and len(session.moves) == 1
+    for typed in ("resign", "sgf lost.sgf", "undo"):
+        table.answer(typed)
+    assert read_sgf((tmp_path / "lost.sgf").read_bytes(), game).result == "W+R"
+    fails = False
+    table.answer("A1")
+    assert len(session.moves) == 2 and session.moves[1] != game.parse_move(session.state[0], "A1")
+    table.answer("hint")
+    assert "winrate" in lines[-1]

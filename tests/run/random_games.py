@@ -1,0 +1,74 @@
+"""Games of random moves, recorded as self-play records them: what tests and benchmarks of gather feed on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.games.contract import Game
+from pipeline.run.shards import POLICY_COUNTS, End, GameRecord, write_shard
+
+
+def random_games(game: Game, num_games: int, seed: int = 0, resign_share: float = 0.0) -> list[GameRecord]:
+    """Played in lockstep; the visits of each move are of up to 8 legal moves, the one played among them.
+
+    resign_share: this share of the games stops at a random ply, and the one who was to move lost.
+    """
+    rng = np.random.default_rng(seed)
+    states = game.initial(num_games)
+    history = game.initial_history(states)
+    running = np.arange(num_games)
+    stop = np.where(rng.random(num_games) < resign_share, rng.integers(1, 5, num_games), game.max_plies)
+    moves: list[list[int]] = [[] for _ in range(num_games)]
+    visits: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in range(num_games)]
+    results = np.zeros(num_games, np.float32)
+    ends = np.zeros(num_games, np.int64)
+    while running.size:
+        legal = game.legal(states, history)
+        keys = rng.random(legal.shape) * legal
+        top = np.argsort(-keys, axis=1)[:, :8]
+        for row, index in enumerate(running):
+            edges = top[row][legal[row, top[row]]]
+            moves[index].append(int(edges[0]))
+            visits[index].append((edges, rng.integers(1, 50, len(edges))))
+        states = game.play(states, top[:, 0].astype(np.int32), history)
+        history.append(np.arange(len(states)), game.keys(states))
+        over = game.is_over(states)
+        resigned = ~over & (game.plies(states) >= stop[running])
+        results[running[over]] = game.returns(states)[over]
+        results[running[resigned]] = 2 * game.to_move(states)[resigned] - 1
+        ends[running[resigned]] = End.RESIGNED
+        going = ~over & ~resigned
+        states, history, running = states[going], history.select(np.flatnonzero(going)), running[going]
+    return [
+        GameRecord(
+            game_id=seed * 1_000_000 + index,
+            moves=np.array(moves[index], np.uint16),
+            flags=np.full(len(moves[index]), POLICY_COUNTS, np.uint8),
+            root_values=rng.uniform(-1, 1, len(moves[index])).astype(np.float32),
+            visit_lengths=np.array([len(edges) for edges, _ in visits[index]], np.uint16),
+            visit_actions=np.concatenate([edges for edges, _ in visits[index]]),
+            visit_counts=np.concatenate([counts for _, counts in visits[index]]),
+            result_first_player=float(results[index]),
+            end=End(int(ends[index])),
+        )
+        for index in range(num_games)
+    ]
+
+
+def random_shards(
+    directory: Path, game: Game, num_shards: int, games_per_shard: int, seed: int = 0, model: str = "000001-a"
+) -> list[Path]:
+    """Shards in three workers' folders, oldest first."""
+    return [
+        write_shard(
+            directory,
+            model,
+            f"w{number % 3:02d}",
+            game.spec,
+            random_games(game, games_per_shard, seed * 1000 + number),
+            {"generation": 1, "seed": seed},
+        )
+        for number in range(num_shards)
+    ]

@@ -1,0 +1,163 @@
+"""Google Cloud Storage and Azure keep the promises that a run in a bucket rests on, against servers of others.
+
+test_remote.py asks the same of S3. fake-gcs-server knows the conditions of writes, not those of reads and removals.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.errors import MuGoError
+from pipeline.run.store import remote, working_copy
+from pipeline.run.store.remote import Conflict, Object, Store, open_store
+from tests.run.store.buckets import Bucket, open_azure, open_gcs
+from tests.runs import make_run
+from tests.test_object_storage import faulty, outcome, undisturbed, whole_copy  # noqa: F401  a fixture
+
+pytest.importorskip("google.auth", reason="object storage needs the extra cloud")
+pytest.importorskip("azure.storage.blob", reason="object storage needs the extra cloud")
+
+
+@pytest.fixture(scope="module", params=["gs", "az"])
+def served(request: pytest.FixtureRequest) -> Iterator[tuple[str, Bucket]]:
+    with open_gcs() if request.param == "gs" else open_azure() as bucket:
+        yield request.param, bucket
+
+
+@pytest.fixture
+def bucket(served: tuple[str, Bucket]) -> Iterator[Bucket]:
+    yield served[1]
+    served[1].plan = lambda request: None
+
+
+@pytest.fixture
+def store(served: tuple[str, Bucket], bucket: Bucket, request: pytest.FixtureRequest) -> Store:
+    return open_store(f"{served[0]}://bucket/{request.node.originalname}{time.monotonic_ns()}", patience=5)
+
+
+def test_an_object_is_written_once_or_in_place_of_what_was_read(store: Store) -> None:
+    working_copy.check(store)
+    tag = store.put("one", b"first")
+    with pytest.raises(Conflict, match=r"/one: another process has written it meanwhile"):
+        store.put("one", b"second")
+    other = store.put("one", b"second", tag)
+    with pytest.raises(Conflict):
+        store.put("one", b"third", tag)
+    with pytest.raises(Conflict, match="has removed it"):
+        store.put("none", b"third", tag)
+    assert store.put("one", b"second") == other  # the same bytes are no conflict
+    assert store.get("one") == Object(b"second", other) and store.get("none") is None
+    unchanged = store.get("one", other)
+    assert unchanged is not None and unchanged.tag == other and store.get("one", tag) == Object(b"second", other)
+    facts = store.look("one")
+    assert facts is not None and facts.tag == other and 0 <= facts.age < 60 and store.look("none") is None
+    store.delete(["one", "none"])
+    assert store.get("one") is None
+    store.put("one", b"")
+    found = store.look("one")
+    assert found is not None
+    store.delete(["one"], found.tag)
+    assert store.look("one") is None
+
+
+@pytest.mark.parametrize("action", ["drop", "lose", "twice", "slow", "late", "again", 500, 503])
+def test_whatever_becomes_of_a_request_it_counts_once(
+    bucket: Bucket, store: Store, monkeypatch: pytest.MonkeyPatch, action: str | int
+) -> None:
+    monkeypatch.setattr(remote, "ANSWER_SECONDS", 0.5)
+    bucket.late = 0.8  # longer than an attempt
+    bucket.once(action)
+    tag = store.put("one", b"new")
+    assert store.get("one") == Object(b"new", tag)
+    bucket.once(action)
+    tag = store.put("one", b"changed", tag)
+    latest = store.put("one", b"latest", tag)
+    time.sleep(0.9 if action in ("late", "again") else 0)
+    bucket.once(action)
+    assert store.get("one") == Object(b"latest", latest)  # what came late or again changed nothing
+    bucket.once(action)
+    assert list(store.names("")) == ["one"]
+
+
+def test_a_listing_is_in_order_and_begins_where_it_is_wanted(store: Store) -> None:
+    for number in range(12):
+        store.put(f"folder/{number:06d}-a/x", b"")
+    store.put("folder/.hidden", b"")
+    store.put("folder/last", b"")
+    everything = [f"{number:06d}-a/" for number in range(12)]
+    assert list(store.names("folder")) == [".hidden", *everything, "last"]
+    assert list(store.names("folder", after="/")) == [*everything, "last"]
+    assert list(store.names("folder", after="000009")) == [*everything[9:], "last"]
+    assert list(store.names("folder", prefix="00001")) == everything[10:]
+    assert list(store.names("nothing")) == []
+    store.delete([f"folder/{number:06d}-a/x" for number in range(12)])
+    assert list(store.names("folder")) == [".hidden", "last"]
+
+
+def problem(address: str, patience: float = 0.5) -> str:
+    with pytest.raises(MuGoError) as caught:
+        working_copy.check(open_store(address, patience))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_what_goes_wrong_for_good_is_one_line(
+    served: tuple[str, Bucket], bucket: Bucket, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    protocol, _ = served
+    address, start = f"{protocol}://bucket/run", time.monotonic()
+    assert "'nobody'; wanted one that is there; make it" in problem(f"{protocol}://nobody/run")
+    bucket.plan = lambda request: 403
+    assert "access denied" in (text := problem(address)) and "that may read, write and list here" in text
+    bucket.plan = lambda request: "drop"
+    assert "the store doesn't answer" in problem(address)
+    assert "wanted a bucket and a folder in it" in problem(f"{protocol}://bucket")
+    if protocol == "gs":
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:9")
+        assert "the store doesn't answer" in problem(address)
+        monkeypatch.delenv("STORAGE_EMULATOR_HOST")
+        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
+        assert "none.json was not found; wanted GOOGLE_APPLICATION_CREDENTIALS" in problem(address)
+    else:
+        monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", "nonsense")
+        assert "wanted AZURE_STORAGE_CONNECTION_STRING" in problem(address)
+        monkeypatch.delenv("AZURE_STORAGE_CONNECTION_STRING")
+        monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
+        assert "no account; wanted AZURE_STORAGE_CONNECTION_STRING" in problem(address)
+    assert time.monotonic() - start < 20
+
+
+def test_a_store_that_ignores_conditions_is_refused(
+    served: tuple[str, Bucket], bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if served[0] == "az":
+        pytest.skip("conditions are part of what a request is signed for")
+    passed_on = Bucket._pass_on
+
+    def ignoring(self: Bucket, method: str, path: str, headers: dict[str, str], body: bytes) -> Any:
+        return passed_on(self, method, path.replace("ifGenerationMatch", "ifOther"), headers, body)
+
+    monkeypatch.setattr(Bucket, "_pass_on", ignoring)
+    assert "this store ignores the conditions of writes" in problem("gs://bucket/run")
+
+
+def test_the_four_stages_beside_faults(
+    served: tuple[str, Bucket],
+    bucket: Bucket,
+    undisturbed: dict[str, Any],  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A sixth of all requests go wrong; the run doesn't notice."""
+    monkeypatch.setattr(remote, "ANSWER_SECONDS", 1.0)
+    address = f"{served[0]}://bucket/stages"
+    folder = working_copy.make(address, tmp_path / "copy")
+    with faulty(bucket), working_copy.opened(folder):
+        make_run(folder)
+    assert outcome(folder) == undisturbed
+    assert outcome(whole_copy(address, tmp_path / "other")) == undisturbed

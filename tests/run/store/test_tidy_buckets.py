@@ -1,0 +1,182 @@
+"""compact and prune where games are kept in a bucket: other machines find every shard, whatever was cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from pipeline.config import CompactConfig, GatherConfig, PruneConfig, StatusConfig, VerifyConfig
+from pipeline.errors import FileError
+from pipeline.gather.command import gather
+from pipeline.reports.run_files import SELFPLAY, TRAINING
+from pipeline.reports.status import status
+from pipeline.run import atomic, layout
+from pipeline.run.chunks import list_sets
+from pipeline.run.models import read_info
+from pipeline.run.pruned import read_pruned
+from pipeline.run.store import remote, working_copy
+from pipeline.upkeep.compact import compact
+from pipeline.upkeep.prune import prune
+from pipeline.upkeep.verify.command import verify
+from tests.helpers import Heard, make_model
+from tests.run.store.buckets import Bucket, Request, open_bucket
+from tests.test_object_storage import faulty
+from tests.upkeep.test_compact import WORKERS, content, play
+
+OLD = (1, 2, 3)  # generations that nobody plays in any more; 4 and 5 are the newest
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[Bucket]:
+    with open_bucket() as found:
+        yield found
+
+
+def played(address: str, folder: Path, shards: int = 40) -> Path:
+    """A run of five generations of two workers in the bucket, gathered once; returns its working copy."""
+    run = working_copy.make(address, folder)
+    with working_copy.opened(run):
+        for generation in (*OLD, 4, 5):
+            play(run, generation, shards if generation in OLD else 4, games=1)
+        (run / layout.SAVED_MODELS).mkdir(exist_ok=True)
+        gathered(run)
+    return run
+
+
+def gathered(run: Path, seed: int = 0) -> int:
+    config = GatherConfig(
+        directory=run / SELFPLAY, output_directory=run / TRAINING, positions_per_chunk=8, chunks_to_make=1,
+        max_positions=40, seed=seed,
+    )  # fmt: skip
+    return gather(config).total_positions
+
+
+def attached(address: str, folder: Path, whole: bool = False) -> Path:
+    return working_copy.attach(address, folder, whole=whole)
+
+
+def test_another_machine_finds_what_was_packed(bucket: Bucket, tmp_path: Path) -> None:
+    address = "s3://bucket/packed"
+    one = played(address, tmp_path / "one")
+    two = attached(address, tmp_path / "two")
+    with working_copy.opened(one):
+        before = content(one)
+        total = gathered(one, 1)
+        with faulty(bucket, least=3):
+            assert compact(CompactConfig(directory=one)).shards == 40 * len(OLD) + 4
+        assert content(one) == before
+    keys = bucket.all_keys("packed/data/selfplay/000001-a/")
+    assert len(keys) == 4 and all("x00020." in key for key in keys)
+    with working_copy.opened(two):  # knows the shards as they were
+        assert content(two) == before and gathered(two, 2) == total
+        heard = Heard()
+        again = compact(CompactConfig(directory=two), heard)
+        assert (again.packs, again.skipped, heard.warned) == (0, 0, [])
+        assert content(two) == before
+    three = attached(address, tmp_path / "three", whole=True)
+    with working_copy.opened(three):
+        assert content(three) == before
+        assert status(StatusConfig(directory=three)).play.shards == 40 * len(OLD) + 8
+
+
+def test_another_machine_finds_what_was_pruned(bucket: Bucket, tmp_path: Path) -> None:
+    address = "s3://bucket/pruned"
+    one = played(address, tmp_path / "one")
+    two = attached(address, tmp_path / "two")
+    with working_copy.opened(one):
+        total, before = gathered(one, 1), content(one)
+        with faulty(bucket, least=3):
+            prune(PruneConfig(directory=one, apply=True, keep_positions=40))
+        assert {entry[0].split("/")[0] for entry in content(one)} == {entry[0].split("/")[0] for entry in before}
+        left = content(one)
+        assert len(left) < len(before) / 2 and set(left) <= set(before)
+    three = attached(address, tmp_path / "three", whole=True)
+    with working_copy.opened(three):
+        assert content(three) == left
+        assert gathered(three, 2) == total
+    with working_copy.opened(two):  # has the sidecars of all shards
+        assert gathered(two, 3) == total
+        prune(PruneConfig(directory=two, apply=True, keep_positions=40))
+        assert content(two) == left and read_pruned(two / SELFPLAY).settled == 3
+    assert len(bucket.all_keys("pruned/data/selfplay/000001-a/")) == 4
+
+
+@pytest.mark.parametrize("action", ["drop", "lose"])
+@pytest.mark.parametrize("command", ["compact", "prune"])
+def test_a_command_that_is_cut_off_at_any_request_goes_on(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, action: str
+) -> None:
+    monkeypatch.setattr(remote, "FIRST_PAUSE", 0.01)
+
+    def run(folder: Path, heard: Heard) -> None:
+        if command == "compact":
+            compact(CompactConfig(directory=folder), heard)
+        else:
+            prune(PruneConfig(directory=folder, apply=True, keep_positions=40), heard)
+
+    wanted: list[tuple[object, ...]] = []
+    for point in (10**9, 7, 12, 19):
+        address = f"s3://bucket/{command}-{action}-{point}"
+        one = played(address, tmp_path / f"{point}-one", shards=20)
+        start, struck = len(bucket.requests), []
+
+        def plan(request: Request, start: int = start, point: int = point, struck: list[int] = struck) -> str | None:
+            if request.number < start + point:
+                return None
+            struck.append(request.number)
+            return action if len(struck) == 1 else "drop"
+
+        bucket.plan = plan
+        try:
+            with working_copy.opened(one) as copy:
+                assert copy is not None
+                copy.store.patience = 0.0
+                run(one, Heard())
+        except FileError:
+            assert struck
+        bucket.plan = lambda request: None
+        other = attached(address, tmp_path / f"{point}-other")  # another machine goes on when the lease has ended
+        monkeypatch.setattr("pipeline.run.store.leases.LEASE_SECONDS", -1.0)
+        with working_copy.opened(other):
+            heard = Heard()
+            run(other, heard)
+            assert not heard.warned
+            names = [entry[1:] for entry in content(other)]
+        wanted = wanted or names
+        assert [entry[1] for entry in names] == [entry[1] for entry in wanted]
+        whole = attached(address, tmp_path / f"{point}-whole", whole=True)
+        with working_copy.opened(whole):
+            assert [entry[1:] for entry in content(whole)] == names
+
+
+def test_a_shard_without_a_sidecar_is_removed_from_the_bucket(bucket: Bucket, tmp_path: Path) -> None:
+    played("s3://bucket/bare", tmp_path / "one", shards=2)
+    old = layout.ShardName(datetime.now(UTC) - timedelta(days=2), 1)
+    key = f"bare/data/selfplay/000001-a/{WORKERS[0]}/{old.shard}"
+    bucket.write(key, b"half")
+    run = attached("s3://bucket/bare", tmp_path / "two", whole=True)
+    path = run / key.removeprefix("bare/")
+    with working_copy.opened(run):
+        assert path.exists()
+        found = verify(VerifyConfig(directory=run, repair=True)).problems
+        assert [one.where for one in found if one.repaired] == [str(path.relative_to(run))]
+    assert not path.exists() and key not in bucket.all_keys("bare/")
+
+
+def test_sets_that_another_machine_may_train_on_stay(bucket: Bucket, tmp_path: Path) -> None:
+    """Its checkpoint is in its own working copy. It trains on no set before that of the newest model."""
+    run = played("s3://bucket/sets", tmp_path / "run", shards=4)
+    with working_copy.opened(run):
+        gathered(run, 1)
+        sets = [str(name) for name in list_sets(run / TRAINING)]
+        assert len(sets) == 2
+        assert not prune(PruneConfig(directory=run, apply=True)).removals
+        info = read_info(make_model(tmp_path, 1))
+        manifest = {**info.manifest, "chunk_set": sets[1]}
+        with atomic.new_directory(run / layout.SAVED_MODELS / "000001-a") as folder:
+            (folder / layout.MODEL_JSON).write_text(info.model_copy(update={"manifest": manifest}).model_dump_json())
+        assert [one.what for one in prune(PruneConfig(directory=run, apply=True)).removals] == ["1 set of chunks"]
+        assert [str(name) for name in list_sets(run / TRAINING)] == sets[1:]

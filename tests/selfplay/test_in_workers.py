@@ -1,0 +1,249 @@
+"""Self-play in a worker: games that come a few at a time are those of a run, and travel as bytes without a change."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline.config import InitConfig, SelfplayConfig
+from pipeline.errors import MuGoError
+from pipeline.games.specs import parse_game
+from pipeline.matches.match import GameQueue
+from pipeline.methods.method import ActorJob, FinishedGame, Learner, game_seeds
+from pipeline.methods.named import method_named
+from pipeline.progress import SILENT
+from pipeline.run.models import Model, ModelInfo, model_files, read_model
+from pipeline.run.ratings import RatedPlayer
+from pipeline.run.shards import GameRecord
+from pipeline.selfplay import command
+from pipeline.selfplay.command import selfplay
+from pipeline.selfplay.in_workers import RemoteGames
+from pipeline.selfplay.messages import arrival_of, bytes_of, bytes_of_dropped, read
+from pipeline.selfplay.opponents import Others
+from pipeline.selfplay.playing import Arrival, ModelSource
+from tests.helpers import make_champion
+
+
+def finished_by(remote: RemoteGames, spec: dict[str, Any], count: int) -> list[Arrival]:
+    found: list[bytes] = []
+    while len(found) < count:
+        found += remote.outcomes(5.0)
+    return [arrival_of(data, spec) for data in found]
+
+
+def what(finished: FinishedGame) -> tuple[Any, ...]:
+    """Everything of a game, types included."""
+    record = finished.record
+    arrays = {name: value for name, value in vars(record).items() if isinstance(value, np.ndarray)} | dict(record.own)
+    rest = {name: value for name, value in vars(record).items() if name not in arrays and name != "own"}
+    said = {name: (array.dtype.str, array.shape, array.tobytes()) for name, array in arrays.items()}
+    state = finished.final_state
+    return said, rest, finished.player, finished.would_have_resigned, state.dtype.str, state.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("spec", "settings"),
+    [
+        ("connect4", {"readouts": 16, "opponents": "mirror=1,random=1,previous=1", "no_resign_fraction": 0.5}),
+        ("go:any", {"readouts": 2, "boards": "5=1,7=1", "komi_spread": 3.0, "temperature_plies": 4}),
+    ],
+)
+def test_games_that_come_a_few_at_a_time_are_those_of_a_run(tmp_path, monkeypatch, spec, settings):
+    """Rows that had no game any more take up those that come later."""
+    for number in (0, 1):
+        make_champion(tmp_path / "saved_models", number=number, spec=spec, seed=number)
+    config = SelfplayConfig(
+        network=tmp_path / "saved_models" / "best_model", output_dir=tmp_path / "games", games=14, parallel_games=8,
+        threads=1, backend="torch", seed=3, **settings,
+    )  # fmt: skip
+    here: dict[int, Arrival] = {}
+    take = command._Run._take
+
+    def watched(self, arrival):
+        here[arrival.number] = arrival
+        take(self, arrival)
+
+    monkeypatch.setattr(command._Run, "_take", watched)
+    selfplay(config)
+    boards = {arrival.game.spec: arrival.game for arrival in here.values()}
+    learner, previous = tmp_path / "saved_models/000001-test", tmp_path / "saved_models/000000-test"
+    others = None if spec == "go:any" else Others(previous).to_json()
+    job = {
+        "config": config.model_dump(mode="json"), "seed": 3, "threads": 1, "rows": 8, "leaves": 1,
+        "news": {"learner": str(learner), "generation": 1, "others": others},
+    }  # fmt: skip
+    models = {str(path): model_files(path) for path in (learner, previous)}
+    remote = RemoteGames(job, models)
+    try:
+        there = []
+        for numbers in ([0], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], [11], [12, 13]):
+            remote.give(numbers)
+            there += finished_by(remote, boards, len(numbers))
+        assert remote.warnings() == [] and sum(remote.counts().live) == 0
+        remote.give(range(100, 120))
+        more = finished_by(remote, boards, 1)
+        remote.give(range(120, 140))  # while others play
+        more += finished_by(remote, boards, 40 - len(more))
+        assert {arrival.number for arrival in more} == set(range(100, 140))
+    finally:
+        remote.close()
+    assert sorted(arrival.number for arrival in there) == list(range(14))
+    for arrival in there:
+        mine = here[arrival.number]
+        assert what(arrival.finished) == what(mine.finished)
+        assert (arrival.game.spec, arrival.generation) == (mine.game.spec, mine.generation)
+
+
+def job_for(model: Path, config: SelfplayConfig, rows: int) -> dict[str, Any]:
+    """Of one thread that plays against itself."""
+    return {
+        "config": config.model_dump(mode="json"), "seed": 3, "threads": 1, "rows": rows, "leaves": 1,
+        "news": {"learner": str(model), "generation": 0, "others": None},
+    }  # fmt: skip
+
+
+def test_games_that_had_ended_come_before_the_error_of_their_thread(tmp_path, monkeypatch):
+    path = make_champion(tmp_path / "saved_models")
+    player, asked = ModelSource.player, itertools.count(1)
+
+    def failing(self, thread):
+        if next(asked) > 4:
+            raise MuGoError("no fifth game")
+        return player(self, thread)
+
+    monkeypatch.setattr(ModelSource, "player", failing)
+    game = parse_game("tictactoe")
+    remote = RemoteGames(job_for(path, SelfplayConfig(backend="torch"), rows=2), {str(path): model_files(path)})
+    try:
+        remote.give(range(10))
+        remote._threads._threads[0].join()
+        numbers = [arrival_of(data, {game.spec: game}).number for data in remote.outcomes(5.0)]
+        assert len(numbers) >= 3 and set(numbers) <= {0, 1, 2, 3}
+        for _ in range(2):
+            with pytest.raises(MuGoError, match="no fifth game"):
+                remote.outcomes(5.0)
+    finally:
+        remote.close()
+
+
+def test_an_error_is_raised_though_another_thread_waits_for_games(tmp_path, monkeypatch):
+    path = make_champion(tmp_path / "saved_models")
+
+    taken, idle, wait = threading.Event(), threading.Event(), GameQueue.wait
+
+    def failing(self, thread):
+        taken.set()
+        idle.wait(30)
+        raise MuGoError("no game")
+
+    def waiting(self, seconds):
+        if taken.is_set():
+            idle.set()
+        wait(self, seconds)
+
+    monkeypatch.setattr(ModelSource, "player", failing)
+    monkeypatch.setattr(GameQueue, "wait", waiting)
+    job = {**job_for(path, SelfplayConfig(backend="torch"), rows=1), "threads": 2}
+    remote = RemoteGames(job, {str(path): model_files(path)})
+    try:
+        remote.give([0])
+        with pytest.raises(MuGoError, match="no game"):
+            for _ in range(20):
+                remote.outcomes(0.2)
+    finally:
+        remote.close()
+
+
+@pytest.mark.parametrize(("spec", "method"), [("connect4", "alphazero"), ("hypergammon", "td")])
+def test_an_actor_takes_up_games_that_come_after_it_had_none(spec, method):
+    game = parse_game(spec)
+    numbers: deque[int] = deque([0])
+
+    class Seeds:
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            if not numbers:
+                raise StopIteration
+            return next(game_seeds(1, iter([numbers.popleft()]), 0.0))
+
+    architecture, weights = method_named(method).first_model(
+        game, InitConfig(network_size="b1c8" if method == "alphazero" else "h8"), SILENT
+    )
+    model = Model(Path("x"), ModelInfo(name="x", number=0, game=spec, architecture=architecture), weights)
+    (evaluate,) = method_named(method).load(model, 4, 1, "torch", SILENT)
+    ended: list[int] = []
+    job = ActorJob(
+        game, 4, SelfplayConfig(readouts=0), Seeds(), lambda: Learner("x", evaluate), lambda one: ended.append(1)
+    )
+    actor = method_named(method).actor(job)
+    assert actor.live == 1
+    actor.step()
+    actor.resume()
+    assert actor.live == 1 and not ended
+    numbers.extend(range(1, 7))
+    actor.step()
+    assert actor.live == 1  # nobody has asked
+    actor.resume()
+    assert actor.live == 4 and len(numbers) == 3
+    actor.run(lambda: False)
+    assert len(ended) == 7
+    numbers.extend(range(7, 9))
+    actor.resume()
+    actor.run(lambda: False)
+    assert len(ended) == 9
+
+
+def test_a_game_travels_with_all_that_a_method_records():
+    game = parse_game("tictactoe")
+    own = {"chances": np.arange(6, dtype=np.float16).reshape(3, 2), "flag": np.array([True, False, True])}
+    record = GameRecord(
+        game_id=2**64 - 1, moves=np.array([3, 1, 2]), own=own, result_first_player=0.5, no_resign=True, opponent="a b",
+        learner=1, setup=-3,
+    )  # fmt: skip
+    arrival = Arrival(game, FinishedGame(record, "000001-x", -1, np.arange(9, dtype=np.int16)), 7, 2**40)
+    back = arrival_of(bytes_of(arrival), {game.spec: game})
+    assert what(back.finished) == what(arrival.finished)
+    assert (back.game, back.generation, back.number) == (game, 7, 2**40)
+
+
+def test_a_game_that_was_dropped_travels_as_its_number():
+    game = parse_game("tictactoe")
+    assert read(bytes_of_dropped(2**40), {game.spec: game}) == (2**40, None)
+    record = GameRecord(game_id=1, moves=np.array([3]), result_first_player=1.0)
+    arrival = Arrival(game, FinishedGame(record, "x", -1, np.zeros(9, np.int16)), 0, 7)
+    number, back = read(bytes_of(arrival), {game.spec: game})
+    assert number == 7 and back is not None and what(back.finished) == what(arrival.finished)
+
+
+@pytest.mark.parametrize("cut", [0, 4, 30, 200, -1])
+def test_bytes_that_are_no_game(cut):
+    game = parse_game("tictactoe")
+    record = GameRecord(game_id=1, moves=np.array([3]), result_first_player=1.0)
+    data = bytes_of(Arrival(game, FinishedGame(record, "x", -1, np.zeros(9, np.int16)), 0, 0))
+    for reading in (arrival_of, read):
+        with pytest.raises((ValueError, TypeError, KeyError)):
+            reading(data[:cut], {game.spec: game})
+
+
+def test_others_travel_as_json():
+    others = Others(Path("/a/b"), {"m": Path("/c")}, {"r": "random"}, {"m": RatedPlayer(name="m", games=3)}, ["x", "y"])
+    assert Others.from_json(others.to_json()) == others
+    assert Others.from_json(Others().to_json()) == Others()
+
+
+def test_a_model_is_read_from_memory_as_from_the_disk(tmp_path):
+    path = make_champion(tmp_path / "saved_models")
+    disk, memory = read_model(path), read_model(Path("/nowhere") / path.name, model_files(path))
+    assert memory.info == disk.info and memory.weights.keys() == disk.weights.keys()
+    assert all((memory.weights[name] == disk.weights[name]).all() for name in disk.weights)
+    damaged = {**model_files(path), "weights.safetensors": b"x"}
+    with pytest.raises(Exception, match="damaged"):
+        read_model(path, damaged)
