@@ -37,7 +37,8 @@ FAMILIES = "pipeline.families"
 Table = Mapping[str, Mapping[str, str]]
 """Extension point → name → "module:attribute"."""
 
-CORE: Table = {  # what serves games of every family
+CORE: dict[str, dict[str, str]] = {  # what serves games of every family
+    GAMES: {},
     METHODS: {"alphazero": "pipeline.methods.alphazero.method:AlphaZero"},
 }
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pipeline.errors import IllegalMove, UsageError
-from pipeline.games.specs import GAMES, parse_game
+from pipeline.extensions import GAMES, bundled
+from pipeline.games.specs import parse_game
 from tests.games.playing import OTHERS, SPECS
 
 
@@ -45,7 +46,7 @@ def test_specs_are_canonical(written: str, canonical: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "wanted"),
     [
-        ("", "known games: " + ", ".join(sorted(GAMES))),
+        ("", "known games: " + ", ".join(sorted(bundled(GAMES)))),
         ("chess", "known games"),
         ("GO:9", "known games"),
         ("go", "from 5 to 19"),

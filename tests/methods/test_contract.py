@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pipeline import extensions
 from pipeline.config import EvaluateConfig, GatherConfig, InitConfig, SelfplayConfig, TournamentConfig, TrainConfig
 from pipeline.errors import FileError, UsageError
 from pipeline.evaluate.command import evaluate
-from pipeline.games import specs as games
+from pipeline.games.specs import parse_game
 from pipeline.gather.command import gather
-from pipeline.methods import named as methods
 from pipeline.progress import SILENT
 from pipeline.ratings.tournament import tournament
 from pipeline.reports.show import show
@@ -37,8 +37,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder in which three generations were made; the tests work there."""
     folder = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(games.GAMES, "dicerace", "tests.games.toys:DiceRace.from_spec")
-        patch.setitem(methods.BUILT_IN, "toy", ("tests.methods.toy", "ToyMethod"))
+        patch.setitem(extensions.CORE[extensions.GAMES], "dicerace", "tests.games.toys:DiceRace.from_spec")
+        patch.setitem(extensions.CORE[extensions.METHODS], "toy", "tests.methods.toy:ToyMethod")
         patch.chdir(folder)
         init(InitConfig(game="dicerace:6", method="toy"))
         for generation in range(3):
@@ -48,7 +48,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             train(TrainConfig(epochs=8, batch_size=64, learning_rate=0.02, new_model=new_model))
             evaluate(EvaluateConfig(games=2, threshold=0.0, readouts=0))
         yield Path("saved_models/000003-t")
-    games.parse_game.cache_clear()
+    parse_game.cache_clear()
 
 
 def test_all_four_commands_and_show(run: Path) -> None:
