@@ -1,6 +1,6 @@
 """The command line: parse the options, build one command's config, call it, print its summary.
 
-Options are not written here: they are the fields of the configs in ``pipeline/config.py``, and
+Options are not written here: they are the fields of each command's config (``pipeline/commands.py`` names them all);
 ``pipeline/command_line.py`` makes options of them.
 Whatever is heavy (numpy, numba, torch) is imported inside the command that needs it, so ``--help`` is instant.
 
@@ -33,27 +33,10 @@ try:
 except ModuleNotFoundError as missing:
     sys.exit(f"mugo: {missing}; run ./rl_loop.sh once, or activate its environment: source .venv/bin/activate")
 
-from pipeline.command_line import options_of
-from pipeline.config import (
-    CONFIGS,
-    BenchConfig,
-    CompactConfig,
-    EngineConfig,
-    EvaluateConfig,
-    ExportConfig,
-    GatherConfig,
-    PlayConfig,
-    PruneConfig,
-    ReportConfig,
-    SelfplayConfig,
-    ServeConfig,
-    StageConfig,
-    StatusConfig,
-    VerifyConfig,
-)
+from pipeline.command_line import PanelCommand, options_of
+from pipeline.commands import COMMANDS, Command
 from pipeline.errors import SYSTEM_PROBLEMS, FileError, MuGoError, UsageError, explain
-from pipeline.evaluate.watch_options import WatchOptions
-from pipeline.help import ABOUT, HELP
+from pipeline.options import Options
 from pipeline.presets import (
     is_engine,
     make_config,
@@ -69,26 +52,15 @@ from pipeline.schedules import RunState
 from pipeline.stalls import Hung
 from pipeline.train.processes import is_quiet, processes_here
 
-COMMANDS = {  # command → the module with the function of that name
-    "init": "pipeline.train.init",
-    "selfplay": "pipeline.selfplay.command",
-    "gather": "pipeline.gather.command",
-    "train": "pipeline.train.command",
-    "evaluate": "pipeline.evaluate.command",
-    "ratings": "pipeline.ratings.command",
-    "tournament": "pipeline.ratings.tournament",
-    "bench": "pipeline.bench.command",
-    "engine": "pipeline.play.engine",
-    "play": "pipeline.play.terminal",
-    "serve": "pipeline.play.page.command",
-    "export": "pipeline.train.export",
-    "report": "pipeline.reports.report.command",
-    "verify": "pipeline.upkeep.verify.command",
-    "compact": "pipeline.upkeep.compact",
-    "prune": "pipeline.upkeep.prune",
-}
-# Interrupted, these keep nothing to go on from.
-STARTS_OVER = {"bench", "engine", "play", "serve", "show", "status", "report", "export", "presets", "verify"}
+ABOUT = """MuGo: self-play training for board games, as four commands that talk through files.
+
+\b
+selfplay -> data/selfplay -> gather -> data/training_data -> train -> saved_models -> evaluate -> best_model
+
+Start with `python main.py init`, or let ./rl_loop.sh run everything in order. Every command may be killed at any moment
+and run again. Exit codes: 0 done, 1 failed, 2 wrong usage, 75 nothing to do yet, 130 Ctrl-C, 143 SIGTERM.
+"""
+LISTS = {"show", "presets"}  # these only print
 GO_ON = "run the same command again to go on where it stood"
 NEXT_STEPS = {"selfplay": "finished games are kept; with --top-up the same command plays only those that are missing"}
 WITHOUT_RUN = {"attach", "presets"}  # these need no run in this folder
@@ -98,8 +70,8 @@ WORKING_COPY = ".mugo-copy.json"  # in a folder that is the working copy of a ru
 COPIES: list[contextlib.ExitStack] = []  # of the command that runs
 WITHOUT_SUMMARY = {"engine", "play", "serve"}
 
-Run = Callable[[str, type[StageConfig], dict[str, Any]], None]
-"""(command, the kind of its config, the options given)"""
+Run = Callable[[Command, dict[str, Any]], None]
+"""(command, the options given)"""
 
 app = typer.Typer(
     help=ABOUT,
@@ -191,7 +163,7 @@ def reported(command: str) -> Iterator[None]:
         text = str(error) if isinstance(error, FileError) else re.sub(rf"^{command}(:\s*|\s+)", "", str(error))
         raise fail(text, error.exit_code) from error
     except KeyboardInterrupt as error:
-        next_step = "" if command in STARTS_OVER else f"; {NEXT_STEPS.get(command, GO_ON)}"
+        next_step = "" if not goes_on(command) else f"; {NEXT_STEPS.get(command, GO_ON)}"
         raise fail("" if is_quiet() else f"interrupted{next_step}", INTERRUPTS.exit_code) from error
     except BrokenPipeError:
         # The reader (head, less) has seen enough. Point stdout elsewhere, or the exit would try to flush it again.
@@ -221,47 +193,53 @@ def open_copy(stack: contextlib.ExitStack, command: str, folder: Path) -> None:
         copy.fetch_names()
 
 
-def add_command(name: str, kind: type[StageConfig], run: Run | None = None) -> None:
-    """Register ``main.py NAME``, with an option for every field of its config. run: what it does, if not run_stage."""
-
-    def command(**given: Any) -> None:
-        with reported(name):
-            processes_here(name)  # several at once by mistake are refused before anything is read
-            is_run = "directory" in kind.model_fields and kind not in CONFIGS.values()
-            (run or run_stage)(name, kind, placed(name, given, is_run))
-
-    parameters = options_of(name, kind, has_summary=name not in WITHOUT_SUMMARY)
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    app.command(name, help=HELP[name])(command)
+def goes_on(name: str) -> bool:
+    """Whether a command, given again after an interrupt, goes on where it stood."""
+    return COMMANDS[name].goes_on if name in COMMANDS else name not in LISTS
 
 
-def run_stage(name: str, kind: type[StageConfig], given: dict[str, Any]) -> None:
+def add_command(command: Command, run: Run) -> None:
+    """Register ``main.py NAME``, with an option for every field of its config. run: what it does."""
+
+    def call(**given: Any) -> None:
+        with reported(command.name):
+            processes_here(command.name)  # several at once by mistake are refused before anything is read
+            is_run = "directory" in command.config.model_fields and not command.in_presets
+            run(command, placed(command.name, given, is_run))
+
+    parameters = options_of(command, has_summary=command.name not in WITHOUT_SUMMARY)
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    app.command(command.name, help=command.config.__doc__, cls=PanelCommand)(call)
+
+
+def run_stage(command: Command, given: dict[str, Any]) -> None:
     """What most commands do."""
-    call_stage(name, *configured(name, kind, given))
+    call_stage(command, *configured(command, given))
 
 
-def call_stage(name: str, config: StageConfig, as_json: bool, verbose: int) -> None:
+def call_stage(command: Command, config: Options, as_json: bool, verbose: int) -> None:
     """Call a command's function and print its summary."""
     if getattr(config, "background", False):
         step_back()
     from pipeline.reports.progress_bars import ConsoleProgress
 
-    stage: Callable[..., Any] = getattr(importlib.import_module(COMMANDS[name]), name)
     with ConsoleProgress(quiet=verbose == 0) as progress:
-        summary = stage(config, progress)
+        summary = command(config, progress)
     if summary is not None and not is_quiet():
         print_summary(summary, as_json, verbose)
     if INTERRUPTS.first is not None:
         raise KeyboardInterrupt
 
 
-def run_selfplay(name: str, kind: type[StageConfig], given: dict[str, Any]) -> None:
+def run_selfplay(command: Command, given: dict[str, Any]) -> None:
     """Play so many games like any command, or with --background play on until stopped."""
-    config, as_json, verbose = configured(name, kind, given)
+    from pipeline.selfplay.config import SelfplayConfig
+
+    config, as_json, verbose = configured(command, given)
     assert isinstance(config, SelfplayConfig)
     if not config.background:
-        call_stage(name, config, as_json, verbose)
+        call_stage(command, config, as_json, verbose)
         return
     if config.wait or config.top_up:
         raise UsageError("selfplay --background plays on; --wait and --top-up end it; choose one")
@@ -270,34 +248,37 @@ def run_selfplay(name: str, kind: type[StageConfig], given: dict[str, Any]) -> N
     from pipeline.selfplay.background import play_on
 
     with ConsoleProgress(quiet=verbose == 0) as progress:
-        rounds = play_on(config, settings_of(name, kind, given), progress)
+        rounds = play_on(config, settings_of(command, given), progress)
         print_each((one for one in rounds if verbose > 0), as_json, verbose)
 
 
-def run_evaluate(name: str, kind: type[StageConfig], given: dict[str, Any]) -> None:
+def run_evaluate(command: Command, given: dict[str, Any]) -> None:
     """Play a match like any command, or with --watch print every evaluation as it is finished."""
-    config, as_json, verbose = configured(name, kind, given)
+    from pipeline.evaluate.config import EvaluateConfig
+    from pipeline.evaluate.watch_options import WatchOptions
+
+    config, as_json, verbose = configured(command, given)
     assert isinstance(config, EvaluateConfig)
     if not config.watch:
         for option in WatchOptions.model_fields:
             if given.get(option):
                 raise UsageError(f"evaluate --{option.replace('_', '-')}: it is for --watch; wanted --watch with it")
-        call_stage(name, config, as_json, verbose)
+        call_stage(command, config, as_json, verbose)
         return
     step_back()
     from pipeline.evaluate.watch import watch
     from pipeline.reports.progress_bars import ConsoleProgress
 
     preset = given.get("preset")
-    follows_schedule = preset and scheduled_lines(kind, read_preset(preset).get(name, {}))
+    follows_schedule = preset and scheduled_lines(command.config, read_preset(preset).get(command.name, {}))
     with ConsoleProgress(quiet=verbose == 0) as progress:
-        settings_at = settings_of(name, kind, given) if follows_schedule else None
+        settings_at = settings_of(command, given) if follows_schedule else None
         print_each(watch(config, progress, settings_at), as_json, verbose)
 
 
-def settings_of(name: str, kind: type[StageConfig], given: dict[str, Any]) -> Callable[[RunState], Any]:
+def settings_of(command: Command, given: dict[str, Any]) -> Callable[[RunState], Any]:
     """What gives a command's config, of this kind, in a state of the run."""
-    return lambda run_state: configured(name, kind, given, run_state)[0]
+    return lambda run_state: configured(command, given, run_state)[0]
 
 
 def print_each(summaries: Iterable[Any], as_json: bool, verbose: int) -> None:
@@ -309,11 +290,13 @@ def print_each(summaries: Iterable[Any], as_json: bool, verbose: int) -> None:
         raise KeyboardInterrupt
 
 
-def run_status(name: str, kind: type[StageConfig], given: dict[str, Any]) -> None:
+def run_status(command: Command, given: dict[str, Any]) -> None:
     """Print a run's status in one of its forms; with --watch its screen again and again."""
-    config, as_json, verbose = configured(name, kind, given)
-    assert isinstance(config, StatusConfig)
+    from pipeline.reports.config import StatusConfig
     from pipeline.reports.status import status
+
+    config, as_json, verbose = configured(command, given)
+    assert isinstance(config, StatusConfig)
 
     if config.watch + config.prometheus + as_json + (verbose == 2) > 1:
         raise UsageError("--watch, --prometheus, --json and --verbose 2 exclude each other; choose one")
@@ -344,12 +327,14 @@ def run_status(name: str, kind: type[StageConfig], given: dict[str, Any]) -> Non
             time.sleep(config.seconds)
 
 
-def run_verify(name: str, kind: type[StageConfig], given: dict[str, Any]) -> None:
+def run_verify(command: Command, given: dict[str, Any]) -> None:
     """Check a run and print what was found; exit code 1 if a problem is left."""
-    config, as_json, verbose = configured(name, kind, given)
-    assert isinstance(config, VerifyConfig)
     from pipeline.reports.progress_bars import ConsoleProgress
+    from pipeline.upkeep.config import VerifyConfig
     from pipeline.upkeep.verify.command import verify
+
+    config, as_json, verbose = configured(command, given)
+    assert isinstance(config, VerifyConfig)
 
     with ConsoleProgress(quiet=verbose == 0) as progress:
         summary = verify(config, progress)
@@ -379,31 +364,31 @@ def placed(name: str, given: dict[str, Any], is_run: bool) -> dict[str, Any]:
 
 
 def configured(
-    name: str, kind: type[StageConfig], given: dict[str, Any], run_state: RunState | None = None
-) -> tuple[StageConfig, bool, int]:
+    command: Command, given: dict[str, Any], run_state: RunState | None = None
+) -> tuple[Options, bool, int]:
     """The config that the options and the preset make, and how to print the summary: as JSON, how much of it.
 
     run_state: settings that follow a schedule are those of this state; None: the run's.
     """
     options = dict(given)
-    preset = options.pop("preset", None) if name in CONFIGS else None
+    preset = options.pop("preset", None) if command.in_presets else None
     as_json = bool(options.pop("as_json", False))
-    verbose = options.pop("verbose", None) if "verbose" not in kind.model_fields else None
+    verbose = options.pop("verbose", None) if "verbose" not in command.config.model_fields else None
     if verbose not in (None, 0, 1, 2):
-        raise UsageError(f"{name} --verbose: found {verbose}; wanted 0, 1 or 2")
+        raise UsageError(f"{command.name} --verbose: found {verbose}; wanted 0, 1 or 2")
 
-    def run_state_of(config: StageConfig) -> RunState:
+    def run_state_of(config: Options) -> RunState:
         if run_state is not None:
             return run_state
         return importlib.import_module("pipeline.run_state").run_state_of(config)  # it needs numpy
 
-    config = make_config(kind, name, preset, run_state_of, **options)
+    config = make_config(command.config, command.name, preset, run_state_of, **options)
     game = None if preset is None else read_preset(preset).get("init", {}).get("game")
-    if isinstance(config, SelfplayConfig) and preset is not None and game:
+    if command.name == "selfplay" and preset is not None and game:
         from pipeline.selfplay.command import refuse_other_game
 
-        refuse_other_game(preset, game, config.network)
-    if isinstance(config, GatherConfig) and game:
+        refuse_other_game(preset, game, config.network)  # type: ignore[attr-defined]
+    if command.name == "gather" and game:
         importlib.import_module("pipeline.games.specs").parse_game(game)  # shards load no other packages
     return config, as_json, getattr(config, "verbose", 1 if verbose is None else verbose)
 
@@ -425,21 +410,17 @@ def print_summary(summary: Any, as_json: bool = False, verbose: int = 1) -> None
     write(summary_json(summary) if as_json else summary_text(summary, whole=verbose > 1))
 
 
-for command_name, config_class in CONFIGS.items():
-    add_command(command_name, config_class, {"selfplay": run_selfplay, "evaluate": run_evaluate}.get(command_name))
-add_command("bench", BenchConfig)
-add_command("engine", EngineConfig)
-add_command("export", ExportConfig)
-add_command("play", PlayConfig)
-add_command("serve", ServeConfig)
-add_command("status", StatusConfig, run_status)
-add_command("report", ReportConfig)
-add_command("verify", VerifyConfig, run_verify)
-add_command("compact", CompactConfig)
-add_command("prune", PruneConfig)
+OWN_WAYS: dict[str, Run] = {
+    "selfplay": run_selfplay,
+    "evaluate": run_evaluate,
+    "status": run_status,
+    "verify": run_verify,
+}
+for stage in COMMANDS.values():
+    add_command(stage, OWN_WAYS.get(stage.name, run_stage))
 
 
-@app.command(help=HELP["show"])
+@app.command()
 def show(
     path: Annotated[
         Path, typer.Argument(help="A file or folder [default: the run in this folder].", show_default=False)
@@ -465,6 +446,20 @@ def show(
         typer.Option(help="The same into files of this folder, one a game; those of the same name are replaced."),
     ] = None,
 ) -> None:
+    """Print one of MuGo's files for a person; without a path, the state of the run in this folder.
+
+    --mat prints games of backgammon as .mat, --kif, --csa and --usi those of shogi. FILE.mat, and of shogi FILE.kif,
+    .kifu, .csa, .usi and .sfen, are shown like a match, whichever program wrote them. --sgf prints the games of a shard
+    or match instead, as SGF that Sabaki and other programs open: each move with its visits and the winrate before it,
+    and black's winrates as a graph. --sgf-output writes a file a game. A folder stands for its newest match or shard.
+
+    \b
+    Reads:   a game shard (.gz), its .meta file, a chunk (.h5), a model directory, a match directory, promotions.jsonl,
+             ratings, a pool, an evaluation of --watch, a pack, or the folder of a run
+    Writes:  nothing, except with --sgf-output: records in that folder
+    Exit:    0 shown, 1 missing, damaged or not one of MuGo's files, 2 wrong usage
+    Example: python main.py show saved_models/best_model
+    """
     with reported("show"):
         from pipeline.reports.show import game_records
         from pipeline.reports.show import show as describe
@@ -509,7 +504,7 @@ def print_or_write(records: Iterable[tuple[str, str]], folder: Path | None) -> N
         write(f"{count} records in {folder}")
 
 
-@app.command(help=HELP["pool"])
+@app.command()
 def pool(
     action: Annotated[str | None, typer.Argument(help="add or remove [default: print the pool].")] = None,
     player: Annotated[str | None, typer.Argument(help="The player to add, or the member to remove.")] = None,
@@ -522,6 +517,18 @@ def pool(
         typer.Option(help="The file that keeps the ratings [default: data/ratings.json].", show_default=False),
     ] = None,
 ) -> None:
+    """Print or change the pool of opponents, which plays tournaments and self-play's --opponents pool:MODE.
+
+    When the pool is full, its lowest rated member leaves, but never the one just added, a built-in player or the
+    champion of its folder. An unrated member counts as the mean of all rated players; among equals the oldest member
+    leaves. A model without @READOUTS takes the rating it earned over the most games.
+
+    \b
+    Reads:   data/pool.json, data/ratings.json
+    Writes:  data/pool.json
+    Exit:    0 done, 1 failed, 2 wrong usage
+    Example: python main.py pool add saved_models/best_model
+    """
     with reported("pool"):
         from pipeline.ratings.pool import pool as change
         from pipeline.reports.progress_bars import ConsoleProgress
@@ -534,7 +541,7 @@ def pool(
         print_summary(summary)
 
 
-@app.command(help=HELP["attach"])
+@app.command()
 def attach(
     address: Annotated[str, typer.Argument(help="Of the run's folder in a bucket, e.g. s3://bucket/runs/go9.")],
     folder: Annotated[
@@ -543,13 +550,28 @@ def attach(
     ] = None,
     whole: Annotated[bool, typer.Option("--whole", help="Bring all files there, e.g. for verify and report.")] = False,
 ) -> None:
+    """Make a folder the working copy of a run in object storage, and print it.
+
+    Commands that begin in that folder work on the run in the bucket: what they commit is there first, what they need is
+    brought from there. The folder is a cache and may be removed when nothing runs in it. An address in an option of
+    another command, e.g. gather --directory s3://bucket/runs/go9/data/selfplay, moves that command to the run at that
+    address. Addresses are s3://, gs:// (Google) or az:// (Azure). Needs the extra cloud; credentials are those of the
+    environment: AWS_ACCESS_KEY_ID, AWS_PROFILE, AWS_ENDPOINT_URL, GOOGLE_APPLICATION_CREDENTIALS,
+    AZURE_STORAGE_CONNECTION_STRING, …
+
+    \b
+    Reads:   the names in the bucket; with --whole all of the run
+    Writes:  the folder
+    Exit:    0 done, 1 the store can't be reached, refuses or doesn't honour conditional writes, 2 wrong usage
+    Example: python main.py attach s3://bucket/runs/go9 runs/go9
+    """
     with reported("attach"):
         from pipeline.run.store.working_copy import attach as make
 
         write(str(make(address, folder, whole)))
 
 
-@app.command(help=HELP["presets"])
+@app.command()
 def presets(
     name: Annotated[str | None, typer.Argument(help="Print this preset, or this .yaml file.")] = None,
     generation: Annotated[
@@ -560,6 +582,14 @@ def presets(
         float | None, typer.Option(min=0, max=1, help="Likewise, when this share of the run's time has passed.")
     ] = None,
 ) -> None:
+    """List the presets with what each needs and gives, or print one of them.
+
+    \b
+    Reads:   pipeline/presets/*.yaml
+    Writes:  nothing
+    Exit:    0 shown, 2 no such preset
+    Example: python main.py presets go9-tour
+    """
     with reported("presets"):
         if name is None:
             from pipeline.reports.tables import table

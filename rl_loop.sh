@@ -5,7 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 usage() {
     cat <<'HELP'
-usage: ./rl_loop.sh [--preset P] [--generations N] [--minutes M] [--directory D] [--engine E] [--overlap] [--tidy]
+usage: ./rl_loop.sh [--preset P] [--generations N] [--minutes M] [--directory D] [--runner R] [--overlap] [--tidy]
 
 Sets up .venv if that is missing, then trains generation after generation:
   selfplay   the champion plays games against itself       data/selfplay/
@@ -22,7 +22,7 @@ It ends with a summary of the run.
                     from one generation to the next
   --tidy            after each generation pack the games of older ones, and remove what no window, training or report
                     needs: `python main.py compact`, `python main.py prune --apply`
-  --engine E        where games are played: local, or ray: on all of a Ray cluster (docs/machines.md); gather and train
+  --runner R        where games are played: local, or ray: on all of a Ray cluster (docs/machines.md); gather and train
                     stay here [default: the preset's, else local]
   --directory D     where data/ and saved_models/ live [default: the folder of this script]; or the address of a run in
                     object storage, e.g. s3://bucket/runs/go9, of which this machine then keeps a working copy
@@ -35,10 +35,10 @@ exit codes: 0 done, 1 a stage failed, 2 wrong usage, 75 another copy is running,
 HELP
 }
 
-preset=go9-tour generations= minutes= directory=$root engine= overlap=0 tidy=0
+preset=go9-tour generations= minutes= directory=$root runner= overlap=0 tidy=0
 while (($#)); do
     case $1 in
-        --preset | --generations | --minutes | --directory | --engine)
+        --preset | --generations | --minutes | --directory | --runner)
             (($# > 1)) || fail "$1 needs a value; see --help" 2
             printf -v "${1#--}" %s "$2"
             shift 2
@@ -55,7 +55,7 @@ while (($#)); do
     esac
 done
 [[ -z $minutes || ($minutes =~ ^[0-9]+(\.[0-9]+)?$ && $minutes =~ [1-9]) ]] || fail "--minutes: found '$minutes', wanted a number above 0" 2
-[[ $engine =~ ^(|local|ray)$ ]] || fail "--engine: found '$engine', wanted local or ray" 2
+[[ $runner =~ ^(|local|ray)$ ]] || fail "--runner: found '$runner', wanted local or ray" 2
 [[ -n $generations ]] || generations=$([[ -n $minutes ]] && echo 0 || echo 5)
 [[ $generations =~ ^[0-9]+$ ]] || fail "--generations: found '$generations', wanted a whole number; 0 = until stopped" 2
 generations=$((10#$generations))
@@ -110,7 +110,7 @@ fi
 started ""
 
 extras=fast # Ray and text games need packages of their own
-if [[ $engine == ray ]] || { [[ -z $engine ]] && preset_says engine ray; }; then extras+=,ray; fi
+if [[ $runner == ray ]] || { [[ -z $runner ]] && preset_says engine ray; }; then extras+=,ray; fi
 ! preset_says game text: || extras+=,text
 set_up "$extras"
 
@@ -177,7 +177,7 @@ main() {
     local code=0 share=() where=()
     [[ $1 =~ ^(init|compact|prune)$ ]] || time_share
     [[ $1 != train ]] || training_share
-    [[ -z $engine || ! $1 =~ ^(selfplay|evaluate)$ ]] || where=(--engine "$engine")
+    [[ -z $runner || ! $1 =~ ^(selfplay|evaluate)$ ]] || where=(--runner "$runner")
     run "$python" "$root/main.py" "$@" ${where[@]+"${where[@]}"} ${share[@]+"${share[@]}"} || code=$?
     note_time
     ((code == 0)) || [[ $code == 75 && $1 =~ ^(evaluate|selfplay|gather|train|compact|prune)$ ]] || fail "$1 failed (exit code $code); the line above says why" "$code"
@@ -190,7 +190,7 @@ play_beside() {
     ((overlap)) || return 0
     [[ -z $player ]] || ! kill -0 "$player" 2>/dev/null || return 0
     time_share
-    "$python" "$root/main.py" selfplay --preset "$preset" --background --verbose 0 ${engine:+--engine "$engine"} ${share[@]+"${share[@]}"} &
+    "$python" "$root/main.py" selfplay --preset "$preset" --background --verbose 0 ${runner:+--runner "$runner"} ${share[@]+"${share[@]}"} &
     player=$!
     started ""
 }
@@ -248,7 +248,7 @@ end_player
 [[ $PWD == "$called" ]] && shown=. || shown=$PWD
 run bash -c 'cd "$1" && shift && exec "$@"' - "$called" "$python" "$root/main.py" show "$shown"
 again="./rl_loop.sh --preset $preset"
-[[ -z $engine ]] || again+=" --engine $engine"
+[[ -z $runner ]] || again+=" --runner $runner"
 ((overlap == 0)) || again+=" --overlap"
 ((tidy == 0)) || again+=" --tidy"
 [[ $PWD == "$root" ]] || again+=" --directory ${address:-$PWD}"

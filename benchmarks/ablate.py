@@ -67,7 +67,6 @@ from benchmarks.measuring import (
     refuse_too_many,
 )
 from benchmarks.strength import changed_preset, reported, shard_time, write_preset
-from pipeline.config import InitConfig
 from pipeline.errors import MuGoError, UsageError
 from pipeline.progress import Progress
 from pipeline.ratings.command import match_result
@@ -75,6 +74,7 @@ from pipeline.ratings.strength import bradley_terry
 from pipeline.run import atomic, layout
 from pipeline.run.models import read_info
 from pipeline.run.shards import newest_shards
+from pipeline.train.config import InitConfig
 
 ROOT = Path(__file__).resolve().parent.parent
 POLL_SECONDS = 1.0

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.strength import ending
-from pipeline.config import SearchConfig
 from pipeline.errors import UsageError
 from pipeline.families.backgammon.game import Backgammon
 from pipeline.families.backgammon.kernels import HIGH_DIE, LOW_DIE, NUM_POINTS, TURN
@@ -33,6 +32,7 @@ from pipeline.games.specs import parse_game
 from pipeline.methods.named import method_named
 from pipeline.progress import SILENT
 from pipeline.run.models import Model, read_model
+from pipeline.search.options import SearchOptions
 
 Choose = Callable[[States, Successors], NDArray[np.int64]]
 """States [n, S] with dice, and their successors → [n] which of a row's successors is played."""
@@ -105,7 +105,7 @@ def model_of(path: Path, game: str) -> Model:
 def model_chooses(path: Path, plies: int) -> Choose:
     model = model_of(path, "backgammon")
     network = method_named(model.info.method).load(model, PARALLEL, 1, "auto", SILENT)[0]
-    player = ExpectimaxPlayer(network.game, 1, network, SearchConfig(), plies)
+    player = ExpectimaxPlayer(network.game, 1, network, SearchOptions(), plies)
 
     def choose(states: States, found: Successors) -> NDArray[np.int64]:
         again, scores = player.scores(states)

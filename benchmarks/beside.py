@@ -37,8 +37,8 @@ from pathlib import Path
 
 import psutil
 
-from pipeline.config import SelfplayConfig, TrainConfig, available_cores
 from pipeline.games.specs import parse_game
+from pipeline.machine import available_cores
 from pipeline.methods.alphazero.actor import TreeActor
 from pipeline.methods.method import ActorJob, Learner, game_seeds
 from pipeline.methods.named import method_named
@@ -47,6 +47,8 @@ from pipeline.networks.inference import make_evaluators
 from pipeline.players.loading import calibration_positions
 from pipeline.run.chunks import newest_complete_set
 from pipeline.run.models import read_model
+from pipeline.selfplay.config import SelfplayConfig
+from pipeline.train.config import TrainConfig
 from pipeline.train.dataset import Dataset
 from pipeline.train.trainer import Trainer
 

@@ -16,9 +16,9 @@ import time
 from pathlib import Path
 
 from pipeline.bench.command import write_random_games
-from pipeline.config import GatherConfig
 from pipeline.games.specs import parse_game
 from pipeline.gather.command import gather
+from pipeline.gather.config import GatherConfig
 from pipeline.gather.window import Capacity, scan_window
 from pipeline.run import layout
 from pipeline.run.order import Counted

@@ -21,7 +21,8 @@ import sys
 from collections.abc import Sequence
 
 from pipeline.bench.command import BenchSummary, bench
-from pipeline.config import BenchConfig, available_cores
+from pipeline.bench.config import BenchConfig
+from pipeline.machine import available_cores
 
 SELFPLAY_WANTED, TRAIN_WANTED = 0.80, 0.90
 HEAD = f"{'board':>6} {'network':>8} {'batch':>6} {'network/s':>12} {'self-play/s':>12} {'share':>6} {'train/s':>10} "

@@ -24,17 +24,18 @@ from pathlib import Path
 
 from benchmarks.strength import HelpFormatter, ending
 from benchmarks.tune import changed
-from pipeline.config import GatherConfig, InitConfig, TrainConfig
 from pipeline.errors import UsageError
 from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
 from pipeline.gather.command import gather
+from pipeline.gather.config import GatherConfig
 from pipeline.methods.alphazero.method import AlphaZero
 from pipeline.networks.architecture import Architecture, random_weights
 from pipeline.presets import make_config
 from pipeline.progress import Progress
 from pipeline.reports.progress_bars import ConsoleProgress
 from pipeline.run.chunks import ChunkSet, newest_complete_set, read_header
+from pipeline.train.config import InitConfig, TrainConfig
 from pipeline.train.dataset import Dataset, holdout_batches, prefetched
 from pipeline.train.trainer import Trainer
 

@@ -13,7 +13,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import SearchConfig, TournamentConfig
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.specs import parse_game
 from pipeline.matches.statistics import Score, measured_games, repeated_games, score_of, wilson_interval
@@ -21,11 +20,13 @@ from pipeline.players.player_specs import HANDICAP, parse_player
 from pipeline.presets import read_preset
 from pipeline.progress import Progress
 from pipeline.ratings.command import read_matches
+from pipeline.ratings.config import TournamentConfig
 from pipeline.ratings.tournament import tournament
 from pipeline.run import atomic, layout
 from pipeline.run.matches import Match, handicap_suffix
 from pipeline.run.models import read_info, read_promotions, resolve_champion
 from pipeline.run.openings import WANTED, OpeningsFile, begins
+from pipeline.search.options import SearchOptions
 
 GNUGO_LEVELS = (1, 5, 10)
 GNUGO = "{program} --mode gtp --level {level} --never-resign --chinese-rules --capture-all-dead --positional-superko"
@@ -217,7 +218,7 @@ def measurement_of(run: Path, progress: Progress, folder: Path | None = None) ->
     """
     preset = run / "preset.yaml"  # of the runs of strength and ablate
     lines = read_preset(str(preset)).get("evaluate", {}) if preset.exists() else {}
-    terms = {name: lines[name] for name in [*SearchConfig.model_fields, "opening_plies"] if name in lines}
+    terms = {name: lines[name] for name in [*SearchOptions.model_fields, "opening_plies"] if name in lines}
     return measurement_with(terms, champion(run), folder or run / "measured", progress)
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.config import TrainConfig
 from pipeline.errors import MuGoError
 from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
@@ -26,6 +25,7 @@ from pipeline.networks.inference import evaluation_rate, make_evaluators
 from pipeline.players.loading import calibration_positions
 from pipeline.run import layout
 from pipeline.run.chunks import ORIGIN, ChunkHeader, ChunkSet, newest_complete_set, write_chunk
+from pipeline.train.config import TrainConfig
 from pipeline.train.dataset import Dataset, prefetched
 from pipeline.train.trainer import Trainer, samples_per_second
 

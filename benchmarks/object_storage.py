@@ -20,13 +20,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import EvaluateConfig, GatherConfig, InitConfig, SelfplayConfig, TrainConfig
 from pipeline.errors import NotYet
 from pipeline.evaluate.command import evaluate
+from pipeline.evaluate.config import EvaluateConfig
 from pipeline.gather.command import gather
+from pipeline.gather.config import GatherConfig
 from pipeline.run.store import working_copy
 from pipeline.selfplay.command import selfplay
+from pipeline.selfplay.config import SelfplayConfig
 from pipeline.train.command import train
+from pipeline.train.config import InitConfig, TrainConfig
 from pipeline.train.init import init
 
 SERVER = """

@@ -24,14 +24,15 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.strength import ending
-from pipeline.config import EngineConfig, PlaySearchConfig, available_cores
 from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
+from pipeline.machine import available_cores
 from pipeline.matches.match import GameQueue, MatchThread, Outcome, Pairing
 from pipeline.matches.openings import make_openings
 from pipeline.matches.statistics import elo_interval, score_of
 from pipeline.networks.inference import run_together
 from pipeline.phrases import results
+from pipeline.play.config import EngineConfig
 from pipeline.play.engine import open_session
 from pipeline.players.loading import load_evaluators
 from pipeline.players.player import MakePlayer
@@ -40,6 +41,7 @@ from pipeline.progress import Progress
 from pipeline.reports.progress_bars import ConsoleProgress
 from pipeline.run.matches import MatchGame
 from pipeline.run.models import Model, read_model, resolve_champion
+from pipeline.search.options import PlaySearchOptions
 
 SELFPLAY_GAMES = 256
 ROUNDS = 5
@@ -47,7 +49,7 @@ GAMES_AT_ONCE = 32  # of a match's thread
 OPENING_PLIES = 6
 CHOICE_PLIES = (6, 18, 30)  # of the positions
 JUDGE = 8  # times the readouts of the searches that are judged
-NO_NOISE = PlaySearchConfig().search_config()
+NO_NOISE = PlaySearchOptions().search_options()
 
 
 def speed(model: Model, readouts: int, seconds: float, progress: Progress) -> list[tuple[float, float]]:

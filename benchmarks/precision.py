@@ -17,9 +17,9 @@ import numpy as np
 from benchmarks.strength import ending
 from benchmarks.tune import ROWS, meet, told
 from pipeline.bench.match import SEARCH
-from pipeline.config import available_cores
 from pipeline.games.contract import Planes
 from pipeline.games.specs import parse_game
+from pipeline.machine import available_cores
 from pipeline.networks.inference import Evaluator, evaluation_rate, softmax
 from pipeline.players.loading import calibration_of, load_evaluators
 from pipeline.reports.progress_bars import ConsoleProgress

@@ -2,7 +2,7 @@
 
     python -m benchmarks.ray_nodes FOLDER [--game connect4] [--size b2c32] [--readouts 64] [--seconds 40] [--repeats 2]
 
-Makes a model, then lets `main.py selfplay --engine ray` play on a cluster with one node, with two, with two, with one,
+Makes a model, then lets `main.py selfplay --runner ray` play on a cluster with one node, with two, with two, with one,
 …, each for so many seconds from SETTLED seconds after its first shard on, and counts the games of the shards written in
 that time. A node's processes are pinned to its core. The driver isn't: it is a process of its own on whatever is free.
 
@@ -25,8 +25,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import InitConfig
 from pipeline.run.shards import newest_shards
+from pipeline.train.config import InitConfig
 from pipeline.train.init import init
 
 ROOT = Path(__file__).parent.parent
@@ -49,7 +49,7 @@ def games_per_second(
 ) -> tuple[float, float, float]:
     """(games/s of the command, the same without waiting for cores, seconds of a core that the driver took for each)."""
     games = run / "games" / name
-    command = [sys.executable, str(ROOT / "main.py"), "selfplay", "--engine", "ray", "--output-dir", str(games)]
+    command = [sys.executable, str(ROOT / "main.py"), "selfplay", "--runner", "ray", "--output-dir", str(games)]
     child = subprocess.Popen(
         [*command, "--games", "1000000", "--verbose", "0", *options],
         cwd=run, env={**os.environ, "RAY_ADDRESS": address, "PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL,

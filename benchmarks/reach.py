@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.strength import ending
-from pipeline.config import EvaluateConfig
 from pipeline.errors import UsageError
+from pipeline.evaluate.config import EvaluateConfig
 from pipeline.families.lines.connect4 import ConnectFour
 from pipeline.families.lines.tictactoe import TicTacToe
 from pipeline.games.contract import Actions, BoolArray, FloatArray, Game, States
@@ -214,7 +214,7 @@ def report_connect4(players: dict[str, Player], num_rows: int, positions: Sequen
 
 def model_players(game: Game, path: Path, readouts: int, preset: str, backend: str) -> dict[str, Player]:
     """The model with its search, by the preset's evaluate settings, and its raw policy; ROWS rows each."""
-    search = make_config(EvaluateConfig, "evaluate", preset).search_config()
+    search = make_config(EvaluateConfig, "evaluate", preset).search_options()
     (evaluate,) = load_evaluators(read_model(path), ROWS, 1, backend, SILENT)
     return {
         "search": SearchPlayer(game, ROWS, evaluate, search, readouts),

@@ -32,11 +32,12 @@ from benchmarks.learning import learn, make_chunks, nothing_held_out, untrained
 from benchmarks.measuring import Result, measurement_with, player, refuse_too_many
 from benchmarks.strength import HelpFormatter, ending
 from benchmarks.tune import changed
-from pipeline.config import GatherConfig, InitConfig, SelfplayConfig, TrainConfig, available_cores
 from pipeline.errors import UsageError
 from pipeline.games.contract import Evaluate, Game
 from pipeline.games.specs import parse_game
+from pipeline.gather.config import GatherConfig
 from pipeline.gather.window import holdout_games
+from pipeline.machine import available_cores
 from pipeline.methods.alphazero.recording import GameBuffer
 from pipeline.networks.architecture import Architecture
 from pipeline.players.loading import load_evaluators
@@ -46,6 +47,8 @@ from pipeline.reports.progress_bars import ConsoleProgress
 from pipeline.run.models import ModelInfo, game_as_seen, read_model, resolve_champion, write_model
 from pipeline.run.shards import POLICY_COUNTS, GameRecord, Shard, ShardMeta, newest_shards, read_shard, write_shard
 from pipeline.search.batch import BatchSearch
+from pipeline.selfplay.config import SelfplayConfig
+from pipeline.train.config import InitConfig, TrainConfig
 
 ROWS = 256  # games replayed at a time, by one thread
 NEVER = -2.0  # a threshold that no value is below

@@ -35,7 +35,6 @@ from typing import Any
 import numpy as np
 
 from pipeline.bench.command import write_random_games
-from pipeline.config import CompactConfig, InitConfig, TrainConfig
 from pipeline.evaluate.promotion import Rule, stored, summarise
 from pipeline.games.specs import parse_game
 from pipeline.run import layout, packs
@@ -44,8 +43,10 @@ from pipeline.run.match_results import KeptResults, read_results
 from pipeline.run.matches import MatchGame, MatchHeader, PlayerInfo, open_match, write_summary
 from pipeline.run.models import newest_number, read_info
 from pipeline.run.shards import RunNumbers, newest_shards, read_shard, write_shard
+from pipeline.train.config import InitConfig, TrainConfig
 from pipeline.train.init import init
 from pipeline.upkeep.compact import compact
+from pipeline.upkeep.config import CompactConfig
 
 ROOT = Path(__file__).parent.parent
 GAME = "tictactoe"

@@ -75,10 +75,11 @@ from benchmarks.measuring import (
     refuse_too_many,
 )
 from benchmarks.strength_plot import draw
-from pipeline.config import CONFIGS, InitConfig, available_cores
+from pipeline.commands import COMMANDS, SECTIONS
 from pipeline.errors import MuGoError, UsageError
 from pipeline.families.go.handicap import most_handicap
 from pipeline.games.specs import parse_game
+from pipeline.machine import available_cores
 from pipeline.matches.statistics import Score, wilson_interval
 from pipeline.phrases import results as played_results
 from pipeline.players.player_specs import GTP as ENGINE
@@ -91,6 +92,7 @@ from pipeline.reports.progress_bars import ConsoleProgress
 from pipeline.run import atomic, layout
 from pipeline.run.models import game_as_seen, read_info, resolve_champion
 from pipeline.run.shards import ShardMeta, newest_shards
+from pipeline.train.config import InitConfig
 
 LOOP = Path(__file__).resolve().parent.parent / "rl_loop.sh"
 INTERRUPTED = 130  # exit code, as of a shell's command that Ctrl-C ended
@@ -148,9 +150,9 @@ def changed_preset(name: str, changes: Sequence[str], seed: int) -> dict[str, di
     for change in changes:
         place, equals, text = change.partition("=")
         stage, dot, line = place.partition(".")
-        if not equals or not dot or stage not in CONFIGS:
+        if not equals or not dot or stage not in SECTIONS:
             raise UsageError(f"--set {change!r}: wanted STAGE.LINE=VALUE, e.g. selfplay.readouts=64")
-        if line not in CONFIGS[stage].model_fields:
+        if line not in COMMANDS[stage].config.model_fields:
             raise UsageError(f"--set {change!r}: {stage} has no line {line!r}")
         if place == "init.seed":
             raise UsageError(f"--set {change!r}: wanted --seed instead, in a plan the line seed of an arm")
@@ -183,7 +185,7 @@ def write_preset(path: Path, sections: Mapping[str, Mapping[str, Any]]) -> None:
     """Raises UsageError for a wrong line: now, not when its stage begins."""
     atomic.write_text(path, yaml.safe_dump(sections, sort_keys=False))
     for stage in sections:
-        make_config(CONFIGS[stage], stage, str(path))
+        make_config(COMMANDS[stage].config, stage, str(path))
 
 
 def train(run: Path, preset: Path, minutes: float, cores: int, overlap: bool) -> Clock:
@@ -192,7 +194,7 @@ def train(run: Path, preset: Path, minutes: float, cores: int, overlap: bool) ->
     command: list[str | Path] = [LOOP, "--preset", preset.resolve(), "--directory", run, "--minutes", str(minutes)]
     if overlap:
         command.append("--overlap")
-    code = run_loop(command, list(CONFIGS), clock, minutes * 60, cores)
+    code = run_loop(command, list(SECTIONS), clock, minutes * 60, cores)
     if code:
         raise MuGoError(f"{LOOP.name} ended with exit code {code} after {clock.seconds / 60:.1f} minutes; see above")
     return clock

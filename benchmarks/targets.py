@@ -28,7 +28,6 @@ import numpy as np
 
 from benchmarks.strength import HelpFormatter, ending
 from benchmarks.tune import changed
-from pipeline.config import SearchConfig
 from pipeline.errors import UsageError
 from pipeline.games.contract import BoolArray, FloatArray, Game, Rows
 from pipeline.games.specs import parse_game
@@ -39,12 +38,13 @@ from pipeline.progress import Progress
 from pipeline.reports.progress_bars import ConsoleProgress
 from pipeline.run.models import read_model, resolve_champion
 from pipeline.search.batch import BatchSearch
+from pipeline.search.options import SearchOptions
 
 ROWS = 256  # positions searched at a time
 STAGES = 8  # of a game, as many positions of each
 LONGEST = 0.6  # plies of the last stage's positions, in points of the board
 LEAST = 1e-4  # a chance counts as this at least in `best`
-NO_NOISE = SearchConfig(noise_weight=0.0)
+NO_NOISE = SearchOptions(noise_weight=0.0)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Lesson:
 
 
 def searched(
-    game: Game, evaluate: Evaluate, games: Sequence[Sequence[int]], config: SearchConfig, readouts: int, seed: int
+    game: Game, evaluate: Evaluate, games: Sequence[Sequence[int]], config: SearchOptions, readouts: int, seed: int
 ) -> BatchSearch:
     """A search of the positions after games [P]; those that are over aren't searched."""
     rows = np.arange(len(games))
@@ -149,7 +149,7 @@ def lesson(positions: Positions, policies: FloatArray) -> Lesson:
 
 
 def taught(
-    game: Game, evaluate: Evaluate, positions: Positions, config: SearchConfig, readouts: int, repeats: int, seed: int
+    game: Game, evaluate: Evaluate, positions: Positions, config: SearchOptions, readouts: int, repeats: int, seed: int
 ) -> FloatArray:
     """[S, P, A] the targets of `repeats` searches of each position, as chances."""
     found = []
@@ -163,14 +163,14 @@ def taught(
     return np.stack(found)
 
 
-def setting(text: str) -> tuple[SearchConfig, int]:
+def setting(text: str) -> tuple[SearchOptions, int]:
     """ "readouts=32,max_num_considered_actions=8" as a search and its readouts. Raises UsageError."""
     lines = text.split(",")
     readouts = [line.partition("=")[2] for line in lines if line.startswith("readouts=")]
     if len(readouts) != 1 or not readouts[0].isdecimal() or not 2 <= int(readouts[0]) <= 100_000:
         raise UsageError(f"{text!r}: wanted readouts=N once, N at least 2, e.g. readouts=32,algorithm=gumbel")
     rest = ",".join(line for line in lines if not line.startswith("readouts="))
-    return changed(SearchConfig(), rest), int(readouts[0])
+    return changed(SearchOptions(), rest), int(readouts[0])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

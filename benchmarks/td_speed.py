@@ -33,12 +33,13 @@ import numpy as np
 
 from benchmarks.backgammon import model_of
 from benchmarks.strength import ending
-from pipeline.config import InitConfig, SelfplayConfig
 from pipeline.families.backgammon.game import Backgammon
 from pipeline.families.backgammon.td.actor import AfterstateActor
 from pipeline.families.backgammon.td.method import TemporalDifference
 from pipeline.families.backgammon.td.network import AfterstateNetwork
 from pipeline.methods.method import ActorJob, FinishedGame, Learner, game_seeds
+from pipeline.selfplay.config import SelfplayConfig
+from pipeline.train.config import InitConfig
 
 ROUNDS = 5
 WARM_TURNS = 60  # until games are at all stages

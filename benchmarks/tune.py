@@ -22,13 +22,14 @@ import yaml
 
 from benchmarks.strength import HelpFormatter, ending
 from pipeline.bench.match import OPENING_PLIES, SEARCH, NetworkMatch
-from pipeline.config import SearchConfig, StageConfig, available_cores
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
+from pipeline.machine import available_cores
 from pipeline.matches.openings import make_openings
 from pipeline.matches.statistics import Score, elo_interval, score_of, wilson_interval
 from pipeline.networks.inference import Evaluator
+from pipeline.options import Options
 from pipeline.players.loading import load_evaluators
 from pipeline.players.player import RESIGN, Decisions, Rows
 from pipeline.players.searching import SearchPlayer
@@ -36,9 +37,10 @@ from pipeline.presets import make_config
 from pipeline.progress import Progress
 from pipeline.reports.progress_bars import ConsoleProgress
 from pipeline.run.models import read_model, resolve_champion
+from pipeline.search.options import SearchOptions
 
 ROWS = 128  # games of a thread
-C = TypeVar("C", bound=StageConfig)
+C = TypeVar("C", bound=Options)
 
 
 class ResigningPlayer(SearchPlayer):
@@ -58,7 +60,7 @@ class ResigningPlayer(SearchPlayer):
 def meet(
     game: Game,
     evaluators: Sequence[Sequence[Evaluator]],
-    searches: tuple[SearchConfig, SearchConfig],
+    searches: tuple[SearchOptions, SearchOptions],
     games: int,
     readouts: int,
     progress: Progress,

@@ -33,9 +33,9 @@ from scipy.stats import qmc
 from benchmarks.strength import HelpFormatter, ending
 from benchmarks.tune import ROWS, changed, meet
 from pipeline.bench.match import OPENING_PLIES, SEARCH
-from pipeline.config import available_cores
 from pipeline.errors import FileError, UsageError
 from pipeline.games.specs import parse_game
+from pipeline.machine import available_cores
 from pipeline.matches.statistics import Z_95
 from pipeline.players.loading import load_evaluators
 from pipeline.progress import Progress

@@ -1,4 +1,4 @@
-"""Command-line options made from the fields of a config: name, type, default and help text stand in config.py alone."""
+"""Command-line options made from the fields of a command's config, in panels: its everyday options first."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Union, get_args, get_origin
 
+import click
 import typer
 from pydantic.fields import FieldInfo
+from typer.core import TyperCommand
 
-from pipeline.config import CONFIGS, SearchConfig, StageConfig
+from pipeline.commands import Command
+from pipeline.options import Options, group_of
 from pipeline.presets import preset_names
 
 PRESET = "Settings to start from: {}, or a path to a .yaml file. Options given here win."
@@ -18,24 +21,55 @@ VERBOSE = "0 warnings and a short summary, 1 progress too, 2 the whole summary. 
 JSON = "Print the whole summary as JSON."
 
 
-def options_of(name: str, kind: type[StageConfig], has_summary: bool) -> list[inspect.Parameter]:
-    """All options of one command: the fields of its config, those of the search last, and what every command has.
+class PanelCommand(TyperCommand):
+    """A command whose --help shows its options under the headings of their groups."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                is_argument = isinstance(parameter, click.Argument)
+                heading = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None) or "Options"
+                panels.setdefault(heading, []).append(record)
+        if "Options" in panels:  # --help is the last parameter
+            panels["Options"] = panels.pop("Options") if len(panels) == 1 else panels["Options"]
+        for heading, records in panels.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+def options_of(command: Command, has_summary: bool) -> list[inspect.Parameter]:
+    """All options of one command: its everyday options and what every command has, then its groups.
 
     All default to None, "not given", because a preset fills what isn't given.
     """
-    own_first = sorted(kind.model_fields.items(), key=lambda item: item[0] in SearchConfig.model_fields)
-    options = [_field_option(field_name, field) for field_name, field in own_first]
-    if name in CONFIGS:
+    kind = command.config
+    panels = {name: _panel(kind, name) for name in kind.model_fields}
+    order = ["", *(one.__dict__["panel"] for one in kind.__mro__ if one.__dict__.get("panel"))]
+    fields = sorted(panels, key=lambda name: order.index(panels[name]))
+    options = [_field_option(name, kind.model_fields[name], panels[name]) for name in fields]
+    everyday = sum(not panel for panel in panels.values())
+    if command.in_presets:
         options.insert(0, _option("preset", str, ["--preset"], PRESET.format(", ".join(preset_names()))))
+        everyday += 1
     if has_summary:
         if "verbose" not in kind.model_fields:
-            options.append(_option("verbose", int, ["--verbose"], VERBOSE))
-        options.append(_option("as_json", bool, ["--json"], JSON))
+            options.insert(everyday, _option("verbose", int, ["--verbose"], VERBOSE))
+            everyday += 1
+        options.insert(everyday, _option("as_json", bool, ["--json"], JSON))
     return options
 
 
-def _option(name: str, kind: Any, flags: Sequence[str], text: str) -> inspect.Parameter:
-    return _parameter(name, kind, typer.Option(*flags, help=text, show_default=False, parser=_number_parser(kind)))
+def _panel(kind: type[Options], name: str) -> str:
+    group = group_of(kind, name)
+    return "" if group is kind else group.panel
+
+
+def _option(name: str, kind: Any, flags: Sequence[str], text: str, panel: str = "") -> inspect.Parameter:
+    parser = _number_parser(kind)
+    meaning = typer.Option(*flags, help=text, show_default=False, parser=parser, rich_help_panel=panel or None)
+    return _parameter(name, kind, meaning)
 
 
 def _parameter(name: str, kind: Any, meaning: Any) -> inspect.Parameter:
@@ -43,7 +77,7 @@ def _parameter(name: str, kind: Any, meaning: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
-def _field_option(name: str, field: FieldInfo) -> inspect.Parameter:
+def _field_option(name: str, field: FieldInfo, panel: str) -> inspect.Parameter:
     kind = _type_without_none(field.annotation)
     shown = {False: "no", True: "yes"}.get(field.default, field.default) if kind is bool else field.default
     if isinstance(shown, list):
@@ -57,7 +91,7 @@ def _field_option(name: str, field: FieldInfo) -> inspect.Parameter:
     flag = name.replace("_", "-")
     short = extra.get("short")
     flags = [f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}", *([f"-{short}"] if short else [])]
-    return _option(name, kind, flags, text)
+    return _option(name, kind, flags, text, panel)
 
 
 def _type_without_none(annotation: Any) -> Any:

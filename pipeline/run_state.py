@@ -6,14 +6,18 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.config import EvaluateConfig, InitConfig, SelfplayConfig, StageConfig, TournamentConfig, TrainConfig
+from pipeline.evaluate.config import EvaluateConfig
+from pipeline.options import Options
 from pipeline.players.player_specs import parse_player
+from pipeline.ratings.config import TournamentConfig
 from pipeline.run import layout
 from pipeline.run.models import ModelInfo, newest_models, read_info, resolve_champion
 from pipeline.schedules import START, RunState
+from pipeline.selfplay.config import SelfplayConfig
+from pipeline.train.config import InitConfig, TrainConfig
 
 
-def run_state_of(config: StageConfig) -> RunState:
+def run_state_of(config: Options) -> RunState:
     """The state of the run that this config is for; of config only the paths and time_share matter.
 
     Self-play, gathering and training make the next generation: the newest model's number plus one, or the number in
@@ -28,7 +32,7 @@ def run_state_of(config: StageConfig) -> RunState:
     return replace(_state_of_run(config), share=getattr(config, "time_share", None))
 
 
-def _state_of_run(config: StageConfig) -> RunState:
+def _state_of_run(config: Options) -> RunState:
     """Generation and samples only."""
     if isinstance(config, SelfplayConfig):
         return _next(_newest(resolve_champion(config.network).parent))

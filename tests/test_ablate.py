@@ -16,7 +16,7 @@ import pytest
 from benchmarks import ablate
 from benchmarks.factorial import effects, plackett_burman, spare_runs
 from benchmarks.strength import changed_preset
-from pipeline.config import CONFIGS
+from pipeline.commands import COMMANDS
 from pipeline.errors import FileError, UsageError
 from pipeline.presets import make_config
 from pipeline.progress import SILENT
@@ -111,7 +111,7 @@ def test_every_arm_of_every_plan_is_a_valid_recipe(path: Path, tmp_path: Path) -
         preset = tmp_path / "preset.yaml"
         preset.write_text(json.dumps(sections))
         for stage in sections:
-            make_config(CONFIGS[stage], stage, str(preset))
+            make_config(COMMANDS[stage].config, stage, str(preset))
 
 
 def test_a_plan_is_read() -> None:

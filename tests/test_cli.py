@@ -21,24 +21,21 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import main
-from pipeline.config import (
-    CONFIGS,
-    BenchConfig,
-    CompactConfig,
-    PruneConfig,
-    SelfplayConfig,
-    StageConfig,
-    StatusConfig,
-    VerifyConfig,
-)
+from pipeline.bench.config import BenchConfig
+from pipeline.commands import COMMANDS as TABLE
+from pipeline.commands import SECTIONS
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.evaluate.promotion import EvaluateSummary
+from pipeline.options import Options
 from pipeline.presets import preset_names, preset_path
 from pipeline.progress import Progress
+from pipeline.reports.config import StatusConfig
 from pipeline.reports.summaries import summary_text
 from pipeline.run.store import working_copy
 from pipeline.schedules import RunState
 from pipeline.selfplay.command import SelfplaySummary
+from pipeline.selfplay.config import SelfplayConfig
+from pipeline.upkeep.config import CompactConfig, PruneConfig, VerifyConfig
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -184,7 +181,7 @@ def test_loops_in_the_docs_have_the_time_that_their_preset_goes_by() -> None:
 @pytest.mark.parametrize(
     ("name", "config"),
     [
-        *CONFIGS.items(),
+        *((name, TABLE[name].config) for name in SECTIONS),
         ("bench", BenchConfig),
         ("compact", CompactConfig),
         ("prune", PruneConfig),
@@ -192,10 +189,10 @@ def test_loops_in_the_docs_have_the_time_that_their_preset_goes_by() -> None:
         ("verify", VerifyConfig),
     ],
 )
-def test_options_are_the_fields_of_the_config(name: str, config: type[StageConfig]) -> None:
+def test_options_are_the_fields_of_the_config(name: str, config: type[Options]) -> None:
     options = {option.name for option in COMMANDS[name].params}
     assert options - {"preset"} == {*config.model_fields, "as_json", "verbose"} - {"preset"}
-    assert ("preset" in options) == (name in CONFIGS or name == "bench")
+    assert ("preset" in options) == (name in SECTIONS or name == "bench")
     shown = run(name, "--help").output
     for field, info in config.model_fields.items():
         is_argument = (info.json_schema_extra or {}).get("argument")  # type: ignore[union-attr]
@@ -271,7 +268,7 @@ def test_every_command_with_a_summary_takes_verbose(monkeypatch: pytest.MonkeyPa
     module = types.ModuleType("pipeline.gather.command")
     given = []
 
-    def gather(config: StageConfig, progress: Progress) -> Summary:
+    def gather(config: Options, progress: Progress) -> Summary:
         given.append(config)
         progress.say("on the way")
         return ShortSummary()
@@ -283,9 +280,9 @@ def test_every_command_with_a_summary_takes_verbose(monkeypatch: pytest.MonkeyPa
     assert wrong.exit_code == 2 and "found 9; wanted 0, 1 or 2" in wrong.stderr
     assert "on the way" not in quiet.stderr and quiet.stdout == "1,234 games\npromoted\n"
     assert "on the way" in whole.stderr and "losses policy  2.346" in whole.stdout
-    assert given == [CONFIGS["gather"]()] * 2
+    assert given == [TABLE["gather"].config()] * 2
     assert {name for name, command in COMMANDS.items() if "verbose" in {option.name for option in command.params}} == {
-        *CONFIGS,
+        *SECTIONS,
         "bench",
         "compact",
         "export",

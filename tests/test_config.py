@@ -7,11 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import CONFIGS, EvaluateConfig, GatherConfig, SearchConfig, SelfplayConfig, TrainConfig
+from pipeline.commands import COMMANDS, SECTIONS
 from pipeline.errors import UsageError
+from pipeline.evaluate.config import EvaluateConfig
+from pipeline.gather.config import GatherConfig
 from pipeline.methods.named import method_named
 from pipeline.presets import make_config, preset_names, preset_path, read_preset, scheduled_lines
 from pipeline.schedules import RunState
+from pipeline.search.options import SearchOptions
+from pipeline.selfplay.config import SelfplayConfig
+from pipeline.train.config import TrainConfig
 
 PRESETS = preset_names()
 
@@ -22,13 +27,13 @@ def test_there_are_presets() -> None:
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("stage", CONFIGS)
+@pytest.mark.parametrize("stage", SECTIONS)
 def test_every_preset_gives_a_valid_config_for_every_stage(preset: str, stage: str) -> None:
-    config = make_config(CONFIGS[stage], stage, preset)
+    config = make_config(COMMANDS[stage].config, stage, preset)
     lines = read_preset(preset).get(stage, {})
     for name, value in lines.items():
         field = getattr(config, name)
-        if name in scheduled_lines(CONFIGS[stage], lines):
+        if name in scheduled_lines(COMMANDS[stage].config, lines):
             value = value[0]["value"]  # of a schedule, at its start
         assert (str(field) if isinstance(field, Path) else field) == value
 
@@ -54,7 +59,8 @@ def test_every_line_of_a_preset_has_a_comment(preset: str) -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_schedule_of_a_preset_ends_with_a_valid_config(preset: str) -> None:
-    for stage, kind in CONFIGS.items():
+    for stage in SECTIONS:
+        kind = COMMANDS[stage].config
         lines = read_preset(preset).get(stage, {})
         config = make_config(kind, stage, preset, lambda _: RunState(1_000_000, 10**12, 1.0))
         for name in scheduled_lines(kind, lines):
@@ -65,7 +71,7 @@ def test_every_schedule_of_a_preset_ends_with_a_valid_config(preset: str) -> Non
 def test_preset_names_a_game_that_exists(preset: str) -> None:
     from pipeline.games.specs import parse_game
 
-    config = make_config(CONFIGS["init"], "init", preset)
+    config = make_config(COMMANDS["init"].config, "init", preset)
     method_named(config.method).check(parse_game(config.game))
 
 
@@ -218,12 +224,12 @@ def test_wrong_lists_and_schedules_are_found_and_wanted_in_our_words(tmp_path: P
         assert said.replace("(preset P)", f"(preset {preset})") in str(caught.value)
 
 
-@pytest.mark.parametrize("stage", CONFIGS)
+@pytest.mark.parametrize("stage", SECTIONS)
 def test_every_pattern_has_words(stage: str) -> None:
-    for name, field in CONFIGS[stage].model_fields.items():
+    for name, field in COMMANDS[stage].config.model_fields.items():
         if any(hasattr(fact, "pattern") for fact in field.metadata):
             with pytest.raises(UsageError) as caught:
-                make_config(CONFIGS[stage], stage, **{name: "no such thing"})
+                make_config(COMMANDS[stage].config, stage, **{name: "no such thing"})
             assert "^" not in str(caught.value) and "wanted" in str(caught.value)
 
 
@@ -257,17 +263,17 @@ def test_a_preset_runs_engines_only_if_the_command_line_allows_it(
     path = tmp_path / "p.yaml"
     path.write_text(f"{stage}:\n  {line}\n")
     with pytest.raises(UsageError, match=rf"{option} would run the engine .*--allow-engines"):
-        make_config(CONFIGS[stage], stage, str(path))
-    assert make_config(CONFIGS[stage], stage, str(path), allow_engines=True)
+        make_config(COMMANDS[stage].config, stage, str(path))
+    assert make_config(COMMANDS[stage].config, stage, str(path), allow_engines=True)
     given = {option.removeprefix("--").replace("-", "_"): ["gtp:x"] if "[" in line else "gtp:x"}
-    assert make_config(CONFIGS[stage], stage, str(path), **given)  # the command line's own
+    assert make_config(COMMANDS[stage].config, stage, str(path), **given)  # the command line's own
     path.write_text(f"{stage}:\n  {line}\n  allow_engines: true\n")
     with pytest.raises(UsageError, match="on the command line alone"):
-        make_config(CONFIGS[stage], stage, str(path))
+        make_config(COMMANDS[stage].config, stage, str(path))
 
 
 def test_files_go_on_to_name_what_is_no_option_any_more() -> None:
     """In its old place: matches and shards compare what is stored with what they find."""
-    stored = list(SearchConfig().stored().items())
+    stored = list(SearchOptions().stored().items())
     assert stored[stored.index(("max_visit_init", 50.0)) + 1] == ("virtual_loss", 1.0)
     assert "virtual_loss" not in EvaluateConfig.model_fields

@@ -18,14 +18,16 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from pipeline.config import GatherConfig, RatingsConfig, ReportConfig, SelfplayConfig, StatusConfig
 from pipeline.errors import MuGoError, NotYet
 from pipeline.gather.command import gather
+from pipeline.gather.config import GatherConfig
 from pipeline.methods.alphazero.examples import column_types
 from pipeline.methods.resignation import watched
 from pipeline.printing import printable
 from pipeline.ratings.command import ratings
+from pipeline.ratings.config import RatingsConfig
 from pipeline.ratings.pool import pool
+from pipeline.reports.config import ReportConfig, StatusConfig
 from pipeline.reports.report.command import report
 from pipeline.reports.show import game_records, show
 from pipeline.reports.status import status
@@ -37,6 +39,7 @@ from pipeline.run.gzipped import compress, decompress
 from pipeline.run.models import read_champions, read_model
 from pipeline.run.shards import read_shard
 from pipeline.run_state import run_state_of
+from pipeline.selfplay.config import SelfplayConfig
 from tests.damage import GAME, VALUES, changed, file_of, make_run, places, reseal
 
 NOW = datetime(2026, 11, 24, tzinfo=UTC)

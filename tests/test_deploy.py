@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pipeline.config import CONFIGS
+from pipeline.commands import COMMANDS, SECTIONS
 from pipeline.presets import make_config, preset_names
 from pipeline.schedules import RunState
 from tests.chaos.stages import PRESET
@@ -68,8 +68,8 @@ def test_what_objects_refer_to_is_there() -> None:
     made = objects()
     preset = made["ConfigMap mugo"]["data"]["PRESET"]
     assert preset in preset_names()
-    for stage, kind in CONFIGS.items():
-        make_config(kind, stage, preset, lambda _: RunState(1))  # where nobody counts the run's time
+    for stage in SECTIONS:
+        make_config(COMMANDS[stage].config, stage, preset, lambda _: RunState(1))  # where nobody counts the run's time
     for pod in pods().values():
         volumes = {volume["name"]: volume for volume in pod["volumes"]}
         assert f"PersistentVolumeClaim {volumes['run']['persistentVolumeClaim']['claimName']}" in made

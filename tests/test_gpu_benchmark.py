@@ -7,7 +7,7 @@ import re
 import pytest
 
 from benchmarks import gpu
-from pipeline.config import available_cores
+from pipeline.machine import available_cores
 
 TINY = ["--boards", "5", "--sizes", "b1c8", "--batches", "8", "--threads", "1", "--readouts", "4", "--seconds", "0.4"]
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import StatusConfig
 from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.examples import column_types
+from pipeline.reports.config import StatusConfig
 from pipeline.reports.show import show
 from pipeline.reports.status import RUNNING, status
 from pipeline.run.chunks import newest_complete_set, read_chunk

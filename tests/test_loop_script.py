@@ -627,7 +627,7 @@ def test_a_preset_of_text_games_adds_what_only_they_need(fresh: SetUp) -> None:
 def test_a_preset_that_plays_on_ray_adds_it_unless_an_option_says_local(fresh: SetUp) -> None:
     preset = fresh.folder / "mine.yaml"
     for lines, options, extras in (
-        ("selfplay:\n  engine: ray\n", ["--engine", "local"], "fast"),
+        ("selfplay:\n  runner: ray\n", ["--runner", "local"], "fast"),
         ("# engine: ray\nselfplay: {engine: local}\n", [], "fast"),
         ("selfplay: {games: 8, engine: ray}\n", [], "fast,ray"),
     ):

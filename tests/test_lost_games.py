@@ -11,10 +11,10 @@ import pytest
 
 from benchmarks import lost_games
 from benchmarks.lost_games import Course
-from pipeline.config import TournamentConfig
 from pipeline.errors import UsageError
 from pipeline.games.specs import parse_game
 from pipeline.progress import SILENT
+from pipeline.ratings.config import TournamentConfig
 from pipeline.ratings.tournament import tournament
 from pipeline.run.matches import MatchGame, list_matches, read_match
 from tests.helpers import make_model

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from pipeline.config import VerifyConfig
 from pipeline.run.matches import list_matches, read_match
 from pipeline.run.models import list_models, read_promotions
 from pipeline.run.shards import newest_shards, read_shard
 from pipeline.run.store import remote, working_copy
+from pipeline.upkeep.config import VerifyConfig
 from pipeline.upkeep.verify.command import verify
 from tests.chaos.faults import Fault
 from tests.chaos.workshop import ROOT, Workshop

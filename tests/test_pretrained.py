@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from pipeline.config import EvaluateConfig
 from pipeline.errors import FileError
 from pipeline.evaluate.command import evaluate
+from pipeline.evaluate.config import EvaluateConfig
 from pipeline.reports.show import show
 from pipeline.run.models import read_model
 from pipeline.train.export import STRENGTH

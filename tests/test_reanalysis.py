@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from benchmarks import reanalysis
-from pipeline.config import SelfplayConfig
 from pipeline.errors import UsageError
 from pipeline.games.specs import parse_game
 from pipeline.progress import SILENT
 from pipeline.run.shards import POLICY_COUNTS, GameRecord, newest_shards, read_shard, write_shard
+from pipeline.selfplay.config import SelfplayConfig
 from tests.helpers import make_model
 from tests.run.random_games import random_games, random_shards
 

@@ -15,19 +15,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks.scale import GENERATION_SHARDS, LABEL, MATCHES, SHARD_GAMES, GrowingRun
-from pipeline.config import (
-    CompactConfig,
-    EvaluateConfig,
-    GatherConfig,
-    PruneConfig,
-    RatingsConfig,
-    StatusConfig,
-    VerifyConfig,
-)
 from pipeline.errors import NotYet
 from pipeline.evaluate.command import evaluate
+from pipeline.evaluate.config import EvaluateConfig
 from pipeline.gather.command import gather
+from pipeline.gather.config import GatherConfig
 from pipeline.ratings.command import ratings
+from pipeline.ratings.config import RatingsConfig
+from pipeline.reports.config import StatusConfig
 from pipeline.reports.run_files import NEWEST, SPREAD, look_at
 from pipeline.reports.status import status
 from pipeline.run import layout, packs
@@ -36,6 +31,7 @@ from pipeline.run.shards import newest_shards, prepare_folder
 from pipeline.selfplay.coordination import check_same_game
 from pipeline.selfplay.numbering import numbering
 from pipeline.upkeep.compact import SETTLED, compact
+from pipeline.upkeep.config import CompactConfig, PruneConfig, VerifyConfig
 from pipeline.upkeep.prune import prune
 from pipeline.upkeep.verify.command import verify
 

@@ -11,22 +11,19 @@ import yaml
 from typer.testing import CliRunner
 
 import main
-from pipeline.config import (
-    EvaluateConfig,
-    GatherConfig,
-    InitConfig,
-    SelfplayConfig,
-    StageConfig,
-    TournamentConfig,
-    TrainConfig,
-)
 from pipeline.errors import FileError, UsageError
+from pipeline.evaluate.config import EvaluateConfig
 from pipeline.games.specs import parse_game
+from pipeline.gather.config import GatherConfig
 from pipeline.networks.architecture import Architecture, random_weights
+from pipeline.options import Options
 from pipeline.presets import make_config, read_preset
+from pipeline.ratings.config import TournamentConfig
 from pipeline.run.models import ModelInfo, set_champion, write_model
 from pipeline.run_state import run_state_of
 from pipeline.schedules import START, RunState, parse_schedule
+from pipeline.selfplay.config import SelfplayConfig
+from pipeline.train.config import InitConfig, TrainConfig
 
 FROM_THE_SPEC = "[{until: 30, value: .002}, {until: 137, value: .0008}]"
 
@@ -135,7 +132,7 @@ def test_settings_that_may_be_absent_and_numbers_that_yaml_takes_for_text(tmp_pa
 def test_the_moment_is_asked_only_for_sections_with_a_schedule(tmp_path: Path) -> None:
     path = preset(tmp_path, f"train: {{learning_rate: {FROM_THE_SPEC}, epochs: 2}}\nselfplay: {{games: 3}}")
 
-    def never(config: StageConfig) -> RunState:
+    def never(config: Options) -> RunState:
         raise AssertionError("asked")
 
     assert make_config(SelfplayConfig, "selfplay", path, never).games == 3
@@ -148,7 +145,7 @@ def test_the_moment_is_asked_with_the_options_in_place(tmp_path: Path) -> None:
     path = preset(tmp_path, f"train: {{learning_rate: {FROM_THE_SPEC}, new_model: elsewhere/000001-x}}")
     asked: list[Any] = []
 
-    def run_state_of(config: StageConfig) -> RunState:
+    def run_state_of(config: Options) -> RunState:
         asked.append(config)
         return START
 

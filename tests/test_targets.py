@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from benchmarks import targets
-from pipeline.config import SearchConfig
 from pipeline.errors import UsageError
 from pipeline.games.specs import parse_game
 from pipeline.progress import SILENT
+from pipeline.search.options import SearchOptions
 from tests.helpers import make_model
 
 
@@ -20,8 +20,8 @@ def knows_nothing(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_settings_are_read() -> None:
-    assert targets.setting("readouts=32,algorithm=gumbel") == (SearchConfig(algorithm="gumbel"), 32)
-    assert targets.setting("readouts=2") == (SearchConfig(), 2)
+    assert targets.setting("readouts=32,algorithm=gumbel") == (SearchOptions(algorithm="gumbel"), 32)
+    assert targets.setting("readouts=2") == (SearchOptions(), 2)
     for wrong in ("algorithm=gumbel", "readouts=1", "readouts=x", "readouts=4,readouts=5", "readouts=4,c_pact=1", ""):
         with pytest.raises(UsageError):
             targets.setting(wrong)
@@ -53,8 +53,8 @@ def test_moves_are_judged_by_who_makes_them() -> None:
     assert (positions.legal.sum(axis=1) == [5, 4, 6]).all()
 
 
-@pytest.mark.parametrize("config", [SearchConfig(), SearchConfig(algorithm="gumbel", max_num_considered_actions=4)])
-def test_more_readouts_teach_more(config: SearchConfig) -> None:
+@pytest.mark.parametrize("config", [SearchOptions(), SearchOptions(algorithm="gumbel", max_num_considered_actions=4)])
+def test_more_readouts_teach_more(config: SearchOptions) -> None:
     game = parse_game("tictactoe")
     positions = targets.make_positions(game, knows_nothing, 60, 200, 0, SILENT)
     few, many = (

@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks import precision, tune
 from pipeline.bench.match import SEARCH, NetworkMatch
-from pipeline.config import SearchConfig
 from pipeline.errors import UsageError
 from pipeline.games.specs import parse_game
 from pipeline.players.searching import SearchPlayer
+from pipeline.search.options import SearchOptions
 from tests.helpers import make_model
 from tests.search.helpers import zero_evaluator
 
@@ -24,7 +24,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_settings_are_read() -> None:
-    base = SearchConfig(c_puct=2.0)
+    base = SearchOptions(c_puct=2.0)
     found = tune.changed(base, "fpu_reduction=0.4,algorithm=gumbel")
     assert (found.c_puct, found.fpu_reduction, found.algorithm) == (2.0, 0.4, "gumbel")
     assert tune.changed(base, "") == base
@@ -46,7 +46,7 @@ def test_a_player_resigns_below_its_value(resign: float, ends: set[str]) -> None
     """All values lie between -1 and 1."""
     game = parse_game("tictactoe")
 
-    def make(game: Any, rows: int, evaluate: Any, search: SearchConfig, readouts: int) -> SearchPlayer:
+    def make(game: Any, rows: int, evaluate: Any, search: SearchOptions, readouts: int) -> SearchPlayer:
         return tune.ResigningPlayer(resign, game, rows, zero_evaluator(game), search, readouts)
 
     match = NetworkMatch(game, [[0], [4]], 8, make=make)

@@ -31,19 +31,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.bench.config import BenchConfig
 from pipeline.bench.match import READOUTS, MatchBenchSummary, bench_match
-from pipeline.config import (
-    BenchConfig,
-    GatherConfig,
-    InitConfig,
-    SelfplayConfig,
-    TrainConfig,
-    available_cores,
-)
 from pipeline.errors import UsageError
 from pipeline.games.contract import FloatArray, Game, Planes
 from pipeline.games.specs import parse_game
 from pipeline.gather.command import gather
+from pipeline.gather.config import GatherConfig
+from pipeline.machine import available_cores
 from pipeline.matches.openings import sample_moves
 from pipeline.methods.alphazero.actor import TreeActor
 from pipeline.methods.alphazero.method import AlphaZero
@@ -55,7 +50,9 @@ from pipeline.presets import make_config
 from pipeline.progress import SILENT, Progress
 from pipeline.run.models import Model, read_model, resolve_champion
 from pipeline.run.shards import write_shard
+from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.variety import Variety
+from pipeline.train.config import InitConfig, TrainConfig
 
 if TYPE_CHECKING:
     from pipeline.networks.architecture import Architecture, Weights
@@ -206,7 +203,7 @@ def _play_settings(config: BenchConfig) -> SelfplayConfig:
         return SelfplayConfig(readouts=readouts, temperature_plies=TEMPERATURE_PLIES, boards=config.boards or "")
     settings = make_config(SelfplayConfig, "selfplay", config.preset)
     return SelfplayConfig(
-        **settings.search_config().model_dump(),
+        **settings.search_options().model_dump(),
         readouts=config.readouts or settings.readouts,
         temperature_plies=TEMPERATURE_PLIES,
         full_search_fraction=settings.full_search_fraction,

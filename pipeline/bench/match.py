@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.config import BenchConfig, PlaySearchConfig, SearchConfig, available_cores
+from pipeline.bench.config import BenchConfig
 from pipeline.errors import UsageError
 from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
+from pipeline.machine import available_cores
 from pipeline.matches.match import Pairing
 from pipeline.matches.openings import make_openings
 from pipeline.matches.parallel_games import ThreadPool, conduct
@@ -31,6 +32,7 @@ from pipeline.players.player import MakePlayer, Player
 from pipeline.players.searching import SearchPlayer
 from pipeline.progress import SILENT, Progress
 from pipeline.run.matches import MatchFailure, MatchGame
+from pipeline.search.options import PlaySearchOptions, SearchOptions
 
 if TYPE_CHECKING:
     from pipeline.networks.inference import Evaluator
@@ -40,7 +42,7 @@ READOUTS = 64
 PARALLEL_GAMES = 256
 OPENING_PLIES = 6
 ALONE = 8  # games played one after another, spread evenly over the match
-SEARCH = PlaySearchConfig().search_config()
+SEARCH = PlaySearchOptions().search_options()
 NAMES = ("one", "other")
 
 
@@ -163,8 +165,8 @@ class NetworkMatch:
         game: Game,
         openings: Sequence[Sequence[int]],
         readouts: int,
-        searches: tuple[SearchConfig, SearchConfig] = (SEARCH, SEARCH),
-        make: Callable[[Game, int, Evaluator, SearchConfig, int], Player] = SearchPlayer,
+        searches: tuple[SearchOptions, SearchOptions] = (SEARCH, SEARCH),
+        make: Callable[[Game, int, Evaluator, SearchOptions, int], Player] = SearchPlayer,
     ) -> None:
         self._game = game
         self._openings = openings
@@ -183,7 +185,7 @@ class NetworkMatch:
     ) -> dict[int, MatchGame]:
         """Play these games; returns them by number. With seconds, only those that ended within that time."""
 
-        def maker(evaluators: Sequence[Evaluator], search: SearchConfig) -> MakePlayer:
+        def maker(evaluators: Sequence[Evaluator], search: SearchOptions) -> MakePlayer:
             return lambda game, rows, thread: self._make(game, rows, evaluators[thread], search, self._readouts)
 
         found: dict[int, MatchGame] = {}

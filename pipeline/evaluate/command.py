@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import EvaluateConfig
 from pipeline.errors import MuGoError, NotYet, UsageError
+from pipeline.evaluate.config import EvaluateConfig
 from pipeline.evaluate.promotion import (
     ConditionResult,
     EvaluateSummary,
@@ -89,7 +89,7 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
     for name, number in (("--games", config.games), ("--require-games", config.require_games)):
         if number % 2:
             raise UsageError(f"evaluate {name} {number}: wanted an even number, so that each side begins half of them")
-    check_workers(config.engine, config.workers)
+    check_workers(config.runner, config.workers)
     sprt = None if config.sprt is None else Sprt.parse(config.sprt)
     if sprt is not None:
         sprt.check_games(config.games)

@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.config import ArenaConfig, EvaluateConfig
 from pipeline.errors import FileError, MuGoError, NotYet
+from pipeline.evaluate.config import EvaluateConfig
 from pipeline.evaluate.watch_options import BENCHMARK, CHAMPION, LADDER, POOL, SINGLE, STRATEGIES, TOURNAMENT
+from pipeline.matches.options import MatchOptions
 from pipeline.matches.runner import Entrant, load_entrant
 from pipeline.players.player_specs import is_engine
 from pipeline.progress import SILENT, Progress
@@ -45,7 +46,7 @@ MACHINE = (
     "threads",
     "workers",
     "hang_seconds",
-    "engine",
+    "runner",
     "engine_seconds",
     "backend",
     "allow_engines",
@@ -361,6 +362,6 @@ def stored_settings(settings: EvaluateConfig) -> dict[str, Any]:
     left_out = {*MACHINE, "game"}
     if "opening_plies" not in settings.model_fields_set:
         left_out.add("opening_plies")
-    fields = ArenaConfig(**{name: getattr(settings, name) for name in ArenaConfig.model_fields})
+    fields = MatchOptions(**{name: getattr(settings, name) for name in MatchOptions.model_fields})
     stored = fields.model_dump(mode="json", exclude=left_out)
     return {**stored, "seed": settings.seed + OTHER_GAMES}

@@ -23,8 +23,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pipeline.config import ArenaConfig, EvaluateConfig, RatingsConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
+from pipeline.evaluate.config import EvaluateConfig
 from pipeline.evaluate.planning import (
     MACHINE,
     Candidate,
@@ -36,12 +36,14 @@ from pipeline.evaluate.planning import (
 )
 from pipeline.evaluate.watch_options import BENCHMARK, CHAMPION, LADDER, POOL, SINGLE
 from pipeline.games.specs import parse_game
+from pipeline.matches.options import MatchOptions
 from pipeline.matches.runner import Entrant, MatchRunner, common_game
 from pipeline.matches.statistics import Score, repeated_games, wilson_interval
 from pipeline.phrases import counted
 from pipeline.players.player_specs import is_engine, parse_player
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings.command import checked_results, rate_and_write
+from pipeline.ratings.config import RatingsConfig
 from pipeline.ratings.pool import parse_mode, pool
 from pipeline.ratings.strength import elo_gain
 from pipeline.run import atomic, layout
@@ -223,19 +225,19 @@ class _Watcher:
         self._records[record.model] = finished
         return finished
 
-    def _arena(self, record: Evaluation, settings: EvaluateConfig) -> ArenaConfig:
+    def _arena(self, record: Evaluation, settings: EvaluateConfig) -> MatchOptions:
         """The settings of the record, on this machine's terms. Raises FileError for settings that can't be."""
         ours = {name: getattr(settings, name) for name in MACHINE}
         ours["threads"] = settings.threads or 1
         # Matches of one size have the same batches, so networks stay loaded from one match to the next.
         ours["parallel_games"] = min([settings.parallel_games, *(one.games for one in record.opponents)])
         try:
-            return ArenaConfig(**{**record.settings, **ours, "game": record.game})
+            return MatchOptions(**{**record.settings, **ours, "game": record.game})
         except ValidationError as error:
             path = self._folder / layout.evaluation_name(record.model)
             raise FileError(path, f"damaged: settings, {atomic.first_problem(error)}; remove it") from error
 
-    def runner(self, arena: ArenaConfig, entrants: Sequence[Entrant]) -> MatchRunner:
+    def runner(self, arena: MatchOptions, entrants: Sequence[Entrant]) -> MatchRunner:
         """Keeps the last one, with the networks that it has loaded. Raises UsageError, FileError as common_game()."""
         game = common_game(arena.game, entrants)
         key = (game.spec, arena.model_dump_json(), sorted(arena.model_fields_set))
@@ -244,7 +246,7 @@ class _Watcher:
         return self._runner[1]
 
     def play_match(
-        self, settings: EvaluateConfig, arena: ArenaConfig, model: Entrant, opponent: Opponent
+        self, settings: EvaluateConfig, arena: MatchOptions, model: Entrant, opponent: Opponent
     ) -> tuple[_Met | None, Skipped | None]:
         """(the match as far as it could be played, why it isn't whole; None if it is).
 
@@ -366,7 +368,7 @@ class _Playing:
     """The matches of one evaluation: each is played when the first strategy comes to it."""
 
     def __init__(
-        self, record: Evaluation, model: Entrant, settings: EvaluateConfig, arena: ArenaConfig, watcher: _Watcher
+        self, record: Evaluation, model: Entrant, settings: EvaluateConfig, arena: MatchOptions, watcher: _Watcher
     ) -> None:
         """settings: what this run may do; arena: what the record says is to be played."""
         self._record, self._model, self._settings = record, model, settings

@@ -12,7 +12,9 @@ obeys them.
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field
+from pydantic import Field
+
+from pipeline.options import Options
 
 SINGLE, BENCHMARK, LADDER, TOURNAMENT = STRATEGIES = ("single", "benchmark", "ladder", "tournament")
 CHAMPION = "champion"  # as the single opponent
@@ -34,8 +36,10 @@ def _minutes(strategy: str) -> float:
     return Field(0.0, ge=0, description=about)  # type: ignore[no-any-return]
 
 
-class WatchOptions(BaseModel):
+class WatchOptions(Options):
     """See the module docstring."""
+
+    panel = "Evaluating every new model (--watch)"
 
     watch: bool = Field(
         False,

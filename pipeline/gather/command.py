@@ -24,10 +24,10 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.config import GatherConfig
 from pipeline.errors import FileError, MuGoError, NotYet
 from pipeline.games.contract import AnyGame
 from pipeline.games.specs import are_related, largest
+from pipeline.gather.config import GatherConfig
 from pipeline.gather.extraction import Reader, Scratch, in_threads
 from pipeline.gather.window import Capacity, Window, scan_window
 from pipeline.methods.method import IndexArray, Positions
@@ -181,7 +181,7 @@ def _scan(config: GatherConfig, skip: Callable[[FileError], None]) -> Window:
             bad.append,
             random_seed,
             config.searched_only,
-            check=lambda method: method.check_gather(config),
+            check=lambda method: method.check_options("gather", config),
         )
 
     window = scanned(counted) if counted.total else None

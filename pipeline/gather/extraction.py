@@ -19,10 +19,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import GatherConfig, available_cores
 from pipeline.errors import FileError
 from pipeline.games.contract import AnyGame
+from pipeline.gather.config import GatherConfig
 from pipeline.gather.window import Window
+from pipeline.machine import available_cores
 from pipeline.methods.method import IndexArray, Method, Positions
 from pipeline.progress import Progress
 from pipeline.run import atomic

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipeline.config import ArenaConfig, available_cores
 from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.contract import AnyGame, Game
 from pipeline.games.sgf import SgfText, game_sgf, sgf_name
 from pipeline.games.specs import parse_game
+from pipeline.machine import available_cores
 from pipeline.matches.match import Pairing
 from pipeline.matches.openings import choose_openings, make_openings
+from pipeline.matches.options import MatchOptions
 from pipeline.matches.parallel_games import READING, ProcessPool, ThreadPool, WorkerPool, conduct
 from pipeline.matches.statistics import score_of
 from pipeline.methods.named import method_named
@@ -162,7 +163,7 @@ class PlayerFactory:
     Keeps the networks of the last few models loaded.
     """
 
-    def __init__(self, config: ArenaConfig, num_threads: int, num_rows: int, progress: Progress = SILENT) -> None:
+    def __init__(self, config: MatchOptions, num_threads: int, num_rows: int, progress: Progress = SILENT) -> None:
         self.size = (num_threads, num_rows)
         self._config = config
         self._progress = progress
@@ -189,7 +190,7 @@ class PlayerFactory:
             return lambda game, rows, thread: GnubgPlayer(game, rows, plies, entrant.name, seconds)
         assert entrant.model is not None
         method = method_named(entrant.model.info.method)
-        loaded, search, readouts = self._loaded(entrant), self._config.search_config(), entrant.info.readouts or 0
+        loaded, search, readouts = self._loaded(entrant), self._config.search_options(), entrant.info.readouts or 0
         info = entrant.model.info
 
         def make(game: AnyGame, rows: int, thread: int) -> Player:
@@ -242,7 +243,7 @@ class MatchRunner:
     Raises MuGoError for a cluster that can't be used.
     """
 
-    def __init__(self, config: ArenaConfig, game: Game, progress: Progress) -> None:
+    def __init__(self, config: MatchOptions, game: Game, progress: Progress) -> None:
         if config.opening_plies >= game.max_plies:
             raise UsageError(
                 f"--opening-plies {config.opening_plies}: games of {game.spec} end within {game.max_plies} plies; "
@@ -254,8 +255,8 @@ class MatchRunner:
         self._factory: PlayerFactory | None = None
         self._listed = None if config.openings is None else read_openings(config.openings, game)
         self._cluster: Cluster | None = None
-        check_workers(config.engine, config.workers)
-        if config.engine == "ray":
+        check_workers(config.runner, config.workers)
+        if config.runner == "ray":
             from pipeline.workers.cluster import Cluster
 
             self._cluster = Cluster(progress)
@@ -297,7 +298,7 @@ class MatchRunner:
             settings={
                 **self._opening_settings(side),
                 "seed": config.seed,
-                **config.search_config().stored(),
+                **config.search_options().stored(),
                 **(settings or {}),
             },
             openings=openings,
@@ -444,7 +445,7 @@ class MatchRunner:
 
     def _job(self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], threads: int, rows: int) -> dict[str, Any]:
         return {
-            "config": self.config.model_dump(mode="json", include=set(ArenaConfig.model_fields)),
+            "config": self.config.model_dump(mode="json", include=set(MatchOptions.model_fields)),
             "game": self.game.spec,
             "players": [entrant.full_spec for entrant in entrants],
             "weights": [entrant.info.weights for entrant in entrants],
@@ -518,5 +519,5 @@ def job_pairing(job: dict[str, Any], models: Models = MappingProxyType({})) -> P
             raise FileError(
                 entrant.spec.path or entrant.name, "its weights changed since the match began; restore them"
             )
-    factory = PlayerFactory(ArenaConfig(**job["config"]), job["threads"], job["rows"])
+    factory = PlayerFactory(MatchOptions(**job["config"]), job["threads"], job["rows"])
     return factory.pairing(parse_game(job["game"]), entrants, job["openings"], job["stones"])

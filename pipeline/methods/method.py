@@ -27,22 +27,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import (
-    DEFAULT_WORKER,
-    OF_METHODS,
-    GatherConfig,
-    InitConfig,
-    SearchConfig,
-    SelfplayConfig,
-    TrainConfig,
-)
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import AnyGame
+from pipeline.methods.options import FirstModelOptions, GameOptions, GrowthOptions
+from pipeline.options import Options, used_of_methods
 from pipeline.players.player import Player
 from pipeline.progress import Progress
 from pipeline.run.chunks import Columns, ColumnTypes
+from pipeline.run.layout import DEFAULT_WORKER
 from pipeline.run.models import Model
 from pipeline.run.shards import SEARCH_COLUMNS, GameRecord, Shard
+from pipeline.search.options import SearchOptions
 
 if TYPE_CHECKING:
     import torch
@@ -151,7 +146,7 @@ class ActorJob:
 
     game: Any
     num_rows: int
-    config: SelfplayConfig
+    config: GameOptions
     seeds: Iterator[GameSeed]
     current_player: Callable[[], Learner]
     on_finished: Callable[[FinishedGame], None]
@@ -308,9 +303,9 @@ class Method(ABC):
     resigns = False  # whether its actor gives games up by the rule of methods/resignation.py
     searches = True  # whether readouts matter: players of others count as having 0
     steps_only = False  # whether examples are made of positions with a surprise above 0 alone: others are never sampled
-    # Of gather's options that only some methods read (OF_METHODS), those that this one does. surprise_weight and
-    # searched_only: its records keep the surprise of each position's search, above 0 where that is a policy target.
-    gather_options: Sequence[str] = ()
+    # The groups of options that only some methods read (Options.of_methods) and this one does. SearchTargetOptions: its
+    # records keep the surprise of each position's search, above 0 where that is a policy target.
+    options: Sequence[type[Options]] = ()
     settled: Sequence[str] = ()  # the columns of examples that settle() fills in
     # What train's summary shows of its objective's metrics: terms beside the total; shares, with what they are of, e.g.
     # "of the moves right"; and the one that is also measured on held out examples, before and after training.
@@ -325,7 +320,7 @@ class Method(ABC):
     # Models
 
     @abstractmethod
-    def first_model(self, game: Any, config: InitConfig, progress: Progress) -> tuple[dict[str, Any], Weights]:
+    def first_model(self, game: Any, config: FirstModelOptions, progress: Progress) -> tuple[dict[str, Any], Weights]:
         """Architecture (JSON) and random weights. Raises UsageError for a network size that it doesn't know."""
 
     @abstractmethod
@@ -333,7 +328,7 @@ class Method(ABC):
         """An architecture as a word of a model's name, e.g. b2c32."""
 
     @abstractmethod
-    def grown(self, game: Any, model: Model, config: TrainConfig) -> Grown:
+    def grown(self, game: Any, model: Model, config: GrowthOptions) -> Grown:
         """What a training of this model starts from. Raises UsageError for what it can't grow to."""
 
     def with_whole_paths(self, model: Model) -> dict[str, Any]:
@@ -359,7 +354,7 @@ class Method(ABC):
 
     @abstractmethod
     def player(
-        self, game: Any, num_rows: int, evaluate: Any, search: SearchConfig, readouts: int, leaves: int = 1
+        self, game: Any, num_rows: int, evaluate: Any, search: SearchOptions, readouts: int, leaves: int = 1
     ) -> Player:
         """A model as a player of matches. evaluate: what load() gave for its thread; leaves: of one tree in a batch."""
 
@@ -394,11 +389,12 @@ class Method(ABC):
 
     # Examples
 
-    def check_gather(self, config: GatherConfig) -> None:
-        """Raise UsageError for options of gather that this method doesn't read, or for values that mean nothing."""
-        for name in config.used(OF_METHODS):
-            if name not in self.gather_options:
-                raise UsageError(f"gather --{name.replace('_', '-')}: method {self.name} doesn't read it; leave it out")
+    def check_options(self, command: str, config: Options) -> None:
+        """Raise UsageError for options of a command that this method doesn't read, or for values that mean nothing."""
+        for name, group in used_of_methods(config):
+            if group not in self.options:
+                option = name.replace("_", "-")
+                raise UsageError(f"{command} --{option}: method {self.name} doesn't read it; leave it out")
 
     def calibration(self, columns: Columns) -> NDArray[np.uint8] | None:
         """Of the columns of n examples, the network's input as bits [n, bytes], C-order: int8 takes its scales from
@@ -417,7 +413,7 @@ class Method(ABC):
         shards: Sequence[Shard],
         wanted: Positions,
         td_lambda: NDArray[np.float32] | None = None,
-        config: GatherConfig | None = None,
+        config: Options | None = None,
     ) -> Columns:
         """The examples of N wanted positions, in their order; columns() and chunks.ORIGIN.
 
@@ -426,7 +422,7 @@ class Method(ABC):
         Raises FileError, whose path is the shard's, if its games can't be those of this game and method.
         """
 
-    def settle(self, columns: Columns, config: GatherConfig) -> Columns:
+    def settle(self, columns: Columns, config: Options) -> Columns:
         """Of the columns of all examples that are trained on (or held out), whatever depends on the others: `settled`.
 
         columns: those of one entry per example, or a few, and chunks.ORIGIN, whose shard counts from the newest one on.
@@ -448,5 +444,5 @@ class Method(ABC):
         """The examples rows [B] of columns as tensors, each in its form symmetry [B]. See Objective."""
 
     @abstractmethod
-    def objective(self, architecture: Mapping[str, Any], config: TrainConfig) -> Objective:
+    def objective(self, architecture: Mapping[str, Any], config: Options) -> Objective:
         """What training minimises. Raises UsageError for an architecture that isn't this method's."""

@@ -28,8 +28,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.config import available_cores
 from pipeline.games.contract import Evaluate, Evaluation, Planes
+from pipeline.machine import available_cores
 from pipeline.networks.architecture import Architecture, Weights
 
 # Below this, engines switch to other kernels for the small layers, which round differently: with it, a row's result had

@@ -32,9 +32,9 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.config import BACKENDS, NETWORK_BACKENDS, available_cores
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import Evaluate, Evaluation, FloatArray, Planes
+from pipeline.machine import available_cores
 from pipeline.networks.architecture import Architecture, Weights
 from pipeline.networks.backends import (
     MIN_BATCH,
@@ -46,6 +46,7 @@ from pipeline.networks.backends import (
     processor_name,
 )
 from pipeline.networks.folding import evaluate_plain, fold
+from pipeline.networks.options import BACKENDS, NETWORK_BACKENDS
 from pipeline.progress import SILENT, Progress
 
 POLICY_TOLERANCE = 0.03  # largest difference of any move's probability from float32

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pipeline.config import available_cores
 from pipeline.games.contract import Evaluate, Evaluation, Planes
+from pipeline.machine import available_cores
 from pipeline.networks.architecture import Architecture, Weights
 from pipeline.networks.backends import Backend
 from pipeline.networks.cuda_graphs import undisturbed

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
-from pipeline.config import EngineConfig, PlayConfig
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.families.backgammon.game import Backgammon
 from pipeline.families.backgammon.gnubg import GnubgPlayer
@@ -14,6 +13,7 @@ from pipeline.families.backgammon.records import MAT_SUFFIX, gammon_sgf, mat_rec
 from pipeline.games.contract import AnyGame
 from pipeline.games.sgf import SgfText
 from pipeline.methods.named import method_named
+from pipeline.play.config import EngineConfig, PlayConfig
 from pipeline.play.dice_game import DiceGame, PlayerOpponent
 from pipeline.play.fair_dice import FairDice
 from pipeline.play.terminal import Opponent, Table
@@ -41,7 +41,7 @@ def open_table(
         method = method_named(model.info.method)
         method.check(game)
         (loaded,) = method.load(model, 1, 1, config.backend, progress)
-        search = EngineConfig(readouts=config.readouts).search_config()
+        search = EngineConfig(readouts=config.readouts).search_options()
         name, player = model.info.name, method.player(game, 1, loaded, search, config.readouts)
     else:
         spec = parse_player(config.model)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from typing import Any, TextIO
 
-from pipeline.config import EngineConfig
 from pipeline.errors import UsageError
 from pipeline.families.go.analysis import ROWS, Analysis
 from pipeline.families.go.gtp import Gtp
@@ -17,6 +16,7 @@ from pipeline.families.gomoku.gomocup import Gomocup
 from pipeline.families.shogi.usi import Usi
 from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
+from pipeline.play.config import EngineConfig
 from pipeline.play.findings import Findings
 from pipeline.play.lines import CommandLines, accept_any_bytes
 from pipeline.play.session import SearchSession, tree_room
@@ -90,7 +90,7 @@ def open_session(model: Model, config: EngineConfig, progress: Progress = SILENT
     game = game_of(model, config).without_move_limit()
     leaves = leaves_of_one_tree(config.readouts)
     evaluate = load_tree_evaluator(model, leaves, config.backend, progress)
-    session = SearchSession(game, evaluate, config.search_config(), config.readouts, leaves)
+    session = SearchSession(game, evaluate, config.search_options(), config.readouts, leaves)
     return session, Findings(session, load_estimator(model) if game.can_set_up else None)
 
 
@@ -99,7 +99,7 @@ def open_analysis(model: Model, config: EngineConfig, progress: Progress = SILEN
     game = game_of(model, config).without_move_limit()
     leaves = leaves_per_tree(1, config.readouts)
     evaluate = load_tree_evaluator(model, ROWS * leaves, config.backend, progress)
-    settings = config.search_config()
+    settings = config.search_options()
     room = tree_room(settings, config.readouts)
     player = SearchPlayer(game, ROWS, evaluate, settings, room, leaves)
     return Analysis(player, load_estimator(model) if game.can_set_up else None, config.readouts, room)

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import SearchConfig
 from pipeline.errors import IllegalMove
 from pipeline.games.contract import BoolArray, Evaluate, FloatArray, Game, KeyArray, Planes, States
 from pipeline.players.searching import SearchPlayer
 from pipeline.search.batch import BatchSearch
 from pipeline.search.candidates import Candidate
+from pipeline.search.options import SearchOptions
 
 ROW = np.array([0])
 WARM_UP_READOUTS = 64  # two batches and more
@@ -80,7 +80,7 @@ class SearchedRow:
         return self.game.legal_and_observe(states, history)[1]
 
 
-def tree_room(config: SearchConfig, readouts: int) -> int:
+def tree_room(config: SearchOptions, readouts: int) -> int:
     """How many readouts a search needs room for where whoever asks may want more than `readouts`.
 
     Gumbel divides its budget from the start, so it never gets more. Mixed searches of whoever plays are by PUCT.
@@ -94,7 +94,7 @@ class SearchSession(SearchedRow):
     readouts  of a search at most, where nothing else is said; 0: the raw policy
     """
 
-    def __init__(self, game: Game, evaluate: Evaluate, config: SearchConfig, readouts: int, leaves: int = 1) -> None:
+    def __init__(self, game: Game, evaluate: Evaluate, config: SearchOptions, readouts: int, leaves: int = 1) -> None:
         """evaluate: for batches of up to `leaves` positions of the one tree."""
         self.readouts = readouts
         self._make_player = lambda game: SearchPlayer(game, 1, evaluate, config, tree_room(config, readouts), leaves)

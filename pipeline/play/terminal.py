@@ -14,7 +14,6 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from pipeline.config import EngineConfig, PlayConfig, SearchConfig
 from pipeline.errors import IllegalMove, MuGoError, UsageError
 from pipeline.families.shogi.game import Shogi
 from pipeline.families.shogi.kifu import FORMS, kifu_record
@@ -22,6 +21,7 @@ from pipeline.games.contract import AnyGame, Evaluation, Game, Planes
 from pipeline.games.replay import replay_one
 from pipeline.games.sgf import SgfText, line_sgf
 from pipeline.games.specs import parse_game
+from pipeline.play.config import EngineConfig, PlayConfig
 from pipeline.play.engine import open_session
 from pipeline.play.findings import winrate
 from pipeline.play.lines import accept_any_bytes, read_line
@@ -32,6 +32,7 @@ from pipeline.printing import write
 from pipeline.progress import SILENT, Progress
 from pipeline.run import atomic
 from pipeline.run.models import Model, read_model, resolve_champion
+from pipeline.search.options import SearchOptions
 
 COMMANDS = {
     "hint": "the moves that the opponent would consider in your place",
@@ -111,7 +112,7 @@ class BuiltinOpponent(Opponent):
 
     def __init__(self, kind: str, game: Game, seed: int | None) -> None:
         """seed: of its choice among equal moves; None: another every time."""
-        super().__init__(kind, SearchSession(game, _no_network, SearchConfig(), 0))
+        super().__init__(kind, SearchSession(game, _no_network, SearchOptions(), 0))
         self._player = make_builtin(kind)(game, 1, 0)
         self._rng = np.random.default_rng(seed)
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import available_cores
 from pipeline.errors import FileError, naming
 from pipeline.games.contract import Evaluate, Evaluation, Game, Planes
 from pipeline.games.specs import parse_game
+from pipeline.machine import available_cores
 from pipeline.networks.architecture import Architecture, check_weights
 from pipeline.networks.backends import MIN_BATCH
 from pipeline.networks.inference import Engine, Evaluator, available_engines, make_evaluators

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.config import SearchConfig
 from pipeline.games.contract import Actions, Evaluate, Game, KeyArray, States
 from pipeline.players.player import Decisions, Player, Rows
 from pipeline.search.batch import BatchSearch
+from pipeline.search.options import SearchOptions
 
 FEW_ROWS = 8  # a thread with fewer games fills its batch with several leaves of one tree
 MOST_LEAVES = 8
@@ -44,7 +44,7 @@ class SearchPlayer(Player):
     """
 
     def __init__(
-        self, game: Game, num_rows: int, evaluate: Evaluate, config: SearchConfig, readouts: int, leaves: int = 1
+        self, game: Game, num_rows: int, evaluate: Evaluate, config: SearchOptions, readouts: int, leaves: int = 1
     ) -> None:
         """evaluate: for batches of up to num_rows · leaves; leaves: how many of one tree may be in a batch."""
         self.search = BatchSearch(game, num_rows, readouts, config, leaves)

@@ -19,8 +19,9 @@ import yaml
 from pydantic import ValidationError
 
 from pipeline import extensions
-from pipeline.config import CONFIGS, StageConfig, current_names
+from pipeline.commands import COMMANDS, SECTIONS
 from pipeline.errors import UsageError
+from pipeline.options import Options
 from pipeline.schedules import START, RunState, parse_schedule
 
 MOST_BYTES, MOST_LINES, MOST_NESTED = 1 << 16, 2_000, 8  # of a preset; ours have a twentieth of that, and three levels
@@ -38,7 +39,7 @@ PATTERNS = {
 
 # As players/player_specs.py reads it.
 _ENGINE = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._@-]*=\s*)?(handicap:[0-9]{1,2}:\s*)?(gtp|usi|gnubg):")
-C = TypeVar("C", bound=StageConfig)
+C = TypeVar("C", bound=Options)
 
 
 def is_engine(text: str) -> bool:
@@ -80,23 +81,18 @@ def read_preset(name: str) -> dict[str, dict[str, Any]]:
         )
     sections = _load(path) or {}
     if not isinstance(sections, dict) or not all(isinstance(lines, dict) for lines in sections.values()):
-        raise UsageError(f"preset {path}: wanted sections {', '.join(CONFIGS)}, each with lines 'name: value'")
+        raise UsageError(f"preset {path}: wanted sections {', '.join(SECTIONS)}, each with lines 'name: value'")
     for stage, lines in sections.items():
-        if len(current := current_names(lines)) < len(lines):
-            former = ", ".join(name for name in lines if name not in current)
-            raise UsageError(f"preset {path}, {stage}: found {former} beside its present name; wanted one of them")
-        sections[stage] = current
-    for stage, lines in sections.items():
-        if stage not in CONFIGS:
-            raise UsageError(f"preset {path}: unknown section {stage!r}; wanted one of {', '.join(CONFIGS)}")
-        known = CONFIGS[stage].model_fields
+        if stage not in SECTIONS:
+            raise UsageError(f"preset {path}: unknown section {stage!r}; wanted one of {', '.join(SECTIONS)}")
+        known = COMMANDS[stage].config.model_fields
         for field in lines:
             if field not in known:
                 raise UsageError(f"preset {path}, {stage}: unknown line {field!r}; known: {', '.join(known)}")
             if isinstance(lines[field], list) and not isinstance(known[field].default, list):
-                _check_list(CONFIGS[stage], field, lines[field], f"preset {path}, {stage}, {field}")
+                _check_list(COMMANDS[stage].config, field, lines[field], f"preset {path}, {stage}, {field}")
             else:
-                _check_line(CONFIGS[stage], stage, field, lines[field], name)
+                _check_line(COMMANDS[stage].config, stage, field, lines[field], name)
     return sections
 
 
@@ -151,7 +147,7 @@ def _inside(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list | set | tuple) else ()
 
 
-def _check_line(kind: type[StageConfig], stage: str, field: str, value: Any, preset: str) -> None:
+def _check_line(kind: type[Options], stage: str, field: str, value: Any, preset: str) -> None:
     """Raises UsageError for a value that its setting can't have, whichever command reads the preset: a mistake in the
     settings of training must not wait until self-play has ended. Doesn't check how settings go together.
     """
@@ -164,7 +160,7 @@ def _check_line(kind: type[StageConfig], stage: str, field: str, value: Any, pre
             raise UsageError(f"{stage} {option} (preset {preset}): {_problem(kind, found[0])}") from error
 
 
-def _check_list(kind: type[StageConfig], field: str, found: list[Any], where: str) -> None:
+def _check_list(kind: type[Options], field: str, found: list[Any], where: str) -> None:
     """Raises UsageError unless a line's list is a schedule of valid values.
 
     All entries are checked at once: a mistake in a later one must not wait for its generation to be found.
@@ -182,7 +178,7 @@ def _check_list(kind: type[StageConfig], field: str, found: list[Any], where: st
             raise UsageError(f"{where}: {_problem(kind, error.errors()[0])}") from error
 
 
-def scheduled_lines(kind: type[StageConfig], lines: Mapping[str, Any]) -> list[str]:
+def scheduled_lines(kind: type[Options], lines: Mapping[str, Any]) -> list[str]:
     """The lines of a section that follow a schedule: given as lists, of settings that may follow one."""
 
     def may(field: str) -> bool:
@@ -193,7 +189,7 @@ def scheduled_lines(kind: type[StageConfig], lines: Mapping[str, Any]) -> list[s
     return [field for field, value in lines.items() if isinstance(value, list) and may(field)]
 
 
-def lines_at(kind: type[StageConfig], lines: Mapping[str, Any], run_state: RunState) -> dict[str, Any]:
+def lines_at(kind: type[Options], lines: Mapping[str, Any], run_state: RunState) -> dict[str, Any]:
     """A section's lines with each schedule replaced by its value then, rounded where the setting is a whole number.
 
     Raises UsageError like Schedule.at.
@@ -213,7 +209,7 @@ def make_config(
     kind: type[C],
     stage: str,
     preset: str | None = None,
-    run_state_of: Callable[[StageConfig], RunState] = lambda _: START,
+    run_state_of: Callable[[Options], RunState] = lambda _: START,
     /,  # bench has an option of its own that is called preset
     **options: Any,
 ) -> C:
@@ -256,7 +252,7 @@ def _validated(kind: type[C], stage: str, preset: str | None, values: dict[str, 
         raise UsageError(f"{stage} {option}{where}: {_problem(kind, first)}") from error
 
 
-def _problem(kind: type[StageConfig], error: Mapping[str, Any]) -> str:
+def _problem(kind: type[Options], error: Mapping[str, Any]) -> str:
     """One of pydantic's errors in plain words: what was found and what the field wants."""
     field = kind.model_fields.get(str(error["loc"][0])) if error["loc"] else None
     facts = field.metadata if field is not None else []
@@ -286,7 +282,7 @@ def preset_text(name: str, run_state: RunState | None = None) -> str:
     if run_state is None:
         return preset_path(name).read_text(encoding="utf-8").rstrip("\n")
     effective = {
-        stage: lines_at(CONFIGS[stage], lines, START if stage == "init" else run_state)
+        stage: lines_at(COMMANDS[stage].config, lines, START if stage == "init" else run_state)
         for stage, lines in sections.items()
     }
     return yaml.safe_dump(effective, sort_keys=False).rstrip("\n")

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.config import RatingsConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.matches.statistics import Z_95, Played, Record, ended_by_time, measured_games
 from pipeline.phrases import counted
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings import strength
+from pipeline.ratings.config import RatingsConfig
 from pipeline.run import atomic, layout
 from pipeline.run.match_results import MatchResults, read_results
 from pipeline.run.matches import PlayerKind, UnknownGame, list_matches

@@ -14,7 +14,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pipeline.config import RatingsConfig, TournamentConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
@@ -22,6 +21,7 @@ from pipeline.matches.runner import Entrant, MatchRunner, common_game, load_entr
 from pipeline.players.player_specs import is_engine
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings.command import RatingsSummary, checked_results, match_result, rate_and_write
+from pipeline.ratings.config import RatingsConfig, TournamentConfig
 from pipeline.ratings.scheduling import next_pair, worst_error
 from pipeline.ratings.strength import bradley_terry
 from pipeline.run import layout

@@ -25,11 +25,11 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import TypeVar
 
-from pipeline.config import StatusConfig
 from pipeline.errors import FileError, explain
 from pipeline.matches.statistics import Score, score_of, wilson_interval
 from pipeline.phrases import counted, long_duration
 from pipeline.progress import SILENT, Progress
+from pipeline.reports.config import StatusConfig
 from pipeline.reports.run_files import (
     DATA,
     EVALUATE,

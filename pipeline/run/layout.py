@@ -51,6 +51,7 @@ MATCH_GAMES = "games.jsonl"
 MATCH_SUMMARY = "summary.json"
 MATCH_RESULTS = "results.json"
 MATCH_SGF = "sgf"
+DEFAULT_WORKER = "w00"
 DEFAULT_METHOD = "alphazero"  # of games, chunks and models that name no method
 REQUIRED = "required"  # matches for further conditions of promotion, beside those for promotion itself
 WATCH = "watch"  # matches of evaluate --watch, and what they say of each model

@@ -20,12 +20,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import SearchConfig
 from pipeline.errors import MuGoError
 from pipeline.games.boards import Boards
 from pipeline.games.contract import Actions, BoolArray, FloatArray, Game, IntArray, KeyArray, Planes, Rows, States
 from pipeline.search import gumbel, kernels, puct
 from pipeline.search.candidates import Candidate, candidates
+from pipeline.search.options import SearchOptions
 from pipeline.search.tree import EDGE_ARRAYS, NO_PARENT, ROOT, Leaves, empty_tree
 
 RootTable = tuple[IntArray, FloatArray]  # visits and priors [n, A]
@@ -48,7 +48,7 @@ class BatchSearch(Boards):
         game: Game,
         num_rows: int,
         max_readouts: int,
-        config: SearchConfig,
+        config: SearchOptions,
         leaves: int = 1,
         pass_after: float = 0.0,
     ) -> None:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from pipeline.config import SelfplayConfig
 from pipeline.errors import FileError
 from pipeline.progress import Progress
 from pipeline.run.models import NewestNumber, resolve_champion
 from pipeline.run_state import state_of_next
 from pipeline.schedules import RunState
 from pipeline.selfplay.command import SelfplaySummary, play, told_once
+from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.coordination import Played, alone, check_lead
 
 MANY = 1_000_000  # games; after so many it begins anew

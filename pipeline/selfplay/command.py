@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.config import SelfplayConfig, available_cores
 from pipeline.errors import FileError, UsageError
 from pipeline.games.contract import AnyGame
 from pipeline.games.specs import parse_game
+from pipeline.machine import available_cores
 from pipeline.methods import resignation
 from pipeline.methods.method import FinishedGame
 from pipeline.phrases import counted, duration, percent, results
@@ -32,6 +32,7 @@ from pipeline.progress import SILENT, Progress
 from pipeline.run.models import newest_number, read_info, resolve_champion
 from pipeline.run.shards import BOTH, End, GameRecord, ShardMeta, prepare_folder, read_shard
 from pipeline.selfplay.committing import Committer
+from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.coordination import Played, alone, check_lead, check_same_game, games_missing, wait_for_games
 from pipeline.selfplay.numbering import Numbering, numbering
 from pipeline.selfplay.opponents import MIRROR, Mix, parse_mix
@@ -208,7 +209,7 @@ def play(
     ended: Callable[[], bool] = lambda: False,
 ) -> SelfplaySummary:
     """The same for whoever is alone. ended: asked again and again; True ends the run, and unfinished games are lost."""
-    check_workers(config.engine, config.workers)
+    check_workers(config.runner, config.workers)
     mix = parse_mix(config.opponents)
     network = resolve_champion(config.network)
     generation = newest_number(network.parent)
@@ -220,7 +221,7 @@ def play(
     numbers = numbering(config.output_dir, config.worker, generation, wanted, on_damage)
     with ExitStack() as held:
         cluster = None
-        if config.engine == "ray":
+        if config.runner == "ray":
             from pipeline.workers.cluster import Cluster
 
             cluster = held.enter_context(Cluster(progress))
@@ -286,7 +287,7 @@ class _Run:
             "seed": seed,
             resignation.EFFECTIVE: self._threshold,
             "resign_calibration": self._calibration,
-            "config": config.stored({"output_dir", "network", "verbose", "backend", "threads", "workers", "engine"}),
+            "config": config.stored({"output_dir", "network", "verbose", "backend", "threads", "workers", "runner"}),
         }
         self._committer = Committer(config, variety.games, source.method, provenance, self._evaluations, numbers.run)
         plan = Plan(config.model_copy(update={"resign_threshold": self._threshold}), seed, variety, rows, leaves)

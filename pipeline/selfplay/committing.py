@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from pipeline.config import SelfplayConfig
 from pipeline.games.contract import AnyGame
 from pipeline.interrupts import held_back
 from pipeline.methods.method import FinishedGame, Method
 from pipeline.run.layout import games_folder
 from pipeline.run.shards import GameRecord, RunNumbers, write_shard
+from pipeline.selfplay.config import SelfplayConfig
 
 
 class _Waiting(NamedTuple):

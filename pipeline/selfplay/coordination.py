@@ -8,13 +8,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.config import SelfplayConfig
 from pipeline.errors import FileError, NotYet, UsageError
 from pipeline.games.specs import are_related
 from pipeline.progress import Progress
 from pipeline.run import atomic, layout, packs
 from pipeline.run.order import ShardFile, files_of, newest_generations
 from pipeline.run.shards import meta_of, newest_shards
+from pipeline.selfplay.config import SelfplayConfig
 
 LOOK_SECONDS = 0.5  # between two looks at what others have played
 PATIENCE_SECONDS = 20.0  # that a process that was just started may need until it plays

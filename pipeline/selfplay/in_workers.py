@@ -20,7 +20,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pipeline.config import SelfplayConfig
 from pipeline.games.contract import AnyGame
 from pipeline.games.specs import parse_game
 from pipeline.matches.match import GameQueue
@@ -28,6 +27,7 @@ from pipeline.methods.method import Method
 from pipeline.methods.named import method_named
 from pipeline.progress import Progress
 from pipeline.run.models import Model, check_game, newest_number, read_info, read_model, resolve_champion
+from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.messages import bytes_of, bytes_of_dropped, read
 from pipeline.selfplay.opponents import Mix, OpponentSource, Others, OthersReader, parse_mix
 from pipeline.selfplay.playing import Arrival, GamePool, GameThreads, ModelSource, Plan, Supply, check_same, loading

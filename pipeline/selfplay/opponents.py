@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.config import SelfplayConfig
 from pipeline.errors import UsageError
 from pipeline.games.contract import AnyGame
 from pipeline.methods.method import Encounter, Opponent
@@ -35,6 +34,7 @@ from pipeline.ratings.pool import MODES, Mode, choose, parse_mode
 from pipeline.run import atomic
 from pipeline.run.models import Model, check_game, game_as_seen, has_model, read_champions, read_model
 from pipeline.run.ratings import RatedPlayer, read_pool, read_ratings
+from pipeline.selfplay.config import SelfplayConfig
 
 MIRROR, CHAMPION, PREVIOUS, POOL = "mirror", "champion", "previous", "pool:"
 NO_ENGINES, NO_PLUGINS = (f"{kind} don't take part in self-play" for kind in ("engines", "plugins"))
@@ -293,7 +293,7 @@ class OpponentSource:
         check_game(model.info, self.game.spec, path)
         self.progress.say(f"new games are also played against {path.name}")
         method = method_named(model.info.method)
-        search = config.search_config().model_copy(update={"noise_weight": 0.0})
+        search = config.search_options().model_copy(update={"noise_weight": 0.0})
 
         def maker(evaluate: Any) -> Callable[[AnyGame, int], Player]:
             return lambda game, rows: method.player(

@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from pipeline.config import SelfplayConfig
 from pipeline.errors import MuGoError
 from pipeline.games.contract import AnyGame
 from pipeline.games.specs import parse_game
@@ -34,6 +33,7 @@ from pipeline.methods.method import (
 from pipeline.methods.named import method_named
 from pipeline.progress import Progress
 from pipeline.run.models import Model, NewestNumber, read_model, resolve_champion
+from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.opponents import Load, Mix, OpponentSource
 from pipeline.selfplay.variety import Dealer, Numbered, Variety
 from pipeline.stalls import Watch

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.config import SelfplayConfig
 from pipeline.counter_rng import uniforms
 from pipeline.errors import UsageError
 from pipeline.games.contract import AnyGame, small_number
 from pipeline.methods.method import GameSeed
+from pipeline.selfplay.config import SelfplayConfig
 
 COUNTER = 1 << 33  # of a game's looked-up numbers: beyond those that its moves and its opening take
 MOST_SETUP = 30  # half points of komi

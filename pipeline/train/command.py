@@ -37,7 +37,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import TypeAdapter
 
-from pipeline.config import TrainConfig
 from pipeline.errors import FileError, NotYet, UsageError, naming
 from pipeline.games.contract import AnyGame
 from pipeline.games.specs import are_related, parse_game
@@ -69,6 +68,7 @@ from pipeline.run.provenance import library_versions, source_commit
 from pipeline.run.store.remote import Conflict
 from pipeline.train.calibration import calibration_positions
 from pipeline.train.checkpoint import Checkpoint, State, finished_checkpoints
+from pipeline.train.config import TrainConfig
 from pipeline.train.curves import VALUE_ERROR, Curves, overfitting, tagged
 from pipeline.train.prioritised_replay import Replay, starting_priorities
 from pipeline.train.processes import ALONE, processes_here

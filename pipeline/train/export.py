@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.config import ExportConfig
 from pipeline.errors import FileError, UsageError
 from pipeline.matches.statistics import measured_games, score_of, wilson_interval
 from pipeline.methods.named import method_named
@@ -23,6 +22,7 @@ from pipeline.progress import SILENT, Progress
 from pipeline.run import layout
 from pipeline.run.matches import read_match
 from pipeline.run.models import Model, read_calibration, read_model, resolve_champion, write_model
+from pipeline.train.config import ExportConfig
 
 STRENGTH = "strength"  # in the manifest: a list of Strength
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import InitConfig
 from pipeline.errors import FileError, MuGoError, UsageError, naming
 from pipeline.games.specs import parse_game
 from pipeline.methods.named import method_named
@@ -18,6 +17,7 @@ from pipeline.progress import SILENT, Progress
 from pipeline.run import atomic, layout
 from pipeline.run.models import ModelInfo, has_model, read_info, read_model, resolve_champion, set_champion, write_model
 from pipeline.run.provenance import library_versions, source_commit
+from pipeline.train.config import InitConfig
 
 
 @dataclass(frozen=True)

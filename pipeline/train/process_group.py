@@ -29,9 +29,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from pipeline.config import available_cores
 from pipeline.errors import Elsewhere, MuGoError, UsageError
 from pipeline.interrupts import held_back, noted
+from pipeline.machine import available_cores
 from pipeline.run import layout
 from pipeline.run.provenance import library_versions, source_digest
 from pipeline.stalls import HANG_SECONDS

@@ -47,11 +47,12 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import Module
 
-from pipeline.config import TrainConfig, available_cores
 from pipeline.errors import MuGoError
 from pipeline.games.contract import FloatArray
+from pipeline.machine import available_cores
 from pipeline.methods.method import Objective, Weights
 from pipeline.networks.backends import has_fast_bfloat16
+from pipeline.train.config import TrainConfig
 from pipeline.train.cuda_graph_pass import Pass, RecordedPass
 from pipeline.train.malloc import keep_freed_memory
 from pipeline.train.muon import Muon

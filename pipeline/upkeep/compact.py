@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from pipeline.config import CompactConfig
 from pipeline.errors import FileError
 from pipeline.interrupts import held_back
 from pipeline.phrases import counted, duration
@@ -24,6 +23,7 @@ from pipeline.progress import SILENT, Progress
 from pipeline.reports.run_files import SELFPLAY, is_run
 from pipeline.run import atomic, layout, order, packs
 from pipeline.run.shards import ShardMeta, parse_meta
+from pipeline.upkeep.config import CompactConfig
 
 PACK_BYTES = 64 << 20  # of a pack's shards, without their sidecars
 PACK_SHARDS = 10_000

@@ -31,8 +31,8 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import GatherConfig, PruneConfig
 from pipeline.errors import FileError
+from pipeline.gather.config import GatherConfig
 from pipeline.interrupts import held_back
 from pipeline.phrases import counted, size
 from pipeline.progress import SILENT, Progress
@@ -48,6 +48,7 @@ from pipeline.run.shards import ShardMeta, parse_meta, read_meta, read_shard
 from pipeline.run.store import mirror
 from pipeline.train.checkpoint import FILE as CHECKPOINT_FILE
 from pipeline.upkeep.compact import SETTLED, finish, games_of, places_in
+from pipeline.upkeep.config import PruneConfig
 
 LEAST_POSITIONS = int(GatherConfig.model_fields["max_positions"].default)
 NEWEST_KEPT = 2  # generations

@@ -508,7 +508,7 @@ def _imported() -> Any:
     try:
         import ray
     except ModuleNotFoundError as error:
-        raise MuGoError("--engine ray: Ray isn't installed here; run pip install '.[ray]'") from error
+        raise MuGoError("--runner ray: Ray isn't installed here; run pip install '.[ray]'") from error
     with suppress(ImportError):
         from ray._private import worker
 

@@ -47,7 +47,7 @@ def child_command() -> tuple[list[str], dict[str, str]]:
 def check_workers(engine: str, workers: int) -> None:
     """Raises UsageError for processes of this machine where a cluster is to play."""
     if engine == "ray" and workers:
-        raise UsageError(f"--workers {workers}: processes of this machine; leave it out with --engine ray")
+        raise UsageError(f"--workers {workers}: processes of this machine; leave it out with --runner ray")
 
 
 def beat_seconds(hang_seconds: float) -> float:

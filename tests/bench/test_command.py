@@ -50,7 +50,7 @@ def test_bench_evaluate_plays_the_same_games_both_ways(tmp_path):
 
 def test_bench_plays_with_the_settings_of_a_preset(tmp_path):
     from pipeline.bench.command import bench
-    from pipeline.config import BenchConfig
+    from pipeline.bench.config import BenchConfig
 
     preset = tmp_path / "mine.yaml"
     preset.write_text(
@@ -69,7 +69,7 @@ def test_bench_plays_with_the_settings_of_a_preset(tmp_path):
 ])  # fmt: skip
 def test_its_readouts_are_the_option_then_the_presets(tmp_path, preset, readouts, expected):
     from pipeline.bench.command import _play_settings
-    from pipeline.config import BenchConfig
+    from pipeline.bench.config import BenchConfig
 
     (tmp_path / "mine.yaml").write_text("selfplay: {readouts: 8}\n")
     config = BenchConfig(preset=str(tmp_path / "mine.yaml") if preset else None, readouts=readouts)
@@ -88,7 +88,7 @@ def test_its_readouts_are_the_option_then_the_presets(tmp_path, preset, readouts
 )
 def test_bench_refuses_what_it_cannot_measure(tmp_path, monkeypatch, options, problem):
     from pipeline.bench import command
-    from pipeline.config import BenchConfig
+    from pipeline.bench.config import BenchConfig
     from pipeline.errors import UsageError
 
     def measure(*_):
@@ -104,7 +104,7 @@ def test_bench_refuses_what_it_cannot_measure(tmp_path, monkeypatch, options, pr
 
 def test_bench_measures_a_model_in_the_middle_of_its_games(tmp_path, monkeypatch):
     from pipeline.bench.command import bench
-    from pipeline.config import BenchConfig
+    from pipeline.bench.config import BenchConfig
     from pipeline.errors import UsageError
     from pipeline.methods.alphazero.actor import TreeActor
 
@@ -123,11 +123,11 @@ def test_bench_measures_a_model_in_the_middle_of_its_games(tmp_path, monkeypatch
 def test_its_games_begin_at_all_stages():
     """Those of the policy: it prefers the left half of the board here. Actors go on from there."""
     from pipeline.bench.command import _Board, _raw_games, _stages
-    from pipeline.config import SelfplayConfig
     from pipeline.games.replay import replay_one
     from pipeline.games.specs import parse_game
     from pipeline.methods.alphazero.actor import TreeActor
     from pipeline.methods.method import ActorJob, Learner, game_seeds
+    from pipeline.selfplay.config import SelfplayConfig
 
     game = parse_game("connect4")
     likes = np.where(np.arange(game.num_actions) < 4, 2.0, 0.0).astype(np.float32)

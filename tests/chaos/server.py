@@ -40,8 +40,8 @@ def warm_up(folder: Path) -> None:
     """
     os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[os.getpid() % len(os.sched_getaffinity(0))]})
     import main  # noqa: F401
-    from pipeline.config import VerifyConfig
     from pipeline.ratings.command import ratings  # noqa: F401
+    from pipeline.upkeep.config import VerifyConfig
     from pipeline.upkeep.verify.command import verify
     from tests.runs import make_run
 

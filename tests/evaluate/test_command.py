@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import EvaluateConfig, InitConfig, VerifyConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.evaluate import command as stage
 from pipeline.evaluate.command import evaluate
+from pipeline.evaluate.config import EvaluateConfig
 from pipeline.games.specs import parse_game
 from pipeline.matches.runner import MatchRunner, PlayerFactory
 from pipeline.matches.statistics import measured_games
@@ -25,7 +25,9 @@ from pipeline.reports.show import show
 from pipeline.run.matches import read_match
 from pipeline.run.models import read_promotions, resolve_champion, set_champion
 from pipeline.run.ratings import read_pool
+from pipeline.train.config import InitConfig
 from pipeline.train.init import init
+from pipeline.upkeep.config import VerifyConfig
 from pipeline.upkeep.verify.command import verify
 from tests.helpers import make_champion, make_model
 from tests.matches.helpers import Spoilt, seed_of_game
@@ -715,8 +717,8 @@ def test_an_odd_number_of_games(tmp_path, models):
 
 def test_processes_of_this_machine_and_a_cluster(tmp_path, models):
     """Said at once, before anybody looks whether there is a challenger."""
-    with pytest.raises(UsageError, match=r"--workers 2: .* leave it out with --engine ray"):
-        evaluate(config_for(tmp_path, workers=2, engine="ray", white_model=None))
+    with pytest.raises(UsageError, match=r"--workers 2: .* leave it out with --runner ray"):
+        evaluate(config_for(tmp_path, workers=2, runner="ray", white_model=None))
 
 
 def test_openings_longer_than_the_game(tmp_path, models):

@@ -20,9 +20,9 @@ import pytest
 from typer.testing import CliRunner
 
 import main
-from pipeline.config import EvaluateConfig, InitConfig
 from pipeline.errors import FileError, NotYet, UsageError, explain
 from pipeline.evaluate import watch as module
+from pipeline.evaluate.config import EvaluateConfig
 from pipeline.evaluate.planning import Candidate, Planner, calendar, rated_entrant
 from pipeline.evaluate.watch import watch
 from pipeline.games.specs import parse_game
@@ -40,6 +40,7 @@ from pipeline.run.matches import list_matches, match_lock, read_match
 from pipeline.run.models import read_model, set_champion, write_model
 from pipeline.run.ratings import read_pool, read_ratings
 from pipeline.schedules import RunState
+from pipeline.train.config import InitConfig
 from pipeline.train.init import init
 from tests.helpers import Heard, make_champion, make_model
 from tests.players.scripted_engine import engine_command

@@ -26,7 +26,7 @@ import h5py
 import numpy as np
 import torch  # noqa: F401  readers of models load it, which is no part of what a file costs
 
-from pipeline.config import CONFIGS, SelfplayConfig, TrainConfig
+from pipeline.commands import COMMANDS
 from pipeline.errors import MOST_CHARACTERS, MuGoError, naming
 from pipeline.families.backgammon.records import read_mat
 from pipeline.families.shogi.kifu_reading import read_kifu
@@ -76,6 +76,8 @@ from pipeline.run.ratings import read_pool, read_ratings
 from pipeline.run.shards import SEARCH_COLUMNS, newest_shards, read_meta, read_shard, write_shard
 from pipeline.run_state import run_state_of
 from pipeline.schedules import RunState
+from pipeline.selfplay.config import SelfplayConfig
+from pipeline.train.config import TrainConfig
 from pipeline.upkeep.verify.check_chunks import check_chunks
 from pipeline.upkeep.verify.check_games import KnownGames, check_games
 from pipeline.upkeep.verify.check_matches import check_evaluations, check_matches
@@ -635,7 +637,7 @@ def the_openings(run: Path, path: Path) -> None:
 
 def a_preset(run: Path, path: Path) -> None:
     for stage in ("train", "selfplay"):  # each reads all sections
-        make_config(CONFIGS[stage], stage, str(path), lambda config: RunState(1, 2, 0.5))
+        make_config(COMMANDS[stage].config, stage, str(path), lambda config: RunState(1, 2, 0.5))
     preset_text(str(path), RunState(3, 4, 0.5))
 
 

@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from pipeline.config import GatherConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.games.specs import parse_game
 from pipeline.gather import command as gather_module
 from pipeline.gather import extraction
 from pipeline.gather.command import gather
+from pipeline.gather.config import GatherConfig
 from pipeline.gather.window import Capacity, holdout_games, scan_window
 from pipeline.methods.alphazero.examples import column_types
 from pipeline.run import atomic, layout
@@ -373,7 +373,7 @@ def test_old_sets_go_when_the_new_one_is_complete(
 
 GATHER = """
 import json, sys
-from pipeline.config import GatherConfig
+from pipeline.gather.config import GatherConfig
 from pipeline.gather.command import gather
 print("ready", flush=True)
 gather(GatherConfig(**json.loads(sys.argv[1])))

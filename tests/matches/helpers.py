@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.config import SearchConfig
 from pipeline.games.specs import parse_game
 from pipeline.matches.match import Pairing
 from pipeline.matches.parallel_games import ThreadPool, WorkerPool, conduct
@@ -12,13 +11,14 @@ from pipeline.players.builtin import HeuristicPlayer, RandomPlayer
 from pipeline.players.player import RESIGN, Decisions, PlayerFault
 from pipeline.players.searching import SearchPlayer
 from pipeline.run.matches import MatchGame
+from pipeline.search.options import SearchOptions
 from tests.search.helpers import hashed_evaluator
 
-CALM = SearchConfig(noise_weight=0.0)
+CALM = SearchOptions(noise_weight=0.0)
 NAMES = ("challenger", "champion")
 
 
-def searching(network: int, readouts: int = 8, search: SearchConfig = CALM):
+def searching(network: int, readouts: int = 8, search: SearchOptions = CALM):
     """Makes players that search with the made-up network of that number."""
     return lambda game, rows, thread: SearchPlayer(game, rows, hashed_evaluator(game, network), search, readouts)
 

@@ -9,19 +9,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import ArenaConfig, EvaluateConfig, TournamentConfig
 from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.evaluate.command import evaluate
+from pipeline.evaluate.config import EvaluateConfig
 from pipeline.families.go.game import Go
 from pipeline.families.go.gtp_engine import GtpEngine
 from pipeline.games.replay import handicap_start, move_names, movers, replay, replay_one
 from pipeline.games.sgf import read_sgf
 from pipeline.games.specs import parse_game
 from pipeline.matches.match import Pairing
+from pipeline.matches.options import MatchOptions
 from pipeline.matches.runner import MatchRunner, common_game, job_pairing, load_entrant
 from pipeline.players.engine_player import set_up_stones, white_bonus
 from pipeline.players.player import Player
 from pipeline.progress import Progress
+from pipeline.ratings.config import TournamentConfig
 from pipeline.ratings.pool import make_member
 from pipeline.ratings.tournament import tournament
 from pipeline.reports.show import show
@@ -205,7 +207,7 @@ def test_stones_that_cannot_stand(spec: str, stones: list[int], problem: str) ->
 
 def runner_of(**options) -> MatchRunner:
     options = {"readouts": 4, "parallel_games": 8, "threads": 1, "backend": "torch", **options}
-    config = ArenaConfig(game="go:7", **options)
+    config = MatchOptions(game="go:7", **options)
     return MatchRunner(config, GO7, Progress())
 
 
@@ -409,7 +411,7 @@ def test_gnugo_counts_as_we_do_though_it_gives_white_points_for_the_stones() -> 
     """Its final score after a whole game with stones that it placed is ours, where nothing is left to judge."""
     game = parse_game("go:9,moves=480")
     folder_players = (load_entrant("heuristic", 4), load_entrant(f"g=handicap:4:gtp:{GNUGO_COMMAND}", 4))
-    runner = MatchRunner(ArenaConfig(game=game.spec, threads=1), game, Progress())
+    runner = MatchRunner(MatchOptions(game=game.spec, threads=1), game, Progress())
     openings, stones = runner._openings(folder_players, 3, [], [])
     assert len({frozenset(points) for points in stones}) == 3
     pairing = runner._factory_for(1, 3).pairing(game, folder_players, openings, stones)

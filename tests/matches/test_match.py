@@ -9,7 +9,6 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pipeline.config import SearchConfig
 from pipeline.errors import MuGoError
 from pipeline.games.replay import replay_one
 from pipeline.games.specs import parse_game
@@ -19,6 +18,7 @@ from pipeline.matches.parallel_games import ThreadPool, conduct
 from pipeline.players.builtin import RandomPlayer
 from pipeline.players.player import Decisions, Player
 from pipeline.run.matches import check_game, verify_games
+from pipeline.search.options import SearchOptions
 from tests.games.playing import SMALL
 from tests.matches.helpers import (
     CALM,
@@ -34,7 +34,7 @@ from tests.matches.helpers import (
 from tests.reference.puct import ReferenceSearch
 from tests.search.helpers import hashed_evaluator
 
-NOISY = SearchConfig(noise_weight=0.25)
+NOISY = SearchOptions(noise_weight=0.25)
 
 
 def openings_for(spec, num_pairs, plies, seed=0):

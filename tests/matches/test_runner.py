@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import ArenaConfig
 from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.specs import parse_game
 from pipeline.matches import runner as module
+from pipeline.matches.options import MatchOptions
 from pipeline.matches.parallel_games import ProcessPool
 from pipeline.matches.runner import Entrant, MatchRunner, common_game, job_pairing, load_entrant
 from pipeline.progress import Progress
@@ -27,9 +27,9 @@ from tests.players.scripted_engine import engine_command, is_alive, wait_until_g
 ROOT = Path(__file__).parent.parent.parent
 
 
-def config_of(**options) -> ArenaConfig:
+def config_of(**options) -> MatchOptions:
     settings = {"readouts": 8, "opening_plies": 2, "parallel_games": 8, "threads": 2, "backend": "openvino"}
-    return ArenaConfig(**(settings | options))
+    return MatchOptions(**(settings | options))
 
 
 def never(writer) -> bool:

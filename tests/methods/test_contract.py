@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from pipeline import extensions
-from pipeline.config import EvaluateConfig, GatherConfig, InitConfig, SelfplayConfig, TournamentConfig, TrainConfig
 from pipeline.errors import FileError, UsageError
 from pipeline.evaluate.command import evaluate
+from pipeline.evaluate.config import EvaluateConfig
 from pipeline.games.specs import parse_game
 from pipeline.gather.command import gather
+from pipeline.gather.config import GatherConfig
 from pipeline.progress import SILENT
+from pipeline.ratings.config import TournamentConfig
 from pipeline.ratings.tournament import tournament
 from pipeline.reports.show import show
 from pipeline.reports.summaries import summary_text
@@ -22,7 +24,9 @@ from pipeline.run.matches import read_match
 from pipeline.run.models import read_model
 from pipeline.run.shards import newest_shards, read_shard
 from pipeline.selfplay.command import selfplay
+from pipeline.selfplay.config import SelfplayConfig
 from pipeline.train.command import train
+from pipeline.train.config import InitConfig, TrainConfig
 from pipeline.train.init import init
 from pipeline.upkeep.verify.check_matches import check_matches
 from pipeline.upkeep.verify.findings import Findings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.config import DEFAULT_WORKER
 from pipeline.methods.method import STEPS_OF_A_TURN, Actor, GameSeed, game_seeds, run_in_turn
+from pipeline.run.layout import DEFAULT_WORKER
 
 
 def drawn(seed: int, number: int, fraction: float, worker: str) -> GameSeed:

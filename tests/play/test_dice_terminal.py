@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import PlayConfig
 from pipeline.errors import UsageError
 from pipeline.families.backgammon.game import OPENING_PROBABILITIES, PROBABILITIES, THROW_NAMES
 from pipeline.families.backgammon.records import read_mat
 from pipeline.games.contract import CHANCE
 from pipeline.games.replay import replay_one
 from pipeline.games.specs import parse_game
+from pipeline.play.config import PlayConfig
 from pipeline.play.dice_game import DiceGame, PlayerOpponent
 from pipeline.play.dice_terminal import DiceOpponent, DiceTable
 from pipeline.play.fair_dice import FairDice

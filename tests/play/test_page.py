@@ -21,9 +21,9 @@ pytest.importorskip("starlette", reason="needs the extra serve: pip install '.[s
 pytest.importorskip("httpx", reason="needs the extra test: pip install '.[test]'")
 from starlette.testclient import TestClient
 
-from pipeline.config import SearchConfig, ServeConfig
 from pipeline.errors import MuGoError
 from pipeline.games.specs import parse_game
+from pipeline.play.config import ServeConfig
 from pipeline.play.findings import Findings
 from pipeline.play.page import analyst as analyst_module
 from pipeline.play.page.analyst import Analyst
@@ -33,6 +33,7 @@ from pipeline.play.page.limits import MOST_BYTES
 from pipeline.play.page.stones import StonesTable
 from pipeline.play.page.table import MOST_TABLES
 from pipeline.play.session import SearchSession
+from pipeline.search.options import SearchOptions
 from tests.families.go.test_gtp import dead_at
 from tests.helpers import make_model
 from tests.search.helpers import hashed_evaluator
@@ -43,7 +44,7 @@ ADDRESS = "http://127.0.0.1:8000"
 
 def make_analyst(spec: str, name: str = "tiny", evaluator=hashed_evaluator) -> Analyst:
     game = parse_game(spec).without_move_limit()
-    session = SearchSession(game, evaluator(game), SearchConfig(noise_weight=0.0), 100)
+    session = SearchSession(game, evaluator(game), SearchOptions(noise_weight=0.0), 100)
     estimate = dead_at([0]) if game.can_set_up else None
     return Analyst(name, offered(parse_game(spec)), session, Findings(session, estimate), threading.Event())
 

@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import PlayConfig, SearchConfig
 from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.families.shogi.kifu_reading import read_kifu
 from pipeline.games.sgf import read_sgf
 from pipeline.games.specs import parse_game
+from pipeline.play.config import PlayConfig
 from pipeline.play.session import SearchSession
 from pipeline.play.terminal import COMMANDS, Opponent, Table, play
+from pipeline.search.options import SearchOptions
 from tests.helpers import make_model
 from tests.search.helpers import hashed_evaluator
 
@@ -193,7 +194,7 @@ def test_after_a_failure_of_the_network_it_is_still_the_opponents_turn(tmp_path:
             raise MuGoError("no answer")
         return answers(planes)
 
-    session = SearchSession(game.without_move_limit(), evaluate, SearchConfig(noise_weight=0.0), 8)
+    session = SearchSession(game.without_move_limit(), evaluate, SearchOptions(noise_weight=0.0), 8)
     table = Table(Opponent("model", session), 0, lines.append)
     table.begin()
     fails = True

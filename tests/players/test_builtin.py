@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from pipeline.config import EvaluateConfig
 from pipeline.errors import UsageError
 from pipeline.evaluate.command import evaluate
+from pipeline.evaluate.config import EvaluateConfig
 from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
 from pipeline.players.builtin import BUILT_INS, HeuristicPlayer, RandomPlayer, make_builtin

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.config import SearchConfig
 from pipeline.errors import MuGoError
 from pipeline.games.specs import parse_game
 from pipeline.players.player import Decisions, Player
 from pipeline.players.searching import SearchPlayer
 from pipeline.search.batch import BatchSearch
+from pipeline.search.options import SearchOptions
 from tests.games.playing import SMALL
 from tests.reference.puct import ReferenceSearch
 from tests.search.helpers import hashed_evaluator, run_searches
 
-CALM = SearchConfig(noise_weight=0.0)
-NOISY = SearchConfig(noise_weight=0.25)
+CALM = SearchOptions(noise_weight=0.0)
+NOISY = SearchOptions(noise_weight=0.25)
 
 
 def rows_of(*rows: int) -> np.ndarray:
@@ -27,7 +27,7 @@ def seeds_of(rows: np.ndarray) -> np.ndarray:
     return rows.astype(np.uint64) + np.uint64(100)
 
 
-def make(spec: str, num_rows: int, readouts: int, config: SearchConfig = CALM, leaves: int = 1) -> SearchPlayer:
+def make(spec: str, num_rows: int, readouts: int, config: SearchOptions = CALM, leaves: int = 1) -> SearchPlayer:
     game = parse_game(spec)
     player = SearchPlayer(game, num_rows, hashed_evaluator(game), config, readouts, leaves)
     rows = np.arange(num_rows)
@@ -75,7 +75,7 @@ def test_plays_like_the_plain_search_and_keeps_its_tree_whoever_moves(spec: str,
 @pytest.mark.parametrize(
     ("config", "readouts", "leaves"), [(NOISY, 16, 1), (NOISY, 16, 4), (CALM, 16, 4), (NOISY, 0, 1)]
 )
-def test_plays_like_a_batch_search(config: SearchConfig, readouts: int, leaves: int) -> None:
+def test_plays_like_a_batch_search(config: SearchOptions, readouts: int, leaves: int) -> None:
     game = parse_game("connect4")
     rows = np.arange(6)
     player = make("connect4", 6, readouts, config, leaves)

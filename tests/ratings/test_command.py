@@ -6,10 +6,10 @@ from functools import lru_cache
 
 import pytest
 
-from pipeline.config import RatingsConfig
 from pipeline.errors import MuGoError, NotYet, UsageError
 from pipeline.games.specs import parse_game
 from pipeline.ratings.command import match_result, rate, rate_and_write, ratings, read_matches
+from pipeline.ratings.config import RatingsConfig
 from pipeline.ratings.strength import MatchResult, bradley_terry
 from pipeline.run import matches as matches_module
 from pipeline.run.matches import MatchGame, MatchHeader, PlayerInfo

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import TournamentConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.matches import runner
 from pipeline.players import builtin
 from pipeline.players.builtin import HeuristicPlayer, RandomPlayer
 from pipeline.progress import Progress
 from pipeline.ratings import tournament as stage
+from pipeline.ratings.config import TournamentConfig
 from pipeline.ratings.pool import pool
 from pipeline.ratings.tournament import tournament
 from pipeline.run import matches

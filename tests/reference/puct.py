@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import SearchConfig
 from pipeline.errors import IllegalMove
 from pipeline.games.contract import Evaluate, FloatArray, Game, History, IntArray, States
 from pipeline.search.batch import MAX_ROUNDS, READOUTS_PER_LEAF
+from pipeline.search.options import SearchOptions
 
 ZERO, ONE = np.float32(0.0), np.float32(1.0)
 Path = list[tuple["Node", "Edge"]]
@@ -66,7 +66,7 @@ class Node:
 class ReferenceSearch:
     """One game and its tree. See the module docstring."""
 
-    def __init__(self, game: Game, config: SearchConfig, evaluate: Evaluate) -> None:
+    def __init__(self, game: Game, config: SearchOptions, evaluate: Evaluate) -> None:
         self.game = game
         self._config = config
         self._evaluate = evaluate

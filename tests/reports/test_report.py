@@ -17,12 +17,12 @@ import pytest
 from typer.testing import CliRunner
 
 import main
-from pipeline.config import ReportConfig
 from pipeline.errors import FileError, UsageError
 from pipeline.games.specs import parse_game
 from pipeline.methods.named import method_named
 from pipeline.methods.resignation import EFFECTIVE
 from pipeline.progress import SILENT
+from pipeline.reports.config import ReportConfig
 from pipeline.reports.report import facts as facts_module
 from pipeline.reports.report.charts import HEIGHT, Chart, Level, Point, Series, ticks
 from pipeline.reports.report.command import report

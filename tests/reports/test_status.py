@@ -16,10 +16,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import main
-from pipeline.config import StatusConfig
 from pipeline.errors import FileError
 from pipeline.reports import run_files
 from pipeline.reports import status as status_module
+from pipeline.reports.config import StatusConfig
 from pipeline.reports.status import NOT_SEEN, RUNNING, UNKNOWN, StatusSummary, status
 from pipeline.reports.status_metrics import exposition
 from pipeline.reports.status_screen import screen

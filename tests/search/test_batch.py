@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from pipeline.config import SearchConfig
 from pipeline.errors import IllegalMove, MuGoError
 from pipeline.games.specs import parse_game
 from pipeline.search import kernels
 from pipeline.search.batch import BatchSearch
+from pipeline.search.options import SearchOptions
 from pipeline.search.tree import EDGE_ARRAYS, PENDING
 from tests.search.helpers import hashed_evaluator, run_searches, tree_of, zero_evaluator
 
-CALM = SearchConfig(noise_weight=0.0)
+CALM = SearchOptions(noise_weight=0.0)
 QUIET = np.zeros(1, np.bool_)
 
 
@@ -86,7 +86,7 @@ def test_illegal_moves_are_never_visited_in_go_with_superko():
     rng = np.random.default_rng(3)
     evaluate = hashed_evaluator(game, 1)
     rows = np.arange(16)
-    search = BatchSearch(game, 16, 30, SearchConfig(), 1)
+    search = BatchSearch(game, 16, 30, SearchOptions(), 1)
     search.new_games(rows, rng.integers(0, 2**63, 16).astype(np.uint64))
     forbidden_seen = 0
     for _ in range(40):
@@ -113,7 +113,7 @@ def test_a_row_is_the_same_alone_and_in_a_batch():
     seeds = np.arange(100, 108).astype(np.uint64)
 
     def play(rows_together):
-        search = BatchSearch(game, len(rows_together), 40, SearchConfig(), 1)
+        search = BatchSearch(game, len(rows_together), 40, SearchOptions(), 1)
         rows = np.arange(len(rows_together))
         search.new_games(rows, seeds[rows_together])
         found = [[] for _ in rows]
@@ -179,7 +179,7 @@ def test_sampling_follows_visits_and_temperature():
 
 def test_noise_moves_the_root_only_and_keeps_a_distribution():
     game = parse_game("go:5")
-    search = BatchSearch(game, 1, 1, SearchConfig(noise_weight=0.25), 1)
+    search = BatchSearch(game, 1, 1, SearchOptions(noise_weight=0.25), 1)
     row = np.arange(1)
     search.new_games(row, np.array([3], np.uint64))
     search.begin(row, np.array([1], np.int32), np.ones(1, np.bool_))
@@ -220,7 +220,7 @@ def test_the_subtree_of_the_move_is_kept():
 
 def test_long_forced_games_never_outgrow_their_room():
     game = parse_game("tictactoe")
-    config = SearchConfig(noise_weight=0.0)
+    config = SearchOptions(noise_weight=0.0)
     search = BatchSearch(game, 2, 3, config, 1)
     rows = np.arange(2)
     search.new_games(rows, np.array([1, 2], np.uint64))
@@ -258,7 +258,7 @@ def test_edges_grow_when_a_game_needs_more():
 def test_what_undefined_edges_hold_changes_nothing(leaves):
     """As in arrays that have just grown: visited edges move to places where none was visited before."""
     game = parse_game("go:5")
-    config = SearchConfig(noise_weight=0.0, lcb_deviations=5.0)
+    config = SearchOptions(noise_weight=0.0, lcb_deviations=5.0)
     rows = np.arange(2)
 
     def play(filling):

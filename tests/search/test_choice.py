@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from pipeline.config import SearchConfig
 from pipeline.games.specs import parse_game
 from pipeline.search import puct
 from pipeline.search.batch import BatchSearch
+from pipeline.search.options import SearchOptions
 from pipeline.search.tree import NO_CHILD, ROOT, empty_tree
 from tests.reference.puct import Edge, Node, ReferenceSearch, lower_bound
 from tests.search.helpers import hashed_evaluator, run_searches, twin_games
@@ -81,7 +81,7 @@ def test_few_visits_have_no_bound_and_ties_go_to_the_lower_action():
 
 def test_choices_of_thousands_of_random_roots_equal_the_plain_twin():
     rng = np.random.default_rng(1)
-    search = ReferenceSearch(parse_game("tictactoe"), SearchConfig(), lambda planes: None)
+    search = ReferenceSearch(parse_game("tictactoe"), SearchOptions(), lambda planes: None)
     by_visits = 0  # how often it is the first move of most visits
     for _ in range(3000):
         count = int(rng.integers(1, 12))
@@ -103,7 +103,7 @@ def test_choices_of_thousands_of_random_roots_equal_the_plain_twin():
 @pytest.mark.parametrize(("spec", "readouts", "leaves"), [("connect4", 90, 1), ("connect4", 150, 6), ("go:5", 40, 1)])
 def test_whole_searches_choose_as_the_plain_twin(spec, readouts, leaves):
     game = parse_game(spec)
-    config = SearchConfig(noise_weight=0.0, lcb_deviations=3.0)
+    config = SearchOptions(noise_weight=0.0, lcb_deviations=3.0)
     otherwise = 0
     for _seed, _ply, evaluate, plain, fast in twin_games(ReferenceSearch, game, config, readouts, 3, 12, leaves):
         plain.search(readouts, leaves=leaves)
@@ -121,7 +121,7 @@ def test_whole_searches_choose_as_the_plain_twin(spec, readouts, leaves):
 def test_the_table_says_which_moves_count():
     """What a caller took from the visits can't be chosen; without any it is the move of highest prior."""
     game = parse_game("connect4")
-    search = BatchSearch(game, 1, 90, SearchConfig(noise_weight=0.0, lcb_deviations=3.0))
+    search = BatchSearch(game, 1, 90, SearchOptions(noise_weight=0.0, lcb_deviations=3.0))
     search.new_games(ROW, np.array([1], np.uint64))
     search.begin(ROW, np.array([90], np.int32), np.zeros(1, np.bool_))
     run_searches(search, hashed_evaluator(game))
@@ -142,7 +142,7 @@ def test_without_it_and_in_gumbel_search_nothing_changes():
     for algorithm in ("puct", "gumbel"):
         found = []
         for deviations in (0.0, 3.0):
-            config = SearchConfig(noise_weight=0.0, algorithm=algorithm, lcb_deviations=deviations)
+            config = SearchOptions(noise_weight=0.0, algorithm=algorithm, lcb_deviations=deviations)
             search = BatchSearch(game, 1, 60, config)
             search.new_games(ROW, np.array([1], np.uint64))
             moves = []

@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pipeline.config import SearchConfig
 from pipeline.games.specs import parse_game
 from pipeline.search import puct
 from pipeline.search.batch import BatchSearch
+from pipeline.search.options import SearchOptions
 from pipeline.search.tree import ROOT, empty_tree
 from tests.reference import puct as reference
 from tests.reference.puct import ReferenceSearch
 from tests.search.helpers import run_searches, tree_of, twin_games, zero_evaluator
 
 ROW = np.arange(1)
-FORCING = SearchConfig(forced_playouts=2.0, c_puct=1.1)
+FORCING = SearchOptions(forced_playouts=2.0, c_puct=1.1)
 
 
 def shapes_of(priors, total, share):
@@ -57,7 +57,7 @@ def test_shaped_noise_follows_its_distribution():
         return np.repeat(logits, len(planes), axis=0), np.zeros(len(planes), np.float32)
 
     rows = np.arange(1500)
-    search = BatchSearch(game, 1500, 1, SearchConfig(noise_weight=0.25, noise_total=10.83, noise_shape=0.5))
+    search = BatchSearch(game, 1500, 1, SearchOptions(noise_weight=0.25, noise_total=10.83, noise_shape=0.5))
     search.new_games(rows, rows.astype(np.uint64))
     search.begin(rows, np.ones(1500, np.int32), np.ones(1500, np.bool_))
     run_searches(search, evaluate)

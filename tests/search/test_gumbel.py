@@ -3,19 +3,19 @@
 import numpy as np
 import pytest
 
-from pipeline.config import SearchConfig
 from pipeline.games.specs import parse_game
 from pipeline.search import gumbel
 from pipeline.search import random as kernel_random
 from pipeline.search.batch import BatchSearch
 from pipeline.search.gumbel import TARGET_SUM, Gumbel
+from pipeline.search.options import SearchOptions
 from pipeline.search.tree import ROOT, empty_tree
 from tests.reference.gumbel import GumbelReference, MixedReference
 from tests.search.helpers import hashed_evaluator, run_searches, tree_of, twin_games, zero_evaluator
 
 ROW = np.arange(1)
-GUMBEL = SearchConfig(algorithm="gumbel")
-MIXED = SearchConfig(algorithm="mixed")
+GUMBEL = SearchOptions(algorithm="gumbel")
+MIXED = SearchOptions(algorithm="mixed")
 
 
 def drawn_noise(search, legal, scale):
@@ -283,7 +283,7 @@ def test_a_move_keeps_the_roots_evaluation_and_nothing_else():
 def test_a_position_can_be_searched_again_with_all_readouts():
     """The second search drops the first one's nodes, so they take none of its room."""
     game = parse_game("connect4")
-    search = BatchSearch(game, 1, 60, SearchConfig(algorithm="gumbel"))
+    search = BatchSearch(game, 1, 60, SearchOptions(algorithm="gumbel"))
     rows = np.arange(1)
     search.new_games(rows, np.array([1], np.uint64))
     for _ in range(2):

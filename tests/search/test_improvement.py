@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.config import SearchConfig
 from pipeline.games.specs import parse_game
 from pipeline.search.batch import BatchSearch
+from pipeline.search.options import SearchOptions
 from tests.search.helpers import run_searches, zero_evaluator
 from tests.search.solved import Solved
 
-GUMBEL = SearchConfig(algorithm="gumbel")
+GUMBEL = SearchOptions(algorithm="gumbel")
 ROWS = np.arange(400)
 
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from pipeline.config import SearchConfig
 from pipeline.errors import IllegalMove
 from pipeline.games.specs import parse_game
+from pipeline.search.options import SearchOptions
 from tests.reference.puct import Node, ReferenceSearch, mean_value
 from tests.search.helpers import hashed_evaluator, run_searches, twin_games, zero_evaluator
 
-CALM = SearchConfig(noise_weight=0.0)
+CALM = SearchOptions(noise_weight=0.0)
 ROW = np.arange(1)
 
 
@@ -144,7 +144,7 @@ def test_superko_counts_positions_of_the_tree_itself():
 
 def test_noise_is_mixed_into_a_copy_of_the_priors():
     game = parse_game("tictactoe")
-    config = SearchConfig(noise_weight=0.5)
+    config = SearchOptions(noise_weight=0.5)
     search = ReferenceSearch(game, config, zero_evaluator(game))
     noise = np.zeros(9, np.float32)
     noise[7] = 1
@@ -201,10 +201,10 @@ def test_nothing_to_search_when_the_game_is_over():
     [
         ("tictactoe", 50, 1, CALM),
         ("tictactoe", 90, 3, CALM),
-        ("connect4", 80, 1, SearchConfig(c_puct=2.5, fpu_reduction=0.4, root_fpu_reduction=0.1)),
-        ("connect4", 200, 8, SearchConfig(c_puct=2.5, fpu_reduction=0.4, root_fpu_reduction=0.1)),
-        ("go:5", 40, 1, SearchConfig(c_puct=0.7, fpu_reduction=0.0)),
-        ("go:5", 120, 4, SearchConfig(c_puct=0.7, fpu_reduction=0.0)),
+        ("connect4", 80, 1, SearchOptions(c_puct=2.5, fpu_reduction=0.4, root_fpu_reduction=0.1)),
+        ("connect4", 200, 8, SearchOptions(c_puct=2.5, fpu_reduction=0.4, root_fpu_reduction=0.1)),
+        ("go:5", 40, 1, SearchOptions(c_puct=0.7, fpu_reduction=0.0)),
+        ("go:5", 120, 4, SearchOptions(c_puct=0.7, fpu_reduction=0.0)),
     ],
 )
 def test_kernels_equal_it_move_for_move(spec, readouts, leaves, config):

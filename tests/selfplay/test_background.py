@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import SelfplayConfig
 from pipeline.errors import NotYet, UsageError
 from pipeline.games.specs import parse_game
 from pipeline.progress import SILENT
@@ -24,6 +23,7 @@ from pipeline.selfplay import background
 from pipeline.selfplay import coordination as others
 from pipeline.selfplay.background import play_on
 from pipeline.selfplay.command import selfplay
+from pipeline.selfplay.config import SelfplayConfig
 from tests.helpers import make_champion, make_model, wait_for
 from tests.run.random_games import random_games
 

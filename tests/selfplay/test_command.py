@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import SelfplayConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero import method as alphazero
@@ -27,6 +26,7 @@ from pipeline.run.shards import BOTH, End, GameRecord, newest_shards, read_shard
 from pipeline.selfplay import command as stage
 from pipeline.selfplay import committing, playing
 from pipeline.selfplay.command import selfplay
+from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.coordination import check_same_game
 from tests.helpers import Heard, make_champion, make_model
 from tests.run.random_games import random_games

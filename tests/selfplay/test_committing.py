@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import SelfplayConfig
 from pipeline.errors import FileError
 from pipeline.games.specs import parse_game
 from pipeline.methods.method import FinishedGame
@@ -16,6 +15,7 @@ from pipeline.methods.named import method_named
 from pipeline.run.shards import GameRecord, newest_shards, read_shard
 from pipeline.selfplay import committing
 from pipeline.selfplay.committing import Committer
+from pipeline.selfplay.config import SelfplayConfig
 
 
 def finished(game_id: int, player: str = "000001-a") -> FinishedGame:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.config import InitConfig, SelfplayConfig
 from pipeline.errors import MuGoError
 from pipeline.games.specs import parse_game
 from pipeline.matches.match import GameQueue
@@ -23,10 +22,12 @@ from pipeline.run.ratings import RatedPlayer
 from pipeline.run.shards import GameRecord
 from pipeline.selfplay import command
 from pipeline.selfplay.command import selfplay
+from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.in_workers import RemoteGames
 from pipeline.selfplay.messages import arrival_of, bytes_of, bytes_of_dropped, read
 from pipeline.selfplay.opponents import Others
 from pipeline.selfplay.playing import Arrival, ModelSource
+from pipeline.train.config import InitConfig
 from tests.helpers import make_champion
 
 

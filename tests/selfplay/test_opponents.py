@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from pipeline.config import SelfplayConfig
 from pipeline.errors import FileError, UsageError
 from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero import method as alphazero
@@ -20,6 +19,7 @@ from pipeline.ratings.pool import make_member
 from pipeline.run.models import Model, read_champions, set_champion
 from pipeline.run.ratings import Pool, write_pool
 from pipeline.selfplay import opponents as room
+from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.opponents import OpponentSource, champion_before, parse_mix
 from tests.helpers import Heard, make_champion, make_model
 from tests.search.helpers import hashed_evaluator

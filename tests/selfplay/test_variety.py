@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.config import SelfplayConfig
 from pipeline.errors import UsageError
 from pipeline.games.specs import parse_game
 from pipeline.methods.method import Actor, ActorJob, FinishedGame, game_seeds
 from pipeline.run.shards import GameRecord, newest_shards, read_shard
 from pipeline.selfplay.command import selfplay
+from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.playing import GameThreads, Plan, Supply
 from pipeline.selfplay.variety import Dealer, Numbered, Variety
 from tests.helpers import make_model

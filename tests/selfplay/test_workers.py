@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from pipeline.config import InitConfig, available_cores
 from pipeline.errors import MuGoError, UsageError
+from pipeline.machine import available_cores
 from pipeline.run.models import set_champion
 from pipeline.run.shards import newest_shards, read_shard
 from pipeline.selfplay import in_workers as remote
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.in_workers import ProcessGames
+from pipeline.train.config import InitConfig
 from pipeline.train.init import init
 from pipeline.workers.processes import ProcessPool, child_command
 from pipeline.workers.worker_pool import Reading

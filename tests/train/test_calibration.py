@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import ExportConfig
 from pipeline.errors import FileError
 from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.examples import column_types
@@ -21,6 +20,7 @@ from pipeline.run import layout
 from pipeline.run.chunks import ChunkSet, read_chunk
 from pipeline.run.models import Model, read_calibration, read_model, write_model
 from pipeline.train import calibration
+from pipeline.train.config import ExportConfig
 from pipeline.train.export import export
 from tests.helpers import make_model
 from tests.train.chunk_sets import write_set

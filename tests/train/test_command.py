@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.config import InitConfig, TrainConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.examples import column_types
@@ -27,6 +26,7 @@ from pipeline.run.priorities import Priorities, read_priorities
 from pipeline.train import command, trainer
 from pipeline.train.checkpoint import Checkpoint, State
 from pipeline.train.command import train
+from pipeline.train.config import InitConfig, TrainConfig
 from pipeline.train.init import init
 from pipeline.train.prioritised_replay import Replay
 from tests.train.chunk_sets import write_set

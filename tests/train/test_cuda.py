@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.config import TrainConfig
 from pipeline.families.backgammon.td import network as afterstates
 from pipeline.families.backgammon.td.losses import AfterstateObjective
 from pipeline.families.backgammon.td.losses import Batch as AfterstateBatch
@@ -18,6 +17,7 @@ from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.batch import Batch, make_batch
 from pipeline.methods.alphazero.losses import AlphaZeroObjective
 from pipeline.networks.architecture import Architecture, random_weights
+from pipeline.train.config import TrainConfig
 from pipeline.train.cuda_graph_pass import RecordedPass
 from pipeline.train.trainer import NotFinite, Trainer
 from tests.train.chunk_sets import made_up_examples

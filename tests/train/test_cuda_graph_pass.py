@@ -15,7 +15,6 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from pipeline.config import TrainConfig
 from pipeline.families.backgammon.td import network as afterstates
 from pipeline.families.backgammon.td.losses import AfterstateObjective
 from pipeline.families.backgammon.td.losses import Batch as AfterstateBatch
@@ -25,6 +24,7 @@ from pipeline.methods.alphazero.batch import make_batch
 from pipeline.methods.alphazero.losses import AlphaZeroObjective
 from pipeline.methods.method import Objective
 from pipeline.networks.architecture import Architecture, random_weights
+from pipeline.train.config import TrainConfig
 from tests.train.chunk_sets import made_up_examples
 
 ROWS = 6

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import ExportConfig
 from pipeline.errors import FileError, UsageError
 from pipeline.networks.architecture import Architecture
 from pipeline.networks.folding import evaluate_plain, fold
 from pipeline.run.matches import MatchFailure, MatchHeader, PlayerInfo, open_match
 from pipeline.run.models import Model, read_info, read_model, write_model
+from pipeline.train.config import ExportConfig
 from pipeline.train.export import STRENGTH, export
 from tests.helpers import make_model
 from tests.reports.test_show import match_game

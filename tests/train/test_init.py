@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import InitConfig
 from pipeline.errors import FileError, UsageError
 from pipeline.networks.architecture import Architecture, check_weights
 from pipeline.networks.inference import make_evaluators
 from pipeline.run.models import read_model, read_optimizer, read_promotions, resolve_champion
+from pipeline.train.config import InitConfig
 from pipeline.train.init import init
 
 

@@ -19,15 +19,17 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from pipeline.config import GatherConfig, InitConfig, SelfplayConfig, TrainConfig
 from pipeline.errors import Elsewhere, MuGoError, NotYet, UsageError
 from pipeline.games.specs import parse_game
 from pipeline.gather.command import gather
+from pipeline.gather.config import GatherConfig
 from pipeline.run import layout, provenance
 from pipeline.run.models import read_info, read_model, read_optimizer
 from pipeline.selfplay.command import selfplay
+from pipeline.selfplay.config import SelfplayConfig
 from pipeline.train import process_group
 from pipeline.train.command import train
+from pipeline.train.config import InitConfig, TrainConfig
 from pipeline.train.init import init
 from pipeline.train.process_group import ProcessGroup
 from pipeline.train.processes import ALONE, Processes, is_quiet, processes_here

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.config import TrainConfig
 from pipeline.errors import MuGoError
 from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.batch import Batch, make_batch
 from pipeline.methods.alphazero.losses import METRICS, TERMS, AlphaZeroObjective
 from pipeline.networks.architecture import Architecture, random_weights
 from pipeline.networks.modules import Outputs, load_network, network_weights
+from pipeline.train.config import TrainConfig
 from pipeline.train.trainer import NotFinite, Trainer, samples_per_second, without_moments
 from tests.train.chunk_sets import made_up_examples
 

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import CompactConfig, GatherConfig, StatusConfig
 from pipeline.errors import FileError, NotYet
 from pipeline.games.specs import parse_game
 from pipeline.gather.command import gather
+from pipeline.gather.config import GatherConfig
 from pipeline.progress import Progress
+from pipeline.reports.config import StatusConfig
 from pipeline.reports.run_files import SELFPLAY, look_at
 from pipeline.reports.show import show
 from pipeline.reports.status import status
@@ -24,6 +25,7 @@ from pipeline.run import layout, packs
 from pipeline.run.shards import newest_shards, read_shard, write_shard
 from pipeline.upkeep import compact as module
 from pipeline.upkeep.compact import compact
+from pipeline.upkeep.config import CompactConfig
 from pipeline.upkeep.verify.check_games import check_games
 from pipeline.upkeep.verify.findings import GAMES, Findings
 from tests.helpers import Heard

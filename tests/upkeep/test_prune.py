@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import CompactConfig, GatherConfig, PruneConfig, StatusConfig
 from pipeline.errors import FileError, NotYet
 from pipeline.gather.command import GatherSummary, gather
+from pipeline.gather.config import GatherConfig
 from pipeline.phrases import size
 from pipeline.progress import SILENT
+from pipeline.reports.config import StatusConfig
 from pipeline.reports.report.facts import collect
 from pipeline.reports.run_files import SELFPLAY, TRAINING, look_at
 from pipeline.reports.show_run import show_run
@@ -25,6 +26,7 @@ from pipeline.run.pruned import FILE, read_pruned
 from pipeline.run.shards import newest_shards, read_shard
 from pipeline.upkeep import prune as module
 from pipeline.upkeep.compact import compact
+from pipeline.upkeep.config import CompactConfig, PruneConfig
 from pipeline.upkeep.prune import prune, sample
 from tests.helpers import Heard
 from tests.runs import make_run

@@ -14,7 +14,6 @@ import pytest
 from typer.testing import CliRunner
 
 import main
-from pipeline.config import VerifyConfig
 from pipeline.errors import FileError
 from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.examples import column_types
@@ -25,6 +24,7 @@ from pipeline.run.evaluations import Evaluation, write_evaluation
 from pipeline.run.matches import Match, read_match
 from pipeline.run.models import read_journal, set_champion
 from pipeline.run.shards import read_meta, read_shard, write_shard
+from pipeline.upkeep.config import VerifyConfig
 from pipeline.upkeep.verify import check_games as verify_games
 from pipeline.upkeep.verify import check_matches as verify_matches
 from pipeline.upkeep.verify import check_models as verify_models

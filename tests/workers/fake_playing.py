@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import available_cores
 from pipeline.errors import UsageError
+from pipeline.machine import available_cores
 from pipeline.workers.worker_pool import Counts, Models, Playing, Reading
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from pipeline.config import SelfplayConfig
 from pipeline.progress import Progress
 from pipeline.run.shards import newest_shards
+from pipeline.selfplay.config import SelfplayConfig
 
 
 class Acting(Progress):

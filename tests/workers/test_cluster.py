@@ -251,7 +251,7 @@ def test_a_node_that_joins_with_another_version_is_left_out(nodes, monkeypatch):
 
 def test_without_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MuGoError, match=r"--engine ray: Ray isn't installed here; run pip install '\.\[ray\]'"):
+    with pytest.raises(MuGoError, match=r"--runner ray: Ray isn't installed here; run pip install '\.\[ray\]'"):
         module.Cluster(Heard())
 
 
@@ -279,7 +279,7 @@ def test_an_address_where_no_cluster_answers(tmp_path):
     make_champion(tmp_path / "saved_models")
     code = (
         "from pipeline.workers import cluster; cluster.CONNECT_SECONDS = 2.0\n"
-        "import main; main.run_program(['selfplay', '--engine', 'ray'])"
+        "import main; main.run_program(['selfplay', '--runner', 'ray'])"
     )
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

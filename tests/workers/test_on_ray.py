@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import EvaluateConfig, TournamentConfig
 from pipeline.evaluate.command import evaluate
+from pipeline.evaluate.config import EvaluateConfig
+from pipeline.ratings.config import TournamentConfig
 from pipeline.ratings.tournament import tournament
 from pipeline.run.models import set_champion
 from pipeline.run.shards import newest_shards, read_shard
@@ -58,7 +59,7 @@ def test_selfplay_writes_the_same_shards_though_the_busiest_node_dies(nodes, poo
     here = selfplay(selfplay_config(tmp_path, "here"))
     extra = {node.node_id: node for node in (nodes.add(), nodes.add())}
     progress = Acting(8, busiest_dies(nodes, pools, extra))
-    there = selfplay(selfplay_config(tmp_path, "there", engine="ray"), progress)
+    there = selfplay(selfplay_config(tmp_path, "there", runner="ray"), progress)
     assert there.games == 60 and numbers(tmp_path / "there") == list(range(60))
     assert shards(tmp_path / "there") == shards(tmp_path / "here")
     assert sum(meta.evaluations for meta in newest_shards(tmp_path / "there")) == there.evaluations
@@ -67,7 +68,7 @@ def test_selfplay_writes_the_same_shards_though_the_busiest_node_dies(nodes, poo
     assert (there.average_length, there.first_player_wins) == (here.average_length, here.first_player_wins)
     assert progress.done and any("others play its" in line for line in progress.warnings)
     for meta in newest_shards(tmp_path / "there"):
-        assert "engine" not in read_shard(meta.path, meta).header["provenance"]["config"]
+        assert "runner" not in read_shard(meta.path, meta).header["provenance"]["config"]
         break
 
 
@@ -83,7 +84,7 @@ def test_a_promotion_reaches_new_games_within_seconds(nodes, tmp_path):
         return True
 
     config = selfplay_config(
-        tmp_path, "games", engine="ray", games=700, parallel_games=8, opponents="mirror=1", readouts=8
+        tmp_path, "games", runner="ray", games=700, parallel_games=8, opponents="mirror=1", readouts=8
     )
     summary = selfplay(config, Acting(10, promote))
     ended = time.monotonic()
@@ -113,7 +114,7 @@ def test_evaluate_comes_to_the_same_verdict_though_the_busiest_node_dies(nodes, 
     here = evaluate(config("here"))
     extra = {node.node_id: node for node in (nodes.add(),)}
     progress = Acting(2, busiest_dies(nodes, pools, extra))
-    there = evaluate(config("there", engine="ray", parallel_games=12), progress)
+    there = evaluate(config("there", runner="ray", parallel_games=12), progress)
     assert here.games_played == 40 and progress.done
     match = Path(here.match).name
     assert games_of(tmp_path / "there" / match) == games_of(tmp_path / "here" / match)
@@ -136,7 +137,7 @@ def test_a_tournament_gives_the_same_ratings_and_uses_its_actors_again(nodes, po
         # Elo and TrueSkill go by the order of matches, which is that of the clock.
         return games, [(one["name"], one["wins"], one["losses"], round(one["bradley_terry"], 3)) for one in players]
 
-    assert played("there", engine="ray") == played("here")
+    assert played("there", runner="ray") == played("here")
     assert len(pools) == 6 and len({worker.actor.handle for pool in pools for worker in pool.workers}) == 1
 
 
@@ -145,7 +146,7 @@ def test_the_command_finds_its_cluster(nodes, tmp_path):
     make_champion(tmp_path / "saved_models")
     done = subprocess.run(
         [
-            sys.executable, str(ROOT / "main.py"), "selfplay", "--engine", "ray", "--games", "6", "--readouts", "2",
+            sys.executable, str(ROOT / "main.py"), "selfplay", "--runner", "ray", "--games", "6", "--readouts", "2",
             "--backend", "torch", "--json",
         ],
         cwd=tmp_path, capture_output=True, text=True, timeout=100,

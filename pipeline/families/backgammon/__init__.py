@@ -10,5 +10,10 @@ EXTENSIONS: extensions.Table = {
     extensions.METHODS: {
         "td": "pipeline.families.backgammon.td.method:TemporalDifference",
     },
+    extensions.OPTIONS: {
+        "players.td": "pipeline.families.backgammon.options:TdPlayerOptions",
+        "selfplay.td": "pipeline.families.backgammon.options:TdSelfplayOptions",
+        "gather.td": "pipeline.families.backgammon.options:TdGatherOptions",
+    },
     extensions.PRESETS: {"backgammon": "pipeline.families.backgammon"},
 }

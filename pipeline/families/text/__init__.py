@@ -10,5 +10,12 @@ EXTENSIONS: extensions.Table = {
         "reinforce": "pipeline.families.text.reinforce.method:Reinforce",
         "a2c": "pipeline.families.text.reinforce.method:ActorCritic",
     },
+    extensions.OPTIONS: {
+        "players.text": "pipeline.families.text.options:TextPlayerOptions",
+        "init.text": "pipeline.families.text.options:TextInitOptions",
+        "selfplay.text": "pipeline.families.text.options:TextSelfplayOptions",
+        "gather.text": "pipeline.families.text.options:TextGatherOptions",
+        "train.text": "pipeline.families.text.options:TextTrainOptions",
+    },
     extensions.PRESETS: {"text": "pipeline.families.text"},
 }

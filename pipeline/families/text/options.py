@@ -1,84 +1,109 @@
-"""The options of text games (docs/text.md). config.py says whose they are."""
+"""The options of text games and of the methods reinforce and a2c (docs/text.md)."""
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 from pydantic import Field
 
-from pipeline.stage_config import LATER, OF_METHODS
+from pipeline.options import Options
 
-REPLY_TEMPERATURE: Any = Field(
-    1.0,
-    ge=0,
-    description="text games: an answer's tokens are drawn at this temperature; 0 = always the likeliest.",
-    json_schema_extra=LATER,
-)
-BASE_MODEL: Any = Field(
-    None,
-    description="text games: folder of the language model that adapters are trained for, with its tokenizer "
-    "[default: a tiny one is made].",
-    json_schema_extra=LATER,
-)
-PROMPT_TEMPLATE: Any = Field(
-    "plain",
-    pattern="^(plain|reasoning|chatml|boxed-chatml)$",
-    description="text games: how an observation is put to the model: plain, reasoning, chatml or boxed-chatml.",
-    json_schema_extra=LATER,
-)
-READING: Any = Field(
-    "brackets",
-    pattern="^(brackets|boxed|whole)$",
-    description="text games: how an action is read from an answer: brackets (the last), boxed (the last \\boxed{}) "
-    "or whole.",
-    json_schema_extra=LATER,
-)
-PRETRAINING_STEPS: Any = Field(
-    400,
-    ge=0,
-    description="text games: steps in which a tiny model learns to write legal actions, from random play.",
-    json_schema_extra=LATER,
-)
-FILTER_OPPONENT_INVALID: Any = Field(
-    False,
-    description="text games: learn nothing from games that the other player ended by an invalid move.",
-    json_schema_extra=LATER,
-)
-FINAL_REWARDS: Any = Field(
-    "",
-    description="text games: what a game's rewards become, in this order: win-draw-loss=W:D:L, zero-sum, "
-    "role-advantage=RATE, or PACKAGE.MODULE:FUNCTION.",
-    json_schema_extra=LATER | OF_METHODS,
-)
-STEP_REWARDS: Any = Field(
-    "",
-    description="text games: then what a step gets for itself: format=X, valid=X, invalid=X or a function likewise.",
-    json_schema_extra=LATER | OF_METHODS,
-)
-SAMPLING_REWARDS: Any = Field(
-    "",
-    description="text games: then what is trained on: normalise, normalise-by-environment (each may be =mean), "
-    "negative=SHARE of what is below 0, or a function likewise.",
-    json_schema_extra=LATER | OF_METHODS,
-)
-KL_WEIGHT: Any = Field(
-    0.0,
-    ge=0,
-    description="text games: weight of the answers' divergence from the base model.",
-    json_schema_extra=LATER,
-)
-ENTROPY_WEIGHT: Any = Field(
-    0.0, ge=0, description="text games: weight of the answers' entropy.", json_schema_extra=LATER
-)
-ACTIVATION_CHECKPOINTING: Any = Field(
-    False,
-    description="text games: keep less in memory and compute it again; a third more work.",
-    json_schema_extra=LATER,
-)
-MICRO_BATCH: Any = Field(
-    0,
-    ge=0,
-    description="text games: go through so many answers of a batch at a time, and add up their gradients; "
-    "0 = all at once.",
-    json_schema_extra=LATER,
-)
+PANEL = "Text games (methods reinforce and a2c)"
+
+
+class TextPlayerOptions(Options):
+    """How a language model answers."""
+
+    panel = PANEL
+    of_methods = True
+
+    reply_temperature: float = Field(
+        1.0,
+        ge=0,
+        description="An answer's tokens are drawn at this temperature; 0 = always the likeliest.",
+    )
+
+
+class TextInitOptions(Options):
+    """The base model, and how it is asked."""
+
+    panel = PANEL
+    of_methods = True
+
+    base_model: Path | None = Field(
+        None,
+        description="Folder of the language model that adapters are trained for, with its tokenizer "
+        "[default: a tiny one is made].",
+    )
+    prompt_template: str = Field(
+        "plain",
+        pattern="^(plain|reasoning|chatml|boxed-chatml)$",
+        description="How an observation is put to the model: plain, reasoning, chatml or boxed-chatml.",
+    )
+    reading: str = Field(
+        "brackets",
+        pattern="^(brackets|boxed|whole)$",
+        description="How an action is read from an answer: brackets (the last), boxed (the last \\boxed{}) "
+        "or whole.",
+    )
+    pretraining_steps: int = Field(
+        400,
+        ge=0,
+        description="Steps in which a tiny model learns to write legal actions, from random play.",
+    )
+
+
+class TextSelfplayOptions(Options):
+    """Which games are learned from."""
+
+    panel = PANEL
+    of_methods = True
+
+    filter_opponent_invalid: bool = Field(
+        False,
+        description="Learn nothing from games that the other player ended by an invalid move.",
+    )
+
+
+class TextGatherOptions(Options):
+    """What rewards become."""
+
+    panel = PANEL
+    of_methods = True
+
+    final_rewards: str = Field(
+        "",
+        description="What a game's rewards become, in this order: win-draw-loss=W:D:L, zero-sum, "
+        "role-advantage=RATE, or PACKAGE.MODULE:FUNCTION.",
+    )
+    step_rewards: str = Field(
+        "",
+        description="Then what a step gets for itself: format=X, valid=X, invalid=X or a function likewise.",
+    )
+    sampling_rewards: str = Field(
+        "",
+        description="Then what is trained on: normalise, normalise-by-environment (each may be =mean), "
+        "negative=SHARE of what is below 0, or a function likewise.",
+    )
+
+
+class TextTrainOptions(Options):
+    """The loss, and how much memory it takes."""
+
+    panel = PANEL
+    of_methods = True
+
+    kl_weight: float = Field(0.0, ge=0, description="Weight of the answers' divergence from the base model.")
+    entropy_weight: float = Field(
+        0.0, ge=0, description="Weight of the answers' entropy."
+    )
+    activation_checkpointing: bool = Field(
+        False,
+        description="Keep less in memory and compute it again; a third more work.",
+    )
+    micro_batch: int = Field(
+        0,
+        ge=0,
+        description="Go through so many answers of a batch at a time, and add up their gradients; "
+        "0 = all at once.",
+    )

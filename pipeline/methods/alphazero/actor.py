@@ -34,12 +34,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import SelfplayConfig
 from pipeline.counter_rng import uniforms
 from pipeline.games.contract import Actions, BoolArray, FloatArray, Planes
+from pipeline.methods.alphazero.options import TreeActorOptions
 from pipeline.methods.alphazero.recording import GameBuffer, Rows
 from pipeline.methods.method import Actor, ActorJob, Encounter, FinishedGame, Learner
 from pipeline.methods.opponents import ActiveOpponents
+from pipeline.options import taken
 from pipeline.run.shards import BOTH, End
 from pipeline.search.batch import BatchSearch
 
@@ -48,7 +49,7 @@ SURE_MOVES = 2  # of either side, that it takes to call a game decided
 MOVED_TOGETHER = 16  # rows move once one in so many has finished: moving one row takes as long as moving ten
 
 
-def most_readouts(config: SelfplayConfig) -> int:
+def most_readouts(config: TreeActorOptions) -> int:
     """Of all kinds of moves that there may be."""
     readouts = config.readouts
     if config.full_search_fraction < 1:
@@ -60,7 +61,7 @@ class TreeActor(Actor):
     """See the module docstring."""
 
     def __init__(self, job: ActorJob) -> None:
-        game, num_rows, config = job.game, job.num_rows, job.config
+        game, num_rows, config = job.game, job.num_rows, taken(job.config, TreeActorOptions)
         self._job, self._config = job, config
         self._opponents = ActiveOpponents(game, num_rows)
         self._learner = np.full(num_rows, BOTH, np.int8)  # the side that the learner plays

@@ -32,8 +32,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pipeline.config import TrainConfig
 from pipeline.methods.alphazero.batch import Batch
+from pipeline.methods.alphazero.options import LossOptions
 from pipeline.methods.method import Objective
 from pipeline.networks.architecture import Architecture, Weights, side_of
 from pipeline.networks.modules import Network, Outputs, load_network, network_weights
@@ -50,7 +50,7 @@ class AlphaZeroObjective(Objective):
     terms = TERMS
     metrics = METRICS
 
-    def __init__(self, architecture: Architecture, config: TrainConfig) -> None:
+    def __init__(self, architecture: Architecture, config: LossOptions) -> None:
         self._architecture = architecture
         self._config = config
 

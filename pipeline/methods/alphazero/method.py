@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import GatherConfig, InitConfig, SearchConfig, TrainConfig
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import AnyGame, Game
 from pipeline.methods.alphazero import examples
 from pipeline.methods.alphazero.actor import TreeActor
+from pipeline.methods.alphazero.options import LossOptions, SearchTargetOptions
 from pipeline.methods.method import Actor, ActorJob, Grown, IndexArray, Method, Objective, Positions, Weights
+from pipeline.methods.options import FirstModelOptions, GrowthOptions
 from pipeline.networks.architecture import Architecture, parse_size, random_weights, weight_shapes
 from pipeline.networks.growing import grow, grown_architecture
+from pipeline.options import Options, taken
 from pipeline.players.loading import load_evaluators
 from pipeline.players.player import Player
 from pipeline.players.searching import SearchPlayer
@@ -25,6 +27,7 @@ from pipeline.progress import Progress
 from pipeline.run.chunks import Columns, ColumnTypes
 from pipeline.run.models import Model
 from pipeline.run.shards import Shard
+from pipeline.search.options import SearchOptions
 
 if TYPE_CHECKING:
     from pipeline.methods.alphazero.batch import Batch
@@ -35,7 +38,7 @@ class AlphaZero(Method):
 
     name = "alphazero"
     resigns = True
-    gather_options = ("surprise_weight", "searched_only", "td_lambda")
+    options = (SearchTargetOptions,)
     shown_terms = ("policy", "value")
     shown_shares = MappingProxyType(
         {"policy_accuracy": "of the moves right", "value_sign_accuracy": "of the winners right"}
@@ -52,7 +55,7 @@ class AlphaZero(Method):
 
     # Models
 
-    def first_model(self, game: Game, config: InitConfig, progress: Progress) -> tuple[dict[str, Any], Weights]:
+    def first_model(self, game: Game, config: FirstModelOptions, progress: Progress) -> tuple[dict[str, Any], Weights]:
         if config.value_head == "points":
             raise UsageError("init --value-head points: method alphazero has scalar and wdl")
         architecture = Architecture.for_game(config.network_size, game, config.value_head)
@@ -61,7 +64,7 @@ class AlphaZero(Method):
     def size(self, architecture: Mapping[str, Any]) -> str:
         return Architecture.from_dict(dict(architecture)).size
 
-    def grown(self, game: Game, model: Model, config: TrainConfig) -> Grown:
+    def grown(self, game: Game, model: Model, config: GrowthOptions) -> Grown:
         """Where sizes go by the run's time, a run that was given more minutes stands earlier in it again: it keeps its
         size.
         """
@@ -103,7 +106,7 @@ class AlphaZero(Method):
         return load_evaluators(model, max_batch, num_threads, backend, progress)
 
     def player(
-        self, game: Game, num_rows: int, evaluate: Any, search: SearchConfig, readouts: int, leaves: int = 1
+        self, game: Game, num_rows: int, evaluate: Any, search: SearchOptions, readouts: int, leaves: int = 1
     ) -> Player:
         return SearchPlayer(game, num_rows, evaluate, search, readouts, leaves)
 
@@ -127,7 +130,7 @@ class AlphaZero(Method):
         shards: Sequence[Shard],
         wanted: Positions,
         td_lambda: NDArray[np.float32] | None = None,
-        config: GatherConfig | None = None,
+        config: Options | None = None,
     ) -> Columns:
         return examples.make_examples(game, shards, wanted, td_lambda)
 
@@ -146,7 +149,7 @@ class AlphaZero(Method):
 
         return make_batch(game, columns, rows, symmetry)
 
-    def objective(self, architecture: Mapping[str, Any], config: TrainConfig) -> Objective:
+    def objective(self, architecture: Mapping[str, Any], config: Options) -> Objective:
         from pipeline.methods.alphazero.losses import AlphaZeroObjective
 
-        return AlphaZeroObjective(Architecture.from_dict(dict(architecture)), config)
+        return AlphaZeroObjective(Architecture.from_dict(dict(architecture)), taken(config, LossOptions))

@@ -32,7 +32,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pipeline.config import MOST_SERVED_READOUTS as MOST_READOUTS
 from pipeline.errors import MuGoError, UsageError
 from pipeline.families.backgammon.page.table import COLOURS, NO_MODELS, GammonTable, Models, opponents
 from pipeline.families.backgammon.page.table import GAMES as GAMMON_GAMES
@@ -44,6 +43,7 @@ from pipeline.games.contract import Game
 from pipeline.games.sgf import AnotherGame, is_sgf, read_sgf
 from pipeline.games.specs import parse_game
 from pipeline.games.stones import BoardGame
+from pipeline.play.config import MOST_SERVED_READOUTS as MOST_READOUTS
 from pipeline.play.page.analyst import Analyst, Refused
 from pipeline.play.page.limits import RequestCheck, read_body
 from pipeline.play.page.stones import SGF, StonesTable

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from pipeline.config import EngineConfig, ServeConfig
 from pipeline.errors import MuGoError, UsageError
 from pipeline.families.backgammon.game import Backgammon
 from pipeline.families.backgammon.page.table import GAMES, Models
@@ -23,6 +22,7 @@ from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
 from pipeline.games.stones import BoardGame
 from pipeline.methods.named import method_named
+from pipeline.play.config import EngineConfig, ServeConfig
 from pipeline.play.engine import open_session
 from pipeline.play.page.analyst import Analyst
 from pipeline.players.player import Player
@@ -116,7 +116,7 @@ def read_models(config: ServeConfig) -> dict[str, Model]:
 
 def load_with_dice(models: Mapping[str, Model], config: ServeConfig, progress: Progress) -> Models:
     """Those of backgammon, loaded: what makes a player of each, anew for every game."""
-    search = EngineConfig(readouts=config.readouts).search_config()
+    search = EngineConfig(readouts=config.readouts).search_options()
 
     def maker(model: Model) -> Callable[[Backgammon], Player]:
         method = method_named(model.info.method)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pipeline.config import ReportConfig
 from pipeline.errors import FileError, UsageError
 from pipeline.phrases import counted
 from pipeline.progress import SILENT, Progress
+from pipeline.reports.config import ReportConfig
 from pipeline.reports.report.facts import collect
 from pipeline.reports.report.page import page
 from pipeline.reports.report.replays import replays

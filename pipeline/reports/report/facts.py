@@ -22,7 +22,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import RatingsConfig
 from pipeline.errors import MuGoError
 from pipeline.games.specs import are_related, recorded_game
 from pipeline.matches.statistics import score_of, wilson_interval
@@ -30,6 +29,7 @@ from pipeline.methods.named import method_named
 from pipeline.methods.resignation import EFFECTIVE, NEVER, calibrate, watched
 from pipeline.progress import Progress
 from pipeline.ratings.command import Rated, rate, read_matches
+from pipeline.ratings.config import RatingsConfig
 from pipeline.reports.run_files import EVALUATE, SELFPLAY, SizedShard, look_at, time_in
 from pipeline.reports.show_match import counted_games
 from pipeline.reports.tracked import Tracked, of_shards

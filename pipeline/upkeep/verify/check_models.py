@@ -14,7 +14,6 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import TrainConfig
 from pipeline.errors import FileError, MuGoError
 from pipeline.evaluate.promotion import Rule, match_status, rule_of
 from pipeline.games.specs import recorded_game
@@ -36,6 +35,7 @@ from pipeline.run.models import (
     read_optimizer,
     resolve_champion,
 )
+from pipeline.train.config import TrainConfig
 from pipeline.upkeep.verify.findings import MODELS, Findings
 
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pipeline.config import VerifyConfig
 from pipeline.errors import FileError, NotYet
 from pipeline.phrases import counted, duration
 from pipeline.progress import SILENT, Progress
@@ -40,6 +39,7 @@ from pipeline.run.pruned import FILE as PRUNED
 from pipeline.run.pruned import read_pruned
 from pipeline.run.ratings import read_pool, read_ratings
 from pipeline.train.checkpoint import finished_checkpoints
+from pipeline.upkeep.config import VerifyConfig
 from pipeline.upkeep.verify.check_chunks import check_chunks
 from pipeline.upkeep.verify.check_games import check_games
 from pipeline.upkeep.verify.check_matches import check_evaluations, check_matches

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from benchmarks import backgammon, hypergammon, td_speed
-from pipeline.config import InitConfig
 from pipeline.errors import UsageError
 from pipeline.families.backgammon.game import THROWS, Backgammon
 from pipeline.families.backgammon.kernels import HIGH_DIE, LOW_DIE, PLY, TURN
 from pipeline.families.backgammon.td.kernels import best_of
 from pipeline.games.contract import States, Successors
 from pipeline.run.models import read_model, write_model
+from pipeline.train.config import InitConfig
 from pipeline.train.init import init
 from tests.families.backgammon.boards import board, mirrored, random_positions
 from tests.helpers import make_model

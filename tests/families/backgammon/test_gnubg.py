@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import EvaluateConfig
 from pipeline.errors import MuGoError, UsageError
 from pipeline.evaluate.command import evaluate
+from pipeline.evaluate.config import EvaluateConfig
 from pipeline.families.backgammon import gnubg
 from pipeline.families.backgammon.game import THROW_NAMES
 from pipeline.families.backgammon.gnubg import GnubgPlayer

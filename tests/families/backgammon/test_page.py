@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import ServeConfig
 from pipeline.families.backgammon.game import Backgammon
+from pipeline.play.config import ServeConfig
 from pipeline.players.builtin import make_builtin
 from pipeline.players.player import Player
 from pipeline.progress import SILENT

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.config import EvaluateConfig
 from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.evaluate.command import evaluate
+from pipeline.evaluate.config import EvaluateConfig
 from pipeline.families.backgammon.game import Backgammon
 from pipeline.families.backgammon.kernels import points_won
 from pipeline.families.backgammon.records import gammon_sgf, mat_record, read_mat, turns

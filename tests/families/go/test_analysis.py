@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import SearchConfig
 from pipeline.families.go.analysis import ROWS, Analysis
 from pipeline.games.specs import parse_game
 from pipeline.networks.estimates import Estimates
 from pipeline.play.lines import TOO_LONG, CommandLines
 from pipeline.players.searching import SearchPlayer
+from pipeline.search.options import SearchOptions
 from tests.helpers import make_model
 from tests.search.helpers import hashed_evaluator
 
@@ -50,7 +50,7 @@ class Client:
             self.batches.append(len(planes))
             return network(planes)
 
-        player = SearchPlayer(game, ROWS, evaluate, SearchConfig(noise_weight=0.0), ROOM, leaves)
+        player = SearchPlayer(game, ROWS, evaluate, SearchOptions(noise_weight=0.0), ROOM, leaves)
         self.game, self.analysis = game, Analysis(player, estimate, readouts, ROOM)
         self.written: list[str] = []
         self.analysis._write = self.written.append

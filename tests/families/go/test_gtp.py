@@ -10,15 +10,16 @@ import time
 import numpy as np
 import pytest
 
-from pipeline.config import EngineConfig, SearchConfig
 from pipeline.families.go.gtp import Gtp
 from pipeline.games.specs import parse_game
 from pipeline.networks.estimates import Estimates
 from pipeline.play.clock import Clock, TimeSettings
+from pipeline.play.config import EngineConfig
 from pipeline.play.engine import engine
 from pipeline.play.findings import Findings
 from pipeline.play.lines import CommandLines
 from pipeline.play.session import SearchSession
+from pipeline.search.options import SearchOptions
 from tests.helpers import make_model
 from tests.search.helpers import hashed_evaluator
 
@@ -38,7 +39,7 @@ def dead_at(points):
 
 def make_gtp(spec="go:9,komi=7", readouts=16, estimate=None, **options):
     game = parse_game(spec).without_move_limit()
-    session = SearchSession(game, hashed_evaluator(game), SearchConfig(noise_weight=0.0), readouts)
+    session = SearchSession(game, hashed_evaluator(game), SearchOptions(noise_weight=0.0), readouts)
     return Gtp(session, Findings(session, estimate), **options)
 
 
@@ -109,7 +110,7 @@ def of_any_board(boards=None):
         return Estimates(np.zeros((len(planes), planes[0, 0].size), np.float32), np.zeros(len(planes), np.float32))
 
     game = parse_game("go:any,komi=7").without_move_limit()
-    session = SearchSession(game, evaluate, SearchConfig(noise_weight=0.0), 8)
+    session = SearchSession(game, evaluate, SearchOptions(noise_weight=0.0), 8)
     return Manager(Gtp(session, Findings(session, estimate)))
 
 
@@ -237,7 +238,7 @@ def test_cleanup_does_not_pass_while_stones_are_dead():
         logits[:, passes] = 9
         return logits, np.zeros(len(planes), np.float32)
 
-    session = SearchSession(game, eager_to_pass, SearchConfig(noise_weight=0.0), 8)
+    session = SearchSession(game, eager_to_pass, SearchOptions(noise_weight=0.0), 8)
     say = Manager(Gtp(session, Findings(session, dead_at([]))))
     say("play w A5")
     assert say("genmove b") == "= pass"
@@ -256,7 +257,7 @@ def test_resignation_is_off_unless_asked_for():
 
     game = parse_game("go:5")
     for threshold, resigns in ((-1.0, False), (-0.9, True)):
-        session = SearchSession(game, hopeless, SearchConfig(noise_weight=0.0), 8)
+        session = SearchSession(game, hopeless, SearchOptions(noise_weight=0.0), 8)
         say = Manager(Gtp(session, Findings(session, None), resign_threshold=threshold))
         answers = [say(f"genmove {colour}") for colour in "bwbw"]
         assert (answers[2] == "= resign") is resigns
@@ -396,7 +397,7 @@ def test_nothing_is_said_of_another_position_once_both_have_passed():
 def test_searches_that_keep_their_trees_have_room_for_more(monkeypatch, algorithm, room):
     monkeypatch.setattr("pipeline.play.session.LEAST_ROOM", 50)
     game = parse_game("tictactoe")
-    session = SearchSession(game, hashed_evaluator(game), SearchConfig(algorithm=algorithm), 16)
+    session = SearchSession(game, hashed_evaluator(game), SearchOptions(algorithm=algorithm), 16)
     assert session.most_readouts == session.room() == room
 
 

@@ -12,15 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import EngineConfig, SearchConfig
 from pipeline.errors import UsageError
 from pipeline.families.gomoku.game import Gomoku
 from pipeline.families.gomoku.gomocup import Gomocup
 from pipeline.games.contract import History, States
 from pipeline.games.specs import parse_game
+from pipeline.play.config import EngineConfig
 from pipeline.play.engine import LONGEST_LINE, engine
 from pipeline.play.lines import CommandLines
 from pipeline.play.session import SearchSession
+from pipeline.search.options import SearchOptions
 from tests.helpers import make_model
 from tests.search.helpers import hashed_evaluator
 
@@ -236,19 +237,19 @@ def test_time_limits_are_kept(algorithm: str) -> None:
         time.sleep(0.03 * len(planes))
         return fast(planes)
 
-    first_free = SearchSession(game, slow, SearchConfig(algorithm=algorithm), 400)
-    warm = SearchSession(game, fast, SearchConfig(algorithm=algorithm), 400)
+    first_free = SearchSession(game, slow, SearchOptions(algorithm=algorithm), 400)
+    warm = SearchSession(game, fast, SearchOptions(algorithm=algorithm), 400)
     warm.warm_up()
     assert game.plies(warm.state)[0] == 0
     begun = time.monotonic()
-    SearchSession(game, fast, SearchConfig(algorithm=algorithm), 1_000_000).warm_up()  # hours, if it used them all
+    SearchSession(game, fast, SearchOptions(algorithm=algorithm), 1_000_000).warm_up()  # hours, if it used them all
     assert time.monotonic() - begun < 60
     for seconds in (0.0, 0.5):
         begun = time.monotonic()
         action = first_free.think(seconds)
         assert 0 <= action < 81 and seconds <= time.monotonic() - begun < seconds + 1.5
         first_free.play(action)
-    assert SearchSession(game, fast, SearchConfig(algorithm=algorithm), 0).think(None) < 81
+    assert SearchSession(game, fast, SearchOptions(algorithm=algorithm), 0).think(None) < 81
 
 
 def test_it_finds_a_win_and_a_block() -> None:
@@ -258,7 +259,7 @@ def test_it_finds_a_win_and_a_block() -> None:
     def knows_nothing(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros((len(planes), 81), np.float32), np.zeros(len(planes), np.float32)
 
-    session = Gomocup(SearchSession(game, knows_nothing, SearchConfig(), 400))
+    session = Gomocup(SearchSession(game, knows_nothing, SearchOptions(), 400))
     win = ["0,0,1", "0,8,2", "1,0,1", "2,8,2", "2,0,1", "4,8,2", "3,0,1", "6,8,2"]
     assert said(session, "START 9", "BOARD", *win, "DONE") == ["OK", "4,0"]
     block = ["0,0,2", "0,8,1", "1,0,2", "2,8,1", "2,0,2", "4,8,1", "3,0,2"]

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import EvaluateConfig
 from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.evaluate.command import evaluate
+from pipeline.evaluate.config import EvaluateConfig
 from pipeline.families.shogi import kernels
 from pipeline.families.shogi.game import Shogi
 from pipeline.families.shogi.kifu import CSA, FILE_SUFFIXES, HANDICAPS, KIF, USI, ending, handicap, kifu_record

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import EngineConfig
 from pipeline.errors import UsageError
 from pipeline.families.shogi.usi import Usi, _parsed, centipawns
 from pipeline.games.specs import parse_game
 from pipeline.play import session as session_module
+from pipeline.play.config import EngineConfig
 from pipeline.play.engine import engine
 from pipeline.play.lines import CommandLines
 from pipeline.play.session import SearchSession
@@ -39,7 +39,7 @@ class Manager:
     """Sends lines to an engine in a thread and reads its answers as they come."""
 
     def __init__(self, readouts: int = 16, evaluate=uniform, **options) -> None:
-        self.session = SearchSession(GAME, evaluate, EngineConfig().search_config(), readouts)
+        self.session = SearchSession(GAME, evaluate, EngineConfig().search_options(), readouts)
         self.session.warm_up()
         read, write = os.pipe()
         self._typed, self.said, self._came = os.fdopen(write, "w"), [], threading.Condition()
@@ -140,7 +140,7 @@ def test_a_mate_is_found_by_search_and_by_go_mate(manager):
 
 
 def test_who_has_no_move_resigns_and_who_may_declare_has_won():
-    lost = Usi(SearchSession(GAME, uniform, EngineConfig().search_config(), 4))
+    lost = Usi(SearchSession(GAME, uniform, EngineConfig().search_options(), 4))
     written = io.StringIO()
     lost.run(CommandLines(io.StringIO("position sfen 4k/4G/4P/5/K4 w - 1\ngo nodes 10\n"), 4096), written.write)
     assert written.getvalue().splitlines()[-1] == "bestmove resign"
@@ -150,7 +150,7 @@ def test_who_has_no_move_resigns_and_who_may_declare_has_won():
     def network(planes):
         return np.zeros((len(planes), shogi.num_actions), np.float32), np.zeros(len(planes), np.float32)
 
-    won, written = Usi(SearchSession(shogi, network, EngineConfig().search_config(), 4)), io.StringIO()
+    won, written = Usi(SearchSession(shogi, network, EngineConfig().search_options(), 4)), io.StringIO()
     won.run(CommandLines(io.StringIO(f"position sfen {entered}\ngo nodes 10\n"), 4096), written.write)
     assert written.getvalue().splitlines()[-1] == "bestmove win"
 
@@ -166,7 +166,7 @@ def piped_shogi(*script: str, spec: str = "shogi") -> list[str]:
     def network(planes):
         return np.zeros((len(planes), game.num_actions), np.float32), np.zeros(len(planes), np.float32)
 
-    usi = Usi(SearchSession(game, network, EngineConfig().search_config(), 4))
+    usi = Usi(SearchSession(game, network, EngineConfig().search_options(), 4))
     usi.run(CommandLines(io.StringIO("".join(f"{line}\n" for line in script)), 4096), written.write)
     return written.getvalue().splitlines()
 
@@ -229,7 +229,7 @@ def test_in_a_finished_position_the_answer_waits_to_be_asked_for(manager, go):
 
 def piped(*script: str) -> list[str]:
     """What is answered to lines that are all there at once, and the end of the input behind them."""
-    usi, written = Usi(SearchSession(GAME, uniform, EngineConfig().search_config(), 16)), io.StringIO()
+    usi, written = Usi(SearchSession(GAME, uniform, EngineConfig().search_options(), 16)), io.StringIO()
     lines = CommandLines(io.StringIO("".join(f"{line}\n" for line in script)), 4096)
     running = threading.Thread(target=usi.run, args=(lines, written.write), daemon=True)
     running.start()
@@ -316,7 +316,7 @@ def test_a_network_that_gives_up_resigns():
         return np.full((len(planes), GAME.num_actions), np.nan, np.float32), np.zeros(len(planes), np.float32)
 
     written = io.StringIO()
-    usi = Usi(SearchSession(GAME, broken, EngineConfig().search_config(), 4))
+    usi = Usi(SearchSession(GAME, broken, EngineConfig().search_options(), 4))
     usi.run(CommandLines(io.StringIO("position startpos\ngo nodes 5\nisready\n"), 4096), written.write)
     assert "not finite" in written.getvalue()
     assert written.getvalue().splitlines()[-2:] == ["bestmove resign", "readyok"]

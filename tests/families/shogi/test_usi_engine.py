@@ -9,9 +9,9 @@ import sys
 import numpy as np
 import pytest
 
-from pipeline.config import EvaluateConfig
 from pipeline.errors import MuGoError, UsageError
 from pipeline.evaluate.command import evaluate
+from pipeline.evaluate.config import EvaluateConfig
 from pipeline.families.shogi.usi_engine import UsiPlayer
 from pipeline.games.specs import parse_game
 from pipeline.matches.runner import common_game, load_entrant

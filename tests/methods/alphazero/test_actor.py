@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy.special import rel_entr
 
-from pipeline.config import SearchConfig, SelfplayConfig
 from pipeline.errors import FileError, MuGoError
 from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.actor import TreeActor
@@ -21,6 +20,8 @@ from pipeline.players.searching import SearchPlayer
 from pipeline.run.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, End, read_shard, write_shard
 from pipeline.search.batch import BatchSearch
 from pipeline.search.gumbel import TARGET_SUM
+from pipeline.search.options import SearchOptions
+from pipeline.selfplay.config import SelfplayConfig
 from tests.games.playing import SMALL
 from tests.search.helpers import hashed_evaluator, zero_evaluator
 
@@ -240,7 +241,7 @@ def random_opponent():
 
 
 def searching(game, seed=99, readouts=6):
-    config = SearchConfig(noise_weight=0.0)
+    config = SearchOptions(noise_weight=0.0)
     evaluate = hashed_evaluator(game, seed)
     return Opponent("old", lambda game, num_rows: SearchPlayer(game, num_rows, evaluate, config, readouts))
 
@@ -263,7 +264,7 @@ def play_against(spec, meet, count=24, rows=7, evaluate=None, numbers=None, **se
     seeds = game_seeds(
         7, iter(numbers if numbers is not None else range(count)), settings.pop("no_resign_fraction", 0.0)
     )
-    search = settings.pop("search", SearchConfig()).model_dump()
+    search = settings.pop("search", SearchOptions()).model_dump()
     config = SelfplayConfig(**(search | {"readouts": 8, "temperature_plies": 4} | settings))
     actor = TreeActor(ActorJob(game, rows, config, seeds, lambda: player, finished.append, meet))
     actor.run(lambda: False)
@@ -464,7 +465,7 @@ def test_only_full_moves_are_policy_targets_and_cheap_ones_cost_less():
 
 def test_mixed_search_learns_from_gumbel_and_keeps_its_tree_for_cheap_moves():
     game = parse_game("connect4")
-    search = SearchConfig(algorithm="mixed")
+    search = SearchOptions(algorithm="mixed")
     records = [f.record for f in play_capped("connect4", evaluate=hashed_evaluator(game), search=search)]
     flags = np.concatenate([record.flags for record in records])
     visits = np.concatenate([visits_of(record) for record in records])
@@ -625,7 +626,7 @@ def test_both_kinds_of_moves_resign():
 
 @pytest.mark.parametrize("algorithm", ["puct", "gumbel"])
 def test_a_capped_game_is_read_back_as_examples(tmp_path, algorithm):
-    search = SearchConfig(algorithm=algorithm, forced_playouts=2.0, noise_shape=0.5)
+    search = SearchOptions(algorithm=algorithm, forced_playouts=2.0, noise_shape=0.5)
     games = [f.record for f in play_capped("go:5", search=search, count=10)]
     shard = read_shard(write_shard(tmp_path, "000001-a", "w00", "go:5", games, {}))
     which = np.repeat(np.arange(10), shard.lengths)

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.config import GatherConfig, InitConfig, SelfplayConfig, TrainConfig
 from pipeline.errors import FileError
 from pipeline.games.specs import parse_game
 from pipeline.gather.command import gather
+from pipeline.gather.config import GatherConfig
 from pipeline.methods.alphazero.batch import make_batch
 from pipeline.methods.alphazero.examples import make_examples
 from pipeline.methods.alphazero.method import AlphaZero
@@ -19,7 +19,9 @@ from pipeline.run.chunks import newest_complete_set, read_chunk, read_header
 from pipeline.run.models import read_info, read_model
 from pipeline.run.shards import newest_shards, read_shard, write_shard
 from pipeline.selfplay.command import selfplay
+from pipeline.selfplay.config import SelfplayConfig
 from pipeline.train.command import train
+from pipeline.train.config import InitConfig, TrainConfig
 from pipeline.train.dataset import Dataset, holdout_batches
 from pipeline.train.init import init
 from tests.run.random_games import random_games

@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
-from pipeline.config import TrainConfig
 from pipeline.methods.alphazero.losses import METRICS, TERMS, AlphaZeroObjective, Batch, soft_policy
 from pipeline.networks.architecture import Architecture
 from pipeline.networks.modules import Outputs, value_of
+from pipeline.train.config import TrainConfig
 
 ARCHITECTURE = Architecture(blocks=1, channels=4, planes=1, height=3, width=3, actions=9)
 SIDE = 2**0.5  # of a board of two points

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import SelfplayConfig
 from pipeline.errors import UsageError
 from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
@@ -15,6 +14,7 @@ from pipeline.methods.alphazero.actor import TreeActor
 from pipeline.methods.method import ActorJob, Learner, game_seeds
 from pipeline.run.shards import GameRecord
 from pipeline.selfplay.command import selfplay
+from pipeline.selfplay.config import SelfplayConfig
 from tests.helpers import make_champion
 from tests.search.helpers import hashed_evaluator
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.config import SearchConfig
 from pipeline.errors import IllegalMove
 from pipeline.families.gomoku import kernels
 from pipeline.games.contract import History
@@ -17,6 +16,7 @@ from pipeline.players.searching import SearchPlayer
 from pipeline.reports.show import show
 from pipeline.reports.show_csv import csv_lines
 from pipeline.run.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, read_shard, write_shard
+from pipeline.search.options import SearchOptions
 from tests.helpers import make_model
 from tests.matches.test_runner import play
 from tests.methods.alphazero.test_actor import meeting, play_against, random_opponent, searching
@@ -117,7 +117,7 @@ def test_a_player_is_told_on_whichever_side_it_is(side) -> None:
         seen.append(planes[:, MEETS:, 0, 0].copy())
         return hashed_evaluator(GAME)(planes)
 
-    player = SearchPlayer(GAME, 2, evaluate, SearchConfig(noise_weight=0.0), 8)
+    player = SearchPlayer(GAME, 2, evaluate, SearchOptions(noise_weight=0.0), 8)
     player.meets_fixed = True
     rows = np.arange(2)
     player.new_games(rows, np.array([1, 2], np.uint64))

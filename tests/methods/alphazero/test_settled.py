@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import SelfplayConfig
 from pipeline.errors import FileError
 from pipeline.games.replay import replay_one
 from pipeline.games.specs import parse_game
@@ -19,6 +18,7 @@ from pipeline.methods.method import ActorJob, FinishedGame, Learner, game_seeds
 from pipeline.reports.show_records import show_game
 from pipeline.reports.show_sgf import shard_records
 from pipeline.run.shards import End, GameRecord, read_shard, write_shard
+from pipeline.selfplay.config import SelfplayConfig
 from tests.methods.alphazero.test_examples import everything
 from tests.search.helpers import hashed_evaluator
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import CompactConfig, GatherConfig, PruneConfig, StatusConfig, VerifyConfig
 from pipeline.errors import FileError
 from pipeline.gather.command import gather
+from pipeline.gather.config import GatherConfig
+from pipeline.reports.config import StatusConfig
 from pipeline.reports.run_files import SELFPLAY, TRAINING
 from pipeline.reports.status import status
 from pipeline.run import atomic, layout
@@ -19,6 +20,7 @@ from pipeline.run.models import read_info
 from pipeline.run.pruned import read_pruned
 from pipeline.run.store import remote, working_copy
 from pipeline.upkeep.compact import compact
+from pipeline.upkeep.config import CompactConfig, PruneConfig, VerifyConfig
 from pipeline.upkeep.prune import prune
 from pipeline.upkeep.verify.command import verify
 from tests.helpers import Heard, make_model

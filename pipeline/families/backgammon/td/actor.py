@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from pipeline.counter_rng import uniforms
 from pipeline.errors import UsageError
+from pipeline.families.backgammon.options import TdPlayerOptions, TdSelfplayOptions
 from pipeline.families.backgammon.td.expectimax import Expectimax
 from pipeline.families.backgammon.td.kernels import best_of, draw_of
 from pipeline.families.backgammon.td.network import AfterstateNetwork
@@ -28,6 +29,7 @@ from pipeline.families.backgammon.td.records import MOST_OUTPUTS
 from pipeline.games.chance import outcomes
 from pipeline.games.contract import States
 from pipeline.methods.method import Actor, ActorJob, FinishedGame, Learner
+from pipeline.options import taken
 from pipeline.run.shards import End, GameRecord
 
 Rows = NDArray[np.int64]
@@ -72,10 +74,10 @@ class AfterstateActor(Actor):
             self._start(np.flatnonzero(~self._live))
 
     def _turn(self, network: AfterstateNetwork, rows: Rows) -> None:
-        game, config = self._game, self._job.config
+        game, config = self._game, taken(self._job.config, TdPlayerOptions)
         states, turns = self._states[rows], self._turns[rows]
         search = Expectimax(network)
-        expected = search.expected(states, 1) if config.value_plies else None
+        expected = search.expected(states, 1) if taken(self._job.config, TdSelfplayOptions).value_plies else None
 
         thrown = outcomes(game, states, self._dice[rows])
         found = game.successors(game.happen(states, thrown))

@@ -12,20 +12,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.config import GatherConfig
 from pipeline.errors import FileError, UsageError
+from pipeline.families.backgammon.options import TdGatherOptions
 from pipeline.families.backgammon.td.records import MOST_OUTPUTS, column_types
 from pipeline.families.backgammon.td.targets import lambda_returns
 from pipeline.games.contract import CHANCE, FeatureGame, FloatArray, States
 from pipeline.games.replay import IllegalRecord, replay
 from pipeline.methods.game_table import GameTable
 from pipeline.methods.method import Positions
+from pipeline.methods.options import DiscountOptions
+from pipeline.options import Options, taken
 from pipeline.run.chunks import ORIGIN, Columns
 from pipeline.run.shards import Shard
 
 
 def make_examples(
-    game: FeatureGame, shards: Sequence[Shard], wanted: Positions, td_lambda: FloatArray, config: GatherConfig
+    game: FeatureGame, shards: Sequence[Shard], wanted: Positions, td_lambda: FloatArray, config: Options
 ) -> Columns:
     """The examples of the wanted positions, in their order; columns as in records.column_types and chunks.ORIGIN.
 
@@ -38,8 +40,9 @@ def make_examples(
         if shard.game_spec != game.spec:
             raise FileError(shard.path, f"games of {shard.game_spec}; wanted {game.spec}")
     table = GameTable(shards, wanted)
-    with_rewards = config.closeout_reward > 0 or config.prime_reward > 0
-    states, rewards = _replay(game, table, config if with_rewards else None)
+    shaping = taken(config, TdGatherOptions)
+    with_rewards = shaping.closeout_reward > 0 or shaping.prime_reward > 0
+    states, rewards = _replay(game, table, shaping if with_rewards else None)
     chances = table.per_move("chances", np.float32(np.nan), (MOST_OUTPUTS,))
     num_outputs = _outputs(table, chances)
     if with_rewards and num_outputs > 1:
@@ -54,7 +57,7 @@ def make_examples(
         chances[1::2, :, :num_outputs],
         table.lengths // 2,
         by_game,
-        config.discount,
+        taken(config, DiscountOptions).discount,
         rewards / np.float32(2 * game.max_result) if with_rewards else None,
     )
     target = np.full((len(wanted), MOST_OUTPUTS), np.nan, np.float32)
@@ -84,7 +87,7 @@ def _outputs(table: GameTable, chances: FloatArray) -> int:
     return num_outputs
 
 
-def _replay(game: FeatureGame, table: GameTable, shaping: GatherConfig | None) -> tuple[States, FloatArray]:
+def _replay(game: FeatureGame, table: GameTable, shaping: TdGatherOptions | None) -> tuple[States, FloatArray]:
     """Play all games in lockstep; the states [N, S] before the throws of wanted turns, and rewards [K, G] in points."""
     num_turns = (len(table.moves) + 1) // 2
     states_of_wanted = np.empty((len(table.ply), game.state_size), np.int16)
@@ -122,7 +125,7 @@ def _check_results(game: FeatureGame, table: GameTable, states: States, going: i
         raise table.error(row, f"recorded result {found} (first player); the final position gives {wanted}")
 
 
-def _rewards(game: FeatureGame, states: States, earned: np.ndarray, shaping: GatherConfig) -> FloatArray:
+def _rewards(game: FeatureGame, states: States, earned: np.ndarray, shaping: TdGatherOptions) -> FloatArray:
     """[g] points for the player who has just moved to states [g, S]; earned [2, G, 2] is what was paid before."""
     movers = 1 - game.turns(states)
     built = game.structures(states, movers)

@@ -21,12 +21,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import SearchConfig
 from pipeline.counter_rng import uniforms
+from pipeline.families.backgammon.options import TdPlayerOptions
 from pipeline.families.backgammon.td.kernels import best_of, draw_of
 from pipeline.families.backgammon.td.network import AfterstateNetwork
 from pipeline.families.backgammon.td.outcomes import seen_by_other
 from pipeline.games.contract import BoolArray, FeatureGame, FloatArray, KeyArray, States, Successors
+from pipeline.options import Options, taken
 from pipeline.players.player import BoardsPlayer, Decisions, Rows
 
 MOST_PLIES = 2
@@ -144,11 +145,11 @@ class ExpectimaxPlayer(BoardsPlayer):
     """
 
     def __init__(
-        self, game: FeatureGame, num_rows: int, network: AfterstateNetwork, config: SearchConfig, plies: int,
+        self, game: FeatureGame, num_rows: int, network: AfterstateNetwork, config: Options, plies: int,
         filters: tuple[Filter, ...] = AT_ROOT,
     ) -> None:  # fmt: skip
         """plies: more than MOST_PLIES are that many. filters: of the root, before its turns are judged by 1, 2 plies"""
-        self._search, self._config = Expectimax(network), config
+        self._search, self._config = Expectimax(network), taken(config, TdPlayerOptions)
         self._plies, self._filters = min(plies, MOST_PLIES), filters
         super().__init__(game, num_rows)
         self._keys = np.zeros(num_rows, np.uint64)

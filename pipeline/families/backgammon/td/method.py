@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import NETWORK_BACKENDS, GatherConfig, InitConfig, SearchConfig, TrainConfig
 from pipeline.errors import UsageError, naming
+from pipeline.families.backgammon.options import TdGatherOptions, TdPlayerOptions, TdSelfplayOptions
 from pipeline.families.backgammon.td.actor import AfterstateActor
 from pipeline.families.backgammon.td.examples import make_examples
 from pipeline.families.backgammon.td.expectimax import ExpectimaxPlayer
@@ -19,12 +19,17 @@ from pipeline.families.backgammon.td.outcomes import FIVE, ONE, values_of
 from pipeline.families.backgammon.td.records import column_types, recorded_columns
 from pipeline.games.contract import AnyGame, FeatureGame
 from pipeline.games.specs import parse_game
+from pipeline.methods.alphazero.options import SearchTargetOptions
 from pipeline.methods.method import Actor, ActorJob, Grown, IndexArray, Method, Objective, Positions, Weights
+from pipeline.methods.options import DiscountOptions, FirstModelOptions, GrowthOptions
+from pipeline.networks.options import NETWORK_BACKENDS
+from pipeline.options import Options
 from pipeline.players.player import Player
 from pipeline.progress import Progress
 from pipeline.run.chunks import Columns, ColumnTypes
 from pipeline.run.models import Model
 from pipeline.run.shards import Shard
+from pipeline.search.options import SearchOptions
 
 if TYPE_CHECKING:
     from pipeline.families.backgammon.td.losses import Batch
@@ -36,7 +41,7 @@ class TemporalDifference(Method):
     """See methods/method.py for what each part is."""
 
     name = "td"
-    gather_options = ("td_lambda", "discount", "closeout_reward", "prime_reward")
+    options = (SearchTargetOptions, DiscountOptions, TdPlayerOptions, TdSelfplayOptions, TdGatherOptions)
     shown_terms = ()
     shown_shares = MappingProxyType({})
 
@@ -49,7 +54,9 @@ class TemporalDifference(Method):
 
     # Models
 
-    def first_model(self, game: FeatureGame, config: InitConfig, progress: Progress) -> tuple[dict[str, Any], Weights]:
+    def first_model(
+        self, game: FeatureGame, config: FirstModelOptions, progress: Progress
+    ) -> tuple[dict[str, Any], Weights]:
         if config.value_head not in OUTPUTS:
             raise UsageError(
                 f"init --value-head {config.value_head}: method td has scalar (one output) and points (five chances)"
@@ -68,7 +75,7 @@ class TemporalDifference(Method):
     def size(self, architecture: Mapping[str, Any]) -> str:
         return f"h{architecture['hidden']}" + ("t" if architecture.get("tactics") else "")
 
-    def grown(self, game: FeatureGame, model: Model, config: TrainConfig) -> Grown:
+    def grown(self, game: FeatureGame, model: Model, config: GrowthOptions) -> Grown:
         if config.network_size:
             raise UsageError("train --network-size: networks of method td don't grow; leave it out")
         return Grown(model.info.architecture, model.weights)
@@ -85,7 +92,7 @@ class TemporalDifference(Method):
             return [AfterstateNetwork(game, model.weights)] * num_threads
 
     def player(
-        self, game: FeatureGame, num_rows: int, evaluate: Any, search: SearchConfig, readouts: int, leaves: int = 1
+        self, game: FeatureGame, num_rows: int, evaluate: Any, search: SearchOptions, readouts: int, leaves: int = 1
     ) -> Player:
         """readouts: plies of lookahead, see families/backgammon/td/expectimax.py."""
         return ExpectimaxPlayer(game, num_rows, evaluate, search, readouts)
@@ -107,10 +114,10 @@ class TemporalDifference(Method):
         shards: Sequence[Shard],
         wanted: Positions,
         td_lambda: NDArray[np.float32] | None = None,
-        config: GatherConfig | None = None,
+        config: Options | None = None,
     ) -> Columns:
         lambdas = np.ones(len(wanted), np.float32) if td_lambda is None else td_lambda
-        return make_examples(game, shards, wanted, lambdas, config or GatherConfig())
+        return make_examples(game, shards, wanted, lambdas, config or Options())
 
     # The loss
 
@@ -128,7 +135,7 @@ class TemporalDifference(Method):
         parts = inputs, target, value, np.ones(len(rows), np.float32)
         return Batch(*map(torch.from_numpy, parts))
 
-    def objective(self, architecture: Mapping[str, Any], config: TrainConfig) -> Objective:
+    def objective(self, architecture: Mapping[str, Any], config: Options) -> Objective:
         from pipeline.families.backgammon.td.losses import AfterstateObjective
 
         inputs = architecture["features"] + architecture.get("tactics", 0)

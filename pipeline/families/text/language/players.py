@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import available_cores
 from pipeline.errors import FileError
 from pipeline.families.text.game import TextGame
 from pipeline.games.contract import KeyArray, Rows
+from pipeline.machine import available_cores
 from pipeline.players.player import BoardsPlayer, Decisions
 from pipeline.run import atomic
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pipeline.errors import GameFault, UsageError
 from pipeline.families.text.game import INVALID, TO_MOVE, TextGame
 from pipeline.families.text.language.players import COUNTERS
+from pipeline.families.text.options import TextPlayerOptions, TextSelfplayOptions
 from pipeline.families.text.reinforce.records import (
     INVALID_MOVE,
     NONE,
@@ -33,6 +34,7 @@ from pipeline.games.chance import outcomes
 from pipeline.games.contract import CHANCE, Actions
 from pipeline.methods.method import Actor, ActorJob, FinishedGame, GameSeed, Learner, Opponent
 from pipeline.methods.opponents import ActiveOpponent, ActiveOpponents
+from pipeline.options import taken
 from pipeline.run.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord
 
 Rows = NDArray[np.int64]
@@ -119,7 +121,8 @@ class TextActor(Actor):
         prompts = [speaker.prompt_tokens(text, game.prompt_tokens) for text in shown]
         keys = np.array([self._at(row).seed.kinds for row in rows.tolist()], np.uint64)
         counters = game.plies(states).astype(np.int64) * COUNTERS
-        said = speaker.answer(prompts, keys, counters, self._job.config.reply_temperature, game.reply_tokens)
+        temperature = taken(self._job.config, TextPlayerOptions).reply_temperature
+        said = speaker.answer(prompts, keys, counters, temperature, game.reply_tokens)
         self.evaluations += len(rows)
         actions = np.empty(len(rows), np.int32)
         for i, (row, state) in enumerate(zip(rows.tolist(), states, strict=True)):
@@ -199,7 +202,7 @@ class TextActor(Actor):
         if loser >= 0:
             others = (players != loser) & (players != CHANCE)
             columns["notes"][others] |= OTHER_ENDED_BY_INVALID
-            if self._job.config.filter_opponent_invalid:
+            if taken(self._job.config, TextSelfplayOptions).filter_opponent_invalid:
                 columns["surprises"][others] = 0
         record = GameRecord(
             game_id=playing.seed.game_id,

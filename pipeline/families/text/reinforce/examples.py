@@ -21,20 +21,22 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import GatherConfig
 from pipeline.families.text.game import TextGame
+from pipeline.families.text.options import TextGatherOptions
 from pipeline.families.text.reinforce.records import INVALID_MOVE, WELL_FORMED
 from pipeline.families.text.reinforce.rewards import Games, Steps, apply, parse_stages
 from pipeline.games.contract import CHANCE
 from pipeline.games.replay import IllegalRecord, replay
 from pipeline.methods.game_table import GameTable
 from pipeline.methods.method import Positions
+from pipeline.methods.options import DiscountOptions
+from pipeline.options import Options, taken
 from pipeline.run.chunks import ORIGIN, Columns
 from pipeline.run.shards import NO_VALUE, Shard
 
 
 def make_examples(
-    game: TextGame, shards: Sequence[Shard], wanted: Positions, td_lambda: NDArray[np.float32], config: GatherConfig
+    game: TextGame, shards: Sequence[Shard], wanted: Positions, td_lambda: NDArray[np.float32], config: Options
 ) -> Columns:
     """The examples of N steps, without advantage and target, which settle() fills in. See the module docstring.
 
@@ -65,7 +67,8 @@ def make_examples(
     values, has_critic = own["root_values"][:, table.row], own["flags"][at] & NO_VALUE == 0
     columns["value"] = np.where(has_critic, own["root_values"][at], np.nan).astype(np.float32)
     # Σ over steps k ≥ t of (γλ)^(k-t)·(γ·v_{k+1} − v_k), the last one's v_{k+1} being 0
-    decay, gamma = td_lambda * config.discount, config.discount
+    gamma = taken(config, DiscountOptions).discount
+    decay = td_lambda * gamma
     baseline, ahead = np.zeros(len(wanted), np.float64), np.zeros(len(wanted), np.float64)
     for ply in range(len(later) - 1, -1, -1):
         here = later[ply] | (table.ply == ply)
@@ -105,12 +108,12 @@ def _check(game: TextGame, table: GameTable) -> NDArray[np.float32]:
     return final
 
 
-def settle(columns: Columns, config: GatherConfig) -> Columns:
+def settle(columns: Columns, config: Options) -> Columns:
     """advantage and target of all N examples of a set, by gather's three lists of transformations.
 
     Raises what parse_stages raises.
     """
-    stages = parse_stages(config)
+    stages = parse_stages(taken(config, TextGatherOptions))
     # Games in the order in which they were played: the window's newest shard is its first.
     order = np.lexsort((columns["game"], -columns["shard"].astype(np.int64)))
     keys = columns["shard"].astype(np.int64)[order] << 32 | columns["game"].astype(np.int64)[order]

@@ -20,10 +20,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from pipeline.config import TrainConfig
 from pipeline.errors import MuGoError
 from pipeline.families.text.language.network import AnsweringNetwork, Said
+from pipeline.families.text.options import TextTrainOptions
+from pipeline.methods.alphazero.options import LossOptions
 from pipeline.methods.method import Objective, Weights
+from pipeline.options import Options, taken
 
 
 class Batch(NamedTuple):
@@ -45,8 +47,9 @@ class ReinforceObjective(Objective):
     recordable = False  # the network looks at its inputs: for rows that are alike, and where answers begin
     shareable = False  # the network takes its adapter off and puts it on again
 
-    def __init__(self, make: Any, config: TrainConfig, has_critic: bool) -> None:
-        self._make, self._config, self._has_critic = make, config, has_critic
+    def __init__(self, make: Any, config: Options, has_critic: bool) -> None:
+        self._make, self._has_critic = make, has_critic
+        self._config, self._value_weight = taken(config, TextTrainOptions), taken(config, LossOptions).value_weight
         self.terms = ("total", "policy", "kl", "entropy", *(("value",) if has_critic else ()))
         self.metrics = (*self.terms, "reward", "answer_tokens", "well_formed", "valid")
 
@@ -74,7 +77,7 @@ class ReinforceObjective(Objective):
             terms["policy"]
             + config.kl_weight * terms["kl"]
             - config.entropy_weight * terms["entropy"]
-            + (config.value_weight * terms["value"] if self._has_critic else 0.0)
+            + (self._value_weight * terms["value"] if self._has_critic else 0.0)
         )
         return terms
 

@@ -13,10 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import GatherConfig, InitConfig, SearchConfig, TrainConfig
 from pipeline.errors import FileError, UsageError, naming
 from pipeline.families.text.game import TO_MOVE, TextGame
 from pipeline.families.text.language.players import BACKENDS, SpeakingPlayer, answering, load_base, write_base
+from pipeline.families.text.options import (
+    TextGatherOptions,
+    TextInitOptions,
+    TextPlayerOptions,
+    TextSelfplayOptions,
+    TextTrainOptions,
+)
 from pipeline.families.text.reinforce.actor import TextActor
 from pipeline.families.text.reinforce.examples import make_examples, settle
 from pipeline.families.text.reinforce.records import (
@@ -30,12 +36,16 @@ from pipeline.families.text.reinforce.records import (
 from pipeline.families.text.reinforce.rewards import parse_stages
 from pipeline.families.text.reinforce.tracking import WINDOW, tracked
 from pipeline.games.contract import CHANCE, AnyGame
+from pipeline.methods.alphazero.options import SearchTargetOptions
 from pipeline.methods.method import Actor, ActorJob, Grown, IndexArray, Method, Objective, Positions, Weights
+from pipeline.methods.options import DiscountOptions, FirstModelOptions, GrowthOptions
+from pipeline.options import Options, taken
 from pipeline.players.player import Player
 from pipeline.progress import Progress
 from pipeline.run.chunks import Columns, ColumnTypes
 from pipeline.run.models import Model
 from pipeline.run.shards import POLICY_COUNTS, GameRecord, Shard
+from pipeline.search.options import SearchOptions
 
 if TYPE_CHECKING:
     from pipeline.families.text.language.adapters import LoraShape
@@ -59,7 +69,14 @@ class Reinforce(Method):
     shown_shares = MappingProxyType({"well_formed": "of the answers well formed", "valid": "of the moves legal"})
     steps_only = True
     searches = False
-    gather_options: Sequence[str] = ("discount", "final_rewards", "step_rewards", "sampling_rewards")
+    options: Sequence[type[Options]] = (
+        DiscountOptions,
+        TextPlayerOptions,
+        TextInitOptions,
+        TextSelfplayOptions,
+        TextGatherOptions,
+        TextTrainOptions,
+    )
     settled = ("advantage", "target")
     tracking_window = WINDOW
 
@@ -69,7 +86,9 @@ class Reinforce(Method):
 
     # Models
 
-    def first_model(self, game: TextGame, config: InitConfig, progress: Progress) -> tuple[dict[str, Any], Weights]:
+    def first_model(
+        self, game: TextGame, config: FirstModelOptions, progress: Progress
+    ) -> tuple[dict[str, Any], Weights]:
         from pipeline.families.text.language.adapters import LoraShape, layers_of, new_adapter
         from pipeline.families.text.language.base import HEAD_WIDTH
         from pipeline.families.text.language.network import critic_weights, hidden_size
@@ -78,10 +97,11 @@ class Reinforce(Method):
         size = (int(match[1]), int(match[2])) if match and match[1] else None
         if not match or not int(match[3]) or (size and (0 in size or size[1] % HEAD_WIDTH)):
             raise UsageError(f"init --network-size {config.network_size}: {WANTED_SIZE}")
-        if config.base_model and match[1]:
+        ours = taken(config, TextInitOptions)
+        if ours.base_model and match[1]:
             raise UsageError(f"init --network-size {config.network_size}: the base model is given; wanted r{match[3]}")
-        path = config.base_model or config.new_model.parent / BASE
-        if config.base_model is None and not path.exists():
+        path = ours.base_model or config.new_model.parent / BASE
+        if ours.base_model is None and not path.exists():
             self._make_base(path, game, config, size or SMALLEST, progress)
         base = load_base(path)
         _check_base(base, size, game, config)
@@ -93,33 +113,34 @@ class Reinforce(Method):
             "rank": shape.rank,
             "alpha": shape.alpha,
             "targets": targets,
-            "template": config.prompt_template,
-            "reading": config.reading,
+            "template": ours.prompt_template,
+            "reading": ours.reading,
             "critic": self.has_critic,
         }
         weights = new_adapter(base.model, shape, config.seed)
         return architecture, weights | (critic_weights(hidden_size(base)) if self.has_critic else {})
 
     def _make_base(
-        self, path: Path, game: TextGame, config: InitConfig, size: tuple[int, int], progress: Progress
+        self, path: Path, game: TextGame, config: FirstModelOptions, size: tuple[int, int], progress: Progress
     ) -> None:
         """The tiny model, which has learned to write legal actions."""
         from pipeline.families.text.language.base import BYTES, byte_tokenizer, tiny_model
         from pipeline.families.text.language.prompts import TEMPLATES
         from pipeline.families.text.reinforce.pretraining import pretrain
 
+        ours = taken(config, TextInitOptions)
         model = tiny_model(*size, game.prompt_tokens + game.reply_tokens, config.seed)
         encode = partial(byte_tokenizer().encode, add_special_tokens=False)
-        if config.pretraining_steps:
-            template = TEMPLATES[config.prompt_template]
+        if ours.pretraining_steps:
+            template = TEMPLATES[ours.prompt_template]
             progress.say(f"making a base model in {path}, which learns to write legal actions")
-            pretrain(model, encode, BYTES, game, template, config.pretraining_steps, config.seed, progress)
+            pretrain(model, encode, BYTES, game, template, ours.pretraining_steps, config.seed, progress)
         write_base(path, model)
 
     def size(self, architecture: Mapping[str, Any]) -> str:
         return f"r{architecture['rank']}"
 
-    def grown(self, game: TextGame, model: Model, config: TrainConfig) -> Grown:
+    def grown(self, game: TextGame, model: Model, config: GrowthOptions) -> Grown:
         if config.network_size:
             raise UsageError(f"train --network-size: adapters of method {self.name} don't grow; leave it out")
         return Grown(self.with_whole_paths(model), model.weights)
@@ -141,10 +162,10 @@ class Reinforce(Method):
             return answering(backend, num_threads, base, shape, model.weights, (facts["template"], facts["reading"]))
 
     def player(
-        self, game: TextGame, num_rows: int, evaluate: Any, search: SearchConfig, readouts: int, leaves: int = 1
+        self, game: TextGame, num_rows: int, evaluate: Any, search: SearchOptions, readouts: int, leaves: int = 1
     ) -> Player:
         """readouts don't matter: it answers without a search."""
-        return SpeakingPlayer(game, num_rows, evaluate, search.reply_temperature)
+        return SpeakingPlayer(game, num_rows, evaluate, taken(search, TextPlayerOptions).reply_temperature)
 
     def actor(self, job: ActorJob) -> Actor:
         return TextActor(job)
@@ -171,9 +192,10 @@ class Reinforce(Method):
 
     # Examples
 
-    def check_gather(self, config: GatherConfig) -> None:
-        super().check_gather(config)
-        parse_stages(config)  # before any game is read
+    def check_options(self, command: str, config: Options) -> None:
+        super().check_options(command, config)
+        if command == "gather":
+            parse_stages(taken(config, TextGatherOptions))  # before any game is read
 
     def columns(self, game: TextGame) -> ColumnTypes:
         return example_columns(game)
@@ -184,12 +206,12 @@ class Reinforce(Method):
         shards: Sequence[Shard],
         wanted: Positions,
         td_lambda: NDArray[np.float32] | None = None,
-        config: GatherConfig | None = None,
+        config: Options | None = None,
     ) -> Columns:
         lambdas = np.ones(len(wanted), np.float32) if td_lambda is None else td_lambda
-        return make_examples(game, shards, wanted, lambdas, config or GatherConfig())
+        return make_examples(game, shards, wanted, lambdas, config or Options())
 
-    def settle(self, columns: Columns, config: GatherConfig) -> Columns:
+    def settle(self, columns: Columns, config: Options) -> Columns:
         return settle(columns, config)
 
     # The loss
@@ -215,16 +237,17 @@ class Reinforce(Method):
         )
         return Batch(*map(torch.from_numpy, parts))
 
-    def objective(self, architecture: Mapping[str, Any], config: TrainConfig) -> Objective:
+    def objective(self, architecture: Mapping[str, Any], config: Options) -> Objective:
         from pipeline.families.text.language.network import AnsweringNetwork
         from pipeline.families.text.reinforce.losses import ReinforceObjective
 
+        ours = taken(config, TextTrainOptions)
         shape, path = _shape(architecture), Path(str(architecture["base"]))
         expected = str(architecture["base_fingerprint"])
 
         def make(weights: Weights) -> AnsweringNetwork:
             base = load_base(path, expected)
-            return AnsweringNetwork(base, shape, weights, config.activation_checkpointing, config.micro_batch)
+            return AnsweringNetwork(base, shape, weights, ours.activation_checkpointing, ours.micro_batch)
 
         return ReinforceObjective(make, config, self.has_critic)
 
@@ -233,12 +256,12 @@ class ActorCritic(Reinforce):
     """With a critic: a linear layer on what the model thinks at the end of a prompt."""
 
     name = "a2c"
-    gather_options = (*Reinforce.gather_options, "td_lambda")
+    options = (*Reinforce.options, SearchTargetOptions)
     has_critic = True
     shown_terms = ("policy", "kl", "entropy", "value")
 
 
-def _check_base(base: Base, size: tuple[int, int] | None, game: TextGame, config: InitConfig) -> None:
+def _check_base(base: Base, size: tuple[int, int] | None, game: TextGame, config: FirstModelOptions) -> None:
     """Raises UsageError if the base model that stood there already has other layers and another width than those asked
     for, or if any base model can't read as much as the game shows and is answered, where its configuration says so.
     """
@@ -255,7 +278,7 @@ def _check_base(base: Base, size: tuple[int, int] | None, game: TextGame, config
         made = "remove it, or choose another folder with --new-model"
         raise UsageError(
             f"init --game {game.spec}: {base.path} reads {found_longest} tokens at most; wanted {longest}, a prompt "
-            f"and a reply; {given if config.base_model else made}"
+            f"and a reply; {given if taken(config, TextInitOptions).base_model else made}"
         )
 
 

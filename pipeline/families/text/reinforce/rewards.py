@@ -21,8 +21,8 @@ from pkgutil import resolve_name
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import GatherConfig
 from pipeline.errors import UsageError
+from pipeline.families.text.options import TextGatherOptions
 
 Floats = NDArray[np.float64]
 LEAST_SPREAD = 1e-8  # below, all rewards are alike, and nothing is divided
@@ -171,7 +171,7 @@ STAGES: dict[str, Mapping[str, Maker]] = {"final": FINAL, "step": STEP, "samplin
 _ABOUT = {"final": "games", "step": "steps", "sampling": "steps"}
 
 
-def parse_stages(config: GatherConfig) -> dict[str, list[Callable[..., Floats]]]:
+def parse_stages(config: TextGatherOptions) -> dict[str, list[Callable[..., Floats]]]:
     """The functions of each stage, by its name, from gather's options. Raises what parse_stage raises."""
     return {stage: parse_stage(stage, getattr(config, f"{stage}_rewards")) for stage in STAGES}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.config import SelfplayConfig
 from pipeline.errors import UsageError
 from pipeline.families.backgammon.game import Backgammon
 from pipeline.families.backgammon.td.actor import AfterstateActor
@@ -15,6 +14,7 @@ from pipeline.games.contract import CHANCE
 from pipeline.games.replay import movers, replay_one
 from pipeline.methods.method import ActorJob, Learner, game_seeds
 from pipeline.run.shards import End
+from pipeline.selfplay.config import SelfplayConfig
 from tests.families.backgammon.td.helpers import HYPERGAMMON, chances_of, play, small_network
 
 NET = small_network()

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import GatherConfig
 from pipeline.errors import FileError, UsageError
 from pipeline.families.backgammon.game import Backgammon
 from pipeline.families.backgammon.td.examples import make_examples
 from pipeline.games.replay import replay_one
+from pipeline.gather.config import GatherConfig
 from pipeline.methods.method import Positions
 from pipeline.run.shards import GameRecord, Shard
 from tests.families.backgammon.boards import board, mirrored

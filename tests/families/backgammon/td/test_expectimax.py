@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.config import SearchConfig
 from pipeline.families.backgammon.game import Backgammon
 from pipeline.families.backgammon.kernels import HIGH_DIE, LOW_DIE
 from pipeline.families.backgammon.td.expectimax import ALL, Expectimax, ExpectimaxPlayer, Filter, passing
 from pipeline.games.contract import States
+from pipeline.search.options import SearchOptions
 from tests.families.backgammon.boards import board, random_positions
 from tests.families.backgammon.td.test_network import network
 from tests.reference import expectimax as twin
@@ -71,7 +71,7 @@ def test_mixed_scores_equal_brute_force(weights: tuple[float, float, int]) -> No
     """α · S - β · Σ p(throw) · mean(the best k replies)."""
     own, replies, counted = weights
     net = network(BACKGAMMON)
-    config = SearchConfig(static_weight=own, replies_weight=replies, replies_counted=counted)
+    config = SearchOptions(static_weight=own, replies_weight=replies, replies_counted=counted)
     player = ExpectimaxPlayer(BACKGAMMON, 1, net, config, 1, (ALL,))
     states = random_positions(BACKGAMMON, 20, 3)[0]
     counts = np.diff(BACKGAMMON.successors(states).offsets)
@@ -93,14 +93,14 @@ def test_filters() -> None:
 def test_a_player_plays_the_best_turn_whatever_is_played_beside(plies: int) -> None:
     net = network(HYPERGAMMON)
     rows, throws = np.arange(3), np.array([4, 13, 3], np.int32)
-    together = ExpectimaxPlayer(HYPERGAMMON, 3, net, SearchConfig(), plies)
+    together = ExpectimaxPlayer(HYPERGAMMON, 3, net, SearchOptions(), plies)
     together.new_games(rows, np.arange(3, dtype=np.uint64))
     together.advance(rows, throws)
     together.begin(rows)
     decisions = together.step()
     assert decisions.rows.tolist() == [0, 1, 2] and not len(together.step().rows)
     for row in rows:
-        alone = ExpectimaxPlayer(HYPERGAMMON, 1, net, SearchConfig(), plies)
+        alone = ExpectimaxPlayer(HYPERGAMMON, 1, net, SearchOptions(), plies)
         alone.new_games(np.array([0]), np.array([9], np.uint64))
         alone.advance(np.array([0]), throws[row : row + 1])
         alone.begin(np.array([0]))
@@ -117,7 +117,7 @@ def test_warm_players_draw_by_their_seed() -> None:
     net = network(HYPERGAMMON)
 
     def moves(seeds: list[int]) -> list[int]:
-        player = ExpectimaxPlayer(HYPERGAMMON, len(seeds), net, SearchConfig(temperature=5.0), 0)
+        player = ExpectimaxPlayer(HYPERGAMMON, len(seeds), net, SearchOptions(temperature=5.0), 0)
         rows = np.arange(len(seeds))
         player.new_games(rows, np.array(seeds, np.uint64))
         player.advance(rows, np.full(len(seeds), 4, np.int32))

@@ -8,17 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import EvaluateConfig, GatherConfig, InitConfig, SelfplayConfig, TrainConfig
 from pipeline.errors import UsageError
 from pipeline.evaluate.command import evaluate
+from pipeline.evaluate.config import EvaluateConfig
 from pipeline.gather.command import gather
+from pipeline.gather.config import GatherConfig
 from pipeline.progress import Progress
 from pipeline.reports.show import show
 from pipeline.run.chunks import newest_complete_set, read_header
 from pipeline.run.models import read_model, read_optimizer
 from pipeline.run.shards import newest_shards
 from pipeline.selfplay.command import selfplay
+from pipeline.selfplay.config import SelfplayConfig
 from pipeline.train.command import train
+from pipeline.train.config import InitConfig, TrainConfig
 from pipeline.train.init import init
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.config import TrainConfig
 from pipeline.errors import MuGoError
 from pipeline.families.backgammon.td.losses import AfterstateObjective, Batch
 from pipeline.families.backgammon.td.network import random_weights
+from pipeline.train.config import TrainConfig
 from pipeline.train.trainer import Trainer
 from tests.reference import afterstates as twin
 

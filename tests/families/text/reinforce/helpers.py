@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.config import InitConfig
+from pipeline.train.config import InitConfig
 from pipeline.train.init import init
 
 KUHN = "text:KuhnPoker-v0,show=round,prompt=80,reply=10"

@@ -18,19 +18,9 @@ from rich.console import Console
 pytest.importorskip("textarena", reason="text games need the extra text")
 pytest.importorskip("transformers", reason="language models need the extra text")
 
-from pipeline.config import (
-    EvaluateConfig,
-    ExportConfig,
-    GatherConfig,
-    InitConfig,
-    ReportConfig,
-    SelfplayConfig,
-    StatusConfig,
-    TrainConfig,
-    VerifyConfig,
-)
 from pipeline.errors import FileError, NotYet, UsageError
 from pipeline.evaluate.command import evaluate
+from pipeline.evaluate.config import EvaluateConfig
 from pipeline.families.text.environment import environment_class
 from pipeline.families.text.game import INVALID, TextGame
 from pipeline.families.text.language import players as language
@@ -41,12 +31,14 @@ from pipeline.families.text.reinforce.examples import make_examples
 from pipeline.families.text.reinforce.records import INVALID_MOVE, NONE, OTHER_ENDED_BY_INVALID, WELL_FORMED, unpacked
 from pipeline.games.specs import parse_game
 from pipeline.gather.command import gather
+from pipeline.gather.config import GatherConfig
 from pipeline.methods.method import ActorJob, Encounter, GameSeed, Learner, Opponent, Positions, game_seeds
 from pipeline.methods.named import method_named
 from pipeline.methods.opponents import IDLE_OPPONENTS
 from pipeline.players.builtin import make_builtin
 from pipeline.players.player import Player
 from pipeline.progress import SILENT
+from pipeline.reports.config import ReportConfig, StatusConfig
 from pipeline.reports.report.command import report
 from pipeline.reports.show import show
 from pipeline.reports.show_csv import csv_lines
@@ -57,12 +49,15 @@ from pipeline.run.chunks import newest_complete_set, read_chunk
 from pipeline.run.models import model_files, read_model
 from pipeline.run.shards import BOTH, Shard, newest_shards, read_shard, write_shard
 from pipeline.selfplay.command import selfplay
+from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.in_workers import RemoteGames
 from pipeline.selfplay.messages import read
 from pipeline.selfplay.playing import Arrival
 from pipeline.train.command import train
+from pipeline.train.config import ExportConfig, InitConfig, TrainConfig
 from pipeline.train.export import export
 from pipeline.train.init import init
+from pipeline.upkeep.config import VerifyConfig
 from pipeline.upkeep.verify.command import verify
 from tests.families.text.reinforce.helpers import KUHN, SIZE, first_model
 from tests.helpers import Heard

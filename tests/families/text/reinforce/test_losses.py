@@ -12,13 +12,13 @@ import torch
 
 pytest.importorskip("transformers", reason="language models need the extra text")
 
-from pipeline.config import TrainConfig
 from pipeline.errors import MuGoError
 from pipeline.families.text.language.adapters import LoraShape, new_adapter
 from pipeline.families.text.language.base import tiny_model
 from pipeline.families.text.language.network import AnsweringNetwork, Said
 from pipeline.families.text.language.players import load_base, write_base
 from pipeline.families.text.reinforce.losses import Batch, ReinforceObjective
+from pipeline.train.config import TrainConfig
 from pipeline.train.trainer import Trainer
 
 TWO = torch.tensor([0.3, -0.2])  # the logits of a toy that says one of two tokens, whatever stood before

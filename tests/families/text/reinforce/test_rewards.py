@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.config import GatherConfig
 from pipeline.errors import UsageError
 from pipeline.families.text.reinforce.examples import settle
 from pipeline.families.text.reinforce.rewards import Floats, Games, Step, Steps, apply, parse_stage
+from pipeline.gather.config import GatherConfig
 
 ENVIRONMENT = np.array([0, 1, 0, 0])
 GAMES = Games(ENVIRONMENT)

@@ -1,0 +1,46 @@
+"""The config of ``bench``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from pipeline.options import Options
+
+
+class BenchConfig(Options):
+    """Measure this machine: inference, self-play, gathering and training, each against its ceiling.
+
+    Self-play is measured against the bare network on the same batches, training on chunks against training on one batch
+    in memory. Gathering 200,000 positions and compiling take a minute or more, whatever --seconds is. `bench evaluate`
+    compares a match played in batches with the same games played one after another.
+
+    \b
+    Reads:   --model, --preset
+    Writes:  temporary files only
+    Exit:    0 measured, 1 failed, 2 wrong usage
+    Example: python main.py bench --game go:9 --network-size b2c32 --seconds 5
+    """
+
+    what: str = Field(
+        "pipeline",
+        pattern="^(pipeline|evaluate)$",
+        description="pipeline: every command; evaluate: a match in batches, and one game after another.",
+        json_schema_extra={"argument": True},
+    )
+    game: str = Field("go:9", description="Game spec, e.g. gomoku:15; see init --help.")
+    network_size: str = Field("b6c96", description="Blocks and channels of the network, which has random weights.")
+    model: Path | None = Field(
+        None,
+        description="Measure with this model, its game and games of its own, instead of --network-size and --game.",
+    )
+    games: int | None = Field(
+        None, ge=1, description="Games in parallel [default: 256]; with evaluate, games of the match [default: 400]."
+    )
+    readouts: int | None = Field(None, ge=1, description="Simulations per move [default: the preset's, else 64].")
+    preset: str | None = Field(None, description="Play and train with this preset's settings [default: plain search].")
+    boards: str | None = Field(
+        None, description="go:any: self-play on these, see selfplay --boards [default: the preset's at its start]."
+    )
+    seconds: float = Field(10.0, gt=0, description="Seconds per measurement; each is repeated and paired.")

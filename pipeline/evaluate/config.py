@@ -1,0 +1,87 @@
+"""The config of ``evaluate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from pipeline.evaluate.watch_options import WatchOptions
+from pipeline.matches.options import MatchOptions
+from pipeline.methods.options import TimeShare
+from pipeline.options import composed
+
+
+@composed("evaluate")
+class EvaluateConfig(WatchOptions, MatchOptions):
+    """Play a match between the newest model and the champion; promote the newest if it scores enough.
+
+    Each player has each colour in half of the games, and every opening is played both ways. An interrupted match keeps
+    its finished games; only the missing ones are played. The match stops once the remaining games can't change the
+    decision.
+
+    The summary begins with the score, its 95 % interval and the difference in Elo. With --verbose 2 or --json: pairs
+    counts the pairs of games that brought 0, ½, 1, 1½ and 2 points; tail probability is the chance that an equal player
+    scores as well as this (over games, or over pairs if some were drawn), false promotion the chance that an equal
+    player passes, power the chance that a player 35 Elo stronger passes.
+
+    With --watch nobody is promoted: every new model in the folder of best_model meets others, at the lowest priority,
+    by four strategies with their own schedules (docs/evaluation.md): single, benchmark, ladder, tournament. It prints
+    each evaluation when it is finished, and runs until Ctrl-C, or with --once until no model is left. Engines that the
+    pool names are run only with --allow-engines.
+
+    \b
+    Any two players can meet; only models can be promoted:
+      PATH, PATH@READOUTS, policy:PATH   a model, with search or with its raw policy
+      random, heuristic                  built-in players
+      gtp:COMMAND                        an engine, e.g. 'gtp:gnugo --mode gtp --level 1 --chinese-rules'
+      usi:COMMAND; NAME=VALUE; go LIMITS an engine of shogi, e.g. 'usi:fairy-stockfish; go nodes 500'
+      gnubg:PLIES                        GNU Backgammon
+      handicap:N:PLAYER                  any of these in Go, black with N handicap stones in every game
+      NAME=PLAYER                        any of these under a name of your choice
+
+    \b
+    Reads:   two players (--black-model is the champion, --white-model the challenger)
+             --watch: the models beside best_model, the pool, data/ratings.json
+    Writes:  data/evaluate/CHALLENGER-vs-CHAMPION/, and saved_models/best_model after a promotion
+             --watch: data/evaluate/watch/, data/ratings.json, data/pool.json
+    Exit:    0 played (promoted or not), 1 failed, 2 wrong usage,
+             75 no new challenger, or another process is playing this match;
+             --watch: 75 another watcher is at work, or --once found no model to evaluate
+    Example: python main.py evaluate --games 100 --readouts 32 --require 'random>=0.95'
+    """
+
+    black_model: str = Field(
+        "saved_models/best_model",
+        description="The champion: a model (PATH, PATH@READOUTS, policy:PATH), random, heuristic, gtp:COMMAND, "
+        "usi:COMMAND, gnubg:PLIES; handicap:N:PLAYER takes N stones in Go; NAME=PLAYER gives it a name.",
+    )
+    white_model: str | None = Field(
+        None, description="The challenger, written likewise [default: the newest model not yet evaluated]."
+    )
+    games: int = Field(400, ge=2, description="Games to play, half with each colour; an even number.")
+    threshold: float | None = Field(
+        None,
+        ge=-3,
+        le=1,
+        description="Share of the points that promotes, a draw counting half [default: 1/2 + 1/sqrt(games)]; 0 "
+        "promotes every challenger without a game. Of games that count more than 1: points per game over whole pairs "
+        "[default: two standard errors above 0]; -3 promotes every challenger after a pair. A match with an engine is "
+        "played to its end all the same.",
+    )
+    sprt: str | None = Field(
+        None,
+        description="Decide by a sequential test instead: elo0,elo1,alpha,beta, e.g. 0,35,0.05,0.05. "
+        "--games is then the largest number of games.",
+    )
+    require: list[str] = Field(
+        [], description="A further condition of promotion, e.g. 'random>=0.95'; may be given several times."
+    )
+    require_games: int = Field(100, ge=2, description="Games to play for each further condition; an even number.")
+    exclude_duplicates: bool = Field(False, description="Of games with the same moves and colours count only one.")
+    output_dir: Path = Field(Path("data/evaluate"), description="Holds the matches, <challenger>-vs-<champion>/.")
+    sgf_output: Path | None = Field(None, description="Folder for SGF records [default: the match's folder, sgf/].")
+    promote: bool = Field(True, description="Re-point best_model when the challenger passes.")
+    pool: Path = Field(Path("data/pool.json"), description="The pool of opponents, which a promoted model joins.")
+    ratings: Path = Field(Path("data/ratings.json"), description="The ratings, which decide who leaves a full pool.")
+    time_share: TimeShare = None

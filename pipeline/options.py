@@ -1,0 +1,98 @@
+"""Groups of options, and how a command's config is composed of them.
+
+A group is a frozen pydantic model: its fields are options with type, default and help text, its ``panel`` is their
+heading in --help. A group stands beside the code that reads it. A command's config is a class that inherits from its
+groups; its own fields are the everyday options, which --help shows first.
+
+Methods and families add groups at the extension point ``mugo.options``, named PLACE.OWNER: the place is a command, or
+``players`` for all commands in which models choose moves. ``composed`` adds those of a place to a config, and whoever
+owns a group asks for it with ``taken``:
+
+    steps = taken(config, MyTrainOptions).extra_steps
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, ClassVar, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict
+
+from pipeline import extensions
+from pipeline.errors import UsageError
+
+Group = TypeVar("Group", bound="Options")
+
+
+class Options(BaseModel):
+    """Base of all groups and configs: frozen, unknown fields refused, defaults validated."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, protected_namespaces=())
+    panel: ClassVar[str] = ""
+    of_methods: ClassVar[bool] = False  # whether only methods that list the group (Method.options) read it
+
+    def stored(self, exclude: Collection[str] = ()) -> dict[str, Any]:
+        """The JSON that files keep."""
+        return self.model_dump(mode="json", exclude=set(exclude))
+
+
+def composed(place: str) -> Callable[[type[Group]], type[Group]]:
+    """A decorator: this config with the groups that extensions add at a place.
+
+    An installed package whose group can't be used is left out, with a line on stderr that names it.
+    """
+
+    def compose(config: type[Group]) -> type[Group]:
+        groups: list[type[Options]] = []
+        for extension in _offered(place):
+            try:
+                groups.append(_group(extension, config, groups))
+            except UsageError as error:
+                if not extension.package:
+                    raise
+                print(f"mugo: {error}; its options are left out", file=sys.stderr)
+        if not groups:
+            return config
+        names = {"__module__": config.__module__, "__qualname__": config.__qualname__, "__doc__": config.__doc__}
+        return cast(type[Group], type(config)(config.__name__, (config, *groups), names))
+
+    return compose
+
+
+def taken(config: Options, group: type[Group]) -> Group:
+    """A group's options in a config; their defaults where the config was made without the group."""
+    if isinstance(config, group):
+        return config
+    return group(**{name: getattr(config, name) for name in group.model_fields if hasattr(config, name)})
+
+
+def used_of_methods(config: Options) -> Iterator[tuple[str, type[Options]]]:
+    """The options without their default that only some methods read, each with its group."""
+    for name, field in type(config).model_fields.items():
+        group = group_of(type(config), name)
+        if group.of_methods and getattr(config, name) != field.default:
+            yield name, group
+
+
+def group_of(config: type[Options], field: str) -> type[Options]:
+    """The group that an option of a config comes from; the config itself for its everyday options."""
+    owners = [one for one in config.__mro__ if field in getattr(one, "__annotations__", {})]
+    owner: type[Options] = owners[-1]
+    return owner if "panel" in vars(owner) else config
+
+
+def _offered(place: str) -> list[extensions.Extension]:
+    found = extensions.find(extensions.OPTIONS)
+    return [found[name] for name in sorted(found) if name.partition(".")[0] == place]
+
+
+def _group(extension: extensions.Extension, config: type[Options], others: list[type[Options]]) -> type[Options]:
+    """The group that an extension offers. Raises UsageError if it is none, or has options that are there already."""
+    group = extensions.load(extension)
+    if not (isinstance(group, type) and issubclass(group, Options)):
+        raise extensions.refuse(extension, group, "a subclass of pipeline.options.Options")
+    taken_names = set(config.model_fields).union(*(other.model_fields for other in others))
+    if twice := taken_names & set(group.model_fields):
+        raise UsageError(f"{extension}: {config.__name__} already has an option {min(twice)!r}")
+    return group

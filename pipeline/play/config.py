@@ -1,0 +1,116 @@
+"""The configs of ``engine``, ``play`` and ``serve``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from pipeline.networks.options import Backend
+from pipeline.options import Options
+from pipeline.search.options import PlaySearchOptions
+
+
+class EngineConfig(PlaySearchOptions):
+    """Play for another program: answer a protocol with a model's moves.
+
+    gtp is the Go Text Protocol of Sabaki, GoGui and KGS, with analysis (kata-analyze, lz-analyze); other board games
+    have its basic commands. gomocup is the protocol of Gomocup and Piskvork, for Gomoku; usi, the Universal Shogi
+    Interface, is that of ShogiGUI and Shogidokoro. A manager starts this command and talks to it over standard input
+    and output. The manager's time limits are kept; a line that makes no sense is answered with an error and changes
+    nothing. A model plays the one board size and komi that it was trained for. Run the command once by hand before a
+    tournament: the first time on a machine, kernels are compiled and inference is measured, which may take longer than
+    a manager waits.
+
+    analysis is KataGo's JSON protocol, for KaTrain and programs that look at whole games: a query a line, an answer a
+    line. Positions of all queries are searched together. The board's size and komi are the model's; --readouts is for
+    queries without maxVisits.
+
+    \b
+    Reads:   a model, commands on standard input
+    Writes:  answers on standard output
+    Exit:    0 ended by the manager, 1 failed, 2 wrong usage
+    Example: python main.py engine --protocol gtp --model saved_models/best_model --readouts 400
+    """
+
+    protocol: str | None = Field(
+        None,
+        pattern="^(gtp|gomocup|usi|analysis)$",
+        description="gtp: the Go Text Protocol, of Sabaki, GoGui and KGS; gomocup: of Gomocup and Piskvork; usi: of "
+        "ShogiGUI and Shogidokoro; analysis: KataGo's JSON, of KaTrain [default: gomocup for Gomoku, usi for shogi, "
+        "gtp for other games].",
+    )
+    model: Path = Field(Path("saved_models/best_model"), description="Directory of the model that plays.")
+    game: str | None = Field(
+        None, description="Of a model of go:any: the board and komi to begin with, e.g. go:19 [default: 9x9]."
+    )
+    readouts: int = Field(
+        800, ge=0, description="Most simulations per move; fewer where the manager's time limits demand it."
+    )
+    resign_threshold: float = Field(
+        -1.0, ge=-1, lt=0, description="GTP, USI: resign at a value this low, two moves in a row; -1 = never."
+    )
+    ponder: bool = Field(False, description="GTP: search on while the opponent thinks; USI is told when to.")
+    backend: Backend = "auto"
+
+
+class PlayConfig(Options):
+    """Play a game in the terminal against a model, a built-in player or GNU Backgammon.
+
+    Moves are typed in the game's notation (D4, pass, 24/18 13/11); the board is drawn after each. hint shows the moves
+    that a model considers, undo takes back a move and its reply, sgf FILE saves the game, help lists what else can be
+    typed. The first time on a machine, kernels are compiled and inference is measured, which takes a while.
+
+    \b
+    Reads:   a model; moves and commands on standard input
+    Writes:  boards on standard output; records where sgf FILE says so
+    Exit:    0 ended by quit or the end of the input, 1 failed, 2 wrong usage, 130 Ctrl-C
+    Example: python main.py play --model heuristic --game gomoku:9 --colour w
+    """
+
+    model: str = Field(
+        "saved_models/best_model", description="Who plays: a model's directory, heuristic, random or gnubg:PLIES."
+    )
+    readouts: int = Field(400, ge=0, description="A model's simulations per move.")
+    colour: str = Field("b", pattern="^(b|w)$", description="Yours: b moves first, w second.")
+    game: str | None = Field(
+        None, description="Against heuristic and random: the game spec [default: go:9]; a model plays its own."
+    )
+    seed: int | None = Field(
+        None, ge=0, description="Fixes what random and heuristic choose among equals [default: another every time]."
+    )
+    backend: Backend = "auto"
+
+
+MOST_SERVED_READOUTS = 10_000  # of one search of the board page
+
+
+class ServeConfig(Options):
+    """Play against a model in the browser, and look at what it thinks.
+
+    The page lets you play Go, Gomoku, Othello, shogi, connect four and tic-tac-toe against models, heuristic and
+    random, with hints, win rates, territory, undo and records, and backgammon on a board of its own; docs/play.md
+    describes both. It is served to this machine only, needs no network, and lives as long as the command: Ctrl-C ends
+    it, and the games with it. Needs the extra `serve`, which ./play.sh installs.
+
+    \b
+    Reads:   models
+    Writes:  nothing
+    Exit:    1 a model can't be loaded, the port is taken or the extra is missing, 2 wrong usage, 130 ended by Ctrl-C
+    Example: python main.py serve --model saved_models/best_model --readouts 400
+    """
+
+    port: int = Field(8000, ge=0, le=65535, description="Port of this machine to listen at; 0 = any that is free.")
+    model: list[Path] = Field(
+        [],
+        description="Directory of a model to play against; may be given several times "
+        "[default: saved_models/best_model if there is one].",
+    )
+    readouts: int = Field(
+        400,
+        ge=0,
+        le=MOST_SERVED_READOUTS,
+        description="Simulations per move of a model, unless the page chooses another number.",
+    )
+    browser: bool = Field(True, description="Open the page in a browser.")
+    backend: Backend = "auto"

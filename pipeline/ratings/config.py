@@ -1,0 +1,76 @@
+"""The configs of ``ratings`` and ``tournament``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from pipeline.matches.options import MatchOptions
+from pipeline.options import Options
+
+
+class RatingsConfig(Options):
+    """Rate every player from all recorded matches: Elo with error bars.
+
+    Bradley-Terry fits all games at once; elo and trueskill go through the matches in the order they were played.
+    Ratings are always computed from the match records, so the ratings file may be deleted. The table has one block for
+    each group of players connected by games; ratings from different blocks can't be compared. With --directory the
+    table is only printed; add --output to keep those ratings in a file.
+
+    \b
+    Reads:   data/evaluate/*/, data/evaluate/required/*/, data/evaluate/watch/*/, data/tournament/*/
+    Writes:  data/ratings.json
+    Exit:    0 rated, 1 failed, 2 wrong usage, 75 no games yet
+    Example: python main.py ratings --anchor random=0
+    """
+
+    directory: list[Path] = Field(
+        [Path("data") / name for name in ("evaluate", "evaluate/required", "evaluate/watch", "tournament")],
+        description="Folder of matches; may be given several times.",
+    )
+    method: str = Field(
+        "bradley-terry", pattern="^(bradley-terry|elo|trueskill)$", description="bradley-terry, elo or trueskill."
+    )
+    anchor: str | None = Field(
+        None,
+        description="NAME or NAME=ELO: fixes a player's Bradley-Terry rating [default: random=0, else the oldest "
+        "model].",
+    )
+    output: Path = Field(Path("data/ratings.json"), description="Where the ratings by all three methods are written.")
+
+
+class TournamentConfig(MatchOptions):
+    """Let players meet to find out how strong they are. Nobody is promoted.
+
+    By default the players whose games tell most about the ratings meet next; --place finds one player's place among the
+    others. --games counts all games of these players in the folder (with --place, those of that player against the
+    others), so the same command, run again, plays only what is missing. The table lists these players, with errors
+    relative to their mean, as --until uses them.
+
+    \b
+    Reads:   players (--player, written as for evaluate), or the pool, whose engines are run only with --allow-engines
+    Writes:  data/tournament/ONE-vs-OTHER/, and data/ratings.json
+    Exit:    0 played, 1 failed, 2 wrong usage,
+             75 fewer than two players in the pool, or another process is playing this tournament
+    Example: python main.py tournament --player random --player heuristic --player saved_models/best_model --games 60
+    """
+
+    player: list[str] = Field(
+        [], description="A player, written as for evaluate; may be given several times [default: the pool]."
+    )
+    place: str | None = Field(None, description="Play this player against the others, instead of all against all.")
+    against: int = Field(0, ge=0, description="With --place: only this many others, nearest in rating; 0 = all.")
+    games: int = Field(200, ge=2, description="Games between these players in total; those of earlier runs count.")
+    until: float = Field(
+        0.0, ge=0, description="Stop once every rating is known to +- this many Elo (95 %); 0 = never."
+    )
+    pairs_per_round: int = Field(8, ge=1, description="Pairs of games between two updates of the ratings.")
+    schedule: str = Field(
+        "uncertainty",
+        pattern="^(uncertainty|round-robin)$",
+        description="Who plays next: uncertainty, the players who tell most about the ratings; or round-robin.",
+    )
+    pool: Path = Field(Path("data/pool.json"), description="The pool of opponents.")
+    output_dir: Path = Field(Path("data/tournament"), description="Holds the matches, <one>-vs-<other>/.")
+    background: bool = Field(False, description="Lowest priority and one thread, so that training can go on.")

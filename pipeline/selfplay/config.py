@@ -1,0 +1,121 @@
+"""The config of ``selfplay``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from pipeline.methods.alphazero.options import TreeActorOptions
+from pipeline.methods.options import TimeShare
+from pipeline.networks.options import Backend
+from pipeline.options import Options, composed
+from pipeline.run.layout import DEFAULT_WORKER
+from pipeline.workers.options import Runner
+
+
+class OpponentOptions(Options):
+    """Who the model meets: see opponents.py."""
+
+    panel = "Opponents"
+
+    opponents: str = Field(
+        "mirror=1",
+        description="The model's opponents and their weights, e.g. 'random=5,previous=30,mirror=65'. mirror: the model "
+        "itself; previous: the champion before it; random, heuristic; pool:MODE with MODE uniform, champion, "
+        "lagged=FROM-TO, mirror, fixed=NAME, top-k=K, nearest[=ELO], match-quality[=TEMPERATURE], ts-dist[=POINTS] or "
+        "exploration. An opponent's moves are recorded, but are no policy targets except in gomoku:…,opponents.",
+    )
+    pool: Path = Field(Path("data/pool.json"), description="The pool of opponents that pool:MODE chooses from.")
+
+
+class VarietyOptions(Options):
+    """The boards of models that play all boards: see variety.py."""
+
+    panel = "Boards"
+
+    boards: str = Field(
+        "",
+        description="go:any: sizes of the boards and their shares of the games, e.g. '7=1,9=4,13=2'; empty: its own "
+        "board alone.",
+        json_schema_extra={"scheduled": True},
+    )
+    komi_spread: float = Field(
+        0.0,
+        ge=0,
+        le=15,
+        description="go:any: komi of each game differs from the usual one by chance, with this standard deviation in "
+        "points, by 15 at most.",
+    )
+
+
+class SharingOptions(Options):
+    """Self-play beside other commands and workers: see background.py and coordination.py."""
+
+    panel = "Beside other commands"
+
+    background: bool = Field(
+        False,
+        description="Play on until stopped, with the settings that hold for each generation, at the lowest priority, "
+        "so that other commands can go on. Ends with the process that started it.",
+    )
+    wait: bool = Field(
+        False,
+        description="Play nothing: wait until another process of this worker has played the missing games.",
+    )
+    max_lead: int = Field(
+        0,
+        ge=0,
+        description="Play nothing, and exit with 75, while more positions than this were played since the newest model "
+        "was trained; 0 = no limit.",
+    )
+    workers: int = Field(
+        0,
+        ge=0,
+        description="Processes that the threads are divided among; 0 = this one. Python lets one thread of a process "
+        "run at a time, so six cores are as many as one keeps busy.",
+    )
+    runner: Runner = "local"
+
+
+@composed("selfplay")
+class SelfplayConfig(SharingOptions, VarietyOptions, OpponentOptions, TreeActorOptions):
+    """Let a model play games against itself and record them.
+
+    Finished games are written about once a second, so a kill loses only the games still being played.
+
+    \b
+    Reads:   a model directory (--network)
+    Writes:  data/selfplay/MODEL/WORKER/*.gz, each with a .meta file beside it that commits it
+    Exit:    0 played, or nothing left to play with --top-up, 1 failed, 2 wrong usage,
+             75 another process plays as this worker, --max-lead is reached, or with --wait nobody plays
+    Example: python main.py selfplay --games 100 --readouts 32
+    """
+
+    network: Path = Field(Path("saved_models/best_model"), description="Directory of the model that plays.")
+    output_dir: Path = Field(Path("data/selfplay"), description="Where games are written: $MODEL/$WORKER/*.gz, .meta.")
+    games: int = Field(1, ge=1, description="Games to play.")
+    verbose: int = Field(
+        1,
+        ge=0,
+        description="0 warnings and a short summary, 1 progress too, 2 also a line per game and the whole summary, "
+        "3 also boards.",
+    )
+    top_up: bool = Field(
+        False, description="Play only the missing games: those played since the newest model was trained count."
+    )
+    parallel_games: int = Field(
+        256, ge=1, description="Games that are played at once and share batches; ray: in each actor."
+    )
+    threads: int = Field(
+        0, ge=0, description="Threads that play; 0 = one per core. ray: threads and CPUs of each actor; 0 = 1."
+    )
+    worker: str = Field(
+        DEFAULT_WORKER,
+        pattern=r"^[A-Za-z0-9_-]+$",
+        description="Name of this worker, and of its folder; with one --seed each plays other games.",
+    )
+    commit_seconds: float = Field(1.0, ge=0, description="Seconds between commits of finished games; 0 = commit each.")
+    backend: Backend = "auto"
+    seed: int | None = Field(None, ge=0, description="Seed of all randomness [default: a fresh one].")
+    time_share: TimeShare = None
