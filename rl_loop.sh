@@ -110,7 +110,7 @@ fi
 started ""
 
 extras=fast # Ray and text games need packages of their own
-if [[ $runner == ray ]] || { [[ -z $runner ]] && preset_says engine ray; }; then extras+=,ray; fi
+if [[ $runner == ray ]] || { [[ -z $runner ]] && preset_says runner ray; }; then extras+=,ray; fi
 ! preset_says game text: || extras+=,text
 set_up "$extras"
 

@@ -7,7 +7,6 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Union, get_args, get_origin
 
-import click
 import typer
 from pydantic.fields import FieldInfo
 from typer.core import TyperCommand
@@ -24,16 +23,14 @@ JSON = "Print the whole summary as JSON."
 class PanelCommand(TyperCommand):
     """A command whose --help shows its options under the headings of their groups."""
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_options(self, ctx: Any, formatter: Any) -> None:
         panels: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None:
-                is_argument = isinstance(parameter, click.Argument)
+                is_argument = parameter.param_type_name == "argument"
                 heading = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None) or "Options"
                 panels.setdefault(heading, []).append(record)
-        if "Options" in panels:  # --help is the last parameter
-            panels["Options"] = panels.pop("Options") if len(panels) == 1 else panels["Options"]
         for heading, records in panels.items():
             with formatter.section(heading):
                 formatter.write_dl(records)

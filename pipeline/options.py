@@ -71,7 +71,7 @@ def used_of_methods(config: Options) -> Iterator[tuple[str, type[Options]]]:
     """The options without their default that only some methods read, each with its group."""
     for name, field in type(config).model_fields.items():
         group = group_of(type(config), name)
-        if group.of_methods and getattr(config, name) != field.default:
+        if vars(group).get("of_methods") and getattr(config, name) != field.default:
             yield name, group
 
 

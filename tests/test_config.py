@@ -14,7 +14,6 @@ from pipeline.gather.config import GatherConfig
 from pipeline.methods.named import method_named
 from pipeline.presets import make_config, preset_names, preset_path, read_preset, scheduled_lines
 from pipeline.schedules import RunState
-from pipeline.search.options import SearchOptions
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.train.config import TrainConfig
 
@@ -144,7 +143,6 @@ MERGED = "\n".join(
         ("selfplay: {? [1, 2] : 3}", "not readable as YAML"),
         ("train: {epochs: 1}\ninit: {seed: 3}\ntrain: {batch_size: 64}", "line 3: 'train' stands here a second time"),
         ("train:\n  epochs: 1\n  epochs: 2", "line 3: 'epochs' stands here a second time"),
-        ("selfplay: {full_share: 0.5, full_search_fraction: 0.25}", "full_share beside its present name"),
     ],
 )
 def test_yaml_that_is_made_to_do_harm_or_says_two_things_at_once(tmp_path: Path, text: str, said: str) -> None:
@@ -270,10 +268,3 @@ def test_a_preset_runs_engines_only_if_the_command_line_allows_it(
     path.write_text(f"{stage}:\n  {line}\n  allow_engines: true\n")
     with pytest.raises(UsageError, match="on the command line alone"):
         make_config(COMMANDS[stage].config, stage, str(path))
-
-
-def test_files_go_on_to_name_what_is_no_option_any_more() -> None:
-    """In its old place: matches and shards compare what is stored with what they find."""
-    stored = list(SearchOptions().stored().items())
-    assert stored[stored.index(("max_visit_init", 50.0)) + 1] == ("virtual_loss", 1.0)
-    assert "virtual_loss" not in EvaluateConfig.model_fields

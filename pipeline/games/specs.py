@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from typing import Any
 
 from pipeline import extensions
 from pipeline.errors import UsageError
@@ -37,7 +38,7 @@ def parse_game(spec: str) -> Game:
         raise UsageError(f"game {spec!r}: unknown name {name!r}; known games: {', '.join(sorted(offered))}")
     make = extensions.load(offered[name])
     LOADED.add(name)
-    game = make(size, options)
+    game: Any = make(size, options)
     if not isinstance(game, AnyGame):
         wanted = "a function (size, options) that gives a game of pipeline/games/contract.py"
         raise extensions.refuse(offered[name], game, wanted)
