@@ -47,7 +47,7 @@ IndexArray = NDArray[np.int64]
 
 # Self-play
 
-STEPS_OF_A_TURN = 4  # measured in LOG.md, "A network for all boards at its own pace"
+STEPS_OF_A_TURN = 4  # measured in docs/log, "A network for all boards at its own pace"
 
 
 @dataclass(frozen=True)

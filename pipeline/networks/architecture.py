@@ -33,10 +33,10 @@ Weights = dict[str, FloatArray]
 NORM_EPSILON = 1e-5  # of every batch norm; folding needs the same number
 MAX_BLOCKS, MIN_CHANNELS, MAX_CHANNELS = 64, 4, 1024
 # Width of the value head's hidden layer, in new networks and in those that don't say: half of 32 units die within
-# minutes of training (LOG.md, 2026-11-25).
+# minutes of training (docs/log, 2026-11-25).
 VALUE_HIDDEN, FORMER_VALUE_HIDDEN = 64, 32
 # Passes start e³ times less likely than points. From a uniform policy, search in the first games learns to pass
-# whenever komi puts a player ahead, and the first generations pass themselves to death (LOG.md, 2026-11-21).
+# whenever komi puts a player ahead, and the first generations pass themselves to death (docs/log, 2026-11-21).
 EXTRA_ACTION_LOGIT = -3.0
 VALUE_OUTPUTS: Final = {"scalar": 1, "wdl": 3}  # value head → its outputs; wdl: win, draw, loss
 # Heads with the policy's shape; only the first serves inference. Over the same features, as in KataGo, the others cost

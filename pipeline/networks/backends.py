@@ -36,7 +36,7 @@ from pipeline.networks.architecture import Architecture, Weights
 # the same bits at every size measured, so it doesn't matter how many others are evaluated beside it.
 MIN_BATCH = 16
 LEAST_SCALED = 1e-6  # a scale of 0 would divide by it
-MARGIN = 1.25  # for what goes beyond calibration positions: what is cut off hurts far more than coarser steps (LOG.md)
+MARGIN = 1.25  # for what goes beyond calibration positions: clipping hurts far more than coarser steps (docs/log)
 
 
 class Backend(ABC):

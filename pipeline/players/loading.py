@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pipeline.networks.estimates import Estimates
 
 CALIBRATION_POSITIONS, CALIBRATION_GAMES = 512, 16  # of random games
-LEAST_SHARE = 2  # positions of one tree for each core: two take a fifth of the time of sixteen (LOG.md)
+LEAST_SHARE = 2  # positions of one tree for each core: two take a fifth of the time of sixteen (docs/log)
 
 
 def load_evaluators(
@@ -192,7 +192,7 @@ def calibration_positions(game: Game) -> Planes:
     Every second one, from the first on, is of one half of the games, the others are of the other half: int8 takes its
     scales from the former and is checked on the latter, which have had no part in them. They are always the same, and
     made once per game; don't change them. Random play is weak, but its boards are as
-    full as real ones: a network's activations are about as large as in its own games, or slightly larger (LOG.md).
+    full as real ones: a network's activations are about as large as in its own games, or slightly larger (docs/log).
     """
     rng = np.random.default_rng(0)
     states = game.initial(CALIBRATION_GAMES)

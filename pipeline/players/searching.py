@@ -29,7 +29,7 @@ def leaves_per_tree(rows: int, readouts: int) -> int:
 
 def leaves_of_one_tree(readouts: int) -> int:
     """The same where a single game has the whole machine: enough for a batch on each of two cores, if many readouts
-    follow; see LOG.md for what searching so blindly costs.
+    follow; see docs/log for what searching so blindly costs.
     """
     return max(1, min(MOST_LEAVES_ALONE, readouts // READOUTS_PER_LEAF_ALONE))
 

@@ -31,7 +31,7 @@ from pipeline.search.tree import EDGE_ARRAYS, NO_PARENT, ROOT, Leaves, empty_tre
 RootTable = tuple[IntArray, FloatArray]  # visits and priors [n, A]
 
 # Pending leaves are chosen blindly, at most one more for this many visits of the root that have a value. Measured in
-# LOG.md, "Many leaves of one tree, at no cost".
+# docs/log, "Many leaves of one tree, at no cost".
 READOUTS_PER_LEAF = 16
 MAX_ROUNDS = 4  # of selecting leaves for one batch: leaves that end the game need no network, others take their place
 GROWTH = 1.25  # of the room for edges: all rows get what the fullest one needs, so not more at once

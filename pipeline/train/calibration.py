@@ -15,7 +15,7 @@ from pipeline.methods.method import Method
 from pipeline.players.loading import in_turn
 from pipeline.run.chunks import ChunkSet, read_chunk
 
-POSITIONS = 256  # kept at most; more make no difference that was ever measured (LOG.md)
+POSITIONS = 256  # kept at most; more make no difference that was ever measured (docs/log)
 LEAST = 64  # with fewer, positions of random games say more
 EXAMPLES = 2_048  # that they are chosen from, so that halves aren't what a few games happen to be
 

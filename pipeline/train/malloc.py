@@ -2,7 +2,7 @@
 
 Every step makes and frees the same few hundred tensors of a megabyte. glibc gives such memory back to the system and
 gets it again, page by page, zeroed each time: 8,500 page faults and 11 % of a step's processor time on two cores
-(LOG.md, 2026-11-25). A process that trains does little else until it ends, so nobody misses what it keeps.
+(docs/log, 2026-11-25). A process that trains does little else until it ends, so nobody misses what it keeps.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ so it doesn't warm up again. Convolutions run channels-last, in bfloat16 where t
 norms' statistics, losses and the optimiser stay float32.
 
 On a processor the rows of a batch are divided among replicas of the network, each in a thread of its own: two cores are
-busy that way, where one network's operations, too small for two threads, use one and a half (LOG.md). Replicas
+busy that way, where one network's operations, too small for two threads, use one and a half (docs/log). Replicas
 share their weights; the loss is that of the whole batch, gradients are added up, always in the same order. Norms see
 the rows of their replica, as in any data-parallel training, and their running statistics are the replicas' means.
 
@@ -377,7 +377,7 @@ class Trainer:
 @contextmanager
 def _without_denormals() -> Iterator[None]:
     """Numbers below 1e-38 count as 0 here. The moments of a unit that no gradient reaches shrink to such numbers within
-    2,000 steps, and a processor takes a hundred times as long for each: an update took three times as long (LOG.md).
+    2,000 steps, and a processor takes a hundred times as long for each: an update took three times as long (docs/log).
     """
     torch.set_flush_denormal(True)
     try:
