@@ -55,7 +55,8 @@ def composed(place: str) -> Callable[[type[Group]], type[Group]]:
         if not groups:
             return config
         names = {"__module__": config.__module__, "__qualname__": config.__qualname__, "__doc__": config.__doc__}
-        return cast(type[Group], type(config)(config.__name__, (config, *groups), names))
+        made = cast(Any, type(config))(config.__name__, (config, *groups), names)
+        return cast(type[Group], made)
 
     return compose
 

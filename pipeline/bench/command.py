@@ -184,7 +184,7 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
         games=sum(one.rows for one in boards) * threads,
         readouts=settings.readouts,
         threads=threads,
-        backend=", ".join(sorted({str(one.evaluators[0].engine) for one in boards})),
+        backend=", ".join(sorted({str(one.evaluators[0].backend) for one in boards})),
         network_evaluations_per_second=selfplay.ceiling,
         selfplay_evaluations_per_second=selfplay.evaluations,
         selfplay_share=selfplay.share,

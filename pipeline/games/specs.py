@@ -39,7 +39,8 @@ def parse_game(spec: str) -> Game:
     make = extensions.load(offered[name])
     LOADED.add(name)
     game: Any = make(size, options)
-    if not isinstance(game, AnyGame):
+    is_game = isinstance(game, AnyGame)
+    if not is_game:
         wanted = "a function (size, options) that gives a game of pipeline/games/contract.py"
         raise extensions.refuse(offered[name], game, wanted)
     return game

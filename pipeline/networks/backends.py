@@ -1,11 +1,11 @@
-"""The engines that can run a folded network, behind one small interface.
+"""The backends that can run a folded network, behind one small interface.
 
 A backend holds one network and gives every thread a function of its own, so that threads evaluate at the same time.
 These functions take batches of exactly one of the sizes that ``batch_sizes`` lists, so nothing is compiled twice;
 padding is left to ``inference.Evaluator``.
 
 Here: the interface, what the processor can do, and OpenVINO, which needs no torch (starting torch costs over a second).
-The torch engines are in ``torch_backends.py``.
+The torch backends are in ``torch_backends.py``.
 
 Precision names: ``float32``, ``bfloat16``, ``float16``, ``int8``. The last means that kernels and inputs of
 convolutions are whole numbers: kernels from -127 to 127 (or -64 to 64, see ``largest_int8_kernel``) times a scale for
@@ -32,7 +32,7 @@ from pipeline.games.contract import Evaluate, Evaluation, Planes
 from pipeline.machine import available_cores
 from pipeline.networks.architecture import Architecture, Weights
 
-# Below this, engines switch to other kernels for the small layers, which round differently: with it, a row's result had
+# Below it backends switch to other kernels for the small layers, which round differently: with it, a row's result had
 # the same bits at every size measured, so it doesn't matter how many others are evaluated beside it.
 MIN_BATCH = 16
 LEAST_SCALED = 1e-6  # a scale of 0 would divide by it
@@ -40,7 +40,7 @@ MARGIN = 1.25  # for what goes beyond calibration positions: clipping hurts far 
 
 
 class Backend(ABC):
-    """One folded network on one engine."""
+    """One folded network on one backend."""
 
     # Every batch is padded to the largest size times one of these, rounded up, but not to less than the least.
     fractions: tuple[float, ...] = tuple(part / 2**halvings for halvings in range(12) for part in (1, 0.75))

@@ -1,16 +1,16 @@
-"""Batched inference: positions in, policy logits and values out, on the fastest engine that is right.
+"""Batched inference: positions in, policy logits and values out, on the fastest backend that is right.
 
-``make_evaluators`` gives one ``Evaluator`` per thread. Which engine runs them is settled by measurement: with
-``backend="auto"`` every engine this machine has is timed for a moment, and the fastest is remembered in
+``make_evaluators`` gives one ``Evaluator`` per thread. Which backend runs them is settled by measurement: with
+``backend="auto"`` every backend this machine has is timed for a moment, and the fastest is remembered in
 ``~/.cache/mugo/backends.json`` for that processor, architecture and library versions: whoever evaluates a network of
 that architecture here does it alike, however many rows and threads there are. A lost or damaged cache only costs the
-next measurement. Nothing is remembered where an engine was refused: the next model may suit it. Beside the choice
+next measurement. Nothing is remembered where a backend was refused: the next model may suit it. Beside the choice
 stands how far int8 was from float32 on this machine, by the SHA-256 of each model's weights.
 
-Nothing is used unchecked: at every start the engine about to be used answers a few positions, and is refused if it
+Nothing is used unchecked: at every start the backend about to be used answers a few positions, and is refused if it
 differs from plain float32 numpy by more than its tolerance: exact ones in any softmax probability or value, int8 on
-average. Exact engines answer made-up positions, int8 calibration positions that its scales don't come from. Where the
-remembered engine is refused for these weights, the others are tried.
+average. Exact backends answer made-up positions, int8 calibration positions that its scales don't come from. Where the
+remembered backend is refused for these weights, the others are tried.
 
 B batch, K rows asked for (0 ≤ K ≤ max_batch), C planes, H×W board, A actions. Values are seen by the player to move.
 """
@@ -52,38 +52,38 @@ from pipeline.progress import SILENT, Progress
 POLICY_TOLERANCE = 0.03  # largest difference of any move's probability from float32
 VALUE_TOLERANCE = 0.05  # largest difference of the value, which spans -1 to 1
 # int8 is checked on calibration positions, since others may be beyond its scales, and by means over them: rounding to
-# 255 steps is now and then wrong in one position, a broken engine in all. For the policy: the share that is misplaced.
+# 255 steps is now and then wrong in one position, a broken backend in all. For the policy: the share that is misplaced.
 INT8_POLICY_TOLERANCE, INT8_VALUE_TOLERANCE = 0.05, 0.05
-WORTH_INT8 = 1.1  # how much faster than an exact engine int8 must be
+WORTH_INT8 = 1.1  # how much faster than an exact backend int8 must be
 CHECKED_POSITIONS = 8
 REMEMBERED_MODELS = 32  # of an architecture, whose difference in int8 is kept
-MEASURED_SECONDS = 0.3  # per engine and window; the best of MEASURED_WINDOWS counts, so a busy moment doesn't decide
+MEASURED_SECONDS = 0.3  # per backend and window; the best of MEASURED_WINDOWS counts, so a busy moment doesn't decide
 MEASURED_WINDOWS = 3
 MEASURED_BATCH = 64  # rows of each thread; there is one for each core
 
 
 @dataclass(frozen=True)
-class Engine:
+class BackendSpec:
     """One way to run a network on this machine."""
 
-    backend: str  # torch, compile or openvino
+    name: str  # torch, compile or openvino
     device: str  # cpu, cuda, cuda:1 …
     precision: str  # float32, bfloat16, float16 or int8
 
     def __str__(self) -> str:
-        return f"{self.backend} {self.device} {self.precision}"
+        return f"{self.name} {self.device} {self.precision}"
 
     def build(
         self, architecture: Architecture, folded: Weights, num_threads: int, calibration: Planes | None = None
     ) -> Backend:
-        if self.backend == "openvino":
+        if self.name == "openvino":
             return OpenVinoBackend(architecture, folded, num_threads, self.precision, calibration)
         from pipeline.networks import torch_backends  # imports torch, which takes over a second
 
         if self.device != "cpu":
             return torch_backends.CudaBackend(architecture, folded, self.precision, self.device)
         kinds = {"torch": torch_backends.TorchBackend, "compile": torch_backends.CompiledBackend}
-        return kinds[self.backend](architecture, folded, num_threads, self.precision)
+        return kinds[self.name](architecture, folded, num_threads, self.precision)
 
 
 class Evaluator:
@@ -96,8 +96,8 @@ class Evaluator:
     Raises ValueError for another shape or dtype, and for K > max_batch.
     """
 
-    def __init__(self, architecture: Architecture, run: Evaluate, sizes: Sequence[int], engine: Engine) -> None:
-        self.engine = engine
+    def __init__(self, architecture: Architecture, run: Evaluate, sizes: Sequence[int], backend: BackendSpec) -> None:
+        self.backend = backend
         self._run = run
         self._sizes = np.asarray(sizes)
         self._board = (architecture.planes, architecture.height, architecture.width)
@@ -106,7 +106,7 @@ class Evaluator:
         self._padded = np.zeros((self.max_batch, *self._board), np.uint8)
 
     def warm_up(self) -> None:
-        """Compile now whatever the engine compiles when a size first occurs."""
+        """Compile now whatever the backend compiles when a size first occurs."""
         for size in self._sizes.tolist():
             self._run(self._padded[:size])
 
@@ -142,29 +142,29 @@ def make_evaluators(
     name: str = "",
     least_batch: int = MIN_BATCH,
 ) -> list[Evaluator]:
-    """One evaluator per thread for these weights, on the engine asked for or, with ``auto``, the fastest.
+    """One evaluator per thread for these weights, on the backend asked for or, with ``auto``, the fastest.
 
     max_batch: rows per call, per thread. calibration: positions [N, C, H, W] of the game, without which int8 isn't
     used. name: by which int8's difference is remembered; "" doesn't remember it. least_batch: smaller ones are padded
     to this; see backends.MIN_BATCH for what is lost below it.
     Raises UsageError for a backend that is unknown or not installed, MuGoError for weights that don't fit or if
-    no engine computes them correctly.
+    no backend computes them correctly.
     """
     starter = _Starter(architecture, fold(architecture, weights), calibration, progress)
-    engines = [engine for engine in available_engines(backend) if engine.precision != "int8" or calibration is not None]
-    cached = _CachedChoice(architecture, engines)
-    if backend == "auto" and len(engines) > 1:
+    usable = [one for one in available_backends(backend) if one.precision != "int8" or calibration is not None]
+    cached = _CachedChoice(architecture, usable)
+    if backend == "auto" and len(usable) > 1:
         choice = cached.read()
-        if choice not in engines:
-            choice = _measured_fastest(engines, starter, cached, progress)
-        engines.sort(key=lambda engine: engine != choice)
-    for engine in engines:
-        evaluators = starter.start(engine, max_batch, num_threads, least_batch)
+        if choice not in usable:
+            choice = _measured_fastest(usable, starter, cached, progress)
+        usable.sort(key=lambda one: one != choice)
+    for one in usable:
+        evaluators = starter.start(one, max_batch, num_threads, least_batch)
         if evaluators is not None:
-            if name and engine in starter.differences:
-                cached.note(name, starter.differences[engine])
+            if name and one in starter.differences:
+                cached.note(name, starter.differences[one])
             return evaluators
-    refused = "; ".join(f"{engine} ({problem})" for engine, problem in starter.refused.items())
+    refused = "; ".join(f"{backend} ({problem})" for backend, problem in starter.refused.items())
     raise MuGoError(
         f"inference backend {backend}: nothing computes this network as float32 does: "
         f"{refused or 'int8 needs calibration positions'}; try --backend torch"
@@ -172,33 +172,33 @@ def make_evaluators(
 
 
 def _measured_fastest(
-    engines: Sequence[Engine], starter: _Starter, cached: _CachedChoice, progress: Progress
-) -> Engine | None:
-    """The fastest engine of those that are right, remembered for the next time; None if none is.
+    backends: Sequence[BackendSpec], starter: _Starter, cached: _CachedChoice, progress: Progress
+) -> BackendSpec | None:
+    """The fastest backend of those that are right, remembered for the next time; None if none is.
 
     Of the exact precisions a slower one is tried only if no faster one is right; int8 is always compared with one.
     """
     progress.say("measuring inference backends once for this machine…")
     planes = starter.made_up_planes(MEASURED_BATCH)
-    rates: dict[Engine, float] = {}
-    for engine in engines:
-        if any(other.precision not in ("int8", engine.precision) for other in rates):
+    rates: dict[BackendSpec, float] = {}
+    for backend in backends:
+        if any(other.precision not in ("int8", backend.precision) for other in rates):
             break
-        evaluators = starter.start(engine, MEASURED_BATCH, available_cores())
+        evaluators = starter.start(backend, MEASURED_BATCH, available_cores())
         if evaluators is not None:
-            rates[engine] = max(evaluation_rate(evaluators, planes, MEASURED_SECONDS) for _ in range(MEASURED_WINDOWS))
-            progress.say(f"  {engine}: {rates[engine]:,.0f} evaluations/s")
+            rates[backend] = max(evaluation_rate(evaluators, planes, MEASURED_SECONDS) for _ in range(MEASURED_WINDOWS))
+            progress.say(f"  {backend}: {rates[backend]:,.0f} evaluations/s")
     if not rates:
         return None
-    choice = max(rates, key=lambda engine: rates[engine] / (WORTH_INT8 if engine.precision == "int8" else 1.0))
-    if not starter.has_differed:  # the engine that did may do well with the next model's weights
+    choice = max(rates, key=lambda backend: rates[backend] / (WORTH_INT8 if backend.precision == "int8" else 1.0))
+    if not starter.has_differed:  # the backend that did may do well with the next model's weights
         cached.write(choice, rates)
     progress.say(f"fastest: {choice}, {rates[choice]:,.0f} evaluations/s")
     return choice
 
 
-def available_engines(backend: str) -> list[Engine]:
-    """The engines that ``backend`` allows on this machine, those to prefer unmeasured first.
+def available_backends(backend: str) -> list[BackendSpec]:
+    """The backends that ``backend`` allows on this machine, those to prefer unmeasured first.
 
     ``auto`` leaves torch.compile out where OpenVINO is installed: it compiles for tens of seconds and again at each
     start, and was never faster than OpenVINO on the machines measured.
@@ -213,18 +213,18 @@ def available_engines(backend: str) -> list[Engine]:
     if backend == "compile" and not compiler:
         raise UsageError("inference backend compile: no C++ compiler (c++, g++, clang++) found; use --backend auto")
     if backend in ("auto", "torch") and _has_cuda():
-        return [Engine("torch", "cuda", precision) for precision in ("float16", "bfloat16", "float32")]
+        return [BackendSpec("torch", "cuda", precision) for precision in ("float16", "bfloat16", "float32")]
     if backend == "int8":
         if not largest_int8_kernel():
             raise UsageError("inference backend int8: this processor has nothing to gain by it; use --backend auto")
-        return [Engine("openvino", "cpu", "int8")]
+        return [BackendSpec("openvino", "cpu", "int8")]
     precisions = ("bfloat16", "float32") if has_fast_bfloat16() else ("float32",)
     names = [backend]
     if backend == "auto":
         names = ["openvino", "torch"] if is_installed("openvino") else ["compile", "torch"] if compiler else ["torch"]
-    exact = [Engine(name, "cpu", precision) for precision in precisions for name in names]
+    exact = [BackendSpec(name, "cpu", precision) for precision in precisions for name in names]
     if backend == "auto" and "openvino" in names and largest_int8_kernel():
-        return [Engine("openvino", "cpu", "int8"), *exact]
+        return [BackendSpec("openvino", "cpu", "int8"), *exact]
     return exact
 
 
@@ -242,37 +242,37 @@ def _has_cuda() -> bool:
 
 
 class _Starter:
-    """Starts engines for one network and compares each with float32 numpy on a few positions before it is used."""
+    """Starts backends for one network and compares each with float32 numpy on a few positions before it is used."""
 
     def __init__(
         self, architecture: Architecture, folded: Weights, calibration: Planes | None, progress: Progress
     ) -> None:
-        self.refused: dict[Engine, str] = {}  # and why
-        self.has_differed = False  # an engine ran and answered wrongly
-        self.differences: dict[Engine, dict[str, float]] = {}  # of int8 from float32, means over positions
+        self.refused: dict[BackendSpec, str] = {}  # and why
+        self.has_differed = False  # a backend ran and answered wrongly
+        self.differences: dict[BackendSpec, dict[str, float]] = {}  # of int8 from float32, means over positions
         self._architecture, self._folded, self._progress = architecture, folded, progress
         self._calibration = None if calibration is None else calibration[:, : architecture.planes]
-        self._wanted: dict[bool, Evaluation] = {}  # of the positions for int8 and for exact engines
+        self._wanted: dict[bool, Evaluation] = {}  # of the positions for int8 and for exact backends
 
     def start(
-        self, engine: Engine, max_batch: int, num_threads: int, least_batch: int = MIN_BATCH
+        self, backend: BackendSpec, max_batch: int, num_threads: int, least_batch: int = MIN_BATCH
     ) -> list[Evaluator] | None:
-        """One evaluator per thread; None, after a warning, if the engine fails or differs too much."""
+        """One evaluator per thread; None, after a warning, if the backend fails or differs too much."""
         scaling = None if self._calibration is None else self._calibration[::2]
         try:
-            backend = engine.build(self._architecture, self._folded, num_threads, scaling)
-            sizes = backend.batch_sizes(max_batch, least_batch)
+            built = backend.build(self._architecture, self._folded, num_threads, scaling)
+            sizes = built.batch_sizes(max_batch, least_batch)
             evaluators = [
-                Evaluator(self._architecture, backend.for_thread(index), sizes, engine) for index in range(num_threads)
+                Evaluator(self._architecture, built.for_thread(index), sizes, backend) for index in range(num_threads)
             ]
-        except Exception as error:  # an engine that can't start is one that isn't there
+        except Exception as error:  # a backend that can't start is one that isn't there
             problem: str | None = f"can't be used: {_one_line(error)}"
         else:
             problem = self._problem(evaluators[0])
         if problem is None:
             return evaluators
-        self._progress.warn(f"backend {engine} refused: {problem}")
-        self.refused[engine] = problem
+        self._progress.warn(f"backend {backend} refused: {problem}")
+        self.refused[backend] = problem
         return None
 
     def made_up_planes(self, count: int) -> Planes:
@@ -284,7 +284,7 @@ class _Starter:
 
     def _problem(self, evaluator: Evaluator) -> str | None:
         """One line on how it differs too much or fails; None if it is right."""
-        int8 = evaluator.engine.precision == "int8"
+        int8 = evaluator.backend.precision == "int8"
         planes = self.made_up_planes(CHECKED_POSITIONS)
         if int8 and self._calibration is not None:  # from the first to the last: a game's beginning, middle and end
             not_scaling = self._calibration[1::2]
@@ -297,7 +297,7 @@ class _Starter:
         try:
             # In a thread of its own: evaluators limit their thread to its share of the cores, which this one keeps.
             run_together([lambda: found.extend(map(evaluator, batches))])
-        except Exception as error:  # an engine may fail in its own ways; any means: not this one
+        except Exception as error:  # a backend may fail in its own ways; any means: not this one
             return f"{type(error).__name__}: {_one_line(error)}"
         logits, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
         policy_differences = np.abs(softmax(logits) - softmax(wanted[0]))
@@ -308,7 +308,7 @@ class _Starter:
             of_policy, of_value, mean = INT8_POLICY_TOLERANCE, INT8_VALUE_TOLERANCE, "on average "
             policy_difference, value_difference = policy_differences.sum(axis=1).mean() / 2, value_differences.mean()
             means = {"policy": policy_difference, "value": value_difference}
-            self.differences[evaluator.engine] = {"positions": len(planes)} | {
+            self.differences[evaluator.backend] = {"positions": len(planes)} | {
                 what: float(f"{mean:.3g}") for what, mean in means.items()
             }
         if policy_difference <= of_policy and value_difference <= of_value:
@@ -372,10 +372,10 @@ def run_together(works: Sequence[Callable[[], object]]) -> None:
 
 
 class _CachedChoice:
-    """The engine measured fastest before, in a small JSON file of the user's. Never an error: worst case no choice."""
+    """The backend measured fastest before, in a small JSON file of the user's. Never an error: worst case no choice."""
 
-    def __init__(self, architecture: Architecture, engines: Sequence[Engine]) -> None:
-        """engines: those to choose from."""
+    def __init__(self, architecture: Architecture, backends: Sequence[BackendSpec]) -> None:
+        """backends: those to choose from."""
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         self.path = folder / "mugo" / "backends.json"
         versions = []
@@ -387,18 +387,18 @@ class _CachedChoice:
         cuda = f"cuda {_may_have_cuda()} {os.environ.get('CUDA_VISIBLE_DEVICES', '')}".strip()
         machine = [processor_name(), f"{available_cores()} cores", cuda, *versions]
         shape = [f"{name} {number}" for name, number in architecture.to_dict().items()]
-        self._key = "; ".join([*machine, *shape, "engines " + ", ".join(map(str, engines))])
+        self._key = "; ".join([*machine, *shape, "backends " + ", ".join(map(str, backends))])
 
-    def read(self) -> Engine | None:
+    def read(self) -> BackendSpec | None:
         try:
-            return Engine(**self._entries()[self._key]["engine"])
+            return BackendSpec(**self._entries()[self._key]["backend"])
         except (TypeError, KeyError):
             return None
 
-    def write(self, engine: Engine, rates: dict[Engine, float]) -> None:
+    def write(self, backend: BackendSpec, rates: dict[BackendSpec, float]) -> None:
         self._put(
             {
-                "engine": asdict(engine),
+                "backend": asdict(backend),
                 "evaluations_per_second": {str(measured): round(rate) for measured, rate in rates.items()},
             }
         )

@@ -18,7 +18,7 @@ from pipeline.games.specs import parse_game
 from pipeline.machine import available_cores
 from pipeline.networks.architecture import Architecture, check_weights
 from pipeline.networks.backends import MIN_BATCH
-from pipeline.networks.inference import Engine, Evaluator, available_engines, make_evaluators
+from pipeline.networks.inference import BackendSpec, Evaluator, available_backends, make_evaluators
 from pipeline.progress import Progress
 from pipeline.run import layout
 from pipeline.run.models import Model, read_calibration
@@ -104,9 +104,9 @@ class AnyBoardEvaluator:
         return self._mine[board](planes)
 
     @property
-    def engine(self) -> Engine:
+    def backend(self) -> BackendSpec:
         """That of the model's own board; other boards may have another."""
-        return self._at_home.engine
+        return self._at_home.backend
 
     @property
     def max_batch(self) -> int:
@@ -124,7 +124,7 @@ def load_tree_evaluator(model: Model, leaves: int, backend: str, progress: Progr
     gets whole batches, padded. All that is compiled for a size of batch is compiled now, by a network for all boards at
     the first batch of each board. Raises FileError as load_evaluators does.
     """
-    if any(engine.device != "cpu" for engine in available_engines(backend)):
+    if any(one.device != "cpu" for one in available_backends(backend)):
         return load_evaluators(model, leaves, 1, backend, progress, warm=True)[0]
     threads = max(1, min(available_cores(), leaves // LEAST_SHARE))
     share = -(-leaves // threads)

@@ -26,7 +26,7 @@ def assert_right(architecture: Architecture, folded: dict[str, np.ndarray], plan
 def test_it_answers_as_numpy_does(architecture: Architecture) -> None:
     weights = lively_weights(architecture)
     (evaluator,) = make_evaluators(architecture, weights, 200, 1, "torch")
-    assert evaluator.engine.device == "cuda"
+    assert evaluator.backend.device == "cuda"
     kept = []
     for turn, count in enumerate((200, 1, 16, 77, 200)):  # a size that was recorded is used again
         planes = random_planes(architecture, count, turn)

@@ -1,4 +1,4 @@
-"""Evaluators: right on every engine, for every batch, from several threads; the measured choice and its cache."""
+"""Evaluators: right on every backend, for every batch, from several threads; the measured choice and its cache."""
 
 import json
 import subprocess
@@ -21,9 +21,9 @@ from pipeline.networks.inference import (
     INT8_VALUE_TOLERANCE,
     POLICY_TOLERANCE,
     VALUE_TOLERANCE,
-    Engine,
+    BackendSpec,
     Evaluator,
-    available_engines,
+    available_backends,
     evaluation_rate,
     make_evaluators,
     run_together,
@@ -58,10 +58,10 @@ def test_every_engine_agrees_with_float32(backend: str, architecture: Architectu
 
 @pytest.mark.parametrize("backend", ENGINES)
 def test_float32_engines_agree_closely(backend: str, architecture: Architecture) -> None:
-    """A bf16 engine may hide a mistake in its rounding; the same graph in float32 can't."""
+    """A bf16 backend may hide a mistake in its rounding; the same graph in float32 can't."""
     folded = fold(architecture, lively_weights(architecture))
     planes = random_planes(architecture, 16)
-    logits, value = Engine(backend, "cpu", "float32").build(architecture, folded, 1).for_thread(0)(planes)
+    logits, value = BackendSpec(backend, "cpu", "float32").build(architecture, folded, 1).for_thread(0)(planes)
     wanted_logits, wanted_value = evaluate_plain(architecture, folded, planes)
     np.testing.assert_allclose(logits, wanted_logits, atol=1e-4)
     np.testing.assert_allclose(value, wanted_value, atol=1e-4)
@@ -152,19 +152,19 @@ def test_batch_sizes_are_few_and_end_at_the_largest() -> None:
 class TestChoice:
     def test_is_measured_once_and_then_remembered(self, cache_file: Path) -> None:
         first, second = Heard(), Heard()
-        chosen = make_evaluators(GO, lively_weights(GO), 16, 1, progress=first)[0].engine
+        chosen = make_evaluators(GO, lively_weights(GO), 16, 1, progress=first)[0].backend
         assert "measuring inference backends once" in first.said[0]
-        again = make_evaluators(GO, lively_weights(GO), 16, 1, progress=second)[0].engine
+        again = make_evaluators(GO, lively_weights(GO), 16, 1, progress=second)[0].backend
         assert again == chosen
         assert second.said == []
         (entry,) = json.loads(cache_file.read_text()).values()
-        assert entry["engine"]["backend"] == chosen.backend
+        assert entry["backend"]["name"] == chosen.name
         assert [path.name for path in cache_file.parent.iterdir()] == ["backends.json"]
 
     def test_it_holds_for_every_batch_and_number_of_threads(self, cache_file: Path) -> None:
         """Processes that share a match must compute alike."""
         chosen = {
-            make_evaluators(GO, lively_weights(GO), batch, threads, calibration=random_planes(GO, 64))[0].engine
+            make_evaluators(GO, lively_weights(GO), batch, threads, calibration=random_planes(GO, 64))[0].backend
             for batch, threads in ((16, 1), (24, 1), (16, 2))
         }
         assert len(chosen) == 1 and len(json.loads(cache_file.read_text())) == 1
@@ -176,16 +176,16 @@ class TestChoice:
     def test_a_remembered_engine_that_is_wrong_for_these_weights_gives_way(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        engines = [Engine("openvino", "cpu", "int8"), Engine("torch", "cpu", "float32")]
-        monkeypatch.setattr(inference, "available_engines", lambda *_: engines)
-        rates = dict(zip(engines, (300.0, 100.0), strict=True))
-        monkeypatch.setattr(inference, "evaluation_rate", lambda evaluators, *_: rates[evaluators[0].engine])
+        backends = [BackendSpec("openvino", "cpu", "int8"), BackendSpec("torch", "cpu", "float32")]
+        monkeypatch.setattr(inference, "available_backends", lambda *_: backends)
+        rates = dict(zip(backends, (300.0, 100.0), strict=True))
+        monkeypatch.setattr(inference, "evaluation_rate", lambda evaluators, *_: rates[evaluators[0].backend])
         calibration = random_planes(GO, 64)
-        assert make_evaluators(GO, lively_weights(GO), 16, 1, calibration=calibration)[0].engine == engines[0]
+        assert make_evaluators(GO, lively_weights(GO), 16, 1, calibration=calibration)[0].backend == backends[0]
         monkeypatch.setattr(inference, "INT8_VALUE_TOLERANCE", 0.0)
         recorder = Heard()
-        found = make_evaluators(GO, lively_weights(GO), 16, 1, progress=recorder, calibration=calibration)[0].engine
-        assert found == engines[1] and "int8 refused" in recorder.warned[0]
+        found = make_evaluators(GO, lively_weights(GO), 16, 1, progress=recorder, calibration=calibration)[0].backend
+        assert found == backends[1] and "int8 refused" in recorder.warned[0]
         monkeypatch.setattr(inference, "VALUE_TOLERANCE", -1.0)
         with pytest.raises(MuGoError, match=r"openvino cpu int8 .differs .* torch cpu float32 .differs"):
             make_evaluators(GO, lively_weights(GO), 16, 1, calibration=calibration)
@@ -195,20 +195,20 @@ class TestChoice:
         self, cache_file: Path, monkeypatch: pytest.MonkeyPatch, wrong: int
     ) -> None:
         """In this many of the 32 positions it answers. Refused, it may yet do well with the next model's weights."""
-        int8, exact = Engine("openvino", "cpu", "int8"), Engine("torch", "cpu", "float32")
-        build, answer = Engine.build, Evaluator.__call__
+        int8, exact = BackendSpec("openvino", "cpu", "int8"), BackendSpec("torch", "cpu", "float32")
+        build, answer = BackendSpec.build, Evaluator.__call__
 
         def call(evaluator: Evaluator, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             logits, values = answer(evaluator, planes)
-            if evaluator.engine == int8:
+            if evaluator.backend == int8:
                 logits[:wrong], values[:wrong] = logits[:wrong, ::-1], values[:wrong] + 1
             return logits, values
 
-        monkeypatch.setattr(Engine, "build", lambda _, *rest: build(exact, *rest[:3]))
+        monkeypatch.setattr(BackendSpec, "build", lambda _, *rest: build(exact, *rest[:3]))
         monkeypatch.setattr(Evaluator, "__call__", call)
-        monkeypatch.setattr(inference, "available_engines", lambda *_: [int8, exact])
+        monkeypatch.setattr(inference, "available_backends", lambda *_: [int8, exact])
         monkeypatch.setattr(inference, "WORTH_INT8", 0.01)  # wherever it isn't refused, it is chosen
-        found = make_evaluators(GO, lively_weights(GO), 32, 1, calibration=random_planes(GO, 64))[0].engine
+        found = make_evaluators(GO, lively_weights(GO), 32, 1, calibration=random_planes(GO, 64))[0].backend
         assert found == (exact if wrong == 32 else int8)
         assert cache_file.exists() == (wrong < 32)
 
@@ -217,7 +217,7 @@ class TestChoice:
         self, cache_file: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(inference, "REMEMBERED_MODELS", 2)
-        monkeypatch.setattr(inference, "available_engines", lambda *_: [Engine("openvino", "cpu", "int8")])
+        monkeypatch.setattr(inference, "available_backends", lambda *_: [BackendSpec("openvino", "cpu", "int8")])
         for name in ("a", "b", "", "c"):
             make_evaluators(GO, lively_weights(GO), 16, 1, calibration=random_planes(GO, 64), name=name)
         (entry,) = json.loads(cache_file.read_text()).values()
@@ -238,10 +238,10 @@ class TestChoice:
         make_evaluators(GO, lively_weights(GO), 16, 1)
         entries = json.loads(cache_file.read_text())
         for entry in entries.values():
-            entry["engine"]["backend"] = "abacus"
+            entry["backend"]["name"] = "abacus"
         cache_file.write_text(json.dumps(entries))
         recorder = Heard()
-        assert make_evaluators(GO, lively_weights(GO), 16, 1, progress=recorder)[0].engine.backend != "abacus"
+        assert make_evaluators(GO, lively_weights(GO), 16, 1, progress=recorder)[0].backend.name != "abacus"
         assert recorder.said
 
     def test_a_cache_that_cannot_be_written_is_no_error(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,69 +250,69 @@ class TestChoice:
         make_evaluators(GO, lively_weights(GO), 16, 1)
 
     def test_the_fastest_wins(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        slow, fast = Engine("torch", "cpu", "float32"), Engine("openvino", "cpu", "float32")
+        slow, fast = BackendSpec("torch", "cpu", "float32"), BackendSpec("openvino", "cpu", "float32")
         made_of = {slow: 10.0, fast: 20.0}
-        built: list[Engine] = []
-        real = Engine.build
+        built: list[BackendSpec] = []
+        real = BackendSpec.build
 
-        def build(engine: Engine, *rest):
-            built.append(engine)
+        def build(backend: BackendSpec, *rest):
+            built.append(backend)
             return real(slow, *rest)
 
-        monkeypatch.setattr(inference, "available_engines", lambda *_: [slow, fast])
-        monkeypatch.setattr(Engine, "build", build)
-        monkeypatch.setattr(inference, "evaluation_rate", lambda evaluators, *_: made_of[evaluators[0].engine])
-        assert make_evaluators(GO, lively_weights(GO), 16, 1)[0].engine == fast
+        monkeypatch.setattr(inference, "available_backends", lambda *_: [slow, fast])
+        monkeypatch.setattr(BackendSpec, "build", build)
+        monkeypatch.setattr(inference, "evaluation_rate", lambda evaluators, *_: made_of[evaluators[0].backend])
+        assert make_evaluators(GO, lively_weights(GO), 16, 1)[0].backend == fast
         assert built == [slow, fast, fast]
 
     def test_an_engine_out_of_tolerance_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """One whose value is shifted is fast and wrong."""
-        wrong, right = Engine("openvino", "cpu", "float32"), Engine("torch", "cpu", "float32")
-        real = Engine.build
+        wrong, right = BackendSpec("openvino", "cpu", "float32"), BackendSpec("torch", "cpu", "float32")
+        real = BackendSpec.build
 
-        def build(engine: Engine, architecture: Architecture, folded, num_threads: int, calibration=None):
-            if engine == wrong:
+        def build(backend: BackendSpec, architecture: Architecture, folded, num_threads: int, calibration=None):
+            if backend == wrong:
                 folded = {**folded, "value_output.bias": folded["value_output.bias"] + 1}
             return real(right, architecture, folded, num_threads)
 
-        monkeypatch.setattr(Engine, "build", build)
-        monkeypatch.setattr(inference, "available_engines", lambda *_: [wrong, right])
+        monkeypatch.setattr(BackendSpec, "build", build)
+        monkeypatch.setattr(inference, "available_backends", lambda *_: [wrong, right])
         recorder = Heard()
-        assert make_evaluators(GO, lively_weights(GO), 16, 1, progress=recorder)[0].engine == right
+        assert make_evaluators(GO, lively_weights(GO), 16, 1, progress=recorder)[0].backend == right
         assert any("refused: differs from float32" in text for text in recorder.warned)
-        monkeypatch.setattr(inference, "available_engines", lambda *_: [wrong])
+        monkeypatch.setattr(inference, "available_backends", lambda *_: [wrong])
         with pytest.raises(MuGoError, match=r"nothing computes this network .*openvino cpu float32 .differs"):
             make_evaluators(GO, lively_weights(GO), 16, 1)
 
     def test_an_engine_that_fails_is_passed_over(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        real = Engine.build
+        real = BackendSpec.build
 
-        def build(engine: Engine, *rest):
-            if engine.backend == "openvino":
+        def build(backend: BackendSpec, *rest):
+            if backend.name == "openvino":
                 raise RuntimeError("no such instruction")
-            return real(engine, *rest)
+            return real(backend, *rest)
 
-        engines = [Engine("openvino", "cpu", "float32"), Engine("torch", "cpu", "float32")]
-        monkeypatch.setattr(inference, "available_engines", lambda *_: engines)
-        monkeypatch.setattr(Engine, "build", build)
+        backends = [BackendSpec("openvino", "cpu", "float32"), BackendSpec("torch", "cpu", "float32")]
+        monkeypatch.setattr(inference, "available_backends", lambda *_: backends)
+        monkeypatch.setattr(BackendSpec, "build", build)
         recorder = Heard()
-        assert make_evaluators(GO, lively_weights(GO), 16, 1, progress=recorder)[0].engine.backend == "torch"
+        assert make_evaluators(GO, lively_weights(GO), 16, 1, progress=recorder)[0].backend.name == "torch"
         assert any("no such instruction" in text for text in recorder.warned)
 
 
 def test_unknown_and_missing_backends_are_usage_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="abacus"):
-        available_engines("abacus")
+        available_backends("abacus")
     with pytest.raises(UsageError, match="vllm answers for language models only; wanted one of auto, torch, compile"):
-        available_engines("vllm")
+        available_backends("vllm")
     monkeypatch.setattr(inference, "is_installed", lambda _: False)
     with pytest.raises(UsageError, match="openvino: not installed"):
-        available_engines("openvino")
+        available_backends("openvino")
     monkeypatch.setattr(inference.shutil, "which", lambda _: None)
     with pytest.raises(UsageError, match="no C\\+\\+ compiler"):
-        available_engines("compile")
+        available_backends("compile")
     monkeypatch.setattr(inference, "_has_cuda", lambda: False)
-    assert {engine.backend for engine in available_engines("auto")} == {"torch"}
+    assert {backend.name for backend in available_backends("auto")} == {"torch"}
 
 
 def test_weights_of_another_architecture_are_refused() -> None:
@@ -335,7 +335,7 @@ def test_measuring_ends_with_the_error_of_an_engine_that_fails() -> None:
         ended.set()
 
     [working] = make_evaluators(GO, lively_weights(GO), 16, 1, "torch")
-    broken = Evaluator(GO, fail, [16], working.engine)
+    broken = Evaluator(GO, fail, [16], working.backend)
     ended = threading.Event()
     threading.Thread(target=measure, daemon=True).start()
     assert ended.wait(60), "one thread waits for another that has ended"
@@ -376,7 +376,7 @@ print("quiet")
 def test_int8_agrees_with_float32_on_calibration_positions(architecture: Architecture) -> None:
     weights, planes = lively_weights(architecture), random_planes(architecture, 64)
     evaluator = make_evaluators(architecture, weights, 40, 1, "int8", calibration=planes)[0]
-    assert evaluator.engine == Engine("openvino", "cpu", "int8")
+    assert evaluator.backend == BackendSpec("openvino", "cpu", "int8")
     logits, value = evaluator(planes[:40])
     wanted_logits, wanted_value = evaluate_plain(architecture, fold(architecture, weights), planes[:40])
     assert np.abs(softmax(logits) - softmax(wanted_logits)).max() < INT8_POLICY_TOLERANCE
@@ -413,7 +413,7 @@ def test_int8_is_what_rounding_to_whole_numbers_gives(
 
     monkeypatch.setattr(folding, "_convolve", rounding)
     wanted_logits, wanted_value = evaluate_plain(architecture, folded, planes)
-    logits, value = Engine("openvino", "cpu", "int8").build(architecture, folded, 1, planes).for_thread(0)(planes)
+    logits, value = BackendSpec("openvino", "cpu", "int8").build(architecture, folded, 1, planes).for_thread(0)(planes)
     # A value that float32 puts on the other side of a rounding threshold moves a whole step: most agree closely.
     assert np.quantile(np.abs(logits - wanted_logits), 0.9) < 1e-4
     assert np.abs(softmax(logits) - softmax(wanted_logits)).mean() < 1e-6
@@ -431,7 +431,7 @@ def test_int8_sums_of_the_largest_numbers_do_not_saturate() -> None:
         if name.startswith(("stem", "blocks")):
             fan_in = folded[name][0].size if folded[name].ndim == 4 else np.inf
             folded[name] = np.full_like(folded[name], 1 / fan_in)
-    logits, value = Engine("openvino", "cpu", "int8").build(GO, folded, 1, planes).for_thread(0)(planes)
+    logits, value = BackendSpec("openvino", "cpu", "int8").build(GO, folded, 1, planes).for_thread(0)(planes)
     wanted_logits, wanted_value = evaluate_plain(GO, folded, planes)
     np.testing.assert_allclose(logits, wanted_logits, atol=0.05)
     np.testing.assert_allclose(value, wanted_value, atol=0.05)
@@ -443,7 +443,7 @@ def test_int8_kernels_are_as_large_as_the_processor_can_sum(monkeypatch: pytest.
         assert backends.largest_int8_kernel() == wanted
     monkeypatch.setattr(inference, "is_installed", lambda _: True)
     with pytest.raises(UsageError, match="int8: this processor has nothing to gain"):
-        available_engines("int8")
+        available_backends("int8")
 
 
 @needs_openvino
@@ -463,7 +463,7 @@ def test_int8_beyond_its_tolerance_is_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(inference, "INT8_VALUE_TOLERANCE", 0.0)
     calibration = random_planes(GO, 64)
     evaluator = make_evaluators(GO, lively_weights(GO), 16, 1, progress=recorder, calibration=calibration)[0]
-    assert evaluator.engine.precision != "int8"
+    assert evaluator.backend.precision != "int8"
     assert any("int8 refused" in text for text in recorder.warned)
     with pytest.raises(MuGoError, match="int8"):
         make_evaluators(GO, lively_weights(GO), 16, 1, "int8", calibration=calibration)
@@ -471,19 +471,19 @@ def test_int8_beyond_its_tolerance_is_refused(monkeypatch: pytest.MonkeyPatch) -
 
 @needs_openvino
 def test_int8_needs_calibration_positions() -> None:
-    assert make_evaluators(GO, lively_weights(GO), 16, 1)[0].engine.precision != "int8"
+    assert make_evaluators(GO, lively_weights(GO), 16, 1)[0].backend.precision != "int8"
     with pytest.raises(MuGoError, match="int8"):
         make_evaluators(GO, lively_weights(GO), 16, 1, "int8")
 
 
 def test_int8_must_be_faster_to_be_chosen(cache_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    engines = [Engine("torch", "cpu", "int8"), Engine("torch", "cpu", "float32")]
-    monkeypatch.setattr(inference, "available_engines", lambda *_: engines)
-    plain = Engine.build
-    monkeypatch.setattr(Engine, "build", lambda engine, *rest: plain(replace(engine, precision="float32"), *rest))
+    backends = [BackendSpec("torch", "cpu", "int8"), BackendSpec("torch", "cpu", "float32")]
+    monkeypatch.setattr(inference, "available_backends", lambda *_: backends)
+    plain = BackendSpec.build
+    monkeypatch.setattr(BackendSpec, "build", lambda one, *rest: plain(replace(one, precision="float32"), *rest))
     calibration = random_planes(GO, 64)
     for int8_rate, wanted in ((105.0, "float32"), (150.0, "int8")):
-        rates = dict(zip(engines, (int8_rate, 100.0), strict=True))
-        monkeypatch.setattr(inference, "evaluation_rate", lambda found, *_, rates=rates: rates[found[0].engine])
+        rates = dict(zip(backends, (int8_rate, 100.0), strict=True))
+        monkeypatch.setattr(inference, "evaluation_rate", lambda found, *_, rates=rates: rates[found[0].backend])
         cache_file.unlink(missing_ok=True)
-        assert make_evaluators(GO, lively_weights(GO), 16, 1, calibration=calibration)[0].engine.precision == wanted
+        assert make_evaluators(GO, lively_weights(GO), 16, 1, calibration=calibration)[0].backend.precision == wanted

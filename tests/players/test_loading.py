@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.games.specs import parse_game
 from pipeline.networks.architecture import Architecture
-from pipeline.networks.inference import Engine
+from pipeline.networks.inference import BackendSpec
 from pipeline.players import loading
 from pipeline.players.loading import CALIBRATION_GAMES, calibration_positions, load_tree_evaluator
 from pipeline.players.player import Boards
@@ -39,8 +39,8 @@ def test_int8_is_checked_on_other_games_than_its_scales_come_from(spec: str) -> 
 class Prepared:
     """An evaluator that notes the board and the thread it is warmed up for, and the sizes that it is asked for."""
 
-    def __init__(self, architecture: Architecture, engine: Engine, thread: int, most: int, warmed: list) -> None:
-        self.engine, self.max_batch, self._actions = engine, most, architecture.actions
+    def __init__(self, architecture: Architecture, backend: BackendSpec, thread: int, most: int, warmed: list) -> None:
+        self.backend, self.max_batch, self._actions = backend, most, architecture.actions
         self._note = lambda: warmed.append((architecture.height, architecture.width, thread))
 
     def warm_up(self) -> None:
@@ -55,15 +55,15 @@ class Prepared:
 def test_every_board_is_prepared_before_its_first_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str, threads: int
 ) -> None:
-    """And no other: an engine that plays on 7×7 doesn't wait for the model's own 9×9."""
-    engine, warmed, made = Engine("torch", device, "float32"), [], []
+    """And no other: a backend that plays on 7×7 doesn't wait for the model's own 9×9."""
+    backend, warmed, made = BackendSpec("torch", device, "float32"), [], []
 
     def make(architecture, weights, max_batch, num_threads, **options):
         made.append((architecture.height, max_batch, num_threads))
-        return [Prepared(architecture, engine, thread, max_batch, warmed) for thread in range(num_threads)]
+        return [Prepared(architecture, backend, thread, max_batch, warmed) for thread in range(num_threads)]
 
     monkeypatch.setattr(loading, "make_evaluators", make)
-    monkeypatch.setattr(loading, "available_engines", lambda backend: [engine], raising=False)
+    monkeypatch.setattr(loading, "available_backends", lambda backend: [backend], raising=False)
     monkeypatch.setattr(loading, "available_cores", lambda: 2)
     model = read_model(make_model(tmp_path, spec="go:any"))
     evaluate = load_tree_evaluator(model, 8, "torch", SILENT)
