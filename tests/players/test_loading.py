@@ -63,7 +63,7 @@ def test_every_board_is_prepared_before_its_first_answer(
         return [Prepared(architecture, backend, thread, max_batch, warmed) for thread in range(num_threads)]
 
     monkeypatch.setattr(loading, "make_evaluators", make)
-    monkeypatch.setattr(loading, "available_backends", lambda backend: [backend], raising=False)
+    monkeypatch.setattr(loading, "available_backends", lambda name: [backend], raising=False)
     monkeypatch.setattr(loading, "available_cores", lambda: 2)
     model = read_model(make_model(tmp_path, spec="go:any"))
     evaluate = load_tree_evaluator(model, 8, "torch", SILENT)
