@@ -22,6 +22,5 @@ say "tests"
 run "$python" -m pytest -n 2 -ra
 # By default numba doesn't check indexes: reading past an array's end is silent.
 say "kernel tests with bounds checked"
-NUMBA_BOUNDSCHECK=1 run "$python" -m pytest -n 2 tests/games tests/search tests/families/backgammon/td/test_network.py \
-    tests/ratings/test_sparse.py
+NUMBA_BOUNDSCHECK=1 run "$python" -m pytest -n 2 tests/games tests/search tests/families/backgammon/td/test_network.py
 say "all passed"

@@ -1,18 +1,23 @@
-"""Which techniques earn their place: runs that differ in them, in equal core-time, and matches between the runs.
+"""Which lines of a recipe pay? Trains many short runs that differ in half of all changes each, and lets them meet.
 
     python -m benchmarks.ablate benchmarks/plans/go7.yaml runs/go7
 
-A plan is YAML: a preset, and what changes its lines. Each of the `factors` is changed in half of a set of runs, the
-halves chosen so that all effects are known as well as if there were only one (benchmarks/factorial.py). Each of the
-`arms` is a run of its own with what can't be combined so; `seed` is that of its first weights. Arms of the same changes
-count as runs of one recipe, and tell its luck. Every line may be left out:
+Takes an hour and more: runs × minutes / cores, then the matches. Prints the rating of each run and the effect of each
+change in Bradley-Terry Elo, with 95 % bars.
+
+Two runs of one recipe differ by luck, which would be in every comparison of one changed run with one unchanged run. So
+each of the `factors` of a plan is changed in half of the runs (a Plackett-Burman design): its effect is the mean of
+these runs minus that of the others, and every effect is known as precisely as if all runs had tested it alone. The
+price: an effect is a mean over the other changes, and a third of an interaction of two changes (in designs of 12 and 24
+runs) is spread over the effects of others. `arms` are runs for changes that can't be combined; arms with equal changes
+and different seeds show the luck of a recipe. A plan is YAML, and every line is optional:
 
     preset: go9
     changes: {init: {game: "go:7,komi=9"}}  # of all runs
-    minutes: 8                              # of one core each
+    minutes: 8                              # of one core, for each run
     readouts: 100                           # in the matches
-    opponents: 6                            # other runs that each meets ...
-    games: 40                               # ... for so many games
+    opponents: 6                            # how many other runs each run meets
+    games: 40                               # of each match
     factors:
       no surprise: {gather: {surprise_weight: 0}}
       no symmetries: {train: {symmetries: false}}
@@ -21,17 +26,15 @@ count as runs of one recipe, and tell its luck. Every line may be left out:
       Gumbel: {selfplay: {algorithm: gumbel}}
       Gumbel again: {seed: 1, selfplay: {algorithm: gumbel}}
 
-With `start: RUN` all arms go on from copies of that run's models and games instead of from nothing: that tells what
-pays later on, and they differ by less luck. Schedules count from where it stood, those by time from nothing, but no
-network shrinks; lines of init mean nothing then.
+With `start: RUN` all arms continue copies of that run's models and games, which shows what pays later on, with less
+luck. Schedules then count from the run's state, those by time from zero; networks never shrink; init has no effect.
 
-As many runs go at a time as there are cores, a core each. All have neighbours as busy as they are: a core that has no
-run left gets a throw-away one. A minute of those on every core comes first, which has the kernels compiled off the
-clock. Then the last champions meet, each opening played both ways.
+One run per core runs at a time. A core without a run left gets a throw-away run, so that all runs have equally busy
+neighbours. The first minute is only throw-away runs, which compile the kernels. Then the last champions meet, each
+opening with both colours.
 
-Printed is what each change brings in Bradley-Terry Elo. The bars (95 %) hold the luck of the runs, by how much runs
-differ beyond their changes; one effect in twenty lies outside its bar for no reason. Stop it when you like: the same
-command goes on where it stood; more minutes go on with the runs that are there, and arms may be added.
+The bars include the luck of the runs, estimated from what the changes don't explain; one effect in twenty lies outside
+its bar by chance. The same command continues after Ctrl-C; more minutes extend the runs, and arms may be added.
 """
 
 from __future__ import annotations
@@ -53,8 +56,9 @@ from typing import Any
 
 import numpy as np
 import yaml
+from numpy.typing import NDArray
+from scipy import stats
 
-from benchmarks.factorial import effects, plackett_burman, spare_runs
 from benchmarks.loop_clock import CLOCK, Clock, start, stop
 from benchmarks.measuring import (
     Measurement,
@@ -79,14 +83,17 @@ from pipeline.train.config import InitConfig
 ROOT = Path(__file__).resolve().parent.parent
 POLL_SECONDS = 1.0
 WARM_UP_SECONDS = 60.0
-FOR_EVER = 1e6  # minutes
+FOREVER = 1e6  # minutes
 THROW_AWAY = "throw-away-"
-LOOP = "data/rl_loop"  # of a run; ./rl_loop.sh holds its lock
+LOOP = "data/rl_loop"  # in a run; ./rl_loop.sh holds its lock
+PRIMES = (7, 11, 19, 23, 31, 43, 47)  # 3 modulo 4; a design has one run more
+SPARE = 3  # the fewest columns without a factor, which estimate the luck of the runs
+CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One run. folder: its name for files; changes: to the preset, all runs' first; terms: what its own are called."""
+    """One run. changes: to the preset, shared ones first; terms: the names of its own changes."""
 
     name: str
     folder: str
@@ -97,7 +104,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is compared. start: a run to go on from; minutes: of a core; readouts, opponents, games: of the matches."""
+    """What is compared. start: a run to continue; minutes: of one core; readouts, opponents, games: of the matches."""
 
     preset: str
     start: Path | None
@@ -109,14 +116,14 @@ class Plan:
 
 
 def read_plan(path: Path) -> Plan:
-    """Raises UsageError that says what is missing, unknown, in conflict, no number or a wrong one."""
+    """Raises UsageError for missing, unknown and conflicting lines and for wrong values."""
     try:
         raw = yaml.safe_load(path.read_text())
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(f"plan {path}: not readable: {' '.join(str(error).split())}") from error
     wanted = {"preset", "start", "changes", "minutes", "readouts", "opponents", "games", "factors", "arms"}
     if not isinstance(raw, dict) or set(raw) - wanted or not (raw.get("factors") or raw.get("arms")):
-        raise UsageError(f"plan {path}: wanted the lines {', '.join(sorted(wanted))}; factors or arms must be there")
+        raise UsageError(f"plan {path}: wanted the lines {', '.join(sorted(wanted))}, at least factors or arms")
     where = "changes"
     try:
         shared = changes_of(raw.get("changes") or {})
@@ -135,25 +142,27 @@ def read_plan(path: Path) -> Plan:
         raise UsageError(f"plan {path}, {where}: {error}; wanted e.g. {{STAGE: {{LINE: VALUE}}}}, numbers") from error
     names = [*(folder_name(str(name)) for name in raw.get("factors") or {}), *(arm.folder for arm in arms)]
     if len(set(names)) < len(names):
-        raise UsageError(f"plan {path}: wanted factors and arms with names of their own, none of them mixed-NUMBER")
+        raise UsageError(f"plan {path}: wanted different names for all factors and arms, none of them mixed-NUMBER")
     if spare_runs([arm.terms for arm in arms]) < 1:
-        raise UsageError(f"plan {path}: nothing says how much runs differ by luck: repeat an arm with another seed")
+        raise UsageError(f"plan {path}: no estimate of the luck of runs: repeat an arm with another seed")
     start = Path(str(raw["start"])) if raw.get("start") else None
     if start and not has_champion(start):
-        raise UsageError(f"plan {path}, start: {start} is no run with a champion")
+        raise UsageError(f"plan {path}, start: {start} is not a run with a champion")
     plan = Plan(str(raw.get("preset", "go9")), start, *numbers, *matches, tuple(arms))
     check(plan, path)
     return plan
 
 
 def check(plan: Plan, path: Path) -> None:
-    """Whatever would be found wrong after hours of training is said before. Raises UsageError. path: the plan's."""
+    """Raises UsageError for what would otherwise fail after hours of training. path: the plan's."""
     for name, number, least in (("minutes", plan.minutes, 0.01), ("readouts", plan.readouts, 0),
                                 ("opponents", plan.opponents, 1), ("games", plan.games, 2)):  # fmt: skip
         if not number >= least:
             raise UsageError(f"plan {path}, {name}: {number}; wanted at least {least}")
     if plan.games % 2:
-        raise UsageError(f"plan {path}, games: {plan.games}; wanted an even number: every opening is played both ways")
+        raise UsageError(
+            f"plan {path}, games: {plan.games}; wanted an even number: every opening is played with both colours"
+        )
     game = InitConfig().game
     with tempfile.TemporaryDirectory(prefix="mugo-ablate-") as folder:
         for arm in plan.arms:
@@ -168,13 +177,13 @@ def check(plan: Plan, path: Path) -> None:
 
 
 def designed(shared: list[str], factors: Mapping[str, list[str]]) -> list[Arm]:
-    """The runs of a design of these factors, each with first weights of its own. Raises ValueError if two conflict."""
+    """The runs of a design of these factors, with different seeds. Raises ValueError if two factors conflict."""
     if not factors:
         return []
     lines = [change.partition("=")[0] for changes in factors.values() for change in changes]
     twice = sorted({line for line in lines if lines.count(line) > 1})
     if twice:
-        raise ValueError(f"{', '.join(twice)} stands in two factors")
+        raise ValueError(f"two factors change {', '.join(twice)}")
     arms = []
     for i, on in enumerate(plackett_burman(len(factors)).tolist(), start=1):
         terms = tuple(name for name, is_on in zip(factors, on, strict=True) if is_on)
@@ -184,7 +193,7 @@ def designed(shared: list[str], factors: Mapping[str, list[str]]) -> list[Arm]:
 
 
 def changes_of(sections: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """As --set of benchmarks.strength wants them."""
+    """In the format of --set of benchmarks.strength."""
     return [f"{stage}.{line}={json.dumps(value)}" for stage, lines in sections.items() for line, value in lines.items()]
 
 
@@ -192,16 +201,68 @@ def folder_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")
 
 
+# Designs. Source: Plackett and Burman 1946; rows from quadratic residues by Paley's construction.
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The effect of one term, in the unit of the results. error: half the 95 % interval."""
+
+    name: str
+    value: float
+    error: float
+
+
+def plackett_burman(factors: int) -> NDArray[np.bool_]:
+    """[runs, factors] whether a run has a factor. The last run has none.
+
+    Every pair of factors comes in all four combinations equally often. Raises UsageError for more than 44 factors.
+    """
+    prime = next((prime for prime in PRIMES if prime >= factors + SPARE), None)
+    if prime is None:
+        raise UsageError(f"found {factors} factors; wanted at most {PRIMES[-1] - SPARE}")
+    residues = {i * i % prime for i in range(prime)}  # 0 among them
+    first = np.array([i in residues for i in range(prime)])
+    runs = np.vstack([*(np.roll(first, i) for i in range(prime)), np.zeros(prime, dtype=np.bool_)])
+    return runs[:, :factors]
+
+
+def model_matrix(runs: Sequence[Sequence[str]]) -> tuple[list[str], NDArray[np.float64]]:
+    """(terms in order of appearance, [runs, 1 + terms]: 1 for the intercept and for each term of a run)."""
+    terms = list(dict.fromkeys(term for run in runs for term in run))
+    return terms, np.array([[1.0, *(float(term in run) for term in terms)] for run in runs])
+
+
+def spare_runs(runs: Sequence[Sequence[str]]) -> int:
+    """The degrees of freedom of the errors; 0 if the effects can't be estimated."""
+    matrix = model_matrix(runs)[1]
+    return len(runs) - matrix.shape[1] if np.linalg.matrix_rank(matrix) == matrix.shape[1] else 0
+
+
+def effects(runs: Sequence[Sequence[str]], results: Sequence[float]) -> tuple[list[Effect], float]:
+    """(the effects by least squares, the standard deviation of runs with equal terms).
+
+    The errors come from the residuals, so they include the luck of the runs and of the matches.
+    """
+    terms, matrix = model_matrix(runs)
+    free = spare_runs(runs)
+    found, *_ = np.linalg.lstsq(matrix, np.asarray(results, dtype=np.float64), rcond=None)
+    left = np.asarray(results) - matrix @ found
+    variance = float(left @ left) / free
+    errors = stats.t.ppf((1 + CONFIDENCE) / 2, free) * np.sqrt(variance * np.diag(np.linalg.inv(matrix.T @ matrix)))
+    return [Effect(*one) for one in zip(terms, found[1:].tolist(), errors[1:].tolist(), strict=True)], variance**0.5
+
+
 # Running
 
 
 def train_all(plan: Plan, folder: Path, progress: Progress) -> None:
-    """Run every arm for its minutes, a core each. Raises MuGoError if one fails; the others are stopped then."""
-    for rest in folder.glob(f"{THROW_AWAY}*/"):  # of the last time; the plan may have got other arms since
+    """Run every arm for its minutes, one per core. Stops all and raises MuGoError if one fails."""
+    for rest in folder.glob(f"{THROW_AWAY}*/"):  # left by an earlier call, perhaps of another plan
         shutil.rmtree(rest)
     left = [arm for arm in plan.arms if Clock.read(folder / arm.folder / CLOCK).seconds < plan.minutes * 60]
     cores = sorted(os.sched_getaffinity(0))
-    running: dict[int, tuple[Arm | None, subprocess.Popen[bytes]]] = {}  # by core; None: a throw-away arm
+    running: dict[int, tuple[Arm | None, subprocess.Popen[bytes]]] = {}  # by core; None is a throw-away arm
     warm = time.monotonic() + (WARM_UP_SECONDS if left else 0)
     try:
         while left or any(arm for arm, _ in running.values()):
@@ -220,7 +281,7 @@ def train_all(plan: Plan, folder: Path, progress: Progress) -> None:
                     progress.say(f"{arm.name}: {plan.minutes:g} minutes on core {core}")
                     running[core] = arm, begin(plan, arm, plan.minutes, folder, core)
                 elif process is None:
-                    running[core] = None, begin(plan, neighbour(plan, core), FOR_EVER, folder, core)
+                    running[core] = None, begin(plan, neighbour(plan, core), FOREVER, folder, core)
             time.sleep(POLL_SECONDS)
     finally:
         for _, process in running.values():
@@ -228,7 +289,7 @@ def train_all(plan: Plan, folder: Path, progress: Progress) -> None:
 
 
 def neighbour(plan: Plan, core: int) -> Arm:
-    """What keeps a core busy that has no arm."""
+    """The throw-away arm that keeps a core busy."""
     return replace(plan.arms[-1], name="throw-away", folder=f"{THROW_AWAY}{core}")
 
 
@@ -244,26 +305,26 @@ def begin(plan: Plan, arm: Arm, minutes: float, folder: Path, core: int) -> subp
 
 
 def branch(run: Path, folder: Path) -> None:
-    """Begin a run in a folder where none has begun, as a copy of another: its models, games and pool, not its clock.
+    """Begin a run as a copy of another's models, games and pool, without its clock, unless the folder has a run.
 
-    Raises FileError while the other is going on.
+    Raises FileError while the other run's loop is running.
     """
     if (folder / layout.SAVED_MODELS).exists():
         return
     copy = folder / "copy"
-    for rest in (copy, folder / "data"):  # of a copy that was cut off
+    for rest in (copy, folder / "data"):  # left by an interrupted copy
         shutil.rmtree(rest, ignore_errors=True)
     with atomic.file_lock(run / LOOP, wait=False):
         ignored = shutil.ignore_patterns("evaluate", "logs", "*.lock", ".rl_loop.*")
         for name in ("data", layout.SAVED_MODELS):
             shutil.copytree(run / name, copy / name, symlinks=True, ignore=ignored, copy_function=link_shards)
-    for name in ("data", layout.SAVED_MODELS):  # with its models it has begun
+    for name in ("data", layout.SAVED_MODELS):  # models last: they mark a complete copy
         (copy / name).rename(folder / name)
     copy.rmdir()
 
 
 def link_shards(source: str, target: str) -> None:
-    """Shards are most of a run, and never change. Where they can't be linked, on another disk, they are copied."""
+    """Shards are most of a run and never change, so link them, or copy them to another disk."""
     if source.endswith((layout.SHARD_SUFFIX, layout.META_SUFFIX)):
         with suppress(OSError):
             os.link(source, target)
@@ -275,14 +336,14 @@ def link_shards(source: str, target: str) -> None:
 
 
 def meetings(runs: int, opponents: int) -> list[tuple[int, int]]:
-    """Who meets whom, by number: each so many others as nearly as an even number and the runs allow, near and far."""
+    """Pairs of run numbers: each run meets about `opponents` others, near and far."""
     steps = np.linspace(1, max(1, (runs - 1) // 2), max(1, opponents // 2)).round().astype(int)
     pairs = {tuple(sorted((i, (i + step) % runs))) for step in steps.tolist() for i in range(runs)}
     return sorted((one, other) for one, other in pairs if one != other)
 
 
 def play_all(plan: Plan, folder: Path, progress: Progress) -> Measurement:
-    """Let the last champions meet."""
+    """Play the matches between the last champions."""
     measurement = measurement_of(folder / plan.arms[-1].folder, progress, folder / "measured")
     players = [last_player(folder / arm.folder, plan.readouts) for arm in plan.arms]
     for one, other in meetings(len(players), plan.opponents):
@@ -291,7 +352,7 @@ def play_all(plan: Plan, folder: Path, progress: Progress) -> Measurement:
 
 
 def report(plan: Plan, folder: Path, measurement: Measurement) -> None:
-    """Print and write what the runs are worth, and what that says of the changes."""
+    """Print and write the ratings of the runs and the effects of the changes."""
     fit = bradley_terry([match_result(match) for match in measurement.matches()])
     errors = fit.errors()
     rows: list[dict[str, Any]] = []
@@ -317,15 +378,15 @@ def report(plan: Plan, folder: Path, measurement: Measurement) -> None:
     print(f"\n{'change':<34}{'Elo':>6}{'+-':>5}")
     for one in sorted(found, key=lambda one: -one.value):
         print(f"{one.name:<34}{one.value:>+6.0f}{one.error:>5.0f}{' *' if abs(one.value) > one.error else ''}")
-    print(f"* outside its bar; runs of one recipe differ by a standard deviation of {luck:.0f} Elo")
+    print(f"* outside its bar; the standard deviation between runs of one recipe is {luck:.0f} Elo")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.ablate", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("plan", type=Path, metavar="PLAN", help="a YAML file")
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="for the runs; made if it isn't there")
+    parser.add_argument("plan", type=Path, metavar="PLAN", help="the plan, a YAML file")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder for the runs, made if missing")
     options = parser.parse_args(arguments)
 
     def work(progress: Progress) -> None:

@@ -1,11 +1,13 @@
-"""How strong a backgammon model is: cubeless points a game against pubeval, GNU Backgammon or another model.
+"""How strong is a backgammon model, in points per game against pubeval, GNU Backgammon or another model?
 
     python -m benchmarks.backgammon MODEL [--opponent pubeval|gnubg|gnubg:PLIES|MODEL] [--plies 0|1|2] [--games 20000]
 
-Games come in pairs with the same dice, each side played once by each player (duplicate dice): the first player's
-dice of one game are the first player's of the other. What is known is the mean over pairs; the interval is that of the
-pairs' means. Gammons count 2, backgammons 3, there is no cube. Plies are counted as gnubg does. pubeval (Tesauro's
-public evaluation) and gnubg (GNU Backgammon's networks) need a package, gnubg-nn; docs/strength.md says how to get it.
+Plays cubeless games in pairs with the same dice (duplicate dice): in the second game of a pair the players swap sides.
+Gammons count 2, backgammons 3; plies are counted as gnubg does. Prints the mean points per game with a 95 % interval
+over pairs, and the shares of wins and gammons. 20,000 games at 0 plies take half a minute.
+
+pubeval (Tesauro's public evaluation) and gnubg (GNU Backgammon's networks) need the package gnubg-nn: docs/strength.md
+says how to install it.
 """
 
 from __future__ import annotations
@@ -35,14 +37,14 @@ from pipeline.run.models import Model, read_model
 from pipeline.search.options import SearchOptions
 
 Choose = Callable[[States, Successors], NDArray[np.int64]]
-"""States [n, S] with dice, and their successors → [n] which of a row's successors is played."""
+"""(states [n, S] with dice, their successors) → [n] which successor of each row is played."""
 
-PARALLEL = 512  # games at once
+PARALLEL = 512  # games played at once
 
 
 @dataclass(frozen=True)
 class Points:
-    """Of one player. mean: points a game; error: half of the 95 % interval; wins, gammons, … as shares of all games."""
+    """One player's results. mean: points per game; error: half the 95 % interval; the others: shares of all games."""
 
     games: int
     mean: float
@@ -53,13 +55,13 @@ class Points:
 
     def __str__(self) -> str:
         return (
-            f"{self.mean:+.4f} ± {self.error:.4f} points a game in {self.games:,} games: {self.wins:.1%} won; "
+            f"{self.mean:+.4f} ± {self.error:.4f} points per game in {self.games:,} games: {self.wins:.1%} won; "
             f"gammons {self.gammons_won:.1%} won, {self.gammons_lost:.1%} lost"
         )
 
 
 def summary(results: NDArray[np.floating]) -> Points:
-    """results [P, 2]: what a player won in both games of each pair."""
+    """results [P, 2]: a player's points in both games of each pair."""
     pairs = results.mean(axis=1)
     error = 1.96 * pairs.std(ddof=1) / np.sqrt(len(pairs)) if len(pairs) > 1 else np.inf
     shares = [float((one).mean()) for one in (results > 0, results >= 2, results <= -2)]
@@ -67,7 +69,7 @@ def summary(results: NDArray[np.floating]) -> Points:
 
 
 def play(game: Backgammon, one: Choose, other: Choose, num_pairs: int, seed: int) -> NDArray[np.float32]:
-    """[num_pairs, 2] the points of `one` in both games of each pair; in the first it has the first move."""
+    """[num_pairs, 2] the points of `one` in both games of each pair; it moves first in the first game."""
     results = np.zeros((num_pairs, 2), np.float32)
     keys = np.random.default_rng(seed).integers(0, 2**64, num_pairs, np.uint64)
     for start in range(0, num_pairs, PARALLEL // 2):
@@ -95,7 +97,7 @@ def part_of(found: Successors, rows: NDArray[np.int64]) -> Successors:
 
 
 def model_of(path: Path, game: str) -> Model:
-    """A model of this game, by its name without options. Raises UsageError for one of another, FileError for none."""
+    """A model of this game (a name without options). Raises UsageError for another game, FileError for no model."""
     model = read_model(path)
     if model.info.game.partition(",")[0] != game:
         raise UsageError(f"{path}: it plays {model.info.game}; wanted a model of {game}")
@@ -115,7 +117,7 @@ def model_chooses(path: Path, plies: int) -> Choose:
 
 
 def engine_chooses(name: str) -> Choose:
-    """pubeval, or gnubg with plies after a colon. Raises UsageError if gnubg-nn isn't installed."""
+    """name: pubeval, gnubg or gnubg:PLIES. Raises UsageError if gnubg-nn isn't installed."""
     try:
         import gnubg_nn
     except ModuleNotFoundError as error:
@@ -125,7 +127,7 @@ def engine_chooses(name: str) -> Choose:
     kind, _, plies = name.partition(":")
 
     def turn(board: list[list[int]], high: int, low: int) -> list[tuple[int, int]]:
-        if kind == "pubeval":  # from and to in turn, counted from 0
+        if kind == "pubeval":  # source and target in turn, counted from 0
             flat = gnubg_nn.pub_best_move(board, high, low)
             return [(source + 1, target + 1) for source, target in zip(flat[::2], flat[1::2], strict=True)]
         return list(gnubg_nn.best_move(board, high, low, int(plies or 0)))
@@ -149,7 +151,7 @@ def engine_chooses(name: str) -> Choose:
             wanted = np.array(mine[1 : NUM_POINTS + 1]) - np.array(theirs[1 : NUM_POINTS + 1])
             same = np.flatnonzero((points == wanted).all(axis=1))
             if len(same) != 1:
-                raise RuntimeError(f"{name} plays {steps}, no legal turn here:\n{diagram(state)}")
+                raise RuntimeError(f"{name} plays {steps}, which is not a legal turn here:\n{diagram(state)}")
             chosen[row] = same[0]
         return chosen
 
@@ -162,10 +164,10 @@ def chooser(name: str, plies: int) -> Choose:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", help="A model's directory, pubeval or gnubg:PLIES.")
-    parser.add_argument("--opponent", default="pubeval")
-    parser.add_argument("--plies", type=int, default=0, help="How far the model looks ahead.")
-    parser.add_argument("--opponent-plies", type=int, default=0, help="The same of an opponent that is a model.")
+    parser.add_argument("model", help="a model's folder, pubeval or gnubg:PLIES")
+    parser.add_argument("--opponent", default="pubeval", help="the same")
+    parser.add_argument("--plies", type=int, default=0, help="lookahead of the model")
+    parser.add_argument("--opponent-plies", type=int, default=0, help="lookahead of an opponent that is a model")
     parser.add_argument("--games", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()

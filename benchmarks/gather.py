@@ -1,9 +1,9 @@
-"""How fast gather writes positions from warm shards, and how the scan depends on the history behind the window.
+"""How fast does gather write positions, and does a long history slow its scan?
 
     python -m benchmarks.gather [--positions 400000] [--chunks 190]
 
-Prints positions per second of whole runs (window scan, replay, features, HDF5, syncs), the median of five, and how long
-the scan for the same window takes with 100 and with 100,000 older shards behind it.
+Prints the median positions per second of five whole runs (scan, replay, features, HDF5, syncs), and how long the scan
+of one window takes with 100 and with 100,000 older shards behind it. Takes a minute.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from pipeline.gather.window import Capacity, scan_window
 from pipeline.run import layout
 from pipeline.run.order import Counted
 
-RUNS = 5
+RUNS = 5  # the median is printed
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--game", default="go:9")
-    parser.add_argument("--positions", type=int, default=400_000, help="of random games")
+    parser.add_argument("--positions", type=int, default=400_000, help="positions of random games to gather from")
     parser.add_argument("--chunks", type=int, default=190)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=".") as name:
@@ -42,7 +42,7 @@ def main() -> None:
 
 def measure_gather(folder: Path, num_chunks: int) -> None:
     speeds = []
-    for run in range(RUNS + 1):  # the first one loads kernels
+    for run in range(RUNS + 1):  # the first one loads the kernels and isn't counted
         output = folder / "chunks"
         shutil.rmtree(output, ignore_errors=True)
         summary = gather(
@@ -56,8 +56,8 @@ def measure_gather(folder: Path, num_chunks: int) -> None:
         )
         speeds.append(summary.positions_per_second)
     print(
-        f"{summary.positions:,} positions of {summary.window_positions:,}: {statistics.median(speeds[1:]):,.0f}/s "
-        f"(from {min(speeds[1:]):,.0f} to {max(speeds[1:]):,.0f}; the first run {speeds[0]:,.0f})"
+        f"{summary.positions:,} of {summary.window_positions:,} positions: {statistics.median(speeds[1:]):,.0f}/s "
+        f"({min(speeds[1:]):,.0f} to {max(speeds[1:]):,.0f}; first run {speeds[0]:,.0f})"
     )
 
 
@@ -75,7 +75,7 @@ def measure_scan(folder: Path) -> None:
             start = time.perf_counter()
             scan_window(folder / "selfplay", Capacity(window.num_positions), window.counted, 0.05, print)
             seconds.append(time.perf_counter() - start)
-        print(f"scan with {num_older:,} older shards: {statistics.median(seconds) * 1000:.1f} ms")
+        print(f"scan with {num_older:,} older shards behind the window: {statistics.median(seconds) * 1000:.1f} ms")
 
 
 if __name__ == "__main__":

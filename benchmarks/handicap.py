@@ -1,19 +1,18 @@
-"""What handicap makes a game even: a model of scores at several handicaps, and its interval. Plays nothing.
+"""Which handicap makes a game even? Fits scores at several handicaps; `benchmarks.strength handicap` plays the games.
 
-A *yardstick* goes on where an even game has nothing left to say, because one side nearly always wins: the other one
-gets an advantage of some *amount*, and the amount is sought at which the player scores half. Its unit is handicap
-stones, or points of komi.
+Even games tell little when one side nearly always wins. So the opponent gets an advantage of some *amount*, in handicap
+stones or points of komi, and the estimate is the amount at which the player scores half.
 
-In stones: black's first move in an even game is its first stone, so the even game is an amount of 1 (``amount_of``),
-and n handicap stones are n. In all of them white makes the next move, the komi is the same and white is the player.
+In stones: black's first move in an even game counts as its first stone, so the even game is amount 1 (``amount_of``)
+and n handicap stones are amount n. White makes the next move in all of them; the player is white, the komi the same.
 
     P(a point at amount x) = 1 / (1 + exp(-slope · (half - x)))        slope from 0 to STEEPEST
 
-A draw is half a point. half is where the likelihood is largest; its interval is that of the *profile likelihood*: every
-amount at which 2 · (log L(half) - log L(amount)) is at most 3.84, L with the slope that suits the amount best. Games
-count as independent. Source: Venzon and Moolgavkar, "A method for computing profile-likelihood-based confidence
-intervals", 1988. Only what lies between the smallest and the largest amount is stated; beyond them it is only said on
-which side. The interval is about one player: how much runs differ is what several of them show (``Spread``).
+A draw is half a point. half is the maximum of the likelihood. Its interval comes from the *profile likelihood*: all
+amounts at which 2 · (log L(half) - log L(amount)) is at most 3.84, where L uses the best slope for that amount. Games
+count as independent. Results outside the measured amounts are reported only as "above" or "below" them. The interval
+is that of one player; ``Spread`` shows how much runs differ.
+Source: Venzon and Moolgavkar 1988, "A method for computing profile-likelihood-based confidence intervals".
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from typing import Any
 from pipeline.matches.statistics import Score
 from pipeline.phrases import counted
 
-STEEPEST = 8.0  # of the slope: from 98 % to 2 % within a stone
-LIMIT_95 = 3.841458820694124  # of χ² with one degree of freedom
-FAR = 8.0  # how far beyond the measured amounts the largest likelihood is looked for
-STEPS = 40  # of every search, at most; by then a range of 2 FAR is down to 1e-7
-NEAR = 1e-9  # of a slope
+STEEPEST = 8.0  # the largest slope: from 98 % to 2 % within one stone
+LIMIT_95 = 3.841458820694124  # 95 % quantile of χ² with one degree of freedom
+FAR = 8.0  # how far beyond the measured amounts the maximum is searched for
+STEPS = 40  # the most steps of a search; they narrow a range of 2 FAR to 1e-7
+NEAR = 1e-9  # precision of a slope
 
 
 def amount_of(stones: int) -> int:
-    """Black stones on the board when white moves: in the even game, without handicap, black's first move."""
+    """Black stones on the board when white first moves; in the even game, that is black's first move."""
     return max(stones, 1)
 
 
@@ -54,9 +53,9 @@ class Level:
 class Estimate:
     """The amount at which the player scores half.
 
-    half       None: it isn't between the smallest and the largest amount, or the scores don't say
-    low, high  the interval of 95 %; None: it goes on beyond the measured amounts there
-    side       where half is None: "above" or "below" the measured amounts; "" if scores don't say that either
+    half       None if it lies outside the measured amounts or the scores don't tell
+    low, high  the 95 % interval; None where it extends beyond the measured amounts
+    side       where half is None: "above" or "below" the measured amounts, or "" if the scores don't tell
     """
 
     levels: tuple[Level, ...]
@@ -89,12 +88,12 @@ class Estimate:
 
 
 def estimate(levels: Sequence[Level], unit: str = "stones") -> Estimate:
-    """See the module docstring. Raises ValueError without a game."""
+    """See the module docstring. Raises ValueError if no game was played."""
     played = tuple(sorted((level for level in levels if level.score.games), key=lambda level: level.amount))
     if not played:
         raise ValueError("no game was played at any amount")
     least, most = played[0].amount, played[-1].amount
-    if not _falls(played):  # then no slope that falls suits better than none
+    if not _falls(played):  # no falling slope fits better than a constant
         shares = [level.score.share for level in played]
         side = "above" if min(shares) > 0.5 else "below" if max(shares) < 0.5 else ""
         return Estimate(played, None, None, None, side, unit)
@@ -108,20 +107,20 @@ def estimate(levels: Sequence[Level], unit: str = "stones") -> Estimate:
     middle = min(max(half, least), most)
     low = _crossing(least, middle, outside) if outside(least) and not outside(middle) else None
     high = _crossing(most, middle, outside) if outside(most) and not outside(middle) else None
-    if outside(middle):  # the whole measured range is excluded
+    if outside(middle):  # the interval excludes all measured amounts
         low, high = (most, None) if half > most else (None, least)
     side = "above" if half > most else "below" if half < least else ""
     return Estimate(played, None if side else half, low, high, side, unit)
 
 
 def deviance(levels: Sequence[Level], half: float) -> float:
-    """2 · (the largest log-likelihood less that of this half): what the interval compares with LIMIT_95."""
+    """2 · (largest log-likelihood − log-likelihood of this half), which the interval compares with LIMIT_95."""
     least, most = min(level.amount for level in levels), max(level.amount for level in levels)
     return 2 * (_profile(levels, _highest(levels, least - FAR, most + FAR)) - _profile(levels, half))
 
 
 def _falls(levels: Sequence[Level]) -> bool:
-    """Whether scores fall with the amount: the derivative by the slope, where it is 0 and all shares are alike."""
+    """Whether scores fall with the amount: the sign of the derivative by the slope at slope 0."""
     share = sum((level.score for level in levels), Score()).share
     away = (level.amount * (level.score.half_points / 2 - level.score.games * share) for level in levels)
     return sum(away) < -1e-9
@@ -141,14 +140,12 @@ def _log1pexp(x: float) -> float:
 
 
 def _profile(levels: Sequence[Level], half: float) -> float:
-    """The log-likelihood with the slope that suits this half best."""
+    """The log-likelihood with the best slope for this half."""
     return _log_likelihood(levels, half, _best_slope(levels, half))
 
 
 def _best_slope(levels: Sequence[Level], half: float) -> float:
-    """From 0 to STEEPEST. The log-likelihood is concave in it: Newton's steps, or halves where one would leave what is
-    left.
-    """
+    """From 0 to STEEPEST. The log-likelihood is concave in the slope: Newton's method, with bisection as a fallback."""
     low, high, slope = 0.0, STEEPEST, 1.0
     for _ in range(STEPS):
         first = second = 0.0
@@ -166,8 +163,9 @@ def _best_slope(levels: Sequence[Level], half: float) -> float:
 
 
 def _highest(levels: Sequence[Level], low: float, high: float) -> float:
-    """The half of the largest likelihood: the profile has one hill, because the likelihood is concave in (slope · half,
-    slope), so that amounts above any height are an interval. Golden section.
+    """The half of the largest likelihood, by golden section.
+
+    The profile has a single maximum, because the log-likelihood is concave in (slope · half, slope).
     """
     golden = (math.sqrt(5) - 1) / 2
     one, other = high - golden * (high - low), low + golden * (high - low)
@@ -185,7 +183,7 @@ def _highest(levels: Sequence[Level], low: float, high: float) -> float:
 
 
 def _crossing(outer: float, inner: float, outside: Any) -> float:
-    """Where the interval ends between an amount outside it and one inside."""
+    """The end of the interval, between an amount outside it and one inside."""
     for _ in range(STEPS):
         middle = (outer + inner) / 2
         outer, inner = (middle, inner) if outside(middle) else (outer, middle)
@@ -197,7 +195,7 @@ def _crossing(outer: float, inner: float, outside: Any) -> float:
 
 @dataclass(frozen=True)
 class Spread:
-    """One figure of several runs that differ in their seeds only. deviation: between runs (n - 1); None for one run."""
+    """One figure of several runs that differ only in their seeds. deviation: between runs (n − 1); None for one run."""
 
     values: tuple[float, ...]
 
@@ -210,7 +208,7 @@ class Spread:
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
     def text(self, form: str) -> str:
-        """form: of one value, e.g. ``.1%``."""
+        """form: the format of one value, e.g. ``.1%``."""
         spread = "" if self.deviation is None else f", standard deviation between runs {self.deviation:{form}}"
         low, high = min(self.values), max(self.values)
         return f"mean {self.mean:{form}}{spread}, {low:{form}} to {high:{form}}, {counted(len(self.values), 'run')}"

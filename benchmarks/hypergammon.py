@@ -1,20 +1,20 @@
-"""Hypergammon solved, and how far a model's values are from that.
+"""How far are a hypergammon model's values from the exact ones?
 
     python -m benchmarks.hypergammon solve --table PATH [--precision 1e-4]
     python -m benchmarks.hypergammon compare MODEL --table PATH [--games 2000] [--positions 200000]
 
-``solve`` makes a table of the expected points of every position with the dice still to be thrown, both sides playing
-perfectly (max over turns, mean over throws), by modified policy iteration (Puterman and Shin 1978): each sweep goes
-through all positions from the shortest to the longest, finds the best turns and uses what it has just found; then these
-turns are followed without looking for better ones, at a fraction of a sweep's cost, until little changes. It ends
-when a sweep changes no value by more than the precision; run again it goes on. A sweep takes some 80 seconds of a core,
-and 0.7 GB hold its turns.
+``solve`` writes a table of the exact expected points of every position before the throw, with perfect play by both
+sides, and prints one line per sweep. It uses modified policy iteration (Puterman and Shin 1978): a sweep goes through
+all positions from the shortest to the longest, finds the best turns and uses new values at once; then values follow
+these turns, at a fraction of the cost, until they change little. It stops when a sweep changes no value by more than
+the precision; a rerun continues from the table. A sweep takes some 80 seconds of a core and 0.7 GB; all of it some ten
+minutes.
 
-``compare`` plays games of the model against itself and says how far its values are from the exact ones in the positions
-that came up and in positions drawn from all alike, and what its moves lose.
+``compare`` takes seconds. It plays games of the model against itself and prints the errors of its values, in positions
+of these games and in positions drawn uniformly from all, and how many points its moves lose.
 
-A *side* is where one player's three checkers stand in that player's own numbering: 0 is off, 25 the bar. There are
-3,276 sides; a position is the side of the player about to throw, then the other's.
+A *side* is the points of one player's three checkers in that player's own numbering: 0 is off, 25 the bar. There are
+3,276 sides; a position is the side of the player about to throw and the side of the other.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ PLACES = 26
 SIDES = np.array([(a, b, c) for a in range(PLACES) for b in range(a, PLACES) for c in range(b, PLACES)], np.int64)
 NUM_SIDES = len(SIDES)
 START = (22, 23, 24)
-FOLLOWED = 0.1  # turns are followed until values change by so much of what the sweep changed
+FOLLOWED = 0.1  # turns are followed until values change by less than this share of the sweep's change
 
 
 def side_numbers() -> NDArray[np.int16]:
-    """[26, 26, 26] the number of the side whose checkers stand at three places, in any order."""
+    """[26, 26, 26] the number of the side with checkers at these three places, in any order."""
     numbers = np.zeros((PLACES,) * 3, np.int16)
     for order in ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)):
         numbers[tuple(SIDES[:, place] for place in order)] = np.arange(len(SIDES))
@@ -58,9 +58,9 @@ def side_numbers() -> NDArray[np.int16]:
 
 @kernel
 def step(mine: NDArray[np.int64], theirs: NDArray[np.int64], checker: int, die: int) -> int:
-    """Move one of three checkers by a die if the rules allow it; -> 0 if they don't, 1, or 2 + whom it has hit.
+    """Move one checker by a die. Returns 0 if that is illegal, 1, or 2 + the index of the checker that it hit.
 
-    Changes mine and theirs. Doesn't look at what else the dice allow.
+    Changes mine and theirs. Doesn't check the rule that both dice must be played if possible.
     """
     place = mine[checker]
     highest = max(mine[0], max(mine[1], mine[2]))
@@ -88,7 +88,7 @@ def step(mine: NDArray[np.int64], theirs: NDArray[np.int64], checker: int, die: 
 
 @kernel
 def take_back(mine: NDArray[np.int64], theirs: NDArray[np.int64], checker: int, place: int, done: int) -> None:
-    """Undo a step that gave `done`."""
+    """Undo a step that returned `done`."""
     if done >= 2:
         theirs[done - 2] = 25 - mine[checker]
     mine[checker] = place
@@ -96,7 +96,7 @@ def take_back(mine: NDArray[np.int64], theirs: NDArray[np.int64], checker: int, 
 
 @kernel
 def place_of(mine: NDArray[np.int64], theirs: NDArray[np.int64], numbers: NDArray[np.int16]) -> int:
-    """Where a turn has led: an index into the values as one list, or if it has won -1, -2, -3 for so many points."""
+    """The position after a turn: an index into the flat values, or -1, -2, -3 if it won that many points."""
     if mine[0] + mine[1] + mine[2] == 0:
         if min(theirs[0], min(theirs[1], theirs[2])) == 0:
             return -1
@@ -107,13 +107,13 @@ def place_of(mine: NDArray[np.int64], theirs: NDArray[np.int64], numbers: NDArra
 
 @kernel
 def worth(place: int, values: NDArray[np.float32]) -> float:
-    """What a place is worth to the player whose turn led there; values: as one list."""
+    """The value of a place for the player whose turn led there. values: flat."""
     return -values[place] if place >= 0 else np.float32(-place)
 
 
 @kernel
 def stands_before(mine: NDArray[np.int64], checker: int) -> bool:
-    """Whether an earlier checker stands on the same place: moving this one would be the same move."""
+    """Whether an earlier checker stands on the same point, so that moving this one is the same move."""
     return (checker > 0 and mine[0] == mine[checker]) or (checker > 1 and mine[1] == mine[checker])
 
 
@@ -126,8 +126,9 @@ def better_turn(
     values: NDArray[np.float32],
     numbers: NDArray[np.int16],
 ) -> tuple[int, float, int]:
-    """found: (how many dice, what it is worth, where it leads) of the best turn so far; or those of the turn that has
-    led here, if it plays more dice, or as many and is worth more.
+    """The better turn of `found`, the best so far, and the one that led here: more dice first, then the higher value.
+
+    found: (number of dice, value, place).
     """
     most, best, _place = found
     if dice < most:
@@ -146,16 +147,16 @@ def best_turn(
     values: NDArray[np.float32],
     numbers: NDArray[np.int16],
 ) -> int:
-    """Where the best turn with these dice leads, as in place_of; values: as one list.
+    """The place, as in place_of, to which the best turn with these dice leads. values: flat.
 
-    A double is played from the farthest checker on; see families/backgammon/kernels.py for why that leaves nothing out.
+    Doubles are played from the farthest checker on; families/backgammon/kernels.py explains why that misses no turn.
     """
     place = place_of(mine, theirs, numbers)
     found = 0, worth(place, values), place
     doubled, entering = high == low, max(mine[0], max(mine[1], mine[2])) == 25
     for order in range(1 if doubled else 2):
         one, other = (high, low) if order == 0 else (low, high)
-        alone = found[0] == 0  # whether this die may be played without the other: the lower one if the higher can't be
+        alone = found[0] == 0  # whether this die may be played alone: the lower one only if the higher one can't be
         for a in range(3):
             from_a = mine[a]
             if stands_before(mine, a):
@@ -166,9 +167,8 @@ def best_turn(
             if alone:
                 found = better_turn(1, found, mine, theirs, values, numbers)
             farthest = max(mine[0], max(mine[1], mine[2]))
-            known = (
-                order == 1 and not entering and farthest > 6
-            )  # as in the other order, unless one checker moves twice
+            # Then the other order has found the same turns, unless one checker moves twice.
+            known = order == 1 and not entering and farthest > 6
             for b in range(3):
                 from_b = mine[b]
                 if (known and b != a) or (not known and stands_before(mine, b)) or (doubled and from_b > from_a):
@@ -210,9 +210,9 @@ def sweep(
     numbers: NDArray[np.int16],
     turns: NDArray[np.int32],
 ) -> float:
-    """Renew the values [3276 * 3276] of the positions in this order by their best turns; -> the largest change.
+    """Update the values [3276 * 3276] of the positions in this order by their best turns; returns the largest change.
 
-    turns [len(order), 21] is filled with where the best turns lead.
+    Fills turns [len(order), 21] with the places to which the best turns lead.
     """
     largest = 0.0
     for at in range(len(order)):
@@ -228,7 +228,7 @@ def sweep(
 def follow(
     order: NDArray[np.int64], throws: NDArray[np.int16], values: NDArray[np.float32], turns: NDArray[np.int32]
 ) -> float:
-    """Renew the values of the positions in this order by these turns, whatever others are better now by now."""
+    """Update the values of the positions in this order by these turns, without looking for better ones."""
     largest = 0.0
     for at in range(len(order)):
         largest = max(largest, renew(order[at], throws, values, turns[at]))
@@ -237,7 +237,7 @@ def follow(
 
 @kernel
 def renew(position: int, throws: NDArray[np.int16], values: NDArray[np.float32], turns: NDArray[np.int32]) -> float:
-    """Set a position's value to the mean over the throws of where turns [21] lead; -> by how much it changes."""
+    """Set a position's value to the mean over throws of its turns [21]; returns the change."""
     total = 0.0
     for roll in range(len(throws)):
         total += (1.0 if throws[roll, 0] == throws[roll, 1] else 2.0) * worth(turns[roll], values)
@@ -247,22 +247,23 @@ def renew(position: int, throws: NDArray[np.int16], values: NDArray[np.float32],
 
 
 def positions_in_order() -> NDArray[np.int64]:
-    """All positions where somebody is about to throw, as one * 3276 + other, by pips left.
+    """All positions in which a player is about to throw, as one * 3276 + other, sorted by pips left.
 
-    Then by the other side: its row of the table is where most turns of these positions lead.
+    Then by the other side, whose row of the table most turns of these positions lead to.
     """
     pips = SIDES.sum(axis=1)
     at = np.zeros((len(SIDES), PLACES), np.bool_)
     at[np.arange(len(SIDES))[:, None], SIDES] = True
     points = at[:, 1:25].astype(np.float32)
-    possible = (points @ points[:, ::-1].T == 0) & (pips[:, None] > 0) & (pips > 0)  # nobody shares a point
+    possible = (points @ points[:, ::-1].T == 0) & (pips[:, None] > 0) & (pips > 0)  # no point has checkers of both
     found = np.flatnonzero(possible)
     return found[np.lexsort((found % len(SIDES), (pips[:, None] + pips).ravel()[found]))]
 
 
 def improve(order: NDArray[np.int64], values: NDArray[np.float32], precision: float) -> Iterator[tuple[float, int]]:
-    """Sweeps until no value changes by more than the precision; after each the largest change, and the rounds that
-    followed its turns. values [3276 * 3276] change in place.
+    """Sweep until no value changes by more than the precision. Changes values [3276 * 3276] in place.
+
+    Yields, after each sweep, the largest change and the number of rounds that followed its turns.
     """
     numbers, turns = side_numbers(), np.empty((len(order), len(THROWS)), np.int32)
     change = np.inf
@@ -276,7 +277,7 @@ def improve(order: NDArray[np.int64], values: NDArray[np.float32], precision: fl
 
 
 def solve(table: Path, precision: float) -> NDArray[np.float32]:
-    """[3276, 3276] the exact values; prints each sweep, and writes the table after it. Goes on from what is there."""
+    """[3276, 3276] the exact values. Prints each sweep and then writes the table; continues an existing table."""
     order = positions_in_order()
     make_folder(table.parent)
     values = read_table(table) if table.exists() else np.zeros((NUM_SIDES, NUM_SIDES), np.float32)
@@ -292,7 +293,7 @@ def solve(table: Path, precision: float) -> NDArray[np.float32]:
 
 
 def read_table(table: Path) -> NDArray[np.float32]:
-    """[3276, 3276] what solve has written. Raises FileError."""
+    """[3276, 3276] the table that solve() wrote. Raises FileError."""
     try:
         values: NDArray[np.float32] = np.load(io.BytesIO(read_bytes(table, "a table of solve")), allow_pickle=False)
     except (ValueError, EOFError) as error:
@@ -305,7 +306,7 @@ def read_table(table: Path) -> NDArray[np.float32]:
 
 
 def sides_of(states: States) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """[B] the numbers of the sides of the player about to throw in states [B, S], and of the other."""
+    """([B] the numbers of the sides of the player about to throw in states [B, S], [B] those of the other)."""
     found, numbers = [], side_numbers()
     for seat in range(2):
         player = np.where(seat == 0, states[:, TURN], 1 - states[:, TURN])[:, None]
@@ -318,7 +319,7 @@ def sides_of(states: States) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def states_of(one: NDArray[np.integer], other: NDArray[np.integer]) -> States:
-    """[B, S] positions where the first player is about to throw, from the numbers of both sides [B]."""
+    """[B, S] positions with the first player about to throw, from the numbers of both sides [B]."""
     states, rows = np.zeros((len(one), STATE_SIZE), np.int16), np.arange(len(one))
     for player, sides in enumerate((SIDES[one], SIDES[other])):
         for place in sides.T:
@@ -330,13 +331,13 @@ def states_of(one: NDArray[np.integer], other: NDArray[np.integer]) -> States:
 
 
 def exact(states: States, values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """[B] what states [B, S] are worth to the player about to throw; not where the game is over."""
+    """[B] the exact values of states [B, S], which aren't over, for the player about to throw."""
     one, other = sides_of(states)
     return values[one, other]
 
 
 def opening_value(values: NDArray[np.float32]) -> float:
-    """The first player's, whose throw is no double."""
+    """The first player's value of the whole game; the first throw is no double."""
     side, numbers = np.array(START), side_numbers()
     flat = values.reshape(-1)
     turns = [best_turn(side.copy(), side.copy(), int(high), int(low), flat, numbers) for high, low in THROWS]
@@ -344,10 +345,10 @@ def opening_value(values: NDArray[np.float32]) -> float:
 
 
 def compare(model: Path, values: NDArray[np.float32], num_games: int, num_positions: int, seed: int) -> None:
-    """Print how far a model's values are from the exact ones, and what its moves lose.
+    """Print the errors of a model's values, and how many points its moves lose.
 
-    In positions of games, which count as often as they come up: at 0 plies, and at 1 in the first games' positions. At
-    0 plies besides in num_positions of all there are.
+    Positions of games count as often as they occur: all of them at 0 plies, a part of them at 1 ply. A sample of
+    num_positions from all positions is measured at 0 plies.
     """
     read = model_of(model, "hypergammon")
     network = method_named(read.info.method).load(read, num_games, 1, "auto", SILENT)[0]
@@ -358,7 +359,7 @@ def compare(model: Path, values: NDArray[np.float32], num_games: int, num_positi
     while len(states := states[~game.is_over(states)]):
         odds = game.chance(states).astype(np.float64)
         truth = exact(states, values)
-        going = states[:, -1] > 0  # the first throw is no double: the table isn't about it
+        going = states[:, -1] > 0  # the table doesn't hold the first throw, which is no double
         errors.append(network.values(network.chances_at(states[going])) - truth[going])
         ahead.append(network.values(search.expected(states[going][:64], 1)) - truth[going][:64])
         outcomes = (odds.cumsum(axis=1) <= rng.random((len(states), 1)) * odds.sum(axis=1, keepdims=True)).sum(axis=1)
@@ -377,7 +378,7 @@ def compare(model: Path, values: NDArray[np.float32], num_games: int, num_positi
     for plies, among, found in (
         ("0 plies", of_games, np.concatenate(errors)),
         ("1 ply", of_games, np.concatenate(ahead)),
-        ("0 plies", f"of {len(order):,} positions, all alike", drawn),
+        ("0 plies", f"drawn uniformly from {len(order):,} positions", drawn),
     ):
         print(
             f"{plies}: mean |error| {np.abs(found).mean():.4f}, root mean square {np.sqrt((found**2).mean()):.4f}, "
@@ -390,13 +391,14 @@ def compare(model: Path, values: NDArray[np.float32], num_games: int, num_positi
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    solving, comparing = commands.add_parser("solve"), commands.add_parser("compare")
+    solving = commands.add_parser("solve", help="compute the exact values")
+    comparing = commands.add_parser("compare", help="compare a model with them")
     for one in (solving, comparing):
-        one.add_argument("--table", type=Path, required=True, help="The .npy file of the exact values.")
-    solving.add_argument("--precision", type=float, default=1e-4, help="End when no value changes by more.")
+        one.add_argument("--table", type=Path, required=True, help="the .npy file of exact values")
+    solving.add_argument("--precision", type=float, default=1e-4, help="stop when no value changes by more")
     comparing.add_argument("model", type=Path)
     comparing.add_argument("--games", type=int, default=2000)
-    comparing.add_argument("--positions", type=int, default=200_000, help="Drawn from all alike.")
+    comparing.add_argument("--positions", type=int, default=200_000, help="drawn uniformly from all positions")
     comparing.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     with ending(parser):

@@ -1,16 +1,16 @@
-"""What settings of training learn from the same samples: minutes, where whole runs differ by hours of luck.
+"""Which training settings learn most from the same games?
 
     python -m benchmarks.learning --games data/selfplay --preset go9 optimizer=adam,learning_rate=0.002 optimizer=muon
 
-Each argument is a network that is trained from random weights: what it changes in the preset's train section, where
-schedules stand at their beginning (in gather's, too: with go9 values learn from results alone). All see the same
-samples, drawn once, as the preset's gather section says, of at most the newest --positions of these games: where the
-preset's window is smaller, that counts, and where it holds fewer than --samples they come again. The rate stays at
-learning_rate and falls in a line to nothing over the last 30 %.
+Each argument trains a network from random weights with these changes to the preset's train section. All networks see
+the same samples, drawn once as the preset's gather section says from at most the newest --positions; if the window
+holds fewer than --samples, samples repeat. Schedules, also those of gather, stay at their start: with go9, values learn
+from results alone. The learning rate stays constant and falls linearly to zero over the last 30 % of the steps.
 
-Printed is, after each sixth of the samples, what is measured on games that were held out: losses (nats) of policy and
-value, and the value's mean squared error. What differs by less than two seeds do (--seed) means nothing. What a sample
-costs is printed too, but not what the network costs in self-play: see `main.py bench`.
+After each sixth of the samples it prints the policy and value losses (nats) and the value's mean squared error on
+held-out games, and the training speed. Takes minutes per setting, while whole runs take hours and differ by luck.
+Ignore differences that are smaller than those between two seeds (--seed). A network's cost in self-play isn't measured:
+see `main.py bench`.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from pipeline.train.dataset import Dataset, holdout_batches, prefetched
 from pipeline.train.trainer import Trainer
 
 METHOD = AlphaZero()
-MEASURED = 4_096  # held-out positions
+MEASURED = 4_096  # held-out positions to measure on
 PARTS = 6
-DECAY = 0.3  # share of the steps, the last ones
+DECAY = 0.3  # the last share of the steps, over which the learning rate falls
 
 
 @dataclass(frozen=True)
 class Found:
-    """After so many samples and seconds of training: the hold-out's losses."""
+    """The hold-out's losses after a number of samples and seconds of training."""
 
     samples: int
     seconds: float
@@ -61,9 +61,9 @@ class Found:
 
 
 def make_chunks(games: Path, preset: str, positions: int, samples: int, folder: Path, progress: Progress) -> ChunkSet:
-    """A set of chunks in folder with about so many samples of the newest positions, and the games held out.
+    """A chunk set in folder with about `samples` of the newest positions, and held-out games.
 
-    Raises UsageError if none are held out.
+    Raises UsageError if no game is held out.
     """
     drawing = make_config(GatherConfig, "gather", preset)
     changes = {
@@ -87,17 +87,17 @@ def nothing_held_out(drawing: GatherConfig) -> UsageError:
 
 
 def untrained(architecture: Architecture, config: TrainConfig, seed: int) -> Trainer:
-    """Of a network with random weights."""
+    """A trainer of a network with random weights."""
     return Trainer(METHOD.objective(architecture.to_dict(), config), random_weights(architecture, seed), config)
 
 
 def game_of(chunks: ChunkSet) -> Game:
-    """That of the examples; of several boards the largest one's."""
+    """The game of the examples; with several boards, the largest one."""
     return parse_game(read_header(chunks.chunks[0]).game)
 
 
 def learn(trainer: Trainer, config: TrainConfig, chunks: ChunkSet, samples: int, seed: int) -> Iterator[Found]:
-    """Train; what is found after each of PARTS."""
+    """Train; yields the losses after each of PARTS."""
     game = game_of(chunks)
     dataset = Dataset(METHOD, game, chunks, config.batch_size, seed, symmetries=config.symmetries)
     assert chunks.holdout is not None
@@ -119,12 +119,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.learning", description=__doc__, formatter_class=HelpFormatter
     )
-    parser.add_argument("settings", nargs="+", metavar="NAME=VALUE[,NAME=VALUE…]", help="how to train")
-    parser.add_argument("--games", type=Path, default=Path("data/selfplay"), help="of the preset's game")
+    parser.add_argument(
+        "settings", nargs="+", metavar="NAME=VALUE[,NAME=VALUE…]", help="changes to the preset's train section"
+    )
+    parser.add_argument(
+        "--games", type=Path, default=Path("data/selfplay"), help="self-play games of the preset's game"
+    )
     parser.add_argument("--preset", default="go9", help="a name, or a .yaml file")
-    parser.add_argument("--positions", type=int, default=400_000, help="the window, at most")
-    parser.add_argument("--samples", type=int, default=250_000, help="that each is trained on")
-    parser.add_argument("--seed", type=int, default=0, help="of weights and order")
+    parser.add_argument("--positions", type=int, default=400_000, help="the largest window")
+    parser.add_argument("--samples", type=int, default=250_000, help="samples that each network trains on")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the weights and of the order of samples")
     options = parser.parse_args(arguments)
     for name, least in (("positions", 1), ("samples", 1), ("seed", 0)):
         if getattr(options, name) < least:

@@ -1,12 +1,11 @@
-"""Runs a training loop for a given time on given cores, and says where the time went.
+"""Runs a training loop for a given time on given cores and records how long each stage ran. For strength and ablate.
 
-    <run>/clock.json   seconds of every stretch that the loop ran, and of every stage: beside it and busy on a core
+    <run>/clock.json   when the loop ran; for each stage how long it ran and how long its threads were busy
 
-The clock stands still while the loop doesn't run, so a run may be stopped and resumed at will: what counts is the time
-that the loop had. It is written every few seconds; the loop doesn't outlive whoever runs it, however that ends (Linux).
-Stages are told apart by sampling the processes; a stage that runs beside another is counted as long as it runs, so the
-sum over stages may exceed the clock. What a process does between the last sample and its end isn't seen: busy seconds
-are a little more than they say.
+The clock stops while the loop doesn't run, so a run can be stopped and resumed. It is written every few seconds. The
+loop doesn't outlive its caller, however that ends (Linux). Stages are found by sampling processes. Stages that run at
+the same time all count, so their sum may exceed the clock. CPU time between the last sample and a process's end is
+missed, so busy times are slightly too small.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ from pipeline.run import atomic
 
 CLOCK = "clock.json"  # in a run's folder
 SAMPLE_SECONDS = 0.5
-WRITE_SECONDS = 5.0  # a kill loses at most so much of the clock
-STOP_SECONDS = 60.0  # for a process to end after SIGTERM
-LOOP_SECONDS = 1.0  # the loop's own clock counts whole seconds: it may end so much before
+WRITE_SECONDS = 5.0  # the most of the clock that a kill loses
+STOP_SECONDS = 60.0  # from SIGTERM to SIGKILL
+LOOP_SECONDS = 1.0  # the loop counts whole seconds, so it may end this much early
 SET_DEATH_SIGNAL = 1  # prctl's PR_SET_PDEATHSIG
 SHELL = "between stages"
 
 
 @dataclass
 class StageTime:
-    """seconds: that it ran; cpu_seconds: that its threads were busy, over all cores."""
+    """seconds: how long it ran; cpu_seconds: how long its threads were busy, summed over cores."""
 
     seconds: float = 0.0
     cpu_seconds: float = 0.0
@@ -46,7 +45,7 @@ class StageTime:
 
 @dataclass
 class Clock:
-    """stretches: (begin, end) of every stretch that the loop ran, in seconds since 1970; stages: by name."""
+    """stretches: (begin, end) of each time the loop ran, in seconds since 1970; stages: by name."""
 
     path: Path
     stretches: list[tuple[float, float]] = field(default_factory=list)
@@ -54,7 +53,7 @@ class Clock:
 
     @classmethod
     def read(cls, path: Path) -> Clock:
-        """The clock at path; one that never ran if there is none."""
+        """The clock at path, or a new one if there is none."""
         if not path.exists():
             return cls(path)
         raw = atomic.read_json(path, "the clock of a run")
@@ -74,17 +73,17 @@ class Clock:
         return self.seconds_at(float("inf"))
 
     def seconds_at(self, moment: float) -> float:
-        """How long it had run at a moment (seconds since 1970)."""
+        """How long the loop had run at a moment (seconds since 1970)."""
         return sum(max(0.0, min(end, moment) - begin) for begin, end in self.stretches)
 
 
 def run_loop(
     command: Sequence[str | Path], stages: Sequence[str], clock: Clock, seconds: float, cores: int
 ) -> int | None:
-    """Run the loop until the clock has so many seconds, then stop it; its exit code if it ended before, else None.
+    """Run the loop until the clock shows `seconds`, then stop it. Returns its exit code if it ended before, else None.
 
-    stages: names of commands of main.py, which its processes are told apart by. It runs on the first cores that
-    this process may use.
+    stages: names of main.py's commands, which identify the processes. The loop gets the first cores that this process
+    may use.
     """
     left = seconds - clock.seconds
     if left <= LOOP_SECONDS:
@@ -109,7 +108,7 @@ def run_loop(
 
 @contextmanager
 def child(command: Sequence[str], cores: Sequence[int], **how: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """A process on these cores that doesn't outlive the block, nor this process. how: as for Popen."""
+    """A process on these cores that outlives neither the block nor this process. how: arguments of Popen."""
     process = start(command, cores, **how)
     try:
         yield process
@@ -118,18 +117,18 @@ def child(command: Sequence[str], cores: Sequence[int], **how: Any) -> Iterator[
 
 
 def start(command: Sequence[str], cores: Sequence[int], **how: Any) -> subprocess.Popen[bytes]:
-    """The same without the block: whoever starts it must stop() it."""
+    """The same without a block: the caller must stop() it."""
 
     def prepare() -> None:
         os.sched_setaffinity(0, cores)
-        with suppress(OSError, AttributeError):  # elsewhere than on Linux a killed parent leaves its children
+        with suppress(OSError, AttributeError):  # only Linux can end children with a killed parent
             ctypes.CDLL(None).prctl(SET_DEATH_SIGNAL, signal.SIGTERM)
 
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=prepare, **how)
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM, and if that doesn't help SIGKILL for it and all that it started."""
+    """SIGTERM, then SIGKILL for the process and its children if it doesn't end."""
     if process.poll() is not None:
         return
     family = psutil.Process(process.pid).children(recursive=True)
@@ -145,7 +144,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the block as Ctrl-C does: with KeyboardInterrupt, so that everything is put in order."""
+    """SIGTERM and SIGHUP raise KeyboardInterrupt in the block, as Ctrl-C does, so that it cleans up."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -161,13 +160,13 @@ def stopped_by_signals() -> Iterator[None]:
 
 
 class _Sampler:
-    """Adds what happened since the last sample to the clock's stages."""
+    """Adds the time since the last sample to the clock's stages."""
 
     def __init__(self, pid: int, stages: Sequence[str], clock: Clock) -> None:
         self._loop = psutil.Process(pid)
         self._stages = frozenset(stages)
         self._clock = clock
-        self._names: dict[psutil.Process, str] = {}  # stage; a Process is its pid and when it began
+        self._names: dict[psutil.Process, str] = {}  # the stage of each process; psutil compares pids and start times
         self._busy: dict[psutil.Process, float] = {}  # CPU seconds at the last sample
         self._last = time.monotonic()
 
@@ -201,6 +200,6 @@ class _Sampler:
         at = next((i for i, word in enumerate(words) if word.endswith("main.py")), len(words))
         name = words[at + 1] if at + 1 < len(words) else SHELL
         if name in self._stages:
-            self._names[process] = name  # a shell that is about to become a stage isn't one yet
+            self._names[process] = name  # don't remember a shell that is about to become a stage
             return name
         return SHELL

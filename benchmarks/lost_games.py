@@ -1,21 +1,22 @@
-"""Where a player loses its games: what a stronger judge thinks of its lost games, ply by ply, beside what it thought.
+"""Where does a player lose its games, and what did it think there?
 
     python -m benchmarks.lost_games --judge runs/go9/saved_models/best_model runs/go9/measured/*@200-vs-gnugo-10
 
-Each argument is the folder of a match of games that the player lost some of: the challenger, which must be the same in
-all of them, or the side whose name has --player in it. The judge, a model, searches every position of up to --games
-lost games behind the opening with --readouts. It should be stronger than the player, or look much further: what neither
-of them sees isn't found here.
+Each argument is a match folder. The player is the challenger, which must be the same in all of them, or the side whose
+name contains --player. The judge, a model, searches every position after the opening of up to --games lost games with
+--readouts. It should be stronger than the player or search much more: errors that neither sees aren't found. 50 games
+take a minute.
 
 A game is *lost for good* at the first ply from which on the judge's value for the player stays below -LOST; the player
-was *ahead* if that value was above LOST before. For each stretch of plies is printed:
+was *ahead* if that value exceeded LOST before. Prints a summary, then one line per stretch of plies:
 
-lost         games that were lost for good there
-judge, own   the means of the judge's value and of what the player itself thought (recorded at its moves), both for the
-             player; where own is the higher one, the player doesn't see what is coming
-given away   what the player's own moves there cost, by the judge, in a game: the sum of drops from its value before the
-             move to the one after it. Searches are noisy, so moves that cost nothing sum to something, too: compare
-             with `by them`, the same of the opponent's moves
+plies        the stretch
+games        lost games that reached it
+lost         games that were lost for good in it
+judge, own   mean value by the judge and by the player's own recorded searches, for the player; where own is higher, the
+             player doesn't see the loss coming
+given away   how much the player's moves in the stretch cost per game, by the judge: the sum of drops in value
+by them      the same for the opponent's moves. Searches are noisy, so good moves cost something too: compare both
 """
 
 from __future__ import annotations
@@ -42,16 +43,18 @@ from pipeline.run.matches import SIDES, Match, MatchGame, read_match
 from pipeline.run.models import read_model, resolve_champion
 from pipeline.search.batch import BatchSearch
 
-LOST = 0.5  # a value beyond this, three quarters of the points, is a decision
-STRETCH = 8  # plies that are counted together
+LOST = 0.5  # the value, three quarters of the points, at which a game counts as decided
+STRETCH = 8  # plies per line of the table
 
 
 @dataclass(frozen=True)
 class Course:
-    """A lost game, seen by the player who lost it.
+    """A lost game from the loser's viewpoint.
 
-    first: the ply behind the opening. judged [T + 1]: values of the positions before plies first to first + T, the last
-    one the result. own [T]: what the player thought at its moves, NaN at others. by_player [T]: whose moves those are.
+    first                the first ply after the opening
+    judged     [T + 1]   the judge's values before plies first to first + T; the last one is the result
+    own        [T]       the player's own values at its moves, NaN at the opponent's
+    by_player  [T]       whether the player made the move
     """
 
     first: int
@@ -61,7 +64,7 @@ class Course:
 
     @property
     def lost_at(self) -> int:
-        """The first ply from which on the judge sees the game lost."""
+        """The first ply from which on the judge considers the game lost."""
         holding = np.flatnonzero(self.judged > -LOST)
         return self.first + (int(holding[-1]) + 1 if len(holding) else 0)
 
@@ -71,14 +74,15 @@ class Course:
 
     @property
     def drops(self) -> FloatArray:
-        """[T] what each move cost whoever made it."""
+        """[T] the cost of each move for the player that made it."""
         steps = self.judged[:-1] - self.judged[1:]
         return np.maximum(np.where(self.by_player, steps, -steps), 0)
 
 
 def lost_games(match: Match, player: str) -> list[tuple[MatchGame, int]]:
-    """The games that count and that this side lost, and which player it was in them. player: part of its name; "": the
-    challenger. Raises UsageError unless it is the name of one side.
+    """The measured games that this side lost, each with its player number.
+
+    player: part of the side's name; "" is the challenger. Raises UsageError unless it fits exactly one side.
     """
     names = [match.header.challenger, match.header.champion]
     sides = [side for side, name in enumerate(names) if player in name][: None if player else 1]
@@ -91,7 +95,7 @@ def lost_games(match: Match, player: str) -> list[tuple[MatchGame, int]]:
 
 
 def course(game: Game, evaluate: Evaluate, played: MatchGame, player: int, readouts: int) -> Course:
-    """Judge a game that this player (0 or 1) lost."""
+    """The judge's values of a game that this player (0 or 1) lost."""
     moves = np.array(played.moves, np.int32).reshape(-1, 1)
     positions = []
     for states, history in replay(game, moves, np.array([len(moves)]), handicap_start(game, played.stones)):
@@ -115,7 +119,7 @@ def course(game: Game, evaluate: Evaluate, played: MatchGame, player: int, reado
 
 
 def table(courses: Sequence[Course]) -> list[str]:
-    """The lines described above."""
+    """The table that the module docstring describes."""
     last = max(one.first + len(one.own) for one in courses)
     found = [f"{'plies':>9} {'games':>6} {'lost':>5} {'judge':>7} {'own':>7} {'given away':>11} {'by them':>8}"]
     for start in range(min(one.first for one in courses) // STRETCH * STRETCH, last, STRETCH):
@@ -144,13 +148,13 @@ def summary(courses: Sequence[Course]) -> str:
     ahead = sum(one.was_ahead for one in courses)
     return (
         f"{len(courses)} lost games: for good at ply {middle:.0f} (half of them between {low:.0f} and {high:.0f}); "
-        f"ahead before in {ahead}"
+        f"the player was ahead in {ahead}"
     )
 
 
 def judged_games(options: argparse.Namespace, progress: Progress) -> list[Course]:
-    """Those of the command line's matches. Raises UsageError where they don't fit each other or the judge, MuGoError
-    where nothing is lost.
+    """The lost games of the matches. Raises UsageError if matches don't fit each other or the judge, MuGoError if no
+    game was lost.
     """
     model = read_model(resolve_champion(options.judge))
     game = parse_game(model.info.game)
@@ -159,7 +163,9 @@ def judged_games(options: argparse.Namespace, progress: Progress) -> list[Course
         match = read_match(folder)
         challenger = challenger or match.header.challenger
         if not options.player and match.header.challenger != challenger:
-            raise UsageError(f"{folder}: the challenger is {match.header.challenger}, once {challenger}; --player?")
+            raise UsageError(
+                f"{folder}: the challenger is {match.header.challenger}, before it was {challenger}; wanted --player"
+            )
         if parse_game(match.header.game).spec != game.spec:
             raise UsageError(f"{folder}: a match of {match.header.game}; the judge plays {game.spec}")
         lost += lost_games(match, options.player)
@@ -181,10 +187,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prog="python -m benchmarks.lost_games", description=__doc__, formatter_class=HelpFormatter
     )
     parser.add_argument("matches", nargs="+", type=Path, metavar="MATCH", help="a folder with games.jsonl")
-    parser.add_argument("--judge", type=Path, required=True, help="a model")
-    parser.add_argument("--player", default="", help="part of the name of who lost (default: the challenger)")
-    parser.add_argument("--readouts", type=int, default=800, help="of the judge's searches")
-    parser.add_argument("--games", type=int, default=50, help="lost ones that are judged, at most")
+    parser.add_argument("--judge", type=Path, required=True, help="the model that judges")
+    parser.add_argument("--player", default="", help="part of the loser's name [default: the challenger]")
+    parser.add_argument("--readouts", type=int, default=800, help="simulations of each of the judge's searches")
+    parser.add_argument("--games", type=int, default=50, help="the most lost games to judge")
     options = parser.parse_args(arguments)
     for name in ("readouts", "games"):
         if getattr(options, name) < 1:

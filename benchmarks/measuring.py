@@ -1,7 +1,7 @@
-"""Matches between the models of runs and players that don't change: what strength and ablate measure by.
+"""Matches between the champions of runs and fixed players, by which strength and ablate measure. Not a command.
 
-A *player* is a spec string with a name of its own, ``NAME=…``; see players/player_specs.py. All matches of a folder
-are a tournament: whoever plays them again finds them there.
+A *player* is a spec string with a name, ``NAME=…``; see players/player_specs.py. The matches of a folder form a
+tournament, so games that were played before count again.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from pipeline.search.options import SearchOptions
 
 GNUGO_LEVELS = (1, 5, 10)
 GNUGO = "{program} --mode gtp --level {level} --never-resign --chinese-rules --capture-all-dead --positional-superko"
-SETTINGS = "strength.json"  # in a run: what it was asked for
-OPENINGS = Path(__file__).parent / "openings"  # neutral ones, by game
-PLACING_PAIRS = 8  # pairs of games before it is asked again whom a player should meet; 4 games take as long as 16
-EARLIER = 3  # champions measured before that one meets
+SETTINGS = "strength.json"  # in a run's folder: its settings
+OPENINGS = Path(__file__).parent / "openings"  # neutral openings, a file per game
+PLACING_PAIRS = 8  # pairs of games between choices of the next opponent; 4 games take as long as 16
+EARLIER = 3  # how many previously measured champions a champion meets
 
 
 @dataclass(frozen=True)
 class Result:
-    """One player's games against another; share: its points per game, with the 95 % interval (Wilson)."""
+    """One player's games against another. share: its points per game; low, high: the 95 % interval (Wilson)."""
 
     player: str
     opponent: str
@@ -57,7 +57,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Promotion:
-    """A champion and when it became one, in seconds since 1970."""
+    """A champion and the time of its promotion, in seconds since 1970."""
 
     model: Path
     time: float
@@ -74,20 +74,20 @@ def champions(run: Path, every: int) -> list[Promotion]:
 
 
 def gnugo(level: int) -> str | None:
-    """The command line of GNU Go by our rules, playing every game to its end; None if it isn't installed."""
+    """GNU Go's command line for our rules, playing every game to its end; None if it isn't installed."""
     program = shutil.which("gnugo") or shutil.which("gnugo", path="/usr/games")
     return GNUGO.format(level=level, program=program) if program else None
 
 
 def anchors(game_spec: str) -> list[str]:
-    """Specs of players that don't change, the strongest last."""
+    """Specs of fixed players, the strongest last."""
     if game_spec.startswith("go:") and gnugo(1):
         return ["random", *(f"gnugo-{level}=gtp:{gnugo(level)}" for level in GNUGO_LEVELS)]
     return ["random", "heuristic"]
 
 
 def known_anchors(run: Path, game_spec: str) -> list[str]:
-    """The anchors that the run began with. Raises MuGoError if one of them isn't installed any more."""
+    """The anchors that the run began with. Raises MuGoError if one of them is no longer installed."""
     wanted = atomic.read_json(run / SETTINGS, "the settings of a run")["anchors"]
     found = {name_of(one): one for one in ["heuristic", *anchors(game_spec)]}
     missing = [name for name in wanted if name not in found]
@@ -101,31 +101,32 @@ def name_of(player: str) -> str:
 
 
 class Measurement:
-    """Matches of a run's players in RUN/measured."""
+    """The matches of a folder, which all have one game and the same terms."""
 
     def __init__(self, folder: Path, game: str, terms: dict[str, Any], progress: Progress) -> None:
-        """terms: lines of TournamentConfig: the search that models play with, the length of openings."""
+        """terms: settings of TournamentConfig: the models' search and the openings."""
         self._folder = folder
         self._terms = terms
         self.game = game
         self._progress = progress
 
     def place(self, player: str, others: Sequence[str], games: int) -> None:
-        """Let a player meet others where its rating gains most, until it has so many games against them."""
+        """Let a player meet the others, most informative first, until it has this many games against them."""
         self._play(self._terms, games, player=[*others], place=player, pairs_per_round=PLACING_PAIRS)
 
     def play(self, one: str, other: str, games: int, seed: int = 0) -> Result:
-        """So many games in all, and the first one's result. Matches of up to 100 games with different seeds have
-        different openings: only then are they evidence of their own.
+        """Play until there are this many games; returns the first player's result.
+
+        Matches of up to 100 games have different openings, and so are independent, if their seeds differ.
         """
         self._play(self._terms, games, player=[one, other], pairs_per_round=-(-games // 2), seed=seed)
         return self.result(name_of(one), name_of(other))
 
     def with_stones(self, one: str, other: str, stones: int, games: int) -> Score:
-        """So many games in all of one with white against the other with this handicap, and the first one's score.
+        """Play until there are this many games of one, with white, against the other with stones; returns one's score.
 
-        0 stones: the even games in which the other one had black, of so many with either colour. Those begin with
-        openings; with a handicap the stones, which the other one places, are the opening.
+        With 0 stones, `games` even games with both colours are played from openings, and those count in which the other
+        had black. With a handicap, the stones, which the other places, are the opening.
         """
         if stones == 0:
             self.play(one, other, games)
@@ -136,13 +137,15 @@ class Measurement:
         return self.score_as(1, one, taker)
 
     def score_as(self, colour: int, one: str, other: str) -> Score:
-        """What one made in the games in which it was black (0) or white (1). Says so if some of them repeat others."""
+        """One's score in the games in which it was black (0) or white (1). Warns if some games repeat others."""
         match = self._match(name_of(one), name_of(other))
         side = [info.rated_as for info in match.header.players].index(name_of(one))
         games = [game for game in measured_games(match) if (game.challenger_player == colour) == (side == 0)]
         repeats = len(repeated_games(games))
         if repeats:
-            self._progress.warn(f"{match.folder}: {repeats} of {len(games)} games repeat others, so they say less")
+            self._progress.warn(
+                f"{match.folder}: {repeats} of {len(games)} games repeat others, so the interval is too narrow"
+            )
         score = score_of(games)
         return score if side == 0 else score.reversed
 
@@ -154,7 +157,7 @@ class Measurement:
         return read_matches([self._folder], self._progress)[0]
 
     def result(self, one: str, other: str) -> Result:
-        """What one made against the other. Raises MuGoError if they haven't met."""
+        """One's result against the other. Raises MuGoError if they haven't met."""
         match = self._match(one, other)
         score = score_of(measured_games(match))
         if match.header.players[0].rated_as != one:
@@ -170,26 +173,24 @@ class Measurement:
 
 
 def player(model: Path, readouts: int, run: str = "") -> str:
-    """The spec of a model under a name of its own. run: a prefix that tells it from those of other runs."""
+    """The spec of a model with a name. run: a prefix that tells it from models of other runs."""
     return f"{run}{model.name}@{readouts}={model.resolve()}@{readouts}"
 
 
 def handicap_player(player: str, stones: int) -> str:
-    """The spec of a player with so many handicap stones. player: NAME=SPEC, or a name that is a spec itself."""
+    """The spec of a player with handicap stones. player: NAME=SPEC, or a name that is itself a spec."""
     name, _, spec = player.partition("=")
     return f"{name}{handicap_suffix(stones)}={HANDICAP}{stones}:{spec or name}"
 
 
 def named(player: str) -> str:
-    """NAME=SPEC of any spec, so that name_of() knows the name. Raises UsageError for none."""
+    """NAME=SPEC of any spec, so that name_of() finds the name. Raises UsageError if it is no spec."""
     spec = parse_player(player)
     return player.strip() if spec.own_name or spec.name == player.strip() else f"{spec.name}={player.strip()}"
 
 
 def neutral_openings(game_spec: str) -> Path | None:
-    """The file of openings for this game, with whatever komi, that favour no player's taste, if there is one
-    (neutral_openings.py).
-    """
+    """The file of neutral openings (neutral_openings.py) for this board, with any komi, if there is one."""
     game = parse_game(game_spec)
     for path in sorted(OPENINGS.glob("*.json")):
         if begins(atomic.read_record(path, OpeningsFile, WANTED).game, game):
@@ -198,23 +199,23 @@ def neutral_openings(game_spec: str) -> Path | None:
 
 
 def most_games(game_spec: str) -> int | None:
-    """Of a match that takes its openings from the file for this game; None: there is none, as many as you like."""
+    """The most games that a match has neutral openings for; None if the game has no file of them, so no limit."""
     path = neutral_openings(game_spec)
     return 2 * len(atomic.read_record(path, OpeningsFile, WANTED).openings) if path else None
 
 
 def refuse_too_many(found: str, games: int, game_spec: str) -> None:
-    """Raises UsageError for more games than that. found: what the error begins with."""
+    """Raises UsageError for more games than that. found: the beginning of the message."""
     most = most_games(game_spec)
     if most is not None and games > most:
-        raise UsageError(f"{found} wanted at most {most}: each opening of the game's file both ways")
+        raise UsageError(f"{found} wanted at most {most}: each opening of the game's file with both colours")
 
 
 def measurement_of(run: Path, progress: Progress, folder: Path | None = None) -> Measurement:
-    """Of a run's game, with searches as its evaluate stage has them where RUN/preset.yaml says so, else with the usual
-    ones; in RUN/measured unless told where.
+    """A measurement of a run's game, in `folder` or RUN/measured.
 
-    Openings are neutral where there is a file of them, else as long as evaluate's and sampled by the players.
+    Searches are those of the evaluate section of RUN/preset.yaml, or the defaults without that file. Openings are
+    neutral if the game has a file of them, else sampled by the players and as long as evaluate's.
     """
     preset = run / "preset.yaml"  # of the runs of strength and ablate
     lines = read_preset(str(preset)).get("evaluate", {}) if preset.exists() else {}
@@ -225,13 +226,13 @@ def measurement_of(run: Path, progress: Progress, folder: Path | None = None) ->
 def measurement_with(
     terms: dict[str, Any], model: Path, folder: Path, progress: Progress, game: str | None = None
 ) -> Measurement:
-    """Of a model's game, or another that it plays, with searches on these terms, in a folder."""
+    """A measurement of the model's game, or another game that it plays, on these terms."""
     game = game or read_info(model).game
     return Measurement(folder, game, {**terms, "openings": neutral_openings(game)}, progress)
 
 
 def last_player(run: Path, readouts: int) -> str:
-    """The champion of a run, under a name that says the run."""
+    """The spec of a run's champion, named after the run."""
     return player(champion(run), readouts, f"{run.resolve().name}-")
 
 

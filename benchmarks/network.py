@@ -1,10 +1,11 @@
-"""Bare inference and training speed of the named network sizes: every engine of this machine, side by side.
+"""How fast is each inference engine on this machine, and training, for each network size?
 
-    python benchmarks/network.py [--seconds 2] [--game go:9] [--sizes b2c32 b4c64]
+    python -m benchmarks.network [--seconds 2] [--game go:9] [--sizes b2c32 b4c64] [--backends openvino int8 torch]
 
-Inference is measured as self-play uses it: two threads of 128, and one of 256, full batches. Training is measured fed
-from one batch in memory and from a chunk set with symmetries drawn at load time; the second should be at least 0.90 of
-the first. The two are taken in turn, best of three, because a busy machine slows whichever runs.
+Prints evaluations per second of each size and engine, with full batches as self-play uses them: two threads of 128 rows
+and one of 256. Then training samples per second from one batch in memory, from a chunk set with symmetries drawn at
+load time, and the share of the former that the latter reaches (goal: 0.90). Both are measured alternately, best of
+three, because a busy machine slows whichever runs. All sizes take minutes.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ BATCHES = ((128, 2), (256, 1))  # rows per thread, threads
 
 
 def noise_set(folder: Path, game: Game, num_chunks: int = 10, positions: int = 2048) -> ChunkSet:
-    """Chunks of the right shapes filled with noise: speed doesn't depend on what they say."""
+    """Chunks of the right shapes, filled with noise: speed doesn't depend on their contents."""
     rng = np.random.default_rng(0)
     name = layout.SetName(1, "00000000")
     for index in range(num_chunks):
@@ -54,10 +55,10 @@ def noise_set(folder: Path, game: Game, num_chunks: int = 10, positions: int = 2
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=2.0, help="per measurement")
-    parser.add_argument("--game", default="go:9")
-    parser.add_argument("--sizes", nargs="+", default=list(KNOWN_SIZES))
-    parser.add_argument("--backends", nargs="+", default=["openvino", "int8", "torch"])
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
+    parser.add_argument("--game", default="go:9", help="game whose positions are evaluated")
+    parser.add_argument("--sizes", nargs="+", default=list(KNOWN_SIZES), help="network sizes")
+    parser.add_argument("--backends", nargs="+", default=["openvino", "int8", "torch"], help="inference engines")
     arguments = parser.parse_args()
     game = parse_game(arguments.game)
     planes = calibration_positions(game)

@@ -1,14 +1,14 @@
-"""Openings that favour nobody's taste: uniformly random plies that two judges who learned apart both call even.
+"""Which openings favour nobody? Finds random openings that a model and GNU Go both judge even.
 
     python -m benchmarks.neutral_openings --model pretrained/go9 --output benchmarks/openings/go9.json
 
-Openings sampled from a model's own policy lead to positions that it knows, so a match against an engine that begins
-there counts in the model's favour. These are made otherwise: every ply is any legal move with the same chance, a pass
-never. Such an opening is kept if
-    the model    sees a value of at most --value after a search with --readouts, and
-    GNU Go       at level 1, playing it out against itself --playouts times, ends within --points of even on average.
-The judges only turn lopsided openings down; they don't choose what is played. None is another one mirrored or turned.
-`main.py evaluate --openings FILE` and benchmarks.strength play them; the file says how it was made.
+Openings sampled from a model's own policy lead to positions that it knows, which favours it in matches against engines.
+Here every ply is a uniformly random legal move other than pass. An opening is kept if
+    the model    gives it a value of at most --value for either side in a search with --readouts, and
+    GNU Go       at level 1, playing --playouts games against itself from it, ends within --points of even on average.
+The judges only reject lopsided openings; they don't choose moves. No kept opening is a rotation or reflection of
+another. Writes a file that also records how it was made; `main.py evaluate --openings FILE` and benchmarks.strength
+play it. 150 openings of 9×9 take half an hour.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from pipeline.reports.progress_bars import ConsoleProgress
 from pipeline.run.models import game_as_seen, read_model, resolve_champion
 from pipeline.run.openings import write_openings
 
-BATCH = 256  # openings that the model judges at once
-LEVEL = 1  # of GNU Go: seven times as fast as level 10 and hardly weaker, so several playouts instead of one
+BATCH = 256  # openings that the model judges together
+LEVEL = 1  # of GNU Go; seven times as fast as level 10 and hardly weaker, so it allows more playouts
 ENGINE_SECONDS = 60.0
-LONGEST = 2  # plies of a playout, in points of the board
+LONGEST = 2  # the most plies of a playout, in points of the board
 
 
 def random_openings(game: Game, count: int, plies: int, rng: np.random.Generator) -> list[list[int]]:
-    """So many openings of uniformly random legal moves, passes excepted; those that end the game are left out."""
+    """`count` openings of uniformly random legal moves without passes, except those that end the game."""
     states = game.initial(count)
     history = game.initial_history(states)
     rows, moves = np.arange(count), np.empty((count, plies), np.int32)
@@ -54,7 +54,7 @@ def random_openings(game: Game, count: int, plies: int, rng: np.random.Generator
 
 
 def seen_from_all_sides(game: Game, opening: Sequence[int]) -> bytes:
-    """The same for openings that lead to one position, mirrored or turned."""
+    """A key that is equal for openings whose positions are rotations or reflections of each other."""
     states = game.initial(1)
     history = game.initial_history(states)
     for action in opening:
@@ -66,12 +66,12 @@ def seen_from_all_sides(game: Game, opening: Sequence[int]) -> bytes:
 
 
 def values(game: Game, evaluate: Evaluate, openings: list[list[int]], readouts: int) -> FloatArray:
-    """[n] of the positions after the openings, by the model's search, for the player to move."""
+    """[n] the values of the positions after the openings for the player to move, by the model's search."""
     return searched(game, evaluate, openings, NO_NOISE, readouts, 0).root_values(np.arange(len(openings)))
 
 
 def playout(engine: GtpEngine, game: Game, opening: Sequence[int], seed: int) -> float:
-    """The score for black, komi included, after the engine has played both sides from an opening on."""
+    """Black's score, with komi, after the engine has played both sides from an opening on."""
     set_up_board(engine, game, seed, engine.seconds)
     for ply, action in enumerate(opening):
         engine.send(f"play {COLOURS[ply % 2]} {game.action_name(action)}")
@@ -87,16 +87,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.neutral_openings", description=__doc__, formatter_class=HelpFormatter
     )
-    parser.add_argument("--model", type=Path, default=Path("pretrained/go9"), help="one of the judges")
-    parser.add_argument("--game", help="the board and komi, of a model of any board; else the model's game")
-    parser.add_argument("--output", type=Path, default=Path("openings.json"), help="the file")
-    parser.add_argument("--openings", type=int, default=150, help="that are wanted")
-    parser.add_argument("--plies", type=int, default=6, help="of each; even, so that black is to move")
-    parser.add_argument("--readouts", type=int, default=400, help="of the model's searches")
-    parser.add_argument("--value", type=float, default=0.3, help="the most that the model may see for a side")
-    parser.add_argument("--playouts", type=int, default=2, help="games of GNU Go against itself")
-    parser.add_argument("--points", type=float, default=7.0, help="that these may end from even, on average")
-    parser.add_argument("--seed", type=int, default=0, help="of the random plies")
+    parser.add_argument("--model", type=Path, default=Path("pretrained/go9"), help="the model that judges")
+    parser.add_argument("--game", help="board and komi, if the model plays any board [default: the model's game]")
+    parser.add_argument("--output", type=Path, default=Path("openings.json"), help="the file to write")
+    parser.add_argument("--openings", type=int, default=150, help="openings to find")
+    parser.add_argument("--plies", type=int, default=6, help="length of each; even, so that black moves next")
+    parser.add_argument("--readouts", type=int, default=400, help="simulations of each of the model's searches")
+    parser.add_argument("--value", type=float, default=0.3, help="the largest value for either side, by the model")
+    parser.add_argument("--playouts", type=int, default=2, help="games of GNU Go against itself per opening")
+    parser.add_argument("--points", type=float, default=7.0, help="the largest mean score of these for either side")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random plies")
     options = parser.parse_args(arguments)
     for name, least in (("openings", 1), ("plies", 1), ("readouts", 1), ("playouts", 1), ("seed", 0)):
         if getattr(options, name) < least:
@@ -136,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                         seen.add(key)
                         found.append(opening)
                         progress.advance(1)
-                progress.say(f"{len(found)} of {even_to_model} even to the model of {tried}")
+                progress.say(f"found {len(found)}; {even_to_model} of {tried} tried are even to the model")
         finally:
             engine.kill()
             progress.finish()

@@ -1,11 +1,11 @@
-"""What a run in object storage asks of the store, and what its distance costs, against a folder on this machine.
-
-Runs the loop's four stages for some generations in this process, once in a folder and once on a bucket of moto's
-server, which is on this machine and answers after a delay. Prints a row per command: requests by kind, bytes, seconds.
+"""How many requests does a run in object storage make, and how much slower is it than a run in a folder?
 
     python -m benchmarks.object_storage --generations 3 --milliseconds 20 --games 200
 
-The server takes the same core's time, some milliseconds a request, as a real one wouldn't.
+Runs the loop's four stages for some generations in this process, once in a folder and once on a bucket of moto's server
+on this machine, which answers after a delay. Prints one line per command: seconds in the folder and on the bucket,
+requests by kind, and bytes. Takes a minute. Needs the extra `test`. The server uses some milliseconds of the same cores
+per request, which a real one doesn't.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def stages(games: int) -> dict[str, Callable[[], Any]]:
 
 
 def run(folder: Path, generations: int, games: int) -> list[tuple[str, float, dict[str, int], int, int]]:
-    """(command, seconds, requests by kind, bytes sent, bytes fetched) of each command, as main.py runs it in folder."""
+    """(command, seconds, requests by kind, bytes sent, bytes fetched) of each command, run as main.py does."""
     rows = []
     os.chdir(folder)
     first: dict[str, Callable[[], Any]] = {"init": lambda: init(InitConfig(game="connect4", network_size="b2c16"))}
@@ -82,9 +82,9 @@ def run(folder: Path, generations: int, games: int) -> list[tuple[str, float, di
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--generations", type=int, default=3)
-    parser.add_argument("--milliseconds", type=float, default=20.0, help="that the store waits before each answer")
-    parser.add_argument("--games", type=int, default=200, help="of self-play in a generation")
+    parser.add_argument("--generations", type=int, default=3, help="how often the stages run")
+    parser.add_argument("--milliseconds", type=float, default=20.0, help="delay of each of the store's answers")
+    parser.add_argument("--games", type=int, default=200, help="self-play games per generation")
     options = parser.parse_args()
     server = subprocess.Popen(
         [sys.executable, "-c", SERVER, str(options.milliseconds / 1000)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -101,7 +101,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as there:
         local = Path(there) / "local"
         local.mkdir()
-        # Twice: the first one compiles kernels and measures engines.
+        # A first run, not counted, compiles the kernels and measures the engines.
         run(working_copy.make("s3://bucket/warm", Path(there) / "warm"), 1, 8)
         here = run(local, options.generations, options.games)
         remote = run(working_copy.make("s3://bucket/run", Path(there) / "copy"), options.generations, options.games)

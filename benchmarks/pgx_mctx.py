@@ -1,10 +1,10 @@
-"""Self-play search speed of Pgx + mctx on this machine, for comparison with ``python main.py bench``.
-
-Needs its own environment (``pip install jax pgx mctx``); MuGo doesn't use it. Prints one JSON line:
-simulations per second of PUCT search (mctx.muzero_policy) on 9×9 Go with a residual network of the size given, games in
-one batch, moves sampled from the visits, finished games replaced.
+"""How fast do Pgx and mctx search on this machine, compared with ``python main.py bench``?
 
     python benchmarks/pgx_mctx.py --network-size b4c64 --games 256 --readouts 32 --seconds 20 [--precision bfloat16]
+
+Needs an environment of its own (``pip install jax pgx mctx``); MuGo doesn't use these packages. Prints one line of
+JSON: simulations per second of PUCT search (mctx.muzero_policy) on 9×9 Go with a residual network of this size. All
+games are one batch, moves are sampled from the visits, and finished games are replaced. Takes a minute.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""How much faster self-play is on two nodes of a Ray cluster than on one, each node being one core of this machine.
+"""How much faster is self-play on two nodes of a Ray cluster than on one? Each node is one core of this machine.
 
     python -m benchmarks.ray_nodes FOLDER [--game connect4] [--size b2c32] [--readouts 64] [--seconds 40] [--repeats 2]
 
-Makes a model, then lets `main.py selfplay --runner ray` play on a cluster with one node, with two, with two, with one,
-…, each for so many seconds from SETTLED seconds after its first shard on, and counts the games of the shards written in
-that time. A node's processes are pinned to its core. The driver isn't: it is a process of its own on whatever is free.
+Makes a model in the folder, then runs `main.py selfplay --runner ray` on clusters of one, two, two, one, … nodes and
+counts the games of the shards written during --seconds, which begin SETTLED seconds after the first shard. The
+processes of a node are pinned to its core; the driver is a process of its own and isn't. Prints one line per run, then
+medians and their ratio. Takes some minutes on two idle cores. Needs the extra `ray`.
 
-Where others compute on the machine as well, games/s says more about them. So a second figure leaves out what a node's
-playing thread waited for its core while it could have run, as the kernel counts it: games / (time − waiting). What it
-waited for games, or for the driver, stays in. A line for each run, then medians of both.
+If other programs use the machine, games/s measures them too. A second figure therefore subtracts the time that a
+node's playing thread could have run but waited for its core, as the kernel counts it: games / (time − waiting). Time
+spent waiting for games or for the driver stays in.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from pipeline.train.config import InitConfig
 from pipeline.train.init import init
 
 ROOT = Path(__file__).parent.parent
-SETTLED = 8.0  # seconds after the first shard: all actors play, and games don't begin all at once any more
-OBJECT_STORE = 80 << 20  # bytes, the least that Ray allows
+SETTLED = 8.0  # seconds after the first shard until all actors play and games begin at different times
+OBJECT_STORE = 80 << 20  # bytes; the least that Ray allows
 
 
 def add_node(cluster: Any, core: int) -> None:
-    """A node of one CPU, all of whose processes run on that core: they inherit it."""
+    """Add a node of one CPU. Its processes inherit the core."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     try:
@@ -47,7 +48,7 @@ def add_node(cluster: Any, core: int) -> None:
 def games_per_second(
     run: Path, name: str, address: str, options: list[str], seconds: float, nodes: int
 ) -> tuple[float, float, float]:
-    """(games/s of the command, the same without waiting for cores, seconds of a core that the driver took for each)."""
+    """(games/s, games/s without waiting for cores, the driver's CPU seconds per second)."""
     games = run / "games" / name
     command = [sys.executable, str(ROOT / "main.py"), "selfplay", "--runner", "ray", "--output-dir", str(games)]
     child = subprocess.Popen(
@@ -79,7 +80,7 @@ def games_per_second(
 
 
 def _threads(core: int) -> dict[str, tuple[float, float]]:
-    """Of the actors on a core: each thread's seconds of running and of waiting to run."""
+    """(seconds of running, seconds of waiting to run) of each actor thread on a core."""
     found = {}
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError):
@@ -93,7 +94,7 @@ def _threads(core: int) -> dict[str, tuple[float, float]]:
 
 
 def _waited(before: dict[str, tuple[float, float]], after: dict[str, tuple[float, float]]) -> float:
-    """Seconds that the busiest thread waited to run."""
+    """How many seconds the busiest thread waited to run."""
     both = [(after[name][0] - ran, after[name][1] - waited) for name, (ran, waited) in before.items() if name in after]
     return max(both)[1]
 
@@ -134,7 +135,7 @@ def main() -> None:
     for repeat in range(given.repeats):
         for nodes in (1, 2) if repeat % 2 == 0 else (2, 1):
             head = {"num_cpus": 0, "object_store_memory": OBJECT_STORE, "include_dashboard": False}
-            head["_system_config"] = {"worker_niceness": 0}  # 15 otherwise, and whoever else computes here comes first
+            head["_system_config"] = {"worker_niceness": 0}  # the default of 15 lets other programs run first
             cluster = Cluster(initialize_head=True, head_node_args=head)
             try:
                 for core in range(nodes):
@@ -147,7 +148,7 @@ def main() -> None:
             found[nodes].append((rate, alone))
             print(
                 f"{nodes} node(s): {rate:7.2f} games/s, {alone:7.2f} without waiting for cores; "
-                f"the driver took {driver:.2f} of a core",
+                f"driver: {driver:.2f} of a core",
                 flush=True,
             )
     for index, what in enumerate(("games/s", "games/s without waiting for cores")):

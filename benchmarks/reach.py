@@ -1,15 +1,16 @@
-"""How near a model comes to perfect play, where perfect play is known: tic-tac-toe and connect four.
+"""How near is a model to perfect play, in games whose perfect play is known?
 
     python -m benchmarks.reach [--model saved_models/best_model] [--readouts N] [--positions 1000]
 
-tictactoe  Games as either colour against an exact solver that plays any of its best moves, and against one that plays
-           any move. A perfect player never loses.
-connect4   Positions from random play of 6 to 24 plies, always the same ones. Counted is how often the model's move
-           keeps the exact value: a won position stays won, a drawn one drawn; a lost one is lost whatever is played.
-           "where it matters": positions where some legal move doesn't keep it. "random": what any legal move would.
-           Exact values are those of BitBully (pip install bitbully).
+tictactoe  Plays games with both colours against an exact solver, which plays any best move, and against random play.
+           Prints wins, draws and losses; a perfect player never loses.
+connect4   Prints how often the model's move keeps the exact value in 1,000 fixed positions after 6 to 24 random plies:
+           a won position stays won, a drawn one drawn; every move keeps a lost one. "where it matters": positions in
+           which some legal move loses value. "random": the share of legal moves that keep it. Exact values come from
+           BitBully (pip install bitbully).
 
-Both with the search (as the preset's evaluate says; connect four with 200 readouts) and with the raw policy alone.
+Measures the model with search, with the settings of the preset's evaluate section (connect four: 200 readouts), and
+its raw policy. Takes minutes.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ from pipeline.presets import make_config
 from pipeline.progress import SILENT
 from pipeline.run.models import read_model, resolve_champion
 
-ROWS = 256  # games or positions of a batch
+ROWS = 256  # games or positions per batch
 FEWEST_PLIES, MOST_PLIES = 6, 24
 CONNECT4_READOUTS = 200
 CONNECT4_GOALS = {"search": 0.98, "raw policy": 0.95}
-NO_MOVE = -128  # stands in a table of values where the column is full
+NO_MOVE = -128  # in a table of values: the column is full
 VALUE_NAMES = {1: "won", 0: "drawn", -1: "lost"}
 
 Moves = tuple[int, ...]
@@ -49,7 +50,7 @@ Opponent = Callable[[States], Actions]
 
 
 def decide(player: Player, rows: Rows) -> Actions:
-    """[n] the player's moves in rows [n], n > 0. Raises the first fault."""
+    """[n] the player's moves in rows [n], n > 0. Raises the first fault that occurs."""
     actions = np.empty(rows.max() + 1, np.int32)  # by row
     player.begin(rows)
     missing = len(rows)
@@ -72,7 +73,7 @@ LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4
 def solve(cells: Cells) -> int:
     """The exact result for the player to move: 1 won, 0 drawn, -1 lost. Plain minimax."""
     if any(cells[a] and cells[a] == cells[b] == cells[c] for a, b, c in LINES):
-        return -1  # the line is the other's: it has moved last
+        return -1  # the opponent, who moved last, has completed a line
     return max((-solve(play_cell(cells, point)) for point in range(9) if not cells[point]), default=0)
 
 
@@ -82,12 +83,12 @@ def play_cell(cells: Cells, point: int) -> Cells:
 
 
 def best_points(cells: Cells) -> list[int]:
-    """All moves that keep the exact value of a position that is not over."""
+    """All moves that keep the exact value of a position, which isn't over."""
     return [point for point in range(9) if not cells[point] and -solve(play_cell(cells, point)) == solve(cells)]
 
 
 def solver(seed: int, mistakes: bool = False) -> Opponent:
-    """Plays any of the exact best moves, each with the same chance; with mistakes any legal move."""
+    """Plays a uniformly random exact best move; with mistakes, a uniformly random legal move."""
     rng = np.random.default_rng(seed)
 
     def choose(states: States) -> Actions:
@@ -102,7 +103,7 @@ def solver(seed: int, mistakes: bool = False) -> Opponent:
 
 
 def play_against(game: Game, player: Player, opponent: Opponent, num_games: int, first: bool, seed: int) -> FloatArray:
-    """[num_games] results of games that the player plays with one colour, +1 where it won. Moves must alternate."""
+    """[num_games] the player's results with one colour, +1 for a win. Only for games in which players alternate."""
     everywhere = np.arange(num_games)
     boards = Boards(game, num_games)
     player.new_games(everywhere, everywhere.astype(np.uint64) + np.uint64(seed))
@@ -135,9 +136,9 @@ def report_tictactoe(game: Game, players: dict[str, Player], num_games: int, see
 
 
 def draw_positions(count: int, seed: int = 0) -> list[Moves]:
-    """Distinct positions that are not over, as the moves that lead there, each drawn uniformly from the legal ones.
+    """Distinct positions that aren't over, as the uniformly random moves that lead there.
 
-    Every number of plies from FEWEST_PLIES to MOST_PLIES is there equally often, give or take one.
+    Every length from FEWEST_PLIES to MOST_PLIES occurs equally often, give or take one.
     """
     game, rng = ConnectFour(), np.random.default_rng(seed)
     found: list[Moves] = []
@@ -157,14 +158,14 @@ def draw_positions(count: int, seed: int = 0) -> list[Moves]:
 
 
 def exact_values(positions: Sequence[Moves]) -> NDArray[np.int8]:
-    """[n, 7] the exact result for the player to move of playing each column: 1, 0, -1; NO_MOVE where it is full.
+    """[n, 7] the exact result (1, 0, -1) of each column for the player to move; NO_MOVE if the column is full.
 
     Raises UsageError if BitBully isn't installed.
     """
     try:
         from bitbully import BitBully, Board
     except ModuleNotFoundError as error:
-        raise UsageError("connect four's exact values need BitBully; pip install bitbully") from error
+        raise UsageError("exact values of connect four need BitBully: pip install bitbully") from error
     agent = BitBully()
     values = np.full((len(positions), ConnectFour.width), NO_MOVE, np.int8)
     for row, moves in enumerate(positions):
@@ -174,7 +175,7 @@ def exact_values(positions: Sequence[Moves]) -> NDArray[np.int8]:
 
 
 def moves_of(player: Player, positions: Sequence[Moves], num_rows: int, seed: int = 0) -> Actions:
-    """[n] what a player of num_rows rows chooses in each position."""
+    """[n] the moves of a player with num_rows rows in each position."""
     actions = np.empty(len(positions), np.int32)
     for begin in range(0, len(positions), num_rows):
         part = positions[begin : begin + num_rows]
@@ -188,7 +189,7 @@ def moves_of(player: Player, positions: Sequence[Moves], num_rows: int, seed: in
 
 
 def keeps(values: NDArray[np.int8], actions: Actions) -> BoolArray:
-    """[n] whether each action keeps its position's exact value. values [n, 7] as of exact_values()."""
+    """[n] whether each action keeps its position's exact value. values [n, 7]: see exact_values()."""
     return values[np.arange(len(actions)), actions] == values.max(1)
 
 
@@ -213,7 +214,7 @@ def report_connect4(players: dict[str, Player], num_rows: int, positions: Sequen
 
 
 def model_players(game: Game, path: Path, readouts: int, preset: str, backend: str) -> dict[str, Player]:
-    """The model with its search, by the preset's evaluate settings, and its raw policy; ROWS rows each."""
+    """The model with the search of the preset's evaluate section, and its raw policy; ROWS rows each."""
     search = make_config(EvaluateConfig, "evaluate", preset).search_options()
     (evaluate,) = load_evaluators(read_model(path), ROWS, 1, backend, SILENT)
     return {
@@ -225,11 +226,11 @@ def model_players(game: Game, path: Path, readouts: int, preset: str, backend: s
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, default=Path("saved_models/best_model"))
-    parser.add_argument("--readouts", type=int, help="of the search")
-    parser.add_argument("--preset", help="whose evaluate settings the search has [default: the game's own]")
-    parser.add_argument("--games", type=int, default=100, help="tictactoe: per colour and opponent")
-    parser.add_argument("--positions", type=int, default=1000, help="connect4")
-    parser.add_argument("--seed", type=int, default=0, help="of the positions, the opponents and the search")
+    parser.add_argument("--readouts", type=int, help="simulations per move [default: the preset's, connect four 200]")
+    parser.add_argument("--preset", help="preset with the settings of the search [default: the game's]")
+    parser.add_argument("--games", type=int, default=100, help="tictactoe: games per colour and opponent")
+    parser.add_argument("--positions", type=int, default=1000, help="connect4: number of positions")
+    parser.add_argument("--seed", type=int, default=0, help="seed of positions, opponents and search")
     parser.add_argument("--backend", default="auto")
     options = parser.parse_args(arguments)
     with ending(parser):

@@ -1,18 +1,17 @@
-"""What a run's commands cost as its history grows: 10^3 to 10^7 games, a model for every hundred of them.
+"""What do a run's commands cost as its history grows, from 10^3 to 10^7 games?
 
     python -m benchmarks.scale FOLDER [--sizes 1000,10000,100000,1000000,10000000] [--window 100000] [--keep]
 
-Makes a run in the folder, lets it grow from size to size, and at each calls the commands, each in a process of its own,
-as a user would. A line of the table is a command at a size: seconds of the clock and of a core, MiB at the peak, and
-how many files of the run it opened and how many folders it listed. Afterwards the folder is removed, unless --keep. A
-folder that exists, kept from another call, is measured as it is, and stays.
+Makes a run in the folder, grows it from size to size, and at each size runs every command in a process of its own, as a
+user would. Prints one line per command and size: seconds by the clock, CPU seconds, peak MiB, and the number of the
+run's files it opened and folders it listed. Takes half an hour and 6 GB. Removes the folder unless --keep; a kept
+folder from an earlier call is measured as it is, and stays.
 
-The run is what self-play, compact, train and evaluate leave, byte for byte, except that nobody played: tic-tac-toe, a
-few games under ever new ids, in shards of ten; a network of one block, which all models share by hard links; matches
-of ten games, of which every second is won. `verify` says that all is well. Nobody keeps ten million games in files of
-their own, so all generations but the newest are packed, as the loop does it; --pruned has them pruned as well, each
-time before the commands are called. A generation is a hundred games in ten shards. What costs is how many generations,
-folders, shards and models there are, not how large they are: ten million games take 5.4 GB here.
+The run has the files that self-play, compact, train and evaluate write, but nothing was played: a few games of
+tic-tac-toe with ever new ids, in shards of ten; a one-block network that all models share by hard links; a match of ten
+games per model, every second one won. `verify` accepts it. A generation is a hundred games in ten shards and one model.
+All generations but the newest are packed, as the loop does it; --pruned also prunes before each measurement. Costs
+depend on the number of generations, folders, shards and models, not on their size.
 """
 
 from __future__ import annotations
@@ -53,16 +52,16 @@ GAME = "tictactoe"
 LABEL = "b1c8"
 WORKERS = ("w00",)
 SHARD_GAMES = 10
-GENERATION_SHARDS = 10  # all workers together
+GENERATION_SHARDS = 10  # of all workers together
 MATCH_GAMES = 10
-BANK = 32  # different shards and matches; all others are copies under other names
+BANK = 32  # distinct shards and matches; all others are copies with other names
 BEGUN = datetime(2024, 1, 1, tzinfo=UTC)
 GENERATION = timedelta(minutes=10)
-MOST_LINKS = 30_000  # a file system allows about twice as many
+MOST_LINKS = 30_000  # file systems allow about twice as many
 MATCHES = "data/evaluate/"
 CREATED = "2024-01-01T00:00:00+00:00"
 
-# How a child process counts: audit events of the interpreter, of paths in the run alone.
+# Counts, in a child process, the interpreter's audit events for paths inside the run.
 COUNTING = """
 import os, runpy, sys, time
 begun = time.monotonic()
@@ -88,7 +87,7 @@ finally:
 
 @dataclass(frozen=True)
 class StoredShard:
-    """A shard and its sidecar as write_shard made them, to be copied under other names."""
+    """A shard and its sidecar as write_shard made them, from which copies with other names are made."""
 
     header: dict[str, Any]
     columns: bytes
@@ -98,7 +97,7 @@ class StoredShard:
     def under(
         self, generation: int, worker: str, first_id: int, numbers: Sequence[int], run: RunNumbers
     ) -> tuple[bytes, bytes]:
-        """(the shard's file, its sidecar) with these ids and numbers of its games."""
+        """(shard, sidecar) with other ids and numbers of the games."""
         ids = np.arange(first_id, first_id + SHARD_GAMES, dtype="<u8").tobytes()
         origin = {"model": layout.model_name(generation, LABEL), "worker": worker}
         header = {**self.header, **origin, "provenance": {"generation": generation}}
@@ -117,7 +116,7 @@ class StoredShard:
 
 
 def stored_shards(folder: Path) -> list[StoredShard]:
-    """Different ones, of random games."""
+    """BANK distinct shards of random games."""
     write_random_games(parse_game(GAME), folder / "random", 20 * BANK * SHARD_GAMES)
     games = [
         shard.game(index)
@@ -140,14 +139,14 @@ def stored_shards(folder: Path) -> list[StoredShard]:
 
 @dataclass(frozen=True)
 class StoredMatch:
-    """A match as evaluate leaves it. texts: of its files, by name."""
+    """A match as evaluate leaves it. texts: its files by name."""
 
     texts: dict[str, str]
     kept: KeptResults
     passed: bool
 
     def under(self, challenger: str, champion: str, created: str) -> dict[str, str]:
-        """Its files between others. Names are as long as they were."""
+        """The files of the same match between other models, whose names have the same length."""
         texts = {}
         for name, text in self.texts.items():
             text = text.replace(layout.model_name(2, LABEL), "\0").replace(layout.model_name(1, LABEL), champion)
@@ -159,7 +158,7 @@ class StoredMatch:
 
 
 def random_match(rng: np.random.Generator, index: int, opening: list[int], challenger_wins: bool) -> MatchGame:
-    """Random moves until the game ends as it is to."""
+    """A game of random moves with this result."""
     game = parse_game(GAME)
     while True:
         moves, states = list(opening), game.initial(1)
@@ -184,7 +183,7 @@ def random_match(rng: np.random.Generator, index: int, opening: list[int], chall
 
 
 def stored_matches(folder: Path, weights: str) -> list[StoredMatch]:
-    """By turns won and lost by the challenger, by 6 to 9 of 10 games."""
+    """BANK matches, won and lost by the challenger in turn, with 6 to 9 of 10 games."""
     rng = np.random.default_rng(1)
     found = []
     names = (layout.model_name(2, LABEL), layout.model_name(1, LABEL))
@@ -212,14 +211,14 @@ def stored_matches(folder: Path, weights: str) -> list[StoredMatch]:
 
 
 class GrowingRun:
-    """A run in a folder. generations: how many were played; model g is the newest of generation g."""
+    """A run in a folder. generations: the number played; model g is the result of generation g."""
 
     def __init__(self, folder: Path, window: int) -> None:
         self.folder, self._window = folder, window
         self._games, self._models, self._matches = (
             folder / name for name in ("data/selfplay", layout.SAVED_MODELS, MATCHES)
         )
-        os.fsync = lambda descriptor: None  # it is the number of files that is measured
+        os.fsync = lambda descriptor: None  # the number of files is measured, not the disk
         begin = folder / "begin"
         self._shards = stored_shards(begin)
         init(InitConfig(game=GAME, network_size=LABEL, new_model=self._models / layout.model_name(0, LABEL)))
@@ -236,7 +235,7 @@ class GrowingRun:
         return self.generations * GENERATION_SHARDS * SHARD_GAMES
 
     def grow(self, games: int) -> None:
-        """To so many games. The newest generation lies in files of its own."""
+        """Grow to this many games. The newest generation isn't packed."""
         if self.generations:
             compact(CompactConfig(directory=self.folder))
         last = games // (GENERATION_SHARDS * SHARD_GAMES)
@@ -276,7 +275,7 @@ class GrowingRun:
                 (place / name.meta).write_bytes(meta)
 
     def _make_model(self, generation: int) -> None:
-        """Trained on the window that ends where its generation begins."""
+        """Its window ends where its generation begins."""
         path = self._models / layout.model_name(generation, LABEL)
         path.mkdir()
         if self._links == MOST_LINKS:
@@ -364,8 +363,13 @@ class GrowingRun:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of a command. busy: seconds of a core, which others on the machine change little; peak: MiB; opened, listed:
-    files and folders of the run.
+    """The cost of a command.
+
+    seconds         by the clock
+    busy            CPU seconds, which other programs change little
+    peak            MiB
+    opened, listed  number of the run's files and folders
+    code, said      exit code, last line of the output
     """
 
     seconds: float
@@ -378,7 +382,7 @@ class Cost:
 
 
 def cost(run: Path, prefix: Sequence[str], *command: str) -> Cost:
-    """Calls main.py in the run's folder. prefix: see --prefix."""
+    """The cost of a command of main.py in the run's folder. prefix: see --prefix."""
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     arguments = [*prefix, sys.executable, "-c", COUNTING, str(ROOT / "main.py"), *command]
     with open(run / "said", "w+") as said:
@@ -394,7 +398,7 @@ def cost(run: Path, prefix: Sequence[str], *command: str) -> Cost:
 
 
 def commands(window: int) -> Iterator[tuple[str, list[str]]]:
-    """What is measured: (name, arguments)."""
+    """(name, arguments) of each measured command."""
     chunks = ["--max-positions", str(window), "--as-many-as-possible", "--chunks-to-make", "1"]
     play = ["selfplay", "--readouts", "2", "--threads", "1", "--games"]
     yield "selfplay, nothing to top up", [*play, "1", "--top-up"]
@@ -416,11 +420,13 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sizes", default="1000,10000,100000,1000000,10000000")
     parser.add_argument("--window", type=int, default=100_000)
-    parser.add_argument("--only", default="", help="names of commands, separated by semicolons")
-    parser.add_argument("--most-seconds", type=float, default=170, help="a command that took longer isn't called again")
-    parser.add_argument("--prefix", default="", help="what commands are called by, e.g. 'taskset -c 1'")
-    parser.add_argument("--pruned", action="store_true")
-    parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--only", default="", help="measure only these lines of the table, separated by semicolons")
+    parser.add_argument(
+        "--most-seconds", type=float, default=170, help="skip a command at larger sizes once it took longer"
+    )
+    parser.add_argument("--prefix", default="", help="run commands with this prefix, e.g. 'taskset -c 1'")
+    parser.add_argument("--pruned", action="store_true", help="prune before each measurement")
+    parser.add_argument("--keep", action="store_true", help="don't remove the folder")
     given = parser.parse_args()
     run, measuring = given.folder.resolve(), Measuring(given)
     if run.exists():
@@ -441,7 +447,7 @@ def main() -> None:
 
 
 class Measuring:
-    """Calls the commands. given: the arguments of the command line."""
+    """Measures the commands. given: the arguments of the command line."""
 
     def __init__(self, given: argparse.Namespace) -> None:
         self._given = given

@@ -1,4 +1,4 @@
-"""How strong a recipe becomes in a given time: runs it from an empty folder, measures its champions, draws the curve.
+"""How strong does a preset become in a given time? Trains from an empty folder and measures the champions.
 
     python -m benchmarks.strength run RUN --preset go9 --minutes 120
     python -m benchmarks.strength handicap RUN … --games 200
@@ -7,37 +7,40 @@
     python -m benchmarks.strength meet RUN OTHER --games 200
     python -m benchmarks.strength plot RUN … --output curve.svg
 
-run     Trains in RUN with ./rl_loop.sh until the loop has had so many minutes on so many cores. Then its last
-        champion plays the verdict against the strongest anchor: with --readouts, with its raw policy and with 800. If
-        that is GNU Go, it goes on as "handicap" does, with the verdict for the even game. Then every k-th champion
-        meets anchors (Go: random, and levels 1, 5 and 10 of GNU Go if it is there; else random and heuristic),
-        champions before it and those of earlier runs (--against); the last one meets those whom it hasn't met in the
-        verdict. Nobody is measured while the loop runs. Stop it when you like: the same command goes on where it stood,
-        and with more --minutes a finished run goes on, its schedules by time from the smaller share that is over then.
-handicap  Which handicap makes the game even between champions of runs, or models, and GNU Go's level 10 or any other
-        engine: --opponent NAME=gtp:COMMAND. The engine has black in all games, first without, then with 2, 3 and 4
-        stones, until the player scores less than a tenth; it places them itself. The komi stays, and white gets no
-        points for stones. What is computed from that, and its interval: benchmarks/handicap.py.
-komi    The same for models of go:any with points instead of stones: both colours, and komi moved in favour of the
-        engine by so many points. A match with komi moved by 5 has the engine 5 points ahead where it is white, and 5
-        behind where it is black: both count, as what they are. Openings are the same with every komi.
-seeds   What runs that differ in nothing but their seeds come to: every figure of the verdict, and its spread.
-meet    The last champions of two runs, each opening played both ways: which recipe is better.
-plot    The curves of several runs in one picture.
+run       Trains in RUN with ./rl_loop.sh until the loop has run --minutes on --cores, then measures, in an hour for
+          two hours of go9. First the verdict: the last champion meets the strongest anchor with --readouts, with
+          its raw policy and with 800 readouts. If the anchor is GNU Go, the measurement of "handicap" follows, with the
+          verdict as the even game. Then every k-th champion meets anchors (Go: random, and levels 1, 5 and 10 of GNU Go
+          if installed; else random and heuristic), earlier champions, and champions of earlier runs (--against).
+          Nothing is measured while the loop runs. The same command continues after Ctrl-C; with more --minutes it
+          extends a finished run, whose schedules by time continue from the share that is over then. Prints the curve,
+          the verdict and where the time went.
+handicap  Which handicap makes the game even between the champion of a run, or a model, and GNU Go's level 10 or another
+          engine (--opponent NAME=gtp:COMMAND)? The engine has black in all games, first without stones, then with 2, 3
+          and 4, which it places, until the player scores less than a tenth. Komi stays, and white gets no points for
+          stones. Prints the handicap with its interval (benchmarks/handicap.py). 200 games with one number of stones
+          take half an hour of a core.
+komi      The same for models of go:any with points instead of stones, with both colours and komi shifted in favour of
+          the engine. A match with komi shifted by 5 has the engine 5 points ahead as white and 5 points behind as
+          black; both count as such. All komi have the same openings.
+seeds     How much do runs that differ only in their seeds differ? Prints each figure of their verdicts and its spread.
+meet      Which of two runs is stronger? Their last champions meet, each opening with both colours.
+plot      Draws the curves of several runs.
 
-    RUN/strength.json       what was asked for: preset, changes (--set), seed, cores; and the anchors
-    RUN/preset.yaml         the preset with the changes; RUN/data, RUN/saved_models: the loop's own
+    RUN/strength.json       the settings: preset, changes (--set), seed, cores, anchors
+    RUN/preset.yaml         the preset with the changes; RUN/data and RUN/saved_models are the loop's
     RUN/clock.json          how long the loop ran and where the time went (benchmarks/loop_clock.py)
-    RUN/measured/           matches; --games counts what is there
-    RUN/curve.json, .svg    Elo over minutes, games and evaluations; the verdict; the profile
+    RUN/measured/           matches; --games counts existing ones
+    RUN/curve.json, .svg    Elo over minutes, games and evaluations; the verdict; the time by stage
 
-Elo is Bradley-Terry's over all games of RUN/measured, with the strongest anchor at 0 and bars of 95 % for the distance
-to it. Where a player won or lost every game, how far it is away rests on the prior (a standard deviation of 1,500 Elo
-around all players' mean), and so do its bars: such points are marked as bounds. Core-minutes are minutes times cores.
-Moves are greedy; games differ by their openings. Those of 9×9 and 13×13 Go, with any komi, come from files that favour
-no player's taste (benchmarks/openings/), and each number of readouts begins 50 further on. Of the 150 for 9×9 three
-verdicts of up to 100 games share none. With more --verdict-games, or the 100 for 13×13, they share some, and their luck
-with them.
+Elo is Bradley-Terry over all games of RUN/measured, with the strongest anchor at 0; bars are the 95 % interval of the
+distance to it. For a player that won or lost every game, distance and bar rest on the prior (a standard deviation of
+1,500 Elo around the mean of all players); such points are marked as bounds. Core-minutes are minutes times cores.
+
+Moves are greedy; games differ by their openings. Those of 9×9 and 13×13 Go, with any komi, come from files of neutral
+openings (benchmarks/openings/), and each number of readouts starts 50 openings further on. With the 150 openings of
+9×9, three verdicts of up to 100 games share none; with more games, or the 100 openings of 13×13, they share some, and
+their luck.
 """
 
 from __future__ import annotations
@@ -53,6 +56,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from matplotlib.figure import Figure
 
 from benchmarks.handicap import Estimate, Level, Spread, amount_of, estimate
 from benchmarks.loop_clock import CLOCK, Clock, run_loop, stopped_by_signals
@@ -74,7 +78,6 @@ from benchmarks.measuring import (
     player,
     refuse_too_many,
 )
-from benchmarks.strength_plot import draw
 from pipeline.commands import COMMANDS, SECTIONS
 from pipeline.errors import MuGoError, UsageError
 from pipeline.families.go.handicap import most_handicap
@@ -95,37 +98,45 @@ from pipeline.run.shards import ShardMeta, newest_shards
 from pipeline.train.config import InitConfig
 
 LOOP = Path(__file__).resolve().parent.parent / "rl_loop.sh"
-INTERRUPTED = 130  # exit code, as of a shell's command that Ctrl-C ended
-VERDICT_READOUTS = (0, 800)  # beside --readouts
-STONES = (0, 2, 3, 4)  # handicaps, from the even game on
-LEAST_SHARE = 0.1  # of the points: a player that scored less isn't asked about more stones
+INTERRUPTED = 130  # the shell's exit code after Ctrl-C
+VERDICT_READOUTS = (0, 800)  # in addition to --readouts
+STONES = (0, 2, 3, 4)  # handicaps; 0 is the even game
+LEAST_SHARE = 0.1  # of the points; below it, larger handicaps are not played
+AXES = {  # key of a point: label and unit of the axis
+    "minutes": ("core-minutes", 1.0),
+    "games": ("games (thousands)", 1e3),
+    "evaluations": ("evaluations (millions)", 1e6),
+}
+LABEL_HEIGHT = 0.035  # share of the panel's height
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run was asked for; must stay the same when it is resumed. changes: ``stage.line=value``; overlap: whether
-    games are played beside all other stages.
+    """The settings of a run, which must stay the same when it is resumed.
+
+    changes: ``stage.line=value``; overlap: whether self-play runs beside all other stages.
     """
 
     preset: str
     changes: tuple[str, ...]
     seed: int
     cores: int
-    anchors: tuple[str, ...]  # names, the strongest last: Elo is counted from it
+    anchors: tuple[str, ...]  # names, the strongest last, whose Elo is 0
     overlap: bool = False
 
     def stored(self) -> dict[str, Any]:
-        """As JSON keeps it; the youngest line only where it says something."""
+        """As strength.json has it, which omits overlap where it is off."""
         lines: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         return lines if self.overlap else {name: value for name, value in lines.items() if name != "overlap"}
 
 
 @dataclass(frozen=True)
 class Point:
-    """A measured champion. minutes, games, evaluations: what the loop had spent when it was promoted.
+    """A measured champion.
 
-    elo above the strongest anchor, error half of the 95 % interval of that. bound: it won every game it played, "at
-    least", or lost every one, "at most"; else empty.
+    minutes, games, positions, evaluations  what the loop had spent when it was promoted
+    elo, error                              Elo above the strongest anchor, half the 95 % interval
+    bound                                   "at least" if it won all its games, "at most" if it lost all, else ""
     """
 
     model: str
@@ -142,9 +153,9 @@ class Point:
 
 
 def changed_preset(name: str, changes: Sequence[str], seed: int) -> dict[str, dict[str, Any]]:
-    """A preset's sections with ``stage.line=value`` changes, value in YAML, and the seed. Raises UsageError.
+    """A preset's sections with the seed and ``stage.line=value`` changes, whose values are YAML. Raises UsageError.
 
-    Doesn't check values: see write_preset.
+    Doesn't check values; write_preset does.
     """
     sections = {stage: dict(lines) for stage, lines in read_preset(name).items()}
     for change in changes:
@@ -155,7 +166,7 @@ def changed_preset(name: str, changes: Sequence[str], seed: int) -> dict[str, di
         if line not in COMMANDS[stage].config.model_fields:
             raise UsageError(f"--set {change!r}: {stage} has no line {line!r}")
         if place == "init.seed":
-            raise UsageError(f"--set {change!r}: wanted --seed instead, in a plan the line seed of an arm")
+            raise UsageError(f"--set {change!r}: wanted --seed instead, or the line seed of an arm in a plan")
         try:
             sections.setdefault(stage, {})[line] = yaml.safe_load(text)
         except yaml.YAMLError as error:
@@ -165,7 +176,7 @@ def changed_preset(name: str, changes: Sequence[str], seed: int) -> dict[str, di
 
 
 def prepare(run: Path, settings: Settings) -> Path:
-    """The run's preset, written when the run begins. Raises UsageError if the run was begun with other settings."""
+    """The path of the run's preset; writes it when the run begins. Raises UsageError if the run has other settings."""
     atomic.make_folder(run)
     wanted, path = settings.stored(), run / SETTINGS
     if path.exists():
@@ -173,7 +184,7 @@ def prepare(run: Path, settings: Settings) -> Path:
         if found != wanted:
             keys = sorted(wanted.keys() | found.keys())
             different = ", ".join(f"{key} {found.get(key)!r}" for key in keys if found.get(key) != wanted.get(key))
-            raise UsageError(f"{run}: begun with {different}; go on with that, or choose another folder")
+            raise UsageError(f"{run}: begun with {different}; continue with that, or choose another folder")
         return run / "preset.yaml"
     preset = run / "preset.yaml"
     write_preset(preset, changed_preset(settings.preset, settings.changes, settings.seed))
@@ -182,14 +193,14 @@ def prepare(run: Path, settings: Settings) -> Path:
 
 
 def write_preset(path: Path, sections: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raises UsageError for a wrong line: now, not when its stage begins."""
+    """Raises UsageError for a wrong line, before the stage that would find it."""
     atomic.write_text(path, yaml.safe_dump(sections, sort_keys=False))
     for stage in sections:
         make_config(COMMANDS[stage].config, stage, str(path))
 
 
 def train(run: Path, preset: Path, minutes: float, cores: int, overlap: bool) -> Clock:
-    """Let the loop run until it has had so many minutes. Raises MuGoError if it fails."""
+    """Run the loop until its clock shows this many minutes. Raises MuGoError if it fails."""
     clock = Clock.read(run / CLOCK)
     command: list[str | Path] = [LOOP, "--preset", preset.resolve(), "--directory", run, "--minutes", str(minutes)]
     if overlap:
@@ -205,14 +216,14 @@ def train(run: Path, preset: Path, minutes: float, cores: int, overlap: bool) ->
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the last champion came to. handicap: None where it wasn't asked for, or nobody takes stones."""
+    """The last champion's results. handicap: None if it wasn't measured."""
 
     results: tuple[Result, ...]
     handicap: Estimate | None
 
 
 def measure(run: Path, options: argparse.Namespace, progress: Progress) -> tuple[Measurement, Verdict]:
-    """Play what is missing of the verdict, which is asked for first, and of the curve."""
+    """Play the missing games of the verdict, then those of the curve."""
     promoted = champions(run, options.every)
     measurement = measurement_of(run, progress)
     fixed = known_anchors(run, measurement.game)
@@ -231,7 +242,7 @@ def measure(run: Path, options: argparse.Namespace, progress: Progress) -> tuple
     models = [player(one.model, options.readouts) for one in promoted]
     for i, model in enumerate(models):
         progress.say(f"champion {i + 1} of {len(models)}: {name_of(model)}")
-        # whom the last one met in the verdict isn't counted again, or it would never meet the champions before it
+        # Otherwise the last champion, whose games of the verdict count, would never meet earlier champions.
         judges = [fixed[-1], *earlier] if i == len(models) - 1 else []
         others = [*fixed, *earlier, *models[max(0, i - EARLIER) : i]]
         measurement.place(model, [one for one in others if one not in judges], options.games)
@@ -239,7 +250,7 @@ def measure(run: Path, options: argparse.Namespace, progress: Progress) -> tuple
 
 
 def handicap(measurement: Measurement, one: str, other: str, games: Mapping[int, int], progress: Progress) -> Estimate:
-    """At which handicap of the other player one scores half. games: to play with each number of stones, least first."""
+    """The other player's handicap at which one scores half. games: by number of stones, ascending."""
     levels = []
     for stones, count in games.items():
         score = measurement.with_stones(one, other, stones, count)
@@ -257,18 +268,18 @@ def handicap(measurement: Measurement, one: str, other: str, games: Mapping[int,
 def points_of_komi(
     measure: Callable[[float], Measurement], one: str, other: str, points: Sequence[float], games: int
 ) -> Estimate:
-    """With how many points more of komi for the other player one scores half. measure: with komi moved by so many."""
+    """How many points of komi in the other's favour make one score half. measure: a measurement by shift of komi."""
     levels: dict[float, Score] = {}
     for moved in points:
         measurement = measure(moved)
         measurement.play(one, other, games)
-        for ahead, colour in ((moved, 0), (-moved, 1)):  # by how much the other one is ahead where one is black, white
+        for ahead, colour in ((moved, 0), (-moved, 1)):  # how far the other is ahead when one is black, and white
             levels[ahead] = levels.get(ahead, Score()) + measurement.score_as(colour, one, other)
     return estimate([Level(ahead, score) for ahead, score in levels.items()], "points of komi")
 
 
 def shard_time(meta: ShardMeta) -> float:
-    """When it was committed, in seconds since 1970."""
+    """When the shard was committed, in seconds since 1970."""
     name = layout.parse_shard_name(meta.path.name)
     return name.time.timestamp() if name else 0.0
 
@@ -276,7 +287,7 @@ def shard_time(meta: ShardMeta) -> float:
 def curve(
     run: Path, clock: Clock, played: Sequence[MatchResult], fit: BradleyTerry, zero: str, readouts: int
 ) -> list[Point]:
-    """Every measured champion, in order of time. fit: of the matches played; zero: the strongest anchor."""
+    """Every measured champion, by time. fit: ratings from the matches played; zero: the strongest anchor."""
     scores = total_scores(played)
     metas = list(newest_shards(run / "data" / "selfplay"))
     points = []
@@ -303,7 +314,7 @@ def curve(
 
 
 def report(run: Path, clock: Clock, measurement: Measurement, verdict: Verdict, readouts: int) -> None:
-    """Print what was measured; write curve.json and curve.svg."""
+    """Print the results; write curve.json and curve.svg."""
     settings = atomic.read_json(run / SETTINGS, "the settings of a run")
     names = [name_of(one) for one in known_anchors(run, measurement.game)]
     played = [match_result(match) for match in measurement.matches()]
@@ -338,10 +349,73 @@ def report(run: Path, clock: Clock, measurement: Measurement, verdict: Verdict, 
         print(half_of_the_points(verdict.results[0].player, names[-1], verdict.handicap))
     print(f"{'stage':<16}{'share of time':>14}{'cores busy':>11}")
     for name, times in sorted(clock.stages.items(), key=lambda item: -item[1].seconds):
-        busy = f"{times.cpu_seconds / times.seconds:.2f}" if times.seconds else "-"  # seen once: no time between
+        busy = f"{times.cpu_seconds / times.seconds:.2f}" if times.seconds else "-"  # sampled only once
         print(f"{name:<16}{times.seconds / clock.seconds:>14.1%}{busy:>11}")
     all_busy = sum(times.cpu_seconds for times in clock.stages.values()) / clock.seconds
     print(f"{'all':<16}{'':>14}{all_busy:>11.2f} of {written['settings']['cores']}")
+
+
+# The picture
+
+
+def label_groups(anchors: Mapping[str, Mapping[str, float]], height: float) -> list[tuple[str, float]]:
+    """(names, Elo) of each label: anchors closer together than a label's height share one, below the lowest."""
+    groups: list[tuple[str, float]] = []
+    for name, one in sorted(anchors.items(), key=lambda item: -item[1]["elo"]):
+        if groups and groups[-1][1] - one["elo"] < height:
+            groups[-1] = (f"{groups[-1][0]}, {name}", one["elo"])
+        else:
+            groups.append((name, one["elo"]))
+    return groups
+
+
+def draw(curves: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Draw curves, the contents of curve.json. Hollow points are bounds; anchors are lines with an error band.
+
+    Raises UsageError unless all have the same game, readouts and strongest anchor. Anchors come from the first curve.
+    """
+    for curve in curves[1:]:
+        for what in ("game", "readouts"):
+            if curve[what] != curves[0][what]:
+                raise UsageError(
+                    f"{curve['run']} has {what} {curve[what]}, {curves[0]['run']} {curves[0][what]}: they don't compare"
+                )
+        if list(curve["anchors"])[-1:] != list(curves[0]["anchors"])[-1:]:
+            raise UsageError(f"{curve['run']} and {curves[0]['run']} count Elo from different anchors")
+    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    panels = figure.subplots(1, len(AXES), sharey=True)
+    for panel, (key, (label, unit)) in zip(panels, AXES.items(), strict=True):
+        for curve in curves:
+            factor = curve["settings"]["cores"] if key == "minutes" else 1
+            points = curve["points"]
+            x, elo = [point[key] * factor / unit for point in points], [point["elo"] for point in points]
+            drawn = panel.errorbar(
+                x,
+                elo,
+                [point["error"] for point in points],
+                marker="o",
+                markersize=3,
+                capsize=2,
+                linewidth=1.2,
+                label=curve["run"],
+            )
+            bounds = [i for i, point in enumerate(points) if point["bound"]]
+            colour = drawn.lines[0].get_color()
+            panel.plot([x[i] for i in bounds], [elo[i] for i in bounds], "o", mfc="white", mec=colour, markersize=4)
+        for one in curves[0]["anchors"].values():
+            panel.axhline(one["elo"], color="grey", linewidth=0.7, linestyle="--")
+            panel.axhspan(one["elo"] - one["error"], one["elo"] + one["error"], color="grey", alpha=0.06)
+        bottom, top = panel.get_ylim()
+        for names, elo in label_groups(curves[0]["anchors"], LABEL_HEIGHT * (top - bottom)):
+            where = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "top", "fontsize": 7}
+            panel.annotate(names, (1, elo), **where)
+        panel.set_xlabel(label)
+        panel.set_xlim(left=0)
+        panel.grid(alpha=0.3)
+    panels[0].set_ylabel(f"Elo at {curves[0]['readouts']} readouts")
+    panels[0].legend(loc="lower right", fontsize=7)
+    figure.suptitle(f"{curves[0]['game']}: strength of the champions, bars of 95 %", fontsize=10)
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 # Commands
@@ -371,12 +445,12 @@ def half_of_the_points(one: str, other: str, found: Estimate) -> str:
 
 
 def engine_asked(options: argparse.Namespace, command: str) -> str:
-    """The opponent, GNU Go unless the options say another. Raises UsageError if it isn't installed, and for a model."""
+    """The opponent, by default GNU Go. Raises UsageError if it is a model or isn't installed."""
     if options.opponent and parse_player(options.opponent).kind == "model":
         raise UsageError(f"{command} --opponent {options.opponent}: a model; wanted an engine: NAME=gtp:COMMAND")
     opponent = named(options.opponent or anchors("go:9")[-1])
     if options.opponent is None and ENGINE not in opponent:
-        raise UsageError(f"{command} --opponent: not given, and GNU Go isn't here (Debian: apt-get install gnugo)")
+        raise UsageError(f"{command} --opponent: not given, and GNU Go isn't installed (Debian: apt-get install gnugo)")
     return opponent
 
 
@@ -388,7 +462,7 @@ def handicap_command(options: argparse.Namespace, progress: Progress) -> None:
             asked, model = last_player(one, options.readouts), champion(one)
             measurement = measurement_of(one, progress, options.output)
         elif options.output is None:
-            raise UsageError(f"handicap {one}: a model, no run, so say where its matches are to lie: --output FOLDER")
+            raise UsageError(f"handicap {one}: a model, not a run; wanted --output FOLDER for its matches")
         else:
             model = resolve_champion(one)
             asked = player(model, options.readouts)
@@ -408,7 +482,7 @@ def komi_command(options: argparse.Namespace, progress: Progress) -> None:
         model = champion(one) if is_run else resolve_champion(one)
         folder = options.output or (one / "measured" if is_run else None)
         if folder is None:
-            raise UsageError(f"komi {one}: a model, no run, so say where its matches are to lie: --output FOLDER")
+            raise UsageError(f"komi {one}: a model, not a run; wanted --output FOLDER for its matches")
         home = parse_game(read_info(model).game)
         usual = home.on_board(options.board).gtp_komi or 0.0
 
@@ -430,7 +504,7 @@ def komi_command(options: argparse.Namespace, progress: Progress) -> None:
 def spread_of_handicaps(found: Sequence[Estimate]) -> str:
     halves = [one.half for one in found]
     if None in halves:
-        return f"half at {'; '.join(map(str, found))}: no mean, because not all of them are numbers"
+        return f"half at {'; '.join(map(str, found))}: no mean, since not all are numbers"
     return f"half at {Spread(tuple(half for half in halves if half is not None)).text('.2f')}"
 
 
@@ -460,7 +534,7 @@ def seeds_command(options: argparse.Namespace, progress: Progress) -> None:
 
 
 def shared_verdict(curves: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The lines of the verdict that all runs have: against whom, with how many readouts."""
+    """The opponents and readouts that the verdicts of all runs share."""
     lines = [
         [f"{one['opponent']} with {one['player'].rpartition('@')[2]} readouts" for one in curve["verdict"]]
         for curve in curves
@@ -480,7 +554,10 @@ def plot_command(options: argparse.Namespace, progress: Progress) -> None:
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):
-    """Of all benchmarks with options: the description as it stands, and each option's default."""
+    """Keeps the lines of the description and shows each option's default, if there is one."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return action.help if action.default in (None, "") else super()._get_help_string(action)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -492,59 +569,71 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     commands = parser.add_subparsers(required=True, metavar="run | handicap | komi | seeds | meet | plot")
 
     run = commands.add_parser("run", help="train for a given time, then measure", formatter_class=HelpFormatter)
-    run.add_argument("run", type=Path, metavar="RUN", help="a folder; made if it isn't there")
-    run.add_argument("--preset", default="go9", help="what the loop runs: a name, or a .yaml file")
-    run.add_argument("--set", action="append", default=[], metavar="STAGE.LINE=VALUE", help="change the preset")
-    run.add_argument("--seed", type=int, default=0, help="of the first weights; the games differ in any case")
-    run.add_argument("--minutes", type=float, default=120, help="that the loop runs, in all")
-    run.add_argument("--cores", type=int, default=available_cores(), help="that the loop has")
-    run.add_argument("--overlap", action="store_true", help="games are played beside all other stages")
-    run.add_argument("--train-only", action="store_true", help="measure nothing yet: the same command without it does")
+    run.add_argument("run", type=Path, metavar="RUN", help="the run's folder, made if missing")
+    run.add_argument("--preset", default="go9", help="the loop's preset: a name or a .yaml file")
+    run.add_argument(
+        "--set", action="append", default=[], metavar="STAGE.LINE=VALUE", help="change a line of the preset"
+    )
+    run.add_argument("--seed", type=int, default=0, help="seed of the first weights; games differ anyway")
+    run.add_argument("--minutes", type=float, default=120, help="how long the loop runs in all")
+    run.add_argument("--cores", type=int, default=available_cores(), help="cores that the loop may use")
+    run.add_argument("--overlap", action="store_true", help="run self-play beside all other stages")
+    run.add_argument(
+        "--train-only", action="store_true", help="don't measure; the same command without this option does"
+    )
     run.add_argument("--every", type=int, default=4, help="measure every k-th champion")
-    run.add_argument("--games", type=int, default=40, help="of every measured champion")
+    run.add_argument("--games", type=int, default=40, help="games of each measured champion")
     run.add_argument("--readouts", type=int, default=200, help="simulations per move in matches")
-    run.add_argument("--verdict-games", type=int, default=100, help="of the verdict, against each opponent")
-    text = "of the verdict with each number of stones, if GNU Go is there; 0 = none"
+    run.add_argument("--verdict-games", type=int, default=100, help="games of the verdict against each opponent")
+    text = "games of the verdict per number of stones, if GNU Go is installed; 0: none"
     run.add_argument("--handicap-games", type=int, default=200, help=text)
-    run.add_argument("--against", type=Path, action="append", default=[], metavar="RUN", help="an earlier run to meet")
+    run.add_argument(
+        "--against", type=Path, action="append", default=[], metavar="RUN", help="an earlier run whose champion to meet"
+    )
     run.set_defaults(command=run_command)
 
     text = "the handicap at which players score half"
     stones = commands.add_parser("handicap", help=text, formatter_class=HelpFormatter)
-    stones.add_argument("player", type=Path, metavar="RUN", nargs="+", help="whose champion plays; or a model's folder")
+    stones.add_argument("player", type=Path, metavar="RUN", nargs="+", help="a run, whose champion plays, or a model")
     stones.add_argument(
-        "--opponent", metavar="PLAYER", help="NAME=gtp:COMMAND, who takes the stones: GNU Go's level 10"
+        "--opponent", metavar="PLAYER", help="NAME=gtp:COMMAND, takes the stones [default: GNU Go, level 10]"
     )
     stones.add_argument("--stones", type=int, nargs="+", default=list(STONES), help="handicaps; 0 is the even game")
-    stones.add_argument("--games", type=int, default=200, help="with each number of stones; those there count")
+    stones.add_argument("--games", type=int, default=200, help="games per number of stones; existing ones count")
     stones.add_argument("--readouts", type=int, default=200, help="simulations per move")
-    stones.add_argument("--output", type=Path, help="where matches lie; None: in RUN/measured")
+    stones.add_argument("--output", type=Path, help="folder of the matches [default: RUN/measured]")
     stones.set_defaults(command=handicap_command)
 
     text = "the points of komi at which players score half"
     komi = commands.add_parser("komi", help=text, formatter_class=HelpFormatter)
-    komi.add_argument("player", type=Path, metavar="RUN", nargs="+", help="of go:any, whose champion plays; or a model")
-    komi.add_argument("--opponent", metavar="PLAYER", help="NAME=gtp:COMMAND, who gets the points: GNU Go's level 10")
-    komi.add_argument("--board", type=int, default=9, help="size of the board")
-    komi.add_argument("--points", type=float, nargs="+", default=[0, 5, 10, 15], help="by which komi is moved")
-    komi.add_argument("--games", type=int, default=200, help="with each komi, half of each colour; those there count")
+    komi.add_argument(
+        "player", type=Path, metavar="RUN", nargs="+", help="a run of go:any, whose champion plays, or a model"
+    )
+    komi.add_argument(
+        "--opponent", metavar="PLAYER", help="NAME=gtp:COMMAND, gets the points [default: GNU Go, level 10]"
+    )
+    komi.add_argument("--board", type=int, default=9, help="board size")
+    komi.add_argument("--points", type=float, nargs="+", default=[0, 5, 10, 15], help="shifts of komi")
+    komi.add_argument(
+        "--games", type=int, default=200, help="games per komi, half with each colour; existing ones count"
+    )
     komi.add_argument("--readouts", type=int, default=200, help="simulations per move")
-    komi.add_argument("--output", type=Path, help="where matches lie; None: in RUN/measured")
+    komi.add_argument("--output", type=Path, help="folder of the matches [default: RUN/measured]")
     komi.set_defaults(command=komi_command)
 
     seeds = commands.add_parser("seeds", help="figures of runs with different seeds", formatter_class=HelpFormatter)
-    seeds.add_argument("run", type=Path, metavar="RUN", nargs="+", help="measured ones")
+    seeds.add_argument("run", type=Path, metavar="RUN", nargs="+", help="measured runs")
     seeds.set_defaults(command=seeds_command)
 
     meet = commands.add_parser("meet", help="let the last champions of two runs meet", formatter_class=HelpFormatter)
-    meet.add_argument("run", type=Path, metavar="RUN", help="whose champion is counted for")
-    meet.add_argument("other", type=Path, metavar="OTHER", help="whose champion it meets")
-    meet.add_argument("--games", type=int, default=200, help="to play, each opening both ways")
+    meet.add_argument("run", type=Path, metavar="RUN", help="the run whose champion's score is printed")
+    meet.add_argument("other", type=Path, metavar="OTHER", help="the run whose champion it meets")
+    meet.add_argument("--games", type=int, default=200, help="games, each opening with both colours")
     meet.add_argument("--readouts", type=int, default=200, help="simulations per move")
     meet.set_defaults(command=meet_command)
 
     plot = commands.add_parser("plot", help="curves of several runs in one picture", formatter_class=HelpFormatter)
-    plot.add_argument("run", type=Path, metavar="RUN", nargs="+", help="measured ones")
+    plot.add_argument("run", type=Path, metavar="RUN", nargs="+", help="measured runs")
     plot.add_argument("--output", type=Path, default=Path("strength.svg"), help="the picture: .svg or .png")
     plot.set_defaults(command=plot_command)
 
@@ -554,27 +643,27 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Whatever would be found wrong after hours of training is said before."""
+    """Refuse here what would otherwise fail after hours of training."""
     given = vars(options)
     if given.get("cores", 1) not in range(1, available_cores() + 1):
         parser.error(f"--cores {options.cores}: this process may use {available_cores()}")
     if given.get("readouts", 0) < 0:
-        parser.error(f"--readouts {options.readouts}: wanted at least 0, the raw policy")
+        parser.error(f"--readouts {options.readouts}: wanted at least 0, which is the raw policy")
     if given.get("every", 1) < 1:
         parser.error(f"--every {options.every}: wanted at least 1")
     if any(points < 0 or 2 * points % 1 for points in given.get("points", [])):
-        parser.error(f"--points {' '.join(map(str, options.points))}: wanted multiples of 0.5, none below 0")
+        parser.error(f"--points {' '.join(map(str, options.points))}: wanted multiples of 0.5 from 0 on")
     if any(stones < 0 or stones == 1 for stones in given.get("stones", [])):
-        parser.error(f"--stones {' '.join(map(str, options.stones))}: wanted 0, the even game, or from 2 on")
+        parser.error(f"--stones {' '.join(map(str, options.stones))}: wanted 0, which is the even game, or at least 2")
     for name in ("games", "verdict_games", "handicap_games"):
         if name == "handicap_games" and given.get(name) == 0:
             continue
         if given.get(name, 2) < 2 or given.get(name, 2) % 2:
-            wanted = "wanted an even number of at least 2: every opening is played both ways"
+            wanted = "wanted an even number of at least 2: every opening is played with both colours"
             parser.error(f"--{name.replace('_', '-')} {given[name]}: {wanted}")
     for run in [*given.get("against", []), *([options.other] if "other" in given else [])]:
         if not has_champion(run):
-            parser.error(f"{run}: no run with a champion")
+            parser.error(f"{run}: not a run with a champion")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -584,9 +673,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def ending(parser: argparse.ArgumentParser) -> Iterator[None]:
-    """Of a benchmark that prints as it goes: a UsageError becomes the parser's own, any other MuGoError a line and its
-    exit code, Ctrl-C too.
-    """
+    """End a benchmark that prints as it goes: UsageError by the parser, MuGoError and Ctrl-C by a line and a code."""
     try:
         yield
     except UsageError as error:
@@ -594,16 +681,16 @@ def ending(parser: argparse.ArgumentParser) -> Iterator[None]:
     except MuGoError as error:
         parser.exit(error.exit_code, f"{parser.prog}: {error}\n")
     except KeyboardInterrupt:
-        parser.exit(INTERRUPTED, "stopped; what was printed stands\n")
+        parser.exit(INTERRUPTED, "stopped; the printed results are valid\n")
 
 
 def reported(work: Callable[[Progress], None]) -> int:
-    """Do it, say what went wrong in a line, and return the exit code: 0, a MuGoError's, or 130 when it was stopped."""
+    """Do the work, print errors as one line, and return the exit code: 0, that of a MuGoError, or 130 if stopped."""
     with ConsoleProgress() as progress, stopped_by_signals():
         try:
             work(progress)
         except KeyboardInterrupt:
-            progress.warn("stopped; the same command goes on where it stood")
+            progress.warn("stopped; the same command continues")
             return INTERRUPTED
         except MuGoError as error:
             progress.warn(str(error))

@@ -1,20 +1,20 @@
-"""What self-play's searches teach, and what they cost: how good is the policy that each setting's targets describe?
+"""Which search teaches most for its evaluations? Measures the policy targets of searches, without training.
 
     python -m benchmarks.targets --model saved_models/best_model \
         readouts=100,forced_playouts=2 readouts=32,algorithm=gumbel,max_num_considered_actions=8
 
-Each argument is a search: its readouts, and settings of the search that aren't the defaults (`main.py selfplay --help`
-has them). All search the same positions, drawn from the model's raw policy at all stages of a game, with self-play's
-noise; every legal move has its value from a search of the position after it with --deep readouts. Printed is, for the
-model's own policy and for each search's targets, the mean over positions and --repeats (nats, and values in [-1, 1] by
-the player to move):
+Each argument is a search: its readouts and changes to the default settings (`main.py selfplay --help` lists them). All
+search the same positions, sampled from the model's raw policy at all stages of a game, with self-play's noise. A search
+with --deep readouts of the position after each legal move gives that move's value, in [-1, 1] for the player to move.
+Takes minutes. Prints, for the model's own policy and for each search's targets, means over positions and --repeats:
 
-regret     how much less than the best move a move drawn from the policy is worth: what a perfect pupil will play like
-mode       the same of the policy's likeliest move: what a game is played with
-entropy    of the policy; best: the logarithm of what it gives the best move, on average over repeats
+regret     the value of the best move minus that of a move sampled from the policy: how a perfect student would play
+mode       the same for the policy's likeliest move
+entropy    of the policy, in nats
+best       the logarithm of the probability of the best move, in nats, averaged over repeats first
 
-A policy that gives all to one move has little regret, but says nothing of the other moves: see entropy and best too.
-A network learns the average of many targets: cheap ones, and many of them, may be worth more than few good ones.
+A policy that puts everything on one move can have little regret and teach nothing about the others: look at entropy
+and best too. A network learns the average of many targets, so many cheap ones may be worth more than a few good ones.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from pipeline.run.models import read_model, resolve_champion
 from pipeline.search.batch import BatchSearch
 from pipeline.search.options import SearchOptions
 
-ROWS = 256  # positions searched at a time
-STAGES = 8  # of a game, as many positions of each
-LONGEST = 0.6  # plies of the last stage's positions, in points of the board
-LEAST = 1e-4  # a chance counts as this at least in `best`
+ROWS = 256  # positions searched together
+STAGES = 8  # stages of a game, with equally many positions
+LONGEST = 0.6  # plies before the last stage's positions, in points of the board
+LEAST = 1e-4  # the smallest probability in `best`
 NO_NOISE = SearchOptions(noise_weight=0.0)
 
 
 @dataclass(frozen=True)
 class Positions:
-    """games [P] are the moves that lead there; priors and values [P, A] of the legal moves, for the player to move."""
+    """games [P]: the moves that lead there; priors, values [P, A]: of the legal moves, for the player to move."""
 
     games: list[list[int]]
     priors: FloatArray
@@ -73,7 +73,7 @@ class Lesson:
 def searched(
     game: Game, evaluate: Evaluate, games: Sequence[Sequence[int]], config: SearchOptions, readouts: int, seed: int
 ) -> BatchSearch:
-    """A search of the positions after games [P]; those that are over aren't searched."""
+    """A search of the positions after games [P], except those that are over."""
     rows = np.arange(len(games))
     search = BatchSearch(game, len(games), max(readouts, 1), config)
     search.new_games(rows, np.random.default_rng(seed).integers(1, 2**63, len(games), dtype=np.uint64))
@@ -85,14 +85,14 @@ def searched(
 
 
 def search_rows(search: BatchSearch, evaluate: Evaluate, rows: Rows, readouts: int) -> None:
-    """Search the positions in rows [n], with the search's noise, to the end; no other row may be under way."""
+    """Search the positions in rows [n] to the end, with the search's noise. No other row may be in progress."""
     search.begin(rows, np.full(len(rows), readouts, np.int32), np.ones(len(rows), np.bool_))
     while len(search.finished()) < len(rows):
         search.expand(*evaluate(search.leaves()))
 
 
 def make_positions(game: Game, evaluate: Evaluate, count: int, deep: int, seed: int, progress: Progress) -> Positions:
-    """About count positions, as many of each stage of a game, and what their moves are worth."""
+    """About `count` positions, equally many of each stage of a game, with the values of their moves."""
     plies = np.unique(np.linspace(1, LONGEST * np.prod(game.board_shape), STAGES).astype(int))
     games: list[list[int]] = []
     for one in plies.tolist():
@@ -103,7 +103,7 @@ def make_positions(game: Game, evaluate: Evaluate, count: int, deep: int, seed: 
 def judged(
     game: Game, evaluate: Evaluate, games: list[list[int]], deep: int, seed: int, progress: Progress
 ) -> Positions:
-    """What the moves after games [P] are worth, by searches of what they lead to with `deep` readouts."""
+    """The positions after games [P], with values of their moves by searches of `deep` readouts."""
     found = []
     for part in parts(len(games)):
         search = searched(game, evaluate, games[part], NO_NOISE, 0, seed)
@@ -128,12 +128,12 @@ def judged(
 
 
 def parts(count: int) -> list[slice]:
-    """Of at most ROWS each."""
+    """Slices of at most ROWS each."""
     return [slice(start, start + ROWS) for start in range(0, count, ROWS)]
 
 
 def lesson(positions: Positions, policies: FloatArray) -> Lesson:
-    """Of policies [S, P, A], one set for each repeat."""
+    """The measures of policies [S, P, A], one set per repeat."""
     values = np.where(positions.legal, positions.values, -np.inf)
     every, best = np.arange(len(values)), values.argmax(axis=1)
     top = values[every, best]
@@ -151,7 +151,7 @@ def lesson(positions: Positions, policies: FloatArray) -> Lesson:
 def taught(
     game: Game, evaluate: Evaluate, positions: Positions, config: SearchOptions, readouts: int, repeats: int, seed: int
 ) -> FloatArray:
-    """[S, P, A] the targets of `repeats` searches of each position, as chances."""
+    """[S, P, A] the targets of `repeats` searches of each position, as probabilities."""
     found = []
     for repeat in range(repeats):
         targets = []
@@ -177,12 +177,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.targets", description=__doc__, formatter_class=HelpFormatter
     )
-    parser.add_argument("settings", nargs="+", metavar="readouts=N[,NAME=VALUE…]", help="a search")
-    parser.add_argument("--model", type=Path, default=Path("saved_models/best_model"), help="who searches")
-    parser.add_argument("--positions", type=int, default=64, help="that are searched")
-    parser.add_argument("--deep", type=int, default=100, help="readouts that judge each move")
-    parser.add_argument("--repeats", type=int, default=4, help="searches of each position")
-    parser.add_argument("--seed", type=int, default=0, help="of positions and noise")
+    parser.add_argument("settings", nargs="+", metavar="readouts=N[,NAME=VALUE…]", help="a search to measure")
+    parser.add_argument("--model", type=Path, default=Path("saved_models/best_model"), help="the model that searches")
+    parser.add_argument("--positions", type=int, default=64, help="number of positions")
+    parser.add_argument("--deep", type=int, default=100, help="readouts of the search that judges each move")
+    parser.add_argument("--repeats", type=int, default=4, help="searches per position")
+    parser.add_argument("--seed", type=int, default=0, help="seed of positions and noise")
     options = parser.parse_args(arguments)
     for name, least in (("positions", 1), ("deep", 1), ("repeats", 1), ("seed", 0)):
         if getattr(options, name) < least:

@@ -1,11 +1,14 @@
-"""Which settings of its search a model plays best with: it meets itself, searching otherwise.
+"""Which search settings make a model play best? The model plays itself with other settings.
 
     python -m benchmarks.tune --model saved_models/best_model --readouts 200 c_puct=1 fpu_reduction=0.4,c_puct=1
+    python -m benchmarks.tune --model saved_models/best_model --backend int8 --base-backend openvino ""
 
-Each argument is a player: settings of the search that aren't the defaults (`main.py evaluate --help` has them). All
-meet the model with the default settings, or with those of --base; openings are played both ways. What is best becomes
-a line of a preset's selfplay or evaluate section. Of many settings the best is partly luck: play it again with another
---seed.
+Each argument changes some settings of --base, which are the defaults unless you give others; `main.py evaluate --help`
+lists the settings. The changed player meets the base player, each opening with both colours. Prints one line per
+argument: the score, its share and the Elo difference with 95 % intervals. 400 games take minutes.
+
+The best of many settings is partly luck, so play the winner again with another --seed. The settings that win belong in
+the selfplay or evaluate section of a preset. The second command asks what int8 costs at equal readouts.
 """
 
 from __future__ import annotations
@@ -39,14 +42,12 @@ from pipeline.reports.progress_bars import ConsoleProgress
 from pipeline.run.models import read_model, resolve_champion
 from pipeline.search.options import SearchOptions
 
-ROWS = 128  # games of a thread
+ROWS = 128  # games per thread
 C = TypeVar("C", bound=Options)
 
 
 class ResigningPlayer(SearchPlayer):
-    """Resigns where the value to move is below -resign after its search: the other half of a game is seldom played
-    out.
-    """
+    """Resigns when its search values the position below -resign, which halves the length of most games."""
 
     def __init__(self, resign: float, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -68,7 +69,7 @@ def meet(
     seed: int = 0,
     resign: float | None = None,
 ) -> Score:
-    """The first one's score. evaluators: of both, one per thread; games: even. resign: see ResigningPlayer."""
+    """The first player's score. evaluators: one per thread and player; games: even; resign: see ResigningPlayer."""
     plies = min(opening_plies, game.max_plies - 1)
     openings = make_openings(game, [one[0] for one in evaluators], games // 2, plies, seed, ROWS)
     make = SearchPlayer if resign is None else partial(ResigningPlayer, resign)
@@ -81,8 +82,8 @@ def meet(
     return score_of(found.values())
 
 
-def told(score: Score) -> str:
-    """In words: games, share and Elo with their 95 % intervals."""
+def described(score: Score) -> str:
+    """Games, share and Elo with their 95 % intervals."""
     low, high = wilson_interval(score)
     below, elo, above = elo_interval(score)
     return (
@@ -92,7 +93,7 @@ def told(score: Score) -> str:
 
 
 def changed(base: C, changes: str) -> C:
-    """base with "c_puct=1,algorithm=gumbel". Raises UsageError for what such a config doesn't have."""
+    """base with changes such as "c_puct=1,algorithm=gumbel". Raises UsageError for unknown names and wrong values."""
     lines = base.model_dump()
     for change in filter(None, changes.split(",")):
         name, equals, text = change.partition("=")
@@ -109,27 +110,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.tune", description=__doc__, formatter_class=HelpFormatter
     )
-    parser.add_argument("settings", nargs="+", metavar="NAME=VALUE[,NAME=VALUE…]", help="a player")
-    parser.add_argument("--model", type=Path, default=Path("saved_models/best_model"), help="who plays")
-    parser.add_argument("--base", default="", metavar="NAME=VALUE[,…]", help="whom they meet; nothing: the defaults")
-    parser.add_argument("--games", type=int, default=400, help="of each")
+    parser.add_argument("settings", nargs="+", metavar="NAME=VALUE[,NAME=VALUE…]", help='settings; "" changes nothing')
+    parser.add_argument("--model", type=Path, default=Path("saved_models/best_model"), help="the model that plays")
+    parser.add_argument("--base", default="", metavar="NAME=VALUE[,…]", help="the opponent's settings")
+    parser.add_argument("--games", type=int, default=400, help="for each argument; an even number")
     parser.add_argument("--readouts", type=int, default=200, help="simulations per move")
-    parser.add_argument("--opening-plies", type=int, default=OPENING_PLIES, help="that games begin with")
-    parser.add_argument("--resign", type=float, help="end games whose mover's value is below minus this, e.g. 0.8")
-    parser.add_argument("--seed", type=int, default=0, help="of the openings")
+    parser.add_argument("--opening-plies", type=int, default=OPENING_PLIES, help="length of the openings")
+    parser.add_argument("--resign", type=float, help="resign below minus this value, e.g. 0.8")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the openings")
+    parser.add_argument("--backend", default="auto", help="inference backend of the tested settings")
+    parser.add_argument("--base-backend", help="inference backend of the opponent [default: the same]")
     options = parser.parse_args(arguments)
     if options.games < 2 or options.games % 2:
-        parser.error(f"--games {options.games}: wanted an even number: every opening is played both ways")
+        parser.error(f"--games {options.games}: wanted an even number: every opening is played with both colours")
     with ending(parser):
         base = changed(SEARCH, options.base)
         players = {text: changed(base, text) for text in options.settings}
         with ConsoleProgress() as progress:
             model = read_model(resolve_champion(options.model))
             game = parse_game(model.info.game)
-            evaluators = load_evaluators(model, ROWS, available_cores(), "auto", progress)
+            backends = (options.backend, options.base_backend or options.backend)
+            loaded = {name: load_evaluators(model, ROWS, available_cores(), name, progress) for name in set(backends)}
+            evaluators = [loaded[name] for name in backends]
             for text, search in players.items():
                 terms = (options.games, options.readouts, progress, options.opening_plies, options.seed, options.resign)
-                print(f"{text}: {told(meet(game, [evaluators, evaluators], (search, base), *terms))}", flush=True)
+                print(f"{text or 'base'}: {described(meet(game, evaluators, (search, base), *terms))}", flush=True)
 
 
 if __name__ == "__main__":

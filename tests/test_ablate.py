@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from benchmarks import ablate
-from benchmarks.factorial import effects, plackett_burman, spare_runs
+from benchmarks.ablate import effects, plackett_burman, spare_runs
 from benchmarks.strength import changed_preset
 from pipeline.commands import COMMANDS
 from pipeline.errors import FileError, UsageError
@@ -162,14 +162,14 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("arms: {a: {}}\nmintes: 3", "wanted the lines"),
         ("arms: {a: {}}", "repeat an arm"),
         ("arms: {a: {}, b: {selfplay: {games: 3}}}", "repeat an arm"),
-        ("arms: {a b: {}, a-b: {}}", "names of their own"),
-        ("start: nowhere\narms: {a: {}, b: {}}", "start: nowhere is no run with a champion"),
+        ("arms: {a b: {}, a-b: {}}", "different names"),
+        ("start: nowhere\narms: {a: {}, b: {}}", "start: nowhere is not a run with a champion"),
         ("arms: {a: {selfplay: 3}}", "arm a"),
         ("arms: {a: 3}", "arm a"),
         ("factors: {a: 3}", "factors"),
-        ("factors: {a: {selfplay: {games: 3}}, b: {selfplay: {games: 4}}}", "selfplay.games stands in two factors"),
-        ("factors: {a: {selfplay: {games: 3}}}\narms: {a: {}}", "names of their own"),
-        ("factors: {a: {selfplay: {games: 3}}}\narms: {mixed 01: {}}", "names of their own"),
+        ("factors: {a: {selfplay: {games: 3}}, b: {selfplay: {games: 4}}}", "two factors change selfplay.games"),
+        ("factors: {a: {selfplay: {games: 3}}}\narms: {a: {}}", "different names"),
+        ("factors: {a: {selfplay: {games: 3}}}\narms: {mixed 01: {}}", "different names"),
         ("factors: {a: {selfplay: {gaems: 3}}}", "no line 'gaems'"),
         ("games: 25\narms: {a: {}, b: {}}", "games: 25; wanted an even number"),
         ("games: 0\narms: {a: {}, b: {}}", "games: 0; wanted at least 2"),

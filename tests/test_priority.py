@@ -8,10 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
-from benchmarks import beside
 from pipeline.priority import groups_by_session, session_niceness, share_niceness
 from tests.helpers import wait_for
 
@@ -147,30 +145,3 @@ def test_without_autogroups_it_is_plain_niceness(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(os, "fork", lambda: pytest.fail("there is no need for another process"))
     priority.step_back()
     assert given == [19] and not groups_by_session()
-
-
-@pytest.mark.skipif(os.geteuid() != 0 or not groups_by_session(), reason="needs root, and a kernel with autogroups")
-def test_the_benchmark_of_watchers_has_three_priorities() -> None:
-    process = subprocess.Popen(["sleep", "60"], start_new_session=True)
-    watcher = psutil.Process(process.pid)
-    found = {}
-    for _ in range(2):  # and back again
-        for way in ("watched", "niced", "equal"):
-            beside.be_nice(watcher, *beside.WAYS[way])
-            found[way] = (watcher.nice(), session_niceness(watcher.pid), os.sched_getscheduler(watcher.pid))
-    process.kill()
-    process.wait()
-    assert found == {
-        "watched": (19, 19, os.SCHED_IDLE),
-        "niced": (19, 0, os.SCHED_OTHER),
-        "equal": (0, 0, os.SCHED_OTHER),
-    }
-
-
-@pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="Linux alone has this policy")
-def test_the_benchmark_of_watchers_begins_one_as_nice_as_itself() -> None:
-    says = "main.step_back(); import os; print(os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0))"
-    words = [sys.executable, "-c", beside.EQUAL.replace("main.run_program()", says)]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True)
-    assert said_by(process) == [os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)]
-    assert process.wait() == 0

@@ -21,7 +21,7 @@ from benchmarks import strength
 from benchmarks.handicap import Level, estimate
 from benchmarks.loop_clock import Clock, run_loop
 from benchmarks.measuring import champions, measurement_of, measurement_with
-from benchmarks.strength_plot import label_groups
+from benchmarks.strength import label_groups
 from pipeline.errors import UsageError
 from pipeline.matches.statistics import Score
 from pipeline.presets import read_preset
@@ -348,7 +348,7 @@ def test_what_seeds_come_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert out[3].startswith("against gnugo-10 with 0 readouts") and len(out) == 5
     assert out[4].endswith("half at mean 2.50, standard deviation between runs 0.50, 2.00 to 3.00, 3 runs")
     assert strength.main(["seeds", runs[0], write("open", curve_of(6, 0.9, None))]) == 0
-    assert "no mean, because not all of them are numbers" in capsys.readouterr().out
+    assert "no mean, since not all are numbers" in capsys.readouterr().out
     assert strength.main(["seeds", runs[0], write("none", curve_of(6, 0.9, 2.0, handicap=None))]) == 0
     assert "half at" not in capsys.readouterr().out
     overlapped = {**curve_of(7, 0.9, 2.0)["settings"], "overlap": True}  # type: ignore[dict-item]

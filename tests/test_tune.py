@@ -1,4 +1,4 @@
-"""The benchmarks that let a model meet itself: other settings of the search, another precision."""
+"""A model meets itself with other search settings, or with another inference backend."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import precision, tune
+from benchmarks import tune
 from pipeline.bench.match import SEARCH, NetworkMatch
 from pipeline.errors import UsageError
 from pipeline.games.specs import parse_game
@@ -76,7 +76,8 @@ def test_wrong_calls_are_refused(model: Path, capsys: pytest.CaptureFixture[str]
     assert said.startswith("python -m benchmarks.tune: nowhere: ")
 
 
-def test_precision_says_what_it_found(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    precision.main(["--model", str(model), "--games", "8", "--readouts", "8"])
+def test_two_backends_meet(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    backends = ["--backend", "int8", "--base-backend", "openvino"]
+    tune.main(["--model", str(model), "--games", "8", "--readouts", "8", *backends, ""])
     out = capsys.readouterr().out
-    assert "apart on" in out and "int8: " in out and "Elo" in out
+    assert out.startswith("base: ") and "Elo" in out

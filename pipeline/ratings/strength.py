@@ -28,7 +28,7 @@ from pipeline.errors import UsageError
 from pipeline.matches.statistics import Z_95, Score, share_of_elo
 
 if TYPE_CHECKING:
-    from pipeline.ratings.sparse import Factor  # its kernels need numba, which few runs have use for
+    from scipy.sparse.linalg import SuperLU
 
 Matrix = NDArray[np.float64]
 
@@ -40,7 +40,11 @@ deviation it weighs as much as 0.12 points of a player's score. It puts 60 wins 
 K_FACTOR = 32.0
 ELO_START = 1500.0
 MAX_NEWTON_STEPS = 100
-MOST_DENSE = 1_000  # players with a covariance of all pairs; of more, only what is asked for is computed: see sparse.py
+MOST_DENSE = 1_000
+"""The most players whose covariance is a dense matrix. For more, the curvature is factorised as a sparse matrix, with
+one entry for each pair that met; its inverse has one for each pair of players."""
+BLOCK_SIZE = 2**17
+"""Numbers in a block of columns of that inverse, few enough for a processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +101,8 @@ class BradleyTerry:
 
     names       in the order of the arrays
     elo         [n] likeliest ratings under the prior; the mean of every group is 0 before anchoring
-    covariance  of the ratings in Elo², from the prior and the games: [n, n], or of more than MOST_DENSE players what
-                it can be computed from. Only the prior knows what all ratings of a group have in common, so take
-                differences
+    covariance  of the ratings in Elo², from the prior and the games: [n, n], or factorised for more than MOST_DENSE
+                players. Only the prior knows what all ratings of a group have in common, so take differences
     groups      players that games connect, the largest group first; ratings of different groups can't be compared
     """
 
@@ -158,32 +161,32 @@ class BradleyTerry:
 
 @dataclass(frozen=True)
 class SparseCovariance:
-    """The inverse of a curvature that was factorised, times scale. See sparse.py."""
+    """scale times the inverse of a factorised [n, n] curvature. Computes only the columns that are asked for."""
 
-    curvature: Factor
+    curvature: SuperLU
     scale: float
 
     def among(self, rows: Sequence[int]) -> Matrix:
         """[k, k]"""
-        return np.stack([self._times(np.eye(1, self._size, row)[0])[rows] for row in rows])
+        return np.concatenate([self._columns(some)[rows].T for some in self._blocks(rows)])
 
     def centred_variances(self, rows: Sequence[int]) -> Matrix:
-        """[k] of these values less their mean."""
-        mean = np.zeros(self._size)
+        """[k] the variances of these values less their mean."""
+        variances = np.concatenate([self._columns(some)[some, np.arange(len(some))] for some in self._blocks(rows)])
+        mean = np.zeros(self.curvature.shape[0])
         mean[rows] = 1 / len(rows)
-        with_mean = self._times(mean)
-        return self._variances[rows] - 2 * with_mean[rows] + mean @ with_mean
+        with_mean = self.scale * self.curvature.solve(mean)
+        return variances - 2 * with_mean[rows] + mean @ with_mean
 
-    @cached_property
-    def _variances(self) -> Matrix:
-        return self.scale * self.curvature.inverse_diagonal()
+    def _columns(self, rows: Sequence[int]) -> Matrix:
+        """[n, k]"""
+        units = np.zeros((self.curvature.shape[0], len(rows)), order="F")
+        units[rows, np.arange(len(rows))] = 1
+        return self.scale * self.curvature.solve(units)
 
-    @property
-    def _size(self) -> int:
-        return len(self.curvature.diagonal)
-
-    def _times(self, vector: Matrix) -> Matrix:
-        return self.scale * self.curvature.solve(vector)
+    def _blocks(self, rows: Sequence[int]) -> list[Sequence[int]]:
+        size = max(1, BLOCK_SIZE // self.curvature.shape[0])
+        return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
 def centred(covariance: Matrix) -> Matrix:
@@ -210,8 +213,8 @@ def bradley_terry(
     precision = (ELO_PER_LOGIT / prior_sd) ** 2
     groups = tuple(connected_groups(names, met))
     if len(names) > MOST_DENSE:
-        logits, factor = _likeliest_of_many(met, index, precision)
-        return BradleyTerry(names, logits * ELO_PER_LOGIT, SparseCovariance(factor, ELO_PER_LOGIT**2), groups)
+        logits, curvature = _likeliest_of_many(met, index, precision)
+        return BradleyTerry(names, logits * ELO_PER_LOGIT, SparseCovariance(curvature, ELO_PER_LOGIT**2), groups)
     points = np.zeros((len(names), len(names)))
     for one in met:
         points[index[one.one], index[one.other]] += one.points
@@ -221,9 +224,12 @@ def bradley_terry(
     return BradleyTerry(names, logits * ELO_PER_LOGIT, covariance * ELO_PER_LOGIT**2, groups)
 
 
-def _likeliest_of_many(met: Sequence[MatchResult], index: Mapping[str, int], precision: float) -> tuple[Matrix, Factor]:
-    """([n] logits as _likeliest finds them, the curvature there), of pairs that met alone. Axes: E pairs that did."""
-    from pipeline.ratings.sparse import factorise, pattern_of
+def _likeliest_of_many(
+    met: Sequence[MatchResult], index: Mapping[str, int], precision: float
+) -> tuple[Matrix, SuperLU]:
+    """([n] logits as _likeliest finds them, the factorised curvature there). Axes: E pairs that met, i < j."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.linalg import splu  # slow to import, and few pools are that large
 
     size = len(index)
     totals: dict[tuple[int, int], tuple[float, float]] = {}
@@ -237,19 +243,22 @@ def _likeliest_of_many(met: Sequence[MatchResult], index: Mapping[str, int], pre
     pairs = np.array(list(totals), np.int64).reshape(-1, 2)
     points: Matrix = np.array(list(totals.values()), np.float64).reshape(-1, 2)  # [E, 2]
     i, j = pairs.T
-    games, pattern = points.sum(axis=1), pattern_of(size, i, j)
+    games, diagonal = points.sum(axis=1), np.arange(size)
 
     def log_posterior(logits: Matrix) -> float:
         apart = logits[i] - logits[j]
         log_chances = points[:, 0] * np.logaddexp(0, -apart) + points[:, 1] * np.logaddexp(0, apart)
         return float(-log_chances.sum() - precision * (logits @ logits) / 2)
 
-    def curvature(logits: Matrix) -> Factor:
+    def curvature(logits: Matrix) -> SuperLU:
         chances = _logistic(logits[i] - logits[j])
-        information = (games * chances * (1 - chances)).astype(np.float64)
+        information = games * chances * (1 - chances)
         of_both = np.bincount(i, information, size) + np.bincount(j, information, size)
-        diagonal = (of_both + precision).astype(np.float64)
-        return factorise(pattern, diagonal, -information)
+        values = np.concatenate([of_both + precision, -information, -information])
+        places = np.concatenate([diagonal, i, j]), np.concatenate([diagonal, j, i])
+        matrix = coo_array((values, places), shape=(size, size)).tocsc()
+        # Positive definite: an order that keeps the factors sparse, and no pivoting, which would undo it.
+        return splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
 
     def newton_step(logits: Matrix) -> Matrix:
         surplus = points[:, 0] - games * _logistic(logits[i] - logits[j])

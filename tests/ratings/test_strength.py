@@ -1,7 +1,7 @@
 """Ratings against hand calculations, choix, the trueskill library, and simulated players of known strength."""
 
 import math
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import choix
 import numpy as np
@@ -10,6 +10,7 @@ import scipy.stats
 import trueskill
 
 from pipeline.errors import UsageError
+from pipeline.ratings import strength
 from pipeline.ratings.strength import (
     ELO_PER_LOGIT,
     PRIOR_SD_ELO,
@@ -221,6 +222,54 @@ def test_nobody():
     assert isinstance(fit, BradleyTerry)
     assert fit.ratings == {}
     assert fit.groups == ()
+
+
+# Bradley-Terry of many players, whose covariance isn't a dense matrix
+
+
+def results_of_a_run(models):
+    """Champions and failed challengers, every fifth of which met random; and two others who only met each other."""
+    rng = np.random.default_rng(1)
+    found = [MatchResult("a", "b", (1, 1, -1, 0))]
+    for number in range(1, models):
+        other = f"m{max(0, number - int(rng.integers(1, 4)))}"
+        found.append(MatchResult(f"m{number}", other, tuple(rng.choice([-1, 0, 1], 12, p=[0.4, 0.1, 0.5]).tolist())))
+        if number % 5 == 0:
+            found.append(MatchResult("random", f"m{number}", (-1,) * 9 + (1,)))
+        if number % 7 == 0:
+            found.append(MatchResult(other, f"m{number}", (1, 0)))  # the same two again, the other way round
+    return found
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        results_of_a_run(120),
+        simulated({f"p{i}": 10.0 * i for i in range(30)}, 4, np.random.default_rng(2)),  # everybody met everybody
+    ],
+    ids=["sparse", "dense"],
+)
+def test_ratings_of_many_players_are_those_of_the_dense_covariance(results, monkeypatch):
+    dense = bradley_terry(results, players=["lonely"])
+    monkeypatch.setattr(strength, "MOST_DENSE", 10)
+    sparse = bradley_terry(results, players=["lonely"])
+    assert isinstance(sparse.covariance, strength.SparseCovariance)
+    assert (sparse.names, sparse.groups) == (dense.names, dense.groups)
+    assert sparse.ratings == pytest.approx(dense.ratings, abs=1e-6)
+    assert sparse.errors() == pytest.approx(dense.errors(), abs=1e-6) and math.isinf(sparse.errors()["lonely"])
+    some = sparse.names[3:60:7]
+    assert sparse.errors_among(some) == pytest.approx(dense.errors_among(some), abs=1e-6)
+    one, other = sparse.names[4], sparse.names[-1]
+    assert sparse.difference(one, other) == pytest.approx(dense.difference(one, other), abs=1e-6)
+    assert math.isinf(sparse.difference(one, "lonely")[1])
+    assert sparse.covariance_among(some) == pytest.approx(dense.covariance_among(some), rel=1e-6)
+    assert sparse.anchored(one, 0.0).ratings[one] == 0.0
+
+
+def test_a_long_chain_is_one_group_and_takes_no_recursion():
+    names = [f"m{number}" for number in range(20_000)]
+    met = [MatchResult(one, other, (1,)) for one, other in pairwise(names)]
+    assert connected_groups([*names, "x"], met) == [tuple(names), ("x",)]
 
 
 # Elo
