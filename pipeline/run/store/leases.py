@@ -23,7 +23,7 @@ from pathlib import Path
 
 from pipeline.errors import FileError
 from pipeline.run import layout
-from pipeline.run.store.remote import ANSWER_SECONDS, Conflict, Store
+from pipeline.run.store.remote import ANSWER_SECONDS, Conflict, Object, Store
 
 LEASE_SECONDS = 90.0
 RENEWED_EVERY = 20.0
@@ -75,9 +75,9 @@ class Leases:
         finally:
             with self._lock:
                 del self._held[key]
-                if not lease.lost:
+                if not lease.lost and _clock() - lease.since <= LAST_WRITE:  # else it may be another's by now
                     with suppress(FileError):  # then it ends by itself
-                        self._store.delete([key], lease.tag)
+                        self._store.release(key, lease.tag)
 
     def holds(self, key: str) -> bool:
         return key in self._held
@@ -97,12 +97,12 @@ class Leases:
             return _Lease(path, self._store.put(key, self._content(0), None), begin)
         except Conflict:
             pass
-        found, facts = self._store.get(key), self._store.look(key)
-        if found is None or facts is None or found.tag != facts.tag:
-            return None  # it changes just now
+        found = self._store.get(key)
+        if found is None:
+            return None  # it was given back just now
         who = _parse(found.data)
         before_a_kill = who.get("copy") == self._copy and who.get("host") == layout.this_host()
-        if not before_a_kill and facts.age <= LEASE_SECONDS:
+        if not before_a_kill and self._age(found) <= LEASE_SECONDS:
             return None
         try:
             return _Lease(path, self._store.put(key, self._content(0), found.tag), begin)
@@ -114,13 +114,18 @@ class Leases:
         return json.dumps({**who, "random": secrets.token_hex(8)}).encode()
 
     def _holder(self, key: str) -> str:
-        found, facts = self._store.get(key), self._store.look(key)
-        if found is None or facts is None:
+        found = self._store.get(key)
+        if found is None:
             return ""
         who = _parse(found.data)
-        left = max(0.0, LEASE_SECONDS - facts.age)
+        left = max(0.0, LEASE_SECONDS - self._age(found))
         host, process = (str(who.get(name, "?"))[:64] for name in ("host", "process"))
         return f" (process {process} on {host}; its lock ends in {left:.0f} s unless it is renewed)"
+
+    def _age(self, lease: Object) -> float:
+        """Seconds since it was renewed, by the server's clock."""
+        assert lease.modified is not None
+        return max(0.0, (self._store.now() - lease.modified).total_seconds())
 
     def _renew(self) -> None:
         while not self._wake.wait(RENEWED_EVERY):

@@ -17,8 +17,8 @@ lists, writes, removes and locks. The bucket is what counts, and the working cop
 - Shards that gather's window has left behind go from the working copy, as chunks and files that change do that are in
   the bucket no more. Files of other names, which a user has put below data/, stay.
 - Listings are bounded: of folders that are numbered, once they were listed from the beginning, only what is behind the
-  newest known number less OVERLAP; of a worker's folder what is behind the last known shard; a generation is closed
-  when OVERLAP newer ones have games.
+  newest known number less OVERLAP counts; a worker's folder is listed from behind the last known shard; a generation is
+  closed when OVERLAP newer ones have games.
 
 Checkpoints, curves, temporary files and SGF stay in the working copy alone.
 """
@@ -192,7 +192,7 @@ class Mirror:
                 self._tags[key] = self._put(key, data, self._tags.get(key))
             except Conflict:
                 self._checked.pop(key, None)
-                found = self.store.look(key)
+                found = self.store.get(key)
                 if layout.is_kept_by_all(parts) or found is None:
                     raise
                 self._tags[key] = self._put(key, data, found.tag)
@@ -355,13 +355,12 @@ class Mirror:
 
     def _list_place(self, folder: Path, parts: layout.Parts, after: str) -> None:
         """Fetch the sidecars of shards behind this name in a worker's folder; make the folders of a generation."""
-        metas = []
-        for name in self.store.names("/".join(parts), after or "/"):
-            if name.endswith("/"):
+        key = "/".join(parts)
+        if len(parts) == 3:
+            for name in self.store.names(key, "/"):
                 (folder / name).mkdir(parents=True, exist_ok=True)
-            elif name.endswith(layout.META_SUFFIX):
-                metas.append(folder / name)
-        self.fetch(metas)
+        else:
+            self.fetch([folder / name for name in self.store.files(key, after) if name.endswith(layout.META_SUFFIX)])
 
     def look_at_place(self, folder: Path) -> None:
         """Make a worker's folder here what it is in the bucket, where another machine may have packed or pruned it.
@@ -371,7 +370,7 @@ class Mirror:
         """
         parts = self._parts(folder)
         here = {name for name in _names(folder) if layout.is_written_once((*parts, name))}  # first: it only grows there
-        there = set(self.store.names("/".join(parts)))
+        there = set(self.store.files("/".join(parts)))
         bare = {name.removesuffix(layout.META_SUFFIX) for name in there if name.endswith(layout.META_SUFFIX)}
         wanted = (name for name in there if name.endswith(layout.META_SUFFIX) or Path(name).stem not in bare)
         self.fetch([folder / name for name in sorted(wanted)])

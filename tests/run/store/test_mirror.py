@@ -362,8 +362,7 @@ def test_a_copy_that_began_with_a_model_s_name_learns_of_those_before_it(machine
     look_again(two)
     with bucket.counted() as requests:
         assert len(models.list_models(two / "saved_models")) == 8
-    (listing,) = requests
-    assert "000003" in str(listing)
+    assert len(requests) == 1
 
 
 # Promotions
