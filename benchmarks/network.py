@@ -29,6 +29,7 @@ from pipeline.run.chunks import ORIGIN, ChunkHeader, ChunkSet, newest_complete_s
 from pipeline.train.config import TrainConfig
 from pipeline.train.dataset import Dataset, prefetched
 from pipeline.train.trainer import Trainer, samples_per_second
+from tests.run.random_games import window_of
 
 METHOD = AlphaZero()
 BATCHES = ((128, 2), (256, 1))  # rows per thread, threads
@@ -44,7 +45,7 @@ def noise_set(folder: Path, game: Game, num_chunks: int = 10, positions: int = 2
             for column, (dtype, shape) in {**METHOD.columns(game), **ORIGIN}.items()
         }
         columns["shard"][:] = 0
-        header = ChunkHeader(game.spec, str(name), index, num_chunks, 0, game.num_planes)
+        header = ChunkHeader(game.spec, str(name), index, num_chunks, 0, game.num_planes, METHOD.name, window_of())
         write_chunk(
             folder / layout.chunk_name(name, index, num_chunks), METHOD.columns(game), header, columns, ["a/b/c.gz"]
         )

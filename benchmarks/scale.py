@@ -41,11 +41,12 @@ from pipeline.run.gzipped import compress, decompress
 from pipeline.run.match_results import KeptResults, read_results
 from pipeline.run.matches import MatchGame, MatchHeader, PlayerInfo, open_match, write_summary
 from pipeline.run.models import newest_number, read_info
-from pipeline.run.shards import RunNumbers, newest_shards, read_shard, write_shard
+from pipeline.run.shards import RunNumbers, newest_shards, read_shard
 from pipeline.train.config import InitConfig, TrainConfig
 from pipeline.train.init import init
 from pipeline.upkeep.compact import compact
 from pipeline.upkeep.config import CompactConfig
+from tests.run.random_games import write_shard
 
 ROOT = Path(__file__).parent.parent
 GAME = "tictactoe"

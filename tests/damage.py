@@ -19,10 +19,10 @@ from pipeline.run import layout
 from pipeline.run.chunks import ORIGIN, ChunkHeader, write_chunk
 from pipeline.run.matches import MatchFailure, MatchHeader, match_lock, open_match, write_summary
 from pipeline.run.ratings import Member, Pool, RatedPlayer, Ratings, write_pool, write_ratings
-from pipeline.run.shards import write_shard
 from tests.helpers import make_champion, make_model
 from tests.reports.test_show import match_game, player
 from tests.reports.test_show_records import LEFT_COLUMN, record
+from tests.run.random_games import window_of, write_shard
 
 GAME = parse_game("tictactoe")
 DEEP = "[" * 2000 + "]" * 2000
@@ -43,7 +43,7 @@ def make_run(folder: Path) -> None:
     info["parents"] = [first.name]
     info["manifest"] = {
         "stage": "train", "total_samples": 128, "seconds": 12.5, "config": {"epochs": 1},
-        "window": {"positions": 9, "capacity": 10, "max_positions": 20, "total_positions": 9, "latest_shard": "2"},
+        "window": {"positions": 9, "capacity": 10, "max_positions": 20, "total_positions": 9, "counted_shards": {}},
         "metrics": {"train": part, "holdout_before": part, "holdout_after": part},
     }  # fmt: skip
     (second / "model.json").write_text(json.dumps(info))
@@ -53,10 +53,10 @@ def make_run(folder: Path) -> None:
         write_shard(folder / "data/selfplay", first.name, worker, "tictactoe", games, provenance, 7)
     types = column_types(GAME)
     columns = {name: np.zeros((2, *shape), dtype) for name, (dtype, shape) in {**types, **ORIGIN}.items()}
-    window = {"total_positions": 9, "new_positions": 9, "latest_shard": "2", "skipped": []}
+    window = window_of(total_positions=9, new_positions=9)
     name = layout.SetName(1, "ffffffff")
     (folder / "data/training_data").mkdir()
-    header = ChunkHeader("tictactoe", str(name), 0, 1, 0, GAME.num_planes, window)
+    header = ChunkHeader("tictactoe", str(name), 0, 1, 0, GAME.num_planes, "alphazero", window)
     path = folder / "data/training_data" / layout.chunk_name(name, 0, 1)
     write_chunk(path, types, header, columns, ["000000-m/w00/x.gz"])
     match = folder / "data/evaluate" / layout.match_name(second.name, first.name)
@@ -72,8 +72,8 @@ def make_run(folder: Path) -> None:
         )
     write_summary(
         match,
-        {"wins": 1, "draws": 0, "losses": 1, "games": 4, "points_needed": 2.5, "promoted": False, "reason": "lost",
-         "sprt": {"llr": 0.5}, "guards": {"random>=0.9": {"passed": True}}},
+        {"wins": 1, "draws": 0, "losses": 1, "games": 4, "measured": 4, "points_needed": 2.5, "promoted": False,
+         "reason": "lost", "sprt": {"llr": 0.5}, "guards": {"random>=0.9": {"passed": True}}},
     )  # fmt: skip
     rated = [RatedPlayer(name=f"{first.name}@16", games=2, wins=1, losses=1), RatedPlayer(name="random")]
     write_ratings(
@@ -100,7 +100,7 @@ def reseal(path: Path, data: bytes) -> bytes:
         (path.parent / "model.json").write_text(json.dumps(info))
     elif path.name.endswith(".h5"):
         body = data[512:]
-        seal = {"format": "mugo-chunk", "version": 2, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+        seal = {"format": "mugo-chunk", "version": 1, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
         return json.dumps(seal).encode().ljust(511) + b"\n" + body
     return data
 

@@ -31,7 +31,9 @@ def make_model(folder: Path, number: int = 0, spec: str = "tictactoe", size: str
     game = parse_game(spec)
     architecture = Architecture.for_game(size, game)
     path = folder / f"{number:06d}-test"
-    info = ModelInfo(name=path.name, number=number, game=game.spec, architecture=architecture.to_dict())
+    info = ModelInfo(
+        name=path.name, number=number, game=game.spec, method="alphazero", architecture=architecture.to_dict()
+    )
     write_model(path, info, random_weights(architecture, seed))
     return path
 

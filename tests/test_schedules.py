@@ -212,7 +212,12 @@ def model(path: Path, number: int, total_samples: int | None = None) -> Path:
     architecture = Architecture.for_game("b1c8", game)
     manifest = {} if total_samples is None else {"total_samples": total_samples}
     info = ModelInfo(
-        name=path.name, number=number, game=game.spec, architecture=architecture.to_dict(), manifest=manifest
+        name=path.name,
+        number=number,
+        game=game.spec,
+        method="alphazero",
+        architecture=architecture.to_dict(),
+        manifest=manifest,
     )
     write_model(path, info, random_weights(architecture, 0))
     return path

@@ -49,7 +49,7 @@ from pipeline.players.loading import calibration_of, calibration_positions
 from pipeline.presets import make_config
 from pipeline.progress import SILENT, Progress
 from pipeline.run.models import Model, read_model, resolve_champion
-from pipeline.run.shards import write_shard
+from pipeline.run.shards import SEARCH_COLUMNS, RunNumbers, write_shard
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.variety import Variety
 from pipeline.train.config import InitConfig, TrainConfig
@@ -359,7 +359,20 @@ def write_random_games(game: Game, folder: Path, positions: int) -> float:
         actor.step()
         if len(waiting) >= 64:
             records = [finished.record for finished in waiting]
-            write_shard(folder, "000000-random", "w00", game.spec, records, {"generation": 0})
+            write_shard(
+                folder,
+                "000000-random",
+                "w00",
+                game.spec,
+                records,
+                {"generation": 0},
+                method="alphazero",
+                recorded=SEARCH_COLUMNS,
+                max_result=game.max_result,
+                evaluations=0,
+                numbers=range(games, games + len(records)),
+                run=RunNumbers(0, 0, games + len(records)),
+            )
             written += sum(len(record.moves) for record in records)
             games += len(records)
             waiting.clear()

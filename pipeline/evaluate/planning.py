@@ -354,7 +354,7 @@ def _identity(entrant: Entrant) -> tuple[object, ...]:
 
 def _number(model: Path) -> int:
     name = layout.parse_model_name(model.name)
-    return layout.UNNUMBERED if name is None else name.number
+    return layout.MAX_NUMBER + 1 if name is None else name.number
 
 
 def stored_settings(settings: EvaluateConfig) -> dict[str, Any]:

@@ -48,7 +48,7 @@ from pipeline.run.chunks import (
     remove_old_sets,
     write_chunk,
 )
-from pipeline.run.order import COUNTED, LATEST, TOTAL, Counted, generation_of
+from pipeline.run.order import COUNTED, TOTAL, Counted, generation_of
 from pipeline.run.pruned import read_pruned
 
 HOLDOUT_CHUNKS = 4  # the hold-out is at most this many chunks large
@@ -312,14 +312,14 @@ class _Making:
         existing = self._readable()
         if existing:
             begun = read_header(existing[0]).window
-            self.counts = {name: begun[name] for name in (TOTAL, COUNTED, LATEST, NEW, HELD_OUT) if name in begun}
+            self.counts = {name: begun[name] for name in (TOTAL, COUNTED, NEW, HELD_OUT)}
             complete = complete_set(self.set_name, existing)
             if complete is not None:
-                self._already_made(begun.get("skipped", []))
+                self._already_made(begun["skipped"])
                 self._make_lost_holdout(complete)
                 return 0
             # Which row replaces a damaged shard's, and what examples are worth together, is known only of all.
-            if begun.get("skipped", True) or self.method.settled:
+            if begun["skipped"] or self.method.settled:
                 atomic.remove(existing)
                 existing = []
         made = set(self._files())
@@ -493,7 +493,7 @@ class _Making:
                 "newest": figures.newest,
                 "oldest": figures.oldest,
                 **self.counts,
-                "holdout_share": config.holdout_fraction,
+                "holdout_fraction": config.holdout_fraction,
                 "td_lambda": config.td_lambda,
                 "skipped": sorted(metas[shard].id for shard in self.reader.bad),
             },

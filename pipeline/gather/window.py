@@ -14,9 +14,8 @@ random   Any: each new position replaces a random one. After e replacements a po
          Source: Guertler et al. 2025, UnstableBaselines, its step buffer.
 
 Whole games are held out. Whether a game is depends only on its id, so it stays held out in every window, whatever the
-seed, and so do copies of it; sidecars of earlier versions don't have ids, there it is the shard's name and the game's
-index. Of games with the same id the window has the oldest alone. Opens sidecars only. Axes: S shards, G games of a
-shard, M positions of a shard.
+seed, and so do copies of it. Of games with the same id the window has the oldest alone. Opens sidecars only. Axes: S
+shards, G games of a shard, M positions of a shard.
 """
 
 from __future__ import annotations
@@ -149,7 +148,7 @@ def scan_window(
     for file in newest_files(directory):
         is_new, is_full = not before.has(file), found >= reach()
         is_done = is_full and not is_new
-        if is_done and file.generation != generation and (before.numbers is None or file.generation < before.oldest):
+        if is_done and file.generation != generation and file.generation < before.oldest:
             break  # not within a generation, or what other workers have in it would seem new to the next scan
         generation = file.generation
         numbers[file.place] = max(numbers.get(file.place, 0), file.number)
@@ -231,9 +230,7 @@ def _inside(
 
 def _once(inside: Inside) -> tuple[Inside, int, str]:
     """Without games that an older shard has as well; how many these were, and a shard that had one."""
-    known = [
-        (meta, mask, _there(meta, mask), meta.game_ids) for meta, mask in inside[::-1] if meta.game_ids is not None
-    ]
+    known = [(meta, mask, _there(meta, mask), meta.game_ids) for meta, mask in inside[::-1]]
     if not known:
         return inside, 0, ""
     _, first = np.unique(np.concatenate([ids[there] for _, _, there, ids in known]), return_index=True)
@@ -287,6 +284,4 @@ def _window(inside: Inside, holdout_fraction: float, capacity: int, counted: Cou
 
 def holdout_games(meta: ShardMeta, share: float) -> NDArray[np.bool_]:
     """[G] which games of a shard are held out. A larger share keeps them held out."""
-    if meta.game_ids is not None:
-        return uniforms(meta.game_ids, np.zeros(meta.games, np.int64)) < share
-    return uniforms(key_of(meta.id), np.arange(meta.games)) < share
+    return uniforms(meta.game_ids, np.zeros(meta.games, np.int64)) < share

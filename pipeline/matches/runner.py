@@ -303,7 +303,6 @@ class MatchRunner:
             },
             openings=openings,
             stones=stones,
-            version=4 if side is not None else 2 if self.game.max_result == 1 else 3,
             max_result=self.game.max_result,
         )
         writer = open_match(folder, header)

@@ -24,7 +24,7 @@ from typing import Any, Protocol, TypeVar
 from pipeline.run.matches import MatchHeader
 
 Z_95 = 1.959963984540054  # two-sided 95 % of a normal distribution
-MEASURED = "measured"  # in a match's summary: see measured_games
+
 VOID = -1  # instead of a pair's score: one of its games is an excluded duplicate, so the pair doesn't count
 
 Pentanomial = tuple[int, int, int, int, int]
@@ -116,22 +116,13 @@ def measured_games(match: Record[AnyPlayed]) -> Sequence[AnyPlayed]:
     Many games begin at once, and whoever wins fast has won more of those that are over than of all. So a match that
     ended early counts as far as its summary says, to the game that settled it *by number*; one that isn't decided, to
     the first pair that isn't whole, where games that failed count as there. In a match that is under way even these are
-    rather the short ones (docs/statistics.md), but soon they are all. See ended_by_time for matches of old.
+    rather the short ones (docs/statistics.md), but soon they are all.
     """
     if match.summary is not None:
-        measured = match.summary.get(MEASURED)
-        return [game for game in match.games if game.index < measured] if isinstance(measured, int) else match.games
+        return [game for game in match.games if game.index < match.summary["measured"]]
     there = {game.index for game in match.games} | match.failed
     gap = next((number for number in range(match.num_games) if number not in there), match.num_games)
     return [game for game in match.games if game.index < gap // 2 * 2]
-
-
-def ended_by_time(match: Record[AnyPlayed]) -> bool:
-    """Whether a match ended with whichever games were over first, as earlier versions ended them: it says more of who
-    wins fast than measured_games() should. Its decision is exact.
-    """
-    missing = match.num_games - len(match.games) - len(match.failed - {game.index for game in match.games})
-    return match.summary is not None and MEASURED not in match.summary and missing > 0
 
 
 def repeated_games(games: Iterable[Played]) -> set[int]:

@@ -113,7 +113,7 @@ def watched(shard: Shard) -> list[Watched]:
     Those marked so; and all if nobody could resign. That a game was merely not resigned isn't enough: such games are
     chosen by their values.
     """
-    nobody = shard.header.get("provenance", {}).get(EFFECTIVE) == NEVER
+    nobody = shard.header["provenance"].get(EFFECTIVE) == NEVER
     return [
         Watched(
             values=shard.root_values[shard.move_offsets[index] : shard.move_offsets[index + 1]],

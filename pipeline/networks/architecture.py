@@ -32,9 +32,8 @@ Weights = dict[str, FloatArray]
 
 NORM_EPSILON = 1e-5  # of every batch norm; folding needs the same number
 MAX_BLOCKS, MIN_CHANNELS, MAX_CHANNELS = 64, 4, 1024
-# Width of the value head's hidden layer, in new networks and in those that don't say: half of 32 units die within
-# minutes of training (docs/log, 2026-11-25).
-VALUE_HIDDEN, FORMER_VALUE_HIDDEN = 64, 32
+# Width of the value head's hidden layer: half of 32 units die within minutes of training (docs/log, 2026-11-25).
+VALUE_HIDDEN = 64
 # Passes start e³ times less likely than points. From a uniform policy, search in the first games learns to pass
 # whenever komi puts a player ahead, and the first generations pass themselves to death (docs/log, 2026-11-21).
 EXTRA_ACTION_LOGIT = -3.0
@@ -59,7 +58,7 @@ class Architecture:
     value_head: str = "scalar"  # one of VALUE_OUTPUTS
     global_planes: int = 0  # the last of the planes, each the same everywhere; 0: a network for one board
     kinds_per_point: int = 1  # of moves: action k·P + p is one of kind k to point p
-    value_hidden: int = FORMER_VALUE_HIDDEN  # units of the value head's hidden layer
+    value_hidden: int = VALUE_HIDDEN  # units of the value head's hidden layer
 
     @staticmethod
     def for_game(size: str, game: Game, value_head: str = "scalar") -> Architecture:
@@ -68,19 +67,18 @@ class Architecture:
         height, width = game.board_shape
         return Architecture(
             blocks, channels, game.num_planes, height, width, game.num_actions, value_head, game.num_global_planes,
-            game.kinds_per_point, VALUE_HIDDEN,
+            game.kinds_per_point,
         )  # fmt: skip
 
     @staticmethod
     def from_dict(values: dict[str, Any]) -> Architecture:
-        """The inverse of to_dict; without a value_head it is scalar, without global_planes there are none, without
-        kinds_per_point it is one, without value_hidden it has 32.
+        """The inverse of to_dict.
 
         Raises MuGoError that names the first field that is missing, unknown or of a wrong value.
         """
         fields = list(Architecture.__dataclass_fields__)
-        if values.get("value_head", "scalar") not in list(VALUE_OUTPUTS):  # a list: a wrong value needn't be hashable
-            found = values["value_head"]
+        if values.get("value_head") not in list(VALUE_OUTPUTS):  # a list: a wrong value needn't be hashable
+            found = values.get("value_head")
             raise MuGoError(f"architecture: value_head is {found!r}; wanted one of {', '.join(VALUE_OUTPUTS)}")
         for name in fields[: fields.index("value_head")]:
             number = values.get(name)
@@ -88,15 +86,15 @@ class Architecture:
                 raise MuGoError(f"architecture: {name} is {number!r}; wanted a whole number of at least 1")
         if values["blocks"] > MAX_BLOCKS:  # each would be gone through before the first missing weight is named
             raise MuGoError(f"architecture: blocks is {values['blocks']}; wanted at most {MAX_BLOCKS}")
-        kinds = values.get("kinds_per_point", 1)
+        kinds = values.get("kinds_per_point")
         most = max(1, values["actions"] // (values["height"] * values["width"]))
         if not isinstance(kinds, int) or isinstance(kinds, bool) or not 1 <= kinds <= most:
             found = f"kinds_per_point is {kinds!r}"
             raise MuGoError(f"architecture: {found}; wanted 1 to {most}, as it has {values['actions']} actions")
-        width = values.get("value_hidden", FORMER_VALUE_HIDDEN)
+        width = values.get("value_hidden")
         if not isinstance(width, int) or isinstance(width, bool) or not 1 <= width <= MAX_CHANNELS:
             raise MuGoError(f"architecture: value_hidden is {width!r}; wanted 1 to {MAX_CHANNELS}")
-        last = values.get("global_planes", 0)
+        last = values.get("global_planes")
         if not isinstance(last, int) or isinstance(last, bool) or not 0 <= last < values["planes"]:
             found = f"global_planes is {last!r}"
             raise MuGoError(f"architecture: {found}; wanted fewer than its {values['planes']} planes")
@@ -106,14 +104,7 @@ class Architecture:
         return Architecture(**values)
 
     def to_dict(self) -> dict[str, int | str]:
-        values = asdict(self)
-        if not self.global_planes:
-            del values["global_planes"]
-        if self.kinds_per_point == 1:
-            del values["kinds_per_point"]
-        if self.value_hidden == FORMER_VALUE_HIDDEN:
-            del values["value_hidden"]
-        return values
+        return asdict(self)
 
     def at(self, height: int, width: int) -> Architecture:
         """The same network on another board. Raises MuGoError if it is one for a single board."""
@@ -236,11 +227,6 @@ def check_weights(architecture: Architecture, weights: Weights) -> None:
     """Raise MuGoError, naming the first weight that is missing, unknown, misshapen or not finite."""
     shapes = weight_shapes(architecture)
     where = f"weights of a {architecture.size} network"
-    if weights and not any(name.startswith(POLICY_HEADS[1:]) for name in weights):
-        raise MuGoError(
-            f"{where}: made by an older version: heads for {' and '.join(POLICY_HEADS[1:])} are missing; "
-            "start over from a new model, made by `python main.py init`"
-        )
     for name, shape in shapes.items():
         if name not in weights:
             raise MuGoError(f"{where}: {name} is missing; wanted shape {list(shape)}; was another version saved?")

@@ -158,8 +158,8 @@ def calibration_of(model: Model, architecture: Architecture | None = None) -> Pl
     """[N, C, H, W] the positions that int8's scales come from and is checked on, in turn: see calibration_positions.
 
     architecture: on the board that is asked about; None: the model's own.
-    Those that training kept with the model, from the games that it learned from; models without any (initial ones, and
-    those of earlier versions) have positions of random games.
+    Those that training kept with the model, from the games that it learned from; models without any (initial
+    ones) have positions of random games.
     Raises FileError if they are damaged or of another network.
     """
     architecture = architecture or Architecture.from_dict(model.info.architecture)

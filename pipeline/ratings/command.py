@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
-from pipeline.matches.statistics import Z_95, Played, Record, ended_by_time, measured_games
-from pipeline.phrases import counted
+from pipeline.matches.statistics import Z_95, Played, Record, measured_games
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings import strength
 from pipeline.ratings.config import RatingsConfig
@@ -79,7 +78,7 @@ class RatedSide(NamedTuple):
 class RatedMatch:
     """What ratings know of a match. There may be a hundred thousand, so it keeps no games and no openings.
 
-    points: the challenger's, of games that count more than 1, else empty; early: see ended_by_time
+    points: the challenger's, of games that count more than 1, else empty
     """
 
     folder: Path
@@ -88,7 +87,6 @@ class RatedMatch:
     sides: tuple[RatedSide, RatedSide]
     result: strength.MatchResult
     points: tuple[float, ...]
-    early: bool
 
 
 @dataclass(frozen=True)
@@ -240,7 +238,6 @@ def _rated_matches(matches: Iterable[Record[Played]]) -> list[RatedMatch]:
                 sides=(known.setdefault(sides[0], sides[0]), known.setdefault(sides[1], sides[1])),
                 result=match_result(match),
                 points=tuple(game.challenger_result for game in measured_games(match)) if counted_more else (),
-                early=ended_by_time(match),
             )
         )
     return sorted(found, key=lambda match: (match.created, match.folder.name))
@@ -391,12 +388,6 @@ def _warnings(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> lis
         f"no games connect {_some(group)} with the players above: their ratings don't compare; one match mends that"
         for group in groups[1:]
     ]
-    early = sum(match.early for match in rated.matches)
-    if early:
-        found.append(
-            f"{counted(early, 'match', 'matches')} of an earlier version ended with whichever games were over first: "
-            "ratings flatter players that win fast"
-        )
     if method == "bradley-terry":
         lopsided = [player.name for player in rated.ratings.players if player.games in (player.wins, player.losses)]
         lopsided = [name for name in lopsided if name in shown]

@@ -165,8 +165,7 @@ class _Look:
     def _is_sample(self, games: list[str]) -> None:
         """Note that not all shards in these folders of games are looked at."""
         for generation in map(generation_of, games):
-            if generation != layout.UNNUMBERED:
-                self.files.whole_from = max(self.files.whole_from, generation + 1)
+            self.files.whole_from = max(self.files.whole_from, generation + 1)
 
     def _take_sizes(self, folder: Path, sizes: dict[str, int], stands_for: float) -> None:
         """sizes: in bytes, of the files that lie directly in the folder."""

@@ -70,7 +70,7 @@ def _rows(path: Path, index: int | None) -> Iterator[dict[str, object]]:
     shard = read_shard(path, sidecar_of(path))
     with named_in(path):
         game = recorded_game(shard.game_spec)
-        method = method_named(shard.header.get("method", layout.DEFAULT_METHOD))
+        method = method_named(shard.header["method"])
     for number in range(shard.num_games) if index is None else [checked_index(shard, index)]:
         record = shard.game(number)
         try:

@@ -16,7 +16,6 @@ from pipeline.matches.points import PairPoints, counts_by_name, pair_points
 from pipeline.matches.statistics import (
     AnyPlayed,
     Record,
-    ended_by_time,
     measured_games,
     pair_counts,
     pair_scores,
@@ -38,7 +37,6 @@ POINTS = ("0", "½", "1", "1½", "2")  # of a pair of games
 ENDS = {
     "played_out": "played out",
     "move_limit": "ended by the move limit",
-    "full_length": "as long as games may be",
     "resigned": "resigned",
 }
 
@@ -99,11 +97,7 @@ def _facts(match: Match, game: AnyGame) -> dict[str, object]:
     if header.handicap_side is not None:
         taker = header.players[header.handicap_side].name
         facts["handicap"] = f"{header.handicap} stones, which {taker} has as black in every game; white moves first"
-    if ended_by_time(match):
-        facts["ended early"] = (
-            "by an earlier version, with the games that were over first: who wins fast looks stronger"
-        )
-    elif match.summary and (measured := measured_games(match)) and len(measured) < len(match.games):
+    if match.summary and (measured := measured_games(match)) and len(measured) < len(match.games):
         facts["measured by"] = f"games 0 to {measured[-1].index}; the others ended early, and such games aren't typical"
     if match.games:
         facts["repeated games"] = _repeated(match)

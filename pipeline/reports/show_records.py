@@ -94,7 +94,7 @@ def show_shard(path: Path, index: int | None, moves: bool) -> Iterator[str]:
         yield ""
     try:
         record = shard.game(index or 0)
-        method = method_named(shard.header.get("method", layout.DEFAULT_METHOD))
+        method = method_named(shard.header["method"])
         yield from show_game(game.varied(record.setup), record, index or 0, moves, index is None, method)
     except IllegalMove as error:
         raise FileError(path, f"damaged: game {index or 0}: {error}") from error
@@ -152,13 +152,13 @@ def checked_index(shard: Shard, index: int) -> int:
 
 
 def shard_header(shard: Shard, committed: bool) -> str:
-    provenance = shard.header.get("provenance", {})
+    provenance, method = shard.header["provenance"], shard.header["method"]
     return described(
         {
             "shard": shard.path,
             "game": shard.game_spec,
             "played by": f"{shard.model}, worker {shard.header.get('worker')}",
-            **({"method": method, "of each move": _kept(shard)} if (method := shard.header.get("method")) else {}),
+            **({"method": method, "of each move": _kept(shard)} if method != "alphazero" else {}),
             "generation": provenance.get("generation", "-"),
             "games": f"{shard.num_games:,}",
             "positions": f"{shard.num_positions:,}",
@@ -246,7 +246,7 @@ def show_sidecar(path: Path) -> Iterator[str]:
             "commits": meta.path.name if not is_gone(meta.path) else f"{meta.path.name}, which is MISSING",
             "game": meta.game,
             "played by": f"{meta.model}, worker {meta.worker}",
-            "generation": "-" if meta.generation is None else meta.generation,
+            "generation": meta.generation,
             "games": f"{meta.games:,}",
             "positions": f"{meta.positions:,}",
             **({"ended by the move limit": f"{meta.cut_short:,} games"} if meta.cut_short else {}),
@@ -317,7 +317,7 @@ def show_chunk(path: Path) -> Iterator[str]:
     if not chunk.num_examples:
         return
     yield ""
-    if header.method != layout.DEFAULT_METHOD:
+    if header.method != "alphazero":
         yield from _numbers(columns)
         return
     yield described(distributions(columns))

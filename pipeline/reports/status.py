@@ -51,7 +51,7 @@ from pipeline.run.evaluations import list_evaluations, read_evaluation
 from pipeline.run.match_results import read_results
 from pipeline.run.matches import begin_lines, newest_matches, read_lines, read_summary
 from pipeline.run.models import ModelInfo, newest_models, read_info, read_journal, resolve_champion
-from pipeline.run.order import TOTAL, Counted, generation_of
+from pipeline.run.order import Counted, generation_of
 from pipeline.run.pruned import Pruned, read_pruned
 from pipeline.run.ratings import read_ratings
 from pipeline.run.shards import ShardMeta, meta_of
@@ -522,7 +522,7 @@ def _counted(info: ModelInfo) -> Counted | None:
     """What was counted for the model's window; None where its manifest doesn't say."""
     window = info.manifest.get("window")
     try:
-        return Counted.in_window(window) if isinstance(window, dict) and TOTAL in window else None
+        return Counted.in_window(window) if isinstance(window, dict) else None
     except ValueError:
         return None
 
@@ -554,7 +554,7 @@ def _match(folder: Path) -> LastMatch:
         score = Score(*by_result)
         decision = "promoted" if summary.get("promoted") else "not promoted"
         points = _number(summary, "points_needed")
-        most = _number(summary, "games_that_count") or games  # summaries of earlier versions don't say
+        most = _number(summary, "games_that_count")
         needed = min(max(points / most, 0.0), 1.0) if points is not None and most else None
     else:
         match = read_results(folder)

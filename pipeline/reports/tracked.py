@@ -7,7 +7,6 @@ from pathlib import Path
 
 from pipeline.errors import FileError, UsageError
 from pipeline.phrases import percent
-from pipeline.run import layout
 from pipeline.run.shards import GameRecord, Shard, newest_shards, read_shard
 
 Tracked = Mapping[str, Mapping[str, float]]
@@ -43,7 +42,7 @@ def of_shards(shards: list[Shard]) -> Tracked:
     if not shards:
         return {}
     try:
-        method = method_named(shards[0].header.get("method", layout.DEFAULT_METHOD))
+        method = method_named(shards[0].header["method"])
         if not method.tracking_window:
             return {}
         records = list(_newest(shards, method.tracking_window))

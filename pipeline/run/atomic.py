@@ -302,14 +302,13 @@ def _check_depth(value: Any) -> None:
     raise ValueError(TOO_DEEP)
 
 
-def check_format(path: Path, raw: dict[str, Any], file_format: str, versions: Sequence[int], wanted: str) -> None:
-    """Raises FileError unless raw, read from path, is of this format and one of these versions."""
-    found, version = raw.get("format"), raw.get("version")
+def check_format(path: Path, raw: dict[str, Any], file_format: str, version: int, wanted: str) -> None:
+    """Raises FileError unless raw, read from path, is of this format and version."""
+    found, found_version = raw.get("format"), raw.get("version")
     if found != file_format:
         raise FileError(path, f"damaged: format {found!r}; wanted {file_format!r}, {wanted}")
-    if version not in versions:
-        readable = f"version {versions[0]}" if len(versions) == 1 else f"versions {versions[0]} to {versions[-1]}"
-        raise FileError(path, f"version {version!r}; this program reads {readable}; update it; wanted {wanted}")
+    if found_version != version:
+        raise FileError(path, f"version {found_version!r}; this program reads version {version}; wanted {wanted}")
 
 
 def parse_record(path: Path, kind: type[Record], raw: dict[str, Any], wanted: str) -> Record:
@@ -317,8 +316,8 @@ def parse_record(path: Path, kind: type[Record], raw: dict[str, Any], wanted: st
 
     Raises FileError that says what was wanted, and names the first field that is wrong.
     """
-    (file_format,), versions = (get_args(kind.model_fields[name].annotation) for name in ("format", "version"))
-    check_format(path, raw, file_format, versions, wanted)
+    (file_format,), (version,) = (get_args(kind.model_fields[name].annotation) for name in ("format", "version"))
+    check_format(path, raw, file_format, version, wanted)
     try:
         return kind.model_validate(raw)
     except ValidationError as error:
@@ -576,14 +575,14 @@ def is_left_over(name: str) -> bool:
 
     It is if its process was one of this host and has ended, or if the writing began more than a day ago: it takes
     minutes at most, and nobody can ask other hosts, containers that are gone or whoever got the process's number since.
-    The time is the one in the name. Names of earlier versions have none.
+    The time is the one in the name.
     """
     temporary = layout.parse_temporary_name(name)
     if temporary is None:
         return False
     if temporary.host == layout.this_host() and not is_alive(temporary.pid):
         return True
-    return temporary.time is not None and datetime.now(UTC) - temporary.time > LONGEST_WRITE
+    return datetime.now(UTC) - temporary.time > LONGEST_WRITE
 
 
 def is_alive(pid: int) -> bool:

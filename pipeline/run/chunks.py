@@ -14,7 +14,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,11 @@ from pipeline.errors import FileError
 from pipeline.run import atomic, layout
 from pipeline.run.order import COUNTED, MOST, TOTAL
 
-FORMAT, VERSION = "mugo-chunk", 2
+FORMAT, VERSION = "mugo-chunk", 1
 SHARD_LIST = "shards"  # dataset of names, beside the columns
 SEAL_BYTES = 512  # the least that HDF5 allows before its own part
 MOST_NAMES_BYTES = 64 << 20  # of the list of shards, unpacked: a million names
-HELD_OUT = "holdout_positions"  # of a window: examples in the set's hold-out; earlier versions didn't say
+HELD_OUT = "holdout_positions"  # of a window: examples in the set's hold-out
 COUNTS = (TOTAL, "new_positions", HELD_OUT)  # of a window, that are read again
 
 
@@ -52,9 +52,9 @@ class ChunkHeader:
     num_chunks: int  # in the set, the hold-out not counted
     seed: int
     num_planes: int  # that the game shows; 0 if it has none
-    window: dict[str, Any] = field(default_factory=dict)  # what it was sampled from, as JSON
+    method: str  # that extracted the examples
+    window: dict[str, Any]  # what it was sampled from, as JSON, with COUNTS and COUNTED
     num_examples: int = 0  # filled on reading
-    method: str = layout.DEFAULT_METHOD  # that extracted the examples; files that name none are of this one
 
 
 @dataclass(frozen=True)
@@ -111,15 +111,12 @@ def write_chunk(
     with h5py.File(image, "w", userblock_size=SEAL_BYTES) as file:
         facts = asdict(replace(header, num_examples=num_examples))
         window = dict(facts.pop("window"))
-        numbers = window.pop(COUNTED, None)  # a dataset of its own: an attribute holds 64 KiB at most
-        if header.method == layout.DEFAULT_METHOD:
-            del facts["method"]
+        numbers = window.pop(COUNTED)  # a dataset of its own: an attribute holds 64 KiB at most
         file.attrs.update({"format": FORMAT, "version": VERSION, **facts, "window": json.dumps(window)})
         for name, column in columns.items():
             file.create_dataset(name, data=column)
         _write_names(file, SHARD_LIST, shards)
-        if numbers is not None:
-            _write_names(file, COUNTED, [f"{place} {number}" for place, number in numbers.items()])
+        _write_names(file, COUNTED, [f"{place} {number}" for place, number in numbers.items()])
     sealed = image.getbuffer()
     sealed[:SEAL_BYTES] = _seal(sealed)
     atomic.write_bytes(path, sealed, folder_sync)
@@ -150,7 +147,6 @@ def _unseal(path: Path) -> io.BytesIO:
     if not isinstance(seal, dict) or seal.get("format") != FORMAT:
         raise FileError(path, "damaged, or no chunk of training examples; wanted one; remove it and run gather again")
     if seal.get("version") != VERSION:
-        # Chunks can be made from the games again at any time, so older formats needn't stay readable.
         found = f"made by another version: format {seal.get('version')}; wanted {VERSION}"
         raise FileError(path, f"{found}; run `python main.py gather` again to make new ones")
     if data[:SEAL_BYTES] != _seal(memoryview(data)):
@@ -198,14 +194,9 @@ def _opened(path: Path) -> Iterator[h5py.File]:
 
 def _read_header(path: Path, file: h5py.File) -> ChunkHeader:
     read: dict[str, Callable[[Any], Any]] = {"game": str, "set_id": str, "window": _read_window, "method": str}
-    facts = {"method": layout.DEFAULT_METHOD}
-    for one in fields(ChunkHeader):
-        if one.name in file.attrs or one.name != "method":
-            facts[one.name] = _read_attribute(file, one.name)
-    header = ChunkHeader(**{one.name: read.get(one.name, int)(facts[one.name]) for one in fields(ChunkHeader)})
-    header.window.pop(COUNTED, None)
-    if file.get(COUNTED, getlink=True) is not None:  # earlier versions had none
-        header.window[COUNTED] = dict(map(_read_counted, _read_names(path, file, COUNTED)))
+    names = [one.name for one in fields(ChunkHeader)]
+    header = ChunkHeader(**{name: read.get(name, int)(_read_attribute(file, name)) for name in names})
+    header.window[COUNTED] = dict(map(_read_counted, _read_names(path, file, COUNTED)))
     return header
 
 
@@ -224,8 +215,10 @@ def _read_window(text: str) -> dict[str, Any]:
     window = atomic.load_json(text)
     if not isinstance(window, dict):
         raise ValueError(f"window is a {type(window).__name__}")
+    if missing := [name for name in (*COUNTS, "td_lambda", "skipped") if name not in window]:
+        raise ValueError(f"window says nothing of {missing[0]}")
     for name in COUNTS:
-        count = window.get(name, 0)
+        count = window[name]
         if not isinstance(count, int) or not 0 <= count < 2**63:
             raise ValueError(f"window {name} is {str(count)[:40]}")
     return window
@@ -335,7 +328,7 @@ def complete_set(set_name: layout.SetName, files: list[Path]) -> ChunkSet | None
 
 def check_holdout(chunks: ChunkSet, header: ChunkHeader) -> None:
     """Raises FileError if the set has lost its hold-out. header: of one of its chunks."""
-    examples = header.window.get(HELD_OUT, 0)
+    examples = header.window[HELD_OUT]
     if examples and chunks.holdout is None:
         path = chunks.chunks[0].with_name(f"{chunks.id}-holdout{layout.CHUNK_SUFFIX}")
         raise FileError(path, f"missing; set {chunks.id} was made with {examples:,} examples in it; run gather again")

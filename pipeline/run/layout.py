@@ -52,7 +52,6 @@ MATCH_SUMMARY = "summary.json"
 MATCH_RESULTS = "results.json"
 MATCH_SGF = "sgf"
 DEFAULT_WORKER = "w00"
-DEFAULT_METHOD = "alphazero"  # of games, chunks and models that name no method
 REQUIRED = "required"  # matches for further conditions of promotion, beside those for promotion itself
 WATCH = "watch"  # matches of evaluate --watch, and what they say of each model
 SHARD_SUFFIX = ".gz"
@@ -61,7 +60,6 @@ CHUNK_SUFFIX = ".h5"
 
 MACHINES_PROCESSES = 0xEFFFFFFC  # number of Linux's first space of processes, outside of all containers
 MAX_NUMBER = 999_999
-UNNUMBERED = MAX_NUMBER + 1  # sorts after every generation, as letters sort after digits
 MAX_CHUNKS = 9_999
 VERSUS = "-vs-"
 TIME_FORMAT = "%Y%m%dT%H%M%S.%f"
@@ -72,12 +70,12 @@ _PLAYER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*")
 _WORKER = re.compile(r"[A-Za-z0-9_-]+")
 _MODEL = re.compile(r"(\d{6})-([A-Za-z0-9][A-Za-z0-9._-]*)")
 _CHECKPOINT = re.compile(r"\.(.+)\.training")
-_GAMES = re.compile(r"(?:(\d{6})\+)?([A-Za-z0-9][A-Za-z0-9._-]*)")
+_GAMES = re.compile(r"(\d{6})\+([A-Za-z0-9][A-Za-z0-9._-]*)")
 _SHARD = re.compile(r"(\d{8}T\d{6}\.\d{6})-(\d{6}|[1-9]\d{6,11})\.(?:gz|meta)")
 _PACK = re.compile(r"(\d{8}T\d{6}\.\d{6}-(?:\d{6}|[1-9]\d{6,11}))x(\d{5,9})\.(?:gz|meta)")
 _CHUNK = re.compile(r"(\d{6})-([0-9a-f]{8})-(?:(\d{4})-of-(\d{4})|holdout)\.h5")
 _PRIORITIES = re.compile(r"(\d{6})-([0-9a-f]{8})-priorities\.safetensors")
-_TEMPORARY = re.compile(r"\.(.+)~([A-Za-z0-9-]+)~(\d+)~(?:(\d{8}T\d{6})~)?[0-9a-f]{8}\.tmp", re.DOTALL)
+_TEMPORARY = re.compile(r"\.(.+)~([A-Za-z0-9-]+)~(\d+)~(\d{8}T\d{6})~[0-9a-f]{8}\.tmp", re.DOTALL)
 
 
 # Models
@@ -133,18 +131,19 @@ def parse_checkpoint_name(name: str) -> str | None:
 class GamesFolder:
     """The folder of a model's games of a generation."""
 
-    generation: int  # UNNUMBERED: earlier versions wrote none for a model whose name has no number
+    generation: int
     model: str
 
     def __str__(self) -> str:
-        return self.model if self.generation == _own_generation(self.model) else f"{self.generation:06d}+{self.model}"
+        own = parse_model_name(self.model)
+        return self.model if own and own.number == self.generation else f"{self.generation:06d}+{self.model}"
 
 
-def games_folder(model: str, generation: int | None) -> GamesFolder:
-    """generation: None, or a number below the model's: the model's own. Raises UsageError for names it can't have."""
-    own = _own_generation(check_model_name(model))
-    if generation is None or (own != UNNUMBERED and generation < own):
-        return GamesFolder(own, model)
+def games_folder(model: str, generation: int) -> GamesFolder:
+    """A generation below the model's number stands for that number. Raises UsageError for names it can't have."""
+    own = parse_model_name(check_model_name(model))
+    if own:
+        generation = max(generation, own.number)
     if not 0 <= generation <= MAX_NUMBER:
         raise UsageError(f"generation {generation}: wanted 0 to {MAX_NUMBER}")
     return GamesFolder(generation, model)
@@ -152,15 +151,10 @@ def games_folder(model: str, generation: int | None) -> GamesFolder:
 
 def parse_games_folder(name: str) -> GamesFolder | None:
     """The parts of the name of a folder of games; None if it isn't one."""
-    match = _GAMES.fullmatch(name)
-    if match is None:
-        return None
-    return GamesFolder(int(match[1]) if match[1] else _own_generation(match[2]), match[2])
-
-
-def _own_generation(model: str) -> int:
-    name = parse_model_name(model)
-    return UNNUMBERED if name is None else name.number
+    if match := _GAMES.fullmatch(name):
+        return GamesFolder(int(match[1]), match[2])
+    model = parse_model_name(name)
+    return GamesFolder(model.number, name) if model else None
 
 
 @dataclass(frozen=True, order=True)
@@ -168,7 +162,7 @@ class ShardName:
     """Both strictly increase within a worker's folder."""
 
     time: datetime  # UTC
-    number: int  # 1, 2, …; earlier versions began anew with each process, and after a million
+    number: int  # 1, 2, …
 
     @property
     def stem(self) -> str:
@@ -218,8 +212,8 @@ def parse_pack_name(name: str) -> PackName | None:
     return PackName(last, int(match[2])) if match and last and int(match[2]) else None
 
 
-def shard_folder(directory: Path, model: str, worker: str, generation: int | None = None) -> Path:
-    """Where a worker puts a model's games of a generation; None: of the model's own.
+def shard_folder(directory: Path, model: str, worker: str, generation: int) -> Path:
+    """Where a worker puts a model's games of a generation.
 
     Raises UsageError for a model or worker whose name a folder can't have.
     """
@@ -347,7 +341,7 @@ class TemporaryName:
     name: str  # what it will be renamed to
     host: str
     pid: int
-    time: datetime | None  # when the writing began; None in names of earlier versions
+    time: datetime  # when the writing began
 
 
 @lru_cache(maxsize=1)
@@ -373,12 +367,10 @@ def parse_temporary_name(name: str) -> TemporaryName | None:
     match = _TEMPORARY.fullmatch(name)
     if match is None:
         return None
-    time = None
-    if match[4]:
-        try:
-            time = datetime.strptime(match[4], SECOND_FORMAT).replace(tzinfo=UTC)
-        except ValueError:
-            return None
+    try:
+        time = datetime.strptime(match[4], SECOND_FORMAT).replace(tzinfo=UTC)
+    except ValueError:
+        return None
     return TemporaryName(match[1], match[2], int(match[3]), time)
 
 
@@ -484,6 +476,6 @@ def number_in(parts: Parts, name: str) -> int | None:
         return model.number if model else None
     if parts == (DATA, SELFPLAY):
         games = parse_games_folder(name)
-        return games.generation if games and games.generation != UNNUMBERED else None
+        return games.generation if games else None
     match = _MODEL.match(name) if parts == (DATA, EVALUATE) else None
     return int(match[1]) if match else None

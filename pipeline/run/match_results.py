@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -113,8 +112,7 @@ class KeptResults(BaseModel, frozen=True, extra="forbid"):
     sha256: str = Field(description="Of those bytes.")
     num_more: int = Field(ge=0, description="Number of openings added after the header's.")
     more: str = Field(
-        description="Those openings, as JSON in a text: only games that are added need them. With a handicap, what "
-        "lines of openings say."
+        description="What lines of openings say of them, as JSON in a text: only games that are added need them."
     )
     ends: list[str] = Field(description="How games ended.")
     failed: list[int] = Field(description="Games that failed at least once.")
@@ -195,8 +193,7 @@ def _num_games(found: MatchLines, kept: KeptResults) -> int:
 
 def _more(kept: KeptResults) -> MoreOpenings:
     """Openings added after the header's. Raises ValueError for anything else."""
-    added = atomic.load_json(kept.more)
-    return MoreOpenings.model_validate(added if isinstance(added, dict) else {"more": added})
+    return MoreOpenings.model_validate(atomic.load_json(kept.more))
 
 
 def _with_new(found: MatchLines, rows: NDArray[Any], ends: Sequence[str]) -> tuple[NDArray[Any], list[str]]:
@@ -223,7 +220,7 @@ def _keep(results: MatchResults, added: MoreOpenings, data: bytes) -> None:
         num_bytes=results.num_bytes,
         sha256=hashlib.sha256(data).hexdigest(),
         num_more=len(added.more),
-        more=json.dumps(added.model_dump() if added.stones else added.more),
+        more=added.model_dump_json(),
         ends=list(results.ends),
         failed=sorted(results.failed),
         rows=base64.b64encode(results.rows.tobytes()).decode(),

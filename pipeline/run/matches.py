@@ -28,15 +28,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import (
-    BaseModel,
-    Field,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from pipeline.errors import FileError, IllegalMove, NotYet, UsageError
 from pipeline.games.contract import Game, States
@@ -44,16 +36,16 @@ from pipeline.games.replay import IllegalRecord, handicap_start, replay
 from pipeline.games.specs import recorded_game
 from pipeline.run import atomic, layout
 
-FORMAT, VERSION = "mugo-match", 2
 GAMES_AT_ONCE = 2_048  # verified together: bounds the memory of their histories
 SIDES = ("challenger", "champion")
 RESULT = ("wins", "draws", "losses", "passed")  # in a summary: the match's, whatever came of it
+MEASURED = "measured"  # in a summary: the games below this number decide the match
 
 # The lines of games.jsonl
 
 
 PlayerKind = Literal["model", "random", "heuristic", "gtp", "usi", "gnubg", "plugin"]
-End = Literal["played_out", "full_length", "move_limit", "resigned"]
+End = Literal["played_out", "move_limit", "resigned"]
 Moves = list[Annotated[int, Field(ge=0, le=2**16 - 1)]]
 
 
@@ -66,13 +58,7 @@ class PlayerInfo(BaseModel, frozen=True):
     readouts: int | None = Field(None, description="Simulations per move; models only.")
     weights: str = Field("", description="SHA-256 of a model's weights.")
     parents: list[str] = Field([], description="The models it was trained from, as they are rated.")
-    handicap: int = Field(
-        0, ge=0, le=99, description="Stones that it has on the board, as black, when white begins; left out where 0."
-    )
-
-    @model_serializer(mode="wrap")
-    def _as_ever(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return _without(plain(self), "handicap", 0)
+    handicap: int = Field(0, ge=0, le=99, description="Stones that it has on the board, as black, when white begins.")
 
     @field_validator("name")
     @classmethod
@@ -107,20 +93,11 @@ def games_per_opening(handicap_side: int | None) -> int:
     return 2 if handicap_side is None else 1
 
 
-def _without(fields: dict[str, Any], name: str, nothing: object) -> dict[str, Any]:
-    """Fields to be written, without one that says nothing: so that lines are what they were before it came."""
-    if name in fields and fields[name] == nothing:
-        del fields[name]
-    return fields
-
-
 class MatchHeader(BaseModel, frozen=True):
     """The first line of games.jsonl: what is played. Two runs with the same settings play the same match."""
 
     format: Literal["mugo-match"] = "mugo-match"
-    version: Literal[2, 3, 4] = Field(
-        2, description="3: of a game that counts more than 1; 4: a player takes a handicap."
-    )
+    version: Literal[1] = 1
     players: tuple[PlayerInfo, PlayerInfo] = Field(description="Challenger, champion.")
     game: str = Field(description="Canonical game spec.")
     games: int = Field(description="Games to play, without those of openings added later; even.", ge=0, multiple_of=2)
@@ -134,10 +111,8 @@ class MatchHeader(BaseModel, frozen=True):
     openings: list[Moves] = Field(
         description="Moves of opening k, which games 2k and 2k+1 begin with; with a handicap, game k."
     )
-    stones: list[Moves] = Field(
-        [], description="Points of the handicap stones of game k, as their player placed them; left out without."
-    )
-    max_result: float = Field(1.0, gt=0, lt=1000, description="The most that a game counts; left out where it is 1.")
+    stones: list[Moves] = Field([], description="Points of the handicap stones of game k, as their player placed them.")
+    max_result: float = Field(1.0, gt=0, lt=1000, description="The most that a game counts.")
     created: str = Field(default_factory=atomic.utc_now_exactly, description="Matches count in this order.")
 
     @model_validator(mode="after")
@@ -146,10 +121,6 @@ class MatchHeader(BaseModel, frozen=True):
             raise ValueError(f"both players are called {self.champion}")
         if len(self.openings) * games_per_opening(self.handicap_side) != self.games:
             raise ValueError(f"{len(self.openings)} openings for {self.games} games")
-        wanted = 4 if self.handicap else 2 if self.max_result == 1 else 3
-        if self.version != wanted:
-            handicap = f" with {self.handicap} handicap stones" if self.handicap else ""
-            raise ValueError(f"version {self.version} for games that count up to {self.max_result:g}{handicap}")
         if self.handicap and (self.max_result != 1 or all(player.handicap for player in self.players)):
             raise ValueError(f"handicaps of {[player.handicap for player in self.players]} stones")
         self.check_stones(self.openings, self.stones)
@@ -162,11 +133,6 @@ class MatchHeader(BaseModel, frozen=True):
             raise ValueError(
                 f"stones for {len(stones)} openings; wanted {self.handicap} each for {wanted} of {len(openings)}"
             )
-
-    @model_serializer(mode="wrap")
-    def _as_ever(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without what says nothing, so that lines of games that count 1 are what they were before others came."""
-        return _without(_without(plain(self), "max_result", 1), "stones", [])
 
     @property
     def handicap(self) -> int:
@@ -206,7 +172,7 @@ class MatchGame(BaseModel, frozen=True, extra="forbid"):
     index: int = Field(ge=0)
     challenger_player: Literal[0, 1] = Field(description="0: the challenger is the first player, black.")
     opening_plies: int = Field(ge=0)
-    stones: Moves = Field([], description="Of black, there when white makes the first move; left out where none.")
+    stones: Moves = Field([], description="Of black, there when white makes the first move.")
     moves: Moves
     values_to_move: list[float | None] = Field(
         description="Root value at each move, by its mover; None: opening, or the mover had no opinion."
@@ -214,12 +180,8 @@ class MatchGame(BaseModel, frozen=True, extra="forbid"):
     result_first_player: int | float = Field(description="Points; as a whole number where it is one.")
     end: End = Field(
         description="move_limit: ended by it, though the rules would go on; resigned: the player to move after the "
-        "last move gave up; full_length: of earlier versions, as many plies as the game allows (Go: the move limit)."
+        "last move gave up."
     )
-
-    @model_serializer(mode="wrap")
-    def _as_ever(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return _without(plain(self), "stones", [])
 
     @property
     def length(self) -> int:
@@ -258,10 +220,6 @@ class MoreOpenings(BaseModel, frozen=True, extra="forbid"):
 
     more: list[Moves]
     stones: list[Moves] = []
-
-    @model_serializer(mode="wrap")
-    def _as_ever(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return _without(plain(self), "stones", [])
 
 
 # Matches
@@ -351,7 +309,13 @@ def has_match(folder: Path) -> bool:
 def read_summary(folder: Path) -> dict[str, Any] | None:
     """summary.json; None if there is none. Raises FileError if it is damaged."""
     path = folder / layout.MATCH_SUMMARY
-    return atomic.read_json(path, "the summary of a match") if atomic.exists(path) else None
+    if not atomic.exists(path):
+        return None
+    summary = atomic.read_json(path, "the summary of a match")
+    measured = summary.get(MEASURED)
+    if not isinstance(measured, int) or isinstance(measured, bool):
+        raise FileError(path, f"damaged: {MEASURED} is {str(measured)[:40]}; wanted a number of games")
+    return summary
 
 
 @dataclass
@@ -446,14 +410,10 @@ def take_lines(found: MatchLines, data: bytes, start: int) -> None:
 def _header(path: Path, line: bytes) -> MatchHeader:
     wanted = "the description of a match in its first line; remove the folder to play the match again"
     raw = atomic.parse_json(path, line, wanted)
-    if (raw.get("format"), raw.get("version")) == (FORMAT, 1):
-        raise FileError(
-            path,
-            f"made by an older version of this program (format 1, this one reads {VERSION}); play the match "
-            "again in another --output-dir, or remove the folder",
-        )
-    # One that doesn't say when it was made isn't made anew by being read: both readers find the same.
-    return atomic.parse_record(path, MatchHeader, {"created": "", **raw}, wanted)
+    header = atomic.parse_record(path, MatchHeader, raw, wanted)
+    if missing := MatchHeader.model_fields.keys() - raw.keys():
+        raise FileError(path, f"damaged: {min(missing)} is missing; wanted {wanted}")
+    return header
 
 
 def verify_match(match: Match) -> None:

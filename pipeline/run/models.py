@@ -66,7 +66,7 @@ class ModelInfo(BaseModel, frozen=True):
     number: int = Field(ge=0, lt=2**31, description="0 for an initial model, then counting up.")
     game: str = Field(description="Canonical game spec.")
     architecture: dict[str, Any]
-    method: str = Field("alphazero", description="How it learned.")
+    method: str = Field(description="How it learned.")
     parents: list[str] = Field(default_factory=list, description="Names of the models it was trained from.")
     created: str = Field(default_factory=atomic.utc_now, description="UTC, ISO 8601.")
     manifest: dict[str, Any] = Field(

@@ -38,7 +38,7 @@ from typing import Any
 from pipeline.run import atomic, layout, packs
 from pipeline.run.store import mirror
 
-TOTAL, COUNTED, LATEST = "total_positions", "counted_shards", "latest_shard"  # in the description of a window
+TOTAL, COUNTED = "total_positions", "counted_shards"  # in the description of a window
 MOST = 2**63  # shards or positions
 
 
@@ -46,7 +46,7 @@ MOST = 2**63  # shards or positions
 class ShardFile:
     """A committed shard, by names alone. Sorts as the module docstring says, then by worker and folder."""
 
-    generation: int  # layout.UNNUMBERED where the folder's name says none
+    generation: int
     name: layout.ShardName
     worker: str
     folder: str  # of the games of a model and generation
@@ -118,9 +118,9 @@ def _found(directory: Path, folders: list[str], only: str | None) -> Iterator[_F
 
 
 def generation_of(folder: str) -> int:
-    """Of the games in a folder of this name; layout.UNNUMBERED where it says none."""
+    """Of the games in a folder of this name; -1, before all others, if it is none of games."""
     found = layout.parse_games_folder(folder)
-    return layout.UNNUMBERED if found is None else found.generation
+    return -1 if found is None else found.generation
 
 
 def folders_in(directory: Path, is_ours: Callable[[str], bool]) -> list[str]:
@@ -140,43 +140,37 @@ class Counted:
     """What earlier scans counted: total positions, and how far.
 
     numbers  the number of the last shard counted in each place, of the generations that the window reached back to.
-             None: nothing was counted yet, or only by an earlier version.
-    latest   instead of numbers, by earlier versions: shards whose file names are at most this. A name begins with the
-             time, so this was right as long as all clocks agreed.
     reach    the generation behind which nothing is counted any more; None: the oldest in numbers
     """
 
     total: int = 0
-    numbers: Mapping[str, int] | None = None
-    latest: str = ""
+    numbers: Mapping[str, int] = field(default_factory=dict)
     reach: int | None = None
 
     @classmethod
     def in_window(cls, window: Mapping[str, Any]) -> Counted:
         """By a window that a chunk or a model's manifest describes. Raises ValueError if that is damaged."""
-        numbers, total = window.get(COUNTED), window.get(TOTAL, 0)
+        numbers, total = window.get(COUNTED), window.get(TOTAL, -1)
         if not _is_count(total):
             raise ValueError(f"window {TOTAL} is {str(total)[:40]}")
-        if numbers is not None and not (isinstance(numbers, dict) and all(map(_is_count, numbers.values()))):
+        if not (isinstance(numbers, dict) and all(map(_is_count, numbers.values()))):
             raise ValueError(f"window {COUNTED} has something other than numbers")
-        return cls(total, numbers, str(window.get(LATEST, "")))
+        return cls(total, numbers)
 
     def in_words(self) -> dict[str, Any]:
         """What a window says of it."""
-        return {TOTAL: self.total, COUNTED: dict(self.numbers or {})}
+        return {TOTAL: self.total, COUNTED: dict(self.numbers)}
 
     def has(self, file: ShardFile) -> bool:
         """Whether this shard was counted."""
-        if self.numbers is None:
-            return file.name.shard <= self.latest
         return file.number <= self.numbers.get(file.place, 0) or file.generation < self.oldest
 
     @cached_property
     def oldest(self) -> int:
-        """The generation behind which everything was counted. By an earlier version any may have shards left."""
+        """The generation behind which everything was counted."""
         if self.reach is not None:
             return self.reach
-        return min(map(place_generation, self.numbers), default=0) if self.numbers else 0
+        return min(map(place_generation, self.numbers), default=0)
 
 
 def place_generation(place: str) -> int:
@@ -204,7 +198,7 @@ class ShardNames:
             if last is None:  # earlier processes may have written here, under another clock
                 found = [name for name in map(layout.parse_shard_name, atomic.names_in(folder)) if name]
                 found += packs.shards_in(folder)
-                last = layout.ShardName(max(found).time, max(one.number for one in found)) if found else None
+                last = max(found, default=None)
             time = datetime.now(UTC)
             if last is not None:
                 time = max(time, last.time + timedelta(microseconds=1))

@@ -251,7 +251,7 @@ def _read_pack(path: Path, inode: int, size: int) -> Pack:
     except OSError as error:
         raise FileError(path, f"{error.strerror}; wanted {WANTED}") from error
     raw = atomic.parse_json(path, line, WANTED)
-    atomic.check_format(path, raw, FORMAT, (VERSION,), WANTED)
+    atomic.check_format(path, raw, FORMAT, VERSION, WANTED)
     try:
         if raw.pop("seal") != _seal(raw):
             raise ValueError("its checksum is another")

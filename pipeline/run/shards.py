@@ -7,8 +7,7 @@ one does not exist. The same games give the same bytes.
 
 Which moves were made, by whom and with what result stands in every shard. What else is kept of a move is up to the
 method that recorded it: any of SEARCH_COLUMNS, and columns of its own. Of SEARCH_COLUMNS that a shard lacks readers see
-what stands for nothing known. A shard is of the earliest version that has room for its games: 3 if it has all of them
-and no others, of a game that counts 1; 5 only if some games begin with a setup (AnyGame.begin) other than 0.
+what stands for nothing known.
 
 Doesn't know rules: whether the moves are legal is methods/alphazero/examples.py's business.
 """
@@ -39,14 +38,11 @@ if TYPE_CHECKING:
 
 WANTED_META = "the sidecar of a game shard"
 SHARD_FORMAT, META_FORMAT = "mugo-shard", "mugo-shard-meta"
-VERSION, WITHOUT_SETUPS, OF_A_SEARCH = 5, 4, 3
-# Version 1 knew no opponents: a model played itself; 1 and 2 no surprises: all are 0. Before version 4 all shards had
-# the same columns, and games counted 1; before version 5 all games began alike.
-READABLE = (1, 2, 3, 4, 5)
+VERSION = 1
 OWN_TYPES = ("|u1", "|i1", "<u2", "<i2", "<u4", "<i4", "<u8", "<i8", "<f2", "<f4", "<f8")
 POLICY_COUNTS = 1  # bit 0 of flags: the visits of this move are a policy target
 NO_VALUE = 2  # bit 1: whoever made this move had no opinion; its root value is 0 and means nothing
-DRAWN = 4  # bit 2: nobody chose this move, it opened the game at random; files of earlier versions don't say so
+DRAWN = 4  # bit 2: nobody chose this move, it opened the game at random
 BOTH = 2  # learner: the model played both sides
 TRIAL_BYTES = 65_536  # about a shard's size
 MOST_GENERATION, MOST_EVALUATIONS = 2**31 - 1, 2**63 - 1
@@ -58,7 +54,7 @@ SWEPT_GENERATIONS = 2  # of all workers: one that was killed may never come back
 
 
 class End(IntEnum):
-    """How a game ended. Files of earlier versions say PLAYED_OUT of games that the move limit ended, too."""
+    """How a game ended."""
 
     PLAYED_OUT = 0
     RESIGNED = 1
@@ -127,21 +123,22 @@ class ShardMeta:
     game: str
     model: str
     worker: str
-    generation: int | None
+    method: str  # that recorded the games
+    generation: int
     positions: int
     games: int
     lengths: NDArray[np.int32]  # [G]
-    surprises: NDArray[np.float16]  # [M] the shard's, rounded: drawing positions needs them before any shard is read
+    # [M] the shard's, rounded: drawing positions needs them before any shard is read. 0 if the method records none.
+    surprises: NDArray[np.float16]
+    # Positions that the search asked about since the worker's shard before, found in an evaluation cache or not. Those
+    # of games that a kill lost are in none.
+    evaluations: int
+    cut_short: int  # games that the move limit ended
+    game_ids: NDArray[np.uint64]  # [G]
+    numbers: NDArray[np.int64]  # [G] which games of the worker they are
+    run: RunNumbers  # that played them
     num_bytes: int  # of the shard
     sha256: str
-    # Positions that the search asked about since the worker's shard before, found in an evaluation cache or not; 0 in
-    # files that don't say it. Those of games that a kill lost are in none.
-    evaluations: int = 0
-    cut_short: int = 0  # games that the move limit ended; 0 in files that don't say it
-    method: str = layout.DEFAULT_METHOD  # that recorded the games; files that name none are of this one
-    game_ids: NDArray[np.uint64] | None = None  # [G] None: an earlier version's sidecar
-    numbers: NDArray[np.int64] | None = None  # [G] which games of the worker they are; None: not known
-    run: RunNumbers | None = None  # that played them; None: not known
     pack: packs.Pack | None = None  # where the shard lay when this was read; None: in files of its own
 
     @property
@@ -151,13 +148,10 @@ class ShardMeta:
 
 
 class Column(NamedTuple):
-    """An array of a shard. Where a file lacks it, for it is older than version `since` or its method doesn't record it,
-    it is `lacking` everywhere.
-    """
+    """An array of a shard. Where a file lacks it, for its method doesn't record it, it is `lacking` everywhere."""
 
     dtype: str
     axis: str  # G, M or V
-    since: int
     lacking: int
     of_search: bool
 
@@ -167,8 +161,8 @@ class Column(NamedTuple):
         return np.full(size, self.lacking, self.dtype) if self.lacking else np.zeros(size, self.dtype)
 
 
-def _column(dtype: str, axis: str, since: int = 1, lacking: int = 0, of_search: bool = False) -> dict[str, Column]:
-    return {"column": Column(dtype, axis, since, lacking, of_search)}
+def _column(dtype: str, axis: str, lacking: int = 0, of_search: bool = False) -> dict[str, Column]:
+    return {"column": Column(dtype, axis, lacking, of_search)}
 
 
 @dataclass(frozen=True)
@@ -186,17 +180,17 @@ class Shard:
     ends: NDArray[np.uint8] = field(metadata=_column("|u1", "G"))  # End
     no_resign: NDArray[np.uint8] = field(metadata=_column("|u1", "G"))  # 1: this game was not allowed to resign
     # Index into the header's opponents; -1: the model played itself.
-    opponents: NDArray[np.int16] = field(metadata=_column("<i2", "G", since=2, lacking=-1))
+    opponents: NDArray[np.int16] = field(metadata=_column("<i2", "G"))
     # The side that the model played: 0 first, 1 second, BOTH.
-    learners: NDArray[np.uint8] = field(metadata=_column("|u1", "G", since=2, lacking=BOTH))
-    setups: NDArray[np.int16] = field(metadata=_column("<i2", "G", since=5))
+    learners: NDArray[np.uint8] = field(metadata=_column("|u1", "G"))
+    setups: NDArray[np.int16] = field(metadata=_column("<i2", "G"))
     moves: NDArray[np.uint16] = field(metadata=_column("<u2", "M"))
     # POLICY_COUNTS, NO_VALUE, DRAWN
     flags: NDArray[np.uint8] = field(metadata=_column("|u1", "M", lacking=NO_VALUE, of_search=True))
     # Seen by the player to move, no more than the game counts.
     root_values: NDArray[np.float32] = field(metadata=_column("<f4", "M", of_search=True))
     # KL(policy target || network's prior) in nats where the target counts, else 0.
-    surprises: NDArray[np.float32] = field(metadata=_column("<f4", "M", since=3, of_search=True))
+    surprises: NDArray[np.float32] = field(metadata=_column("<f4", "M", of_search=True))
     visit_lengths: NDArray[np.uint16] = field(metadata=_column("<u2", "M", of_search=True))  # edges visited at the root
     visit_actions: NDArray[np.uint16] = field(metadata=_column("<u2", "V", of_search=True))
     visit_counts: NDArray[np.uint32] = field(metadata=_column("<u4", "V", of_search=True))
@@ -279,17 +273,18 @@ def write_shard(
     game_spec: str,
     games: Sequence[GameRecord],
     provenance: dict[str, Any],
-    evaluations: int = 0,
-    method: str = layout.DEFAULT_METHOD,
-    recorded: ColumnTypes = SEARCH_COLUMNS,
-    max_result: float = 1.0,
-    numbers: Sequence[int] = (),
-    run: RunNumbers | None = None,
+    *,
+    method: str,
+    recorded: ColumnTypes,
+    max_result: float,
+    evaluations: int,
+    numbers: Sequence[int],
+    run: RunNumbers,
 ) -> Path:
     """Write games as one shard and commit it with its sidecar; the shard's path.
 
-    provenance  what else made the games, as JSON: seed, settings, …; "generation", by which games sort, also goes into
-                the sidecar and the name of the folder.
+    provenance  what else made the games, as JSON: seed, settings, …; its "generation", by which games sort, also goes
+                into the sidecar and the name of the folder.
     recorded    what is kept of each move, see Method.recorded; whatever else the records have isn't written.
     max_result  the most that a game counts.
     evaluations how many the network made for it; only the sidecar has them.
@@ -298,25 +293,18 @@ def write_shard(
     Raises FileError if the disk is full or read-only, ValueError if games is empty or its arrays contradict each other.
     """
     opponents = sorted({game.opponent for game in games if game.opponent is not None})
-    is_old = dict(recorded) == SEARCH_COLUMNS and max_result == 1
-    version = OF_A_SEARCH if is_old else WITHOUT_SETUPS
-    if any(game.setup for game in games):
-        is_old, version = False, VERSION
-    columns = _columns(games, opponents, recorded, max_result, version)
-    origin = {"version": version, "game": game_spec, "model": model_name, "worker": worker}
+    columns = _columns(games, opponents, recorded, max_result)
+    origin = {"version": VERSION, "game": game_spec, "model": model_name, "worker": worker, "method": method}
     num_positions = len(columns["moves"])
-    cut_short = sum(game.end == End.MOVE_LIMIT for game in games)
-    named = {} if method == layout.DEFAULT_METHOD else {"method": method}
     header = {
         "format": SHARD_FORMAT,
         **origin,
         "games": len(games),
         "positions": num_positions,
+        "max_result": max_result,
         "opponents": opponents,
         "arrays": [_listed(name, column, recorded) for name, column in columns.items()],
         "provenance": provenance,
-        **({} if is_old else {"max_result": max_result}),
-        **named,
     }
     data = json.dumps(header, ensure_ascii=False).encode() + b"\n"
     packed = compress(data + b"".join(column.tobytes() for column in columns.values()))
@@ -325,7 +313,8 @@ def write_shard(
     if "surprises" in columns:
         surprises = {"surprises": base64.b64encode(columns["surprises"].astype("<f2").tobytes()).decode()}
 
-    folder = layout.shard_folder(output_dir, model_name, worker, provenance.get("generation"))
+    generation = provenance["generation"]
+    folder = layout.shard_folder(output_dir, model_name, worker, generation)
     atomic.make_folder(folder)
     with atomic.os_errors(folder):
         name = NAMES.next(folder)
@@ -333,18 +322,18 @@ def write_shard(
     meta = {
         "format": META_FORMAT,
         **origin,
-        "generation": provenance.get("generation"),
+        "generation": generation,
         "positions": num_positions,
         "games": len(games),
         "lengths": columns["lengths"].tolist(),
         **surprises,
         "evaluations": evaluations,
-        **({"cut_short": cut_short} if cut_short else {}),
+        "cut_short": sum(game.end == End.MOVE_LIMIT for game in games),
         "game_ids": base64.b64encode(columns["game_ids"].tobytes()).decode(),
-        **({"numbers": list(numbers), "run": run._asdict()} if run is not None else {}),
+        "numbers": list(numbers),
+        "run": run._asdict(),
         "bytes": len(packed),
         "sha256": hashlib.sha256(packed).hexdigest(),
-        **named,
     }
     try:
         atomic.write_bytes(path, packed, folder_sync=False)
@@ -359,7 +348,7 @@ def write_shard(
     return path
 
 
-def prepare_folder(output_dir: Path, model_name: str, worker: str, generation: int | None = None) -> None:
+def prepare_folder(output_dir: Path, model_name: str, worker: str, generation: int) -> None:
     """Make the folder of a worker's shards and try to write there, so that trouble shows before the games are played.
 
     Removes what killed workers left half-written in the newest generations, and in the last that this one played in.
@@ -387,7 +376,7 @@ def _workers(folder: Path) -> list[str]:
 
 
 def _columns(
-    games: Sequence[GameRecord], opponents: list[str], recorded: ColumnTypes, max_result: float, version: int
+    games: Sequence[GameRecord], opponents: list[str], recorded: ColumnTypes, max_result: float
 ) -> dict[str, NDArray[Any]]:
     """By name, in the file's order. Raises ValueError as write_shard does."""
     if not games:
@@ -421,7 +410,7 @@ def _columns(
         if name in per_game
         else np.concatenate([getattr(game, name) for game in games]).astype(column.dtype)
         for name, column in COLUMNS.items()
-        if column.since <= version and (name in recorded or not column.of_search)
+        if name in recorded or not column.of_search
     }
     for name, (dtype, _) in own.items():
         columns[name] = np.concatenate([game.own[name] for game in games]).astype(dtype)
@@ -465,10 +454,9 @@ def read_meta(path: Path, pack: packs.Pack | None = None) -> ShardMeta:
 def parse_meta(path: Path, data: bytes, pack: packs.Pack | None = None) -> ShardMeta:
     """A sidecar from its content. Raises FileError if that is damaged. pack: where it was found."""
     raw = atomic.parse_json(path, data, wanted := WANTED_META)
-    atomic.check_format(path, raw, META_FORMAT, READABLE, wanted)
+    atomic.check_format(path, raw, META_FORMAT, VERSION, wanted)
     try:
         lengths = np.array(raw["lengths"], np.int32)
-        generation = raw["generation"]
         num_positions, num_games, num_bytes = int(raw["positions"]), int(raw["games"]), int(raw["bytes"])
         if lengths.shape != (num_games,) or num_games < 1:
             raise ValueError(f"lengths of shape {list(lengths.shape)} for {num_games} games")
@@ -478,7 +466,7 @@ def parse_meta(path: Path, data: bytes, pack: packs.Pack | None = None) -> Shard
             raise ValueError(f"lengths of {int(lengths.sum(dtype=np.int64))} positions in all, not {num_positions}")
         if num_positions * np.dtype(COLUMNS["moves"].dtype).itemsize > most_unpacked(num_bytes):
             raise ValueError(f"{num_positions} positions in {num_bytes} bytes")
-        if raw["version"] < COLUMNS["surprises"].since or (raw["version"] > OF_A_SEARCH and "surprises" not in raw):
+        if "surprises" not in raw:  # its method records none
             surprises = np.broadcast_to(np.float16(0), num_positions)  # takes no memory, whatever the file claims
         else:
             surprises = np.frombuffer(base64.b64decode(raw["surprises"], validate=True), "<f2")
@@ -487,19 +475,17 @@ def parse_meta(path: Path, data: bytes, pack: packs.Pack | None = None) -> Shard
             game=str(raw["game"]),
             model=str(raw["model"]),
             worker=str(raw["worker"]),
-            generation=None if generation is None else _count(generation, MOST_GENERATION),
+            method=str(raw["method"]),
+            generation=_count(raw["generation"], MOST_GENERATION),
             positions=num_positions,
             games=num_games,
             lengths=lengths,
             surprises=surprises,
-            evaluations=_count(raw.get("evaluations", 0), MOST_EVALUATIONS),
-            cut_short=_count(raw.get("cut_short", 0), num_games),
-            method=str(raw.get("method", layout.DEFAULT_METHOD)),
+            evaluations=_count(raw["evaluations"], MOST_EVALUATIONS),
+            cut_short=_count(raw["cut_short"], num_games),
             game_ids=_game_ids(raw, num_games),
             numbers=_numbers(raw, num_games),
-            run=RunNumbers(**{name: _count(raw["run"][name], MOST_NUMBER) for name in RunNumbers._fields})
-            if "run" in raw
-            else None,
+            run=RunNumbers(**{name: _count(raw["run"][name], MOST_NUMBER) for name in RunNumbers._fields}),
             num_bytes=num_bytes,
             sha256=str(raw["sha256"]),
             pack=pack,
@@ -511,20 +497,16 @@ def parse_meta(path: Path, data: bytes, pack: packs.Pack | None = None) -> Shard
     return meta
 
 
-def _game_ids(raw: dict[str, Any], num_games: int) -> NDArray[np.uint64] | None:
-    """[G]; None in earlier versions. Raises ValueError or TypeError if they aren't so many."""
-    if "game_ids" not in raw:
-        return None
+def _game_ids(raw: dict[str, Any], num_games: int) -> NDArray[np.uint64]:
+    """[G]. Raises KeyError, ValueError or TypeError if they aren't so many."""
     ids = np.frombuffer(base64.b64decode(raw["game_ids"], validate=True), "<u8")
     if len(ids) != num_games:
         raise ValueError(f"{len(ids)} ids of {num_games} games")
     return ids
 
 
-def _numbers(raw: dict[str, Any], num_games: int) -> NDArray[np.int64] | None:
-    """[G]; None where they aren't known. Raises ValueError or TypeError if they aren't so many numbers."""
-    if "numbers" not in raw:
-        return None
+def _numbers(raw: dict[str, Any], num_games: int) -> NDArray[np.int64]:
+    """[G]. Raises KeyError, ValueError or TypeError if they aren't so many numbers."""
     numbers = np.array([_count(number, MOST_NUMBER) for number in raw["numbers"]], np.int64)
     if len(numbers) != num_games:
         raise ValueError(f"{len(numbers)} numbers of {num_games} games")
@@ -554,10 +536,10 @@ def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
     wanted = "the header of a game shard in its first line"
     first_line = data[: data.find(b"\n") + 1]
     header = atomic.parse_json(path, first_line, wanted)
-    atomic.check_format(path, header, SHARD_FORMAT, READABLE, wanted)
-    if not isinstance(header.get("game"), str) or not isinstance(header.get("model"), str):
-        raise FileError(path, "damaged: its header names no game or no model")
-    if not isinstance(header.get("provenance", {}), dict):
+    atomic.check_format(path, header, SHARD_FORMAT, VERSION, wanted)
+    if not all(isinstance(header.get(name), str) for name in ("game", "model", "method")):
+        raise FileError(path, "damaged: its header names no game, no model or no method")
+    if not isinstance(header.get("provenance"), dict):
         raise FileError(path, "damaged: the provenance in its header is no JSON object")
     columns, own = _parse_columns(path, header, memoryview(data)[len(first_line) :])
     _check_columns(path, columns, own, _max_result(path, header))
@@ -565,14 +547,16 @@ def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
     shard = Shard(path, header, **columns, own=own)
     if meta is not None and (shard.game_spec != meta.game or not np.array_equal(shard.lengths, meta.lengths)):
         raise FileError(path, "its games or their lengths are not those in its sidecar")
-    if meta is not None and meta.game_ids is not None and not np.array_equal(shard.game_ids, meta.game_ids):
+    if meta is not None and not np.array_equal(shard.game_ids, meta.game_ids):
         raise FileError(path, "its games' ids are not those in its sidecar")
+    if meta is not None and shard.surprises.astype("<f2").any() and not meta.surprises.any():
+        raise FileError(path, "its surprises are not in its sidecar")
     return shard
 
 
 def _max_result(path: Path, header: dict[str, Any]) -> float:
     """The most that a game counts. Raises FileError."""
-    most = header.get("max_result", 1.0) if header["version"] > OF_A_SEARCH else 1.0
+    most = header.get("max_result")
     if not isinstance(most, int | float) or not 0 < most < math.inf:
         raise FileError(path, f"damaged: its games count up to {str(most)[:20]}; wanted a number above 0")
     return float(most)
@@ -589,16 +573,13 @@ def _parse_columns(
         ]
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise FileError(path, "damaged: its header lists no arrays") from error
-    version, names = header["version"], [name for name, *_ in listed]
-    chosen = set(names) if version > OF_A_SEARCH else set(SEARCH_COLUMNS)
-    known = [
-        (name, column.dtype, ())
-        for name, column in COLUMNS.items()
-        if column.since <= version and (name in chosen or not column.of_search)
-    ]
-    own = listed[len(known) :] if version > OF_A_SEARCH else []
+    names = [name for name, *_ in listed]
+    known = [(name, column.dtype, ()) for name, column in COLUMNS.items() if name in names or not column.of_search]
+    own = listed[len(known) :]
     found = [(name, dtype, shape) for name, dtype, _, shape in listed]
-    fit = found[: len(found) - len(own)] == known and all(_is_own(name, dtype, shape) for name, dtype, _, shape in own)
+    has_visits = {name in names for name in ("visit_lengths", *PER_VISIT)}
+    are_own = all(_is_own(name, dtype, shape) for name, dtype, _, shape in own)
+    fit = found[: len(known)] == known and len(has_visits) == 1 and are_own
     if not fit or len(set(names)) < len(names):
         raise FileError(path, f"its arrays are {found}; wanted {known}{' and its own' if own else ''}")
     wanted = sum(np.dtype(dtype).itemsize * count * math.prod(shape) for _, dtype, count, shape in listed)
@@ -640,7 +621,7 @@ def _check_columns(path: Path, columns: dict[str, Any], own: dict[str, Any], mos
 
 
 def _check_opponents(path: Path, header: dict[str, Any], columns: dict[str, Any]) -> None:
-    names = header.get("opponents", [])
+    names = header.get("opponents")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise FileError(path, f"damaged: its opponents are {names!r}; wanted a list of names")
     numbers, learners = columns["opponents"], columns["learners"]

@@ -385,7 +385,7 @@ def _resign_threshold(
 def _effective(meta: ShardMeta, seed: int) -> tuple[float, dict[str, float]] | None:
     """The threshold that a shard's games were played with, and its calibration; None if it is of another seed."""
     try:
-        provenance = read_shard(meta.path, meta).header.get("provenance", {})
+        provenance = read_shard(meta.path, meta).header["provenance"]
     except FileError:
         return None
     threshold, calibration = provenance.get(resignation.EFFECTIVE), provenance.get("resign_calibration")

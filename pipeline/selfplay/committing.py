@@ -44,7 +44,7 @@ class Committer:
     method: Method
     provenance: dict[str, Any]
     evaluations: Callable[[], int]
-    run: RunNumbers | None = None
+    run: RunNumbers
     shards: int = field(default=0, init=False)
     _counted: int = field(default=0, init=False)  # evaluations that a sidecar has
     _waiting: dict[_Kind, list[_Waiting]] = field(default_factory=lambda: defaultdict(list), init=False)
@@ -89,12 +89,12 @@ class Committer:
             kind.spec,
             [game.record for game in games],
             {"generation": kind.generation, **self.provenance},
-            evaluations - self._counted,
-            self.method.name,
-            self.method.recorded(board),
-            board.max_result,
-            [game.number for game in games],
-            self.run,
+            method=self.method.name,
+            recorded=self.method.recorded(board),
+            max_result=board.max_result,
+            evaluations=evaluations - self._counted,
+            numbers=[game.number for game in games],
+            run=self.run,
         )
         self._counted = evaluations
         self.shards += 1

@@ -90,10 +90,9 @@ class Played:
         for number, folders in newest_generations(self._directory):
             if number < generation:
                 break
-            if number != layout.UNNUMBERED:
-                for file in files_of(self._directory, number, folders):
-                    if (totals := self._known.get(file) or self._read(file)) is not None:
-                        found[file] = totals
+            for file in files_of(self._directory, number, folders):
+                if (totals := self._known.get(file) or self._read(file)) is not None:
+                    found[file] = totals
         self._known = found
         return Totals(sum(one.games for one in found.values()), sum(one.positions for one in found.values()))
 

@@ -22,8 +22,6 @@ from pipeline.errors import FileError
 from pipeline.run.order import newest_files
 from pipeline.run.shards import MOST_NUMBER, RunNumbers, ShardMeta, meta_of
 
-BEHIND_EARLIER = 1 << 40  # each run of earlier versions began with 0 and didn't write its numbers down
-
 
 @dataclass(frozen=True)
 class Numbering:
@@ -54,21 +52,20 @@ def numbering(
     Raises FileError if numbers are so large that a run can't go on behind them: nobody plays so many games.
     """
     metas = _newest(directory, worker, on_damage)
-    runs = [(meta, meta.run, meta.numbers) for meta in metas if meta.run is not None and meta.numbers is not None]
-    end = max((run.until for _, run, _ in runs), default=BEHIND_EARLIER if metas else 0)
-    of_this = [(meta, run, numbers) for meta, run, numbers in runs if run.since == generation]
+    end = max((meta.run.until for meta in metas), default=0)
+    of_this = [meta for meta in metas if meta.run.since == generation]
     holes: tuple[range, ...] = ()
     first = behind = end
     if of_this:
-        first = min(run.first for _, run, _ in of_this)
-        played = np.unique(np.concatenate([[first - 1], *(numbers for _, _, numbers in of_this)]))
+        first = min(meta.run.first for meta in of_this)
+        played = np.unique(np.concatenate([[first - 1], *(meta.numbers for meta in of_this)]))
         ends = np.flatnonzero(np.diff(played) > 1).tolist()
         holes = tuple(range(int(played[at]) + 1, int(played[at + 1])) for at in ends)
         behind = int(played[-1]) + 1
     until = max(end, behind + wanted - sum(map(len, holes)))
     if until > MOST_NUMBER:
         raise FileError(metas[0].path, f"numbers of games up to {end}; wanted at most {MOST_NUMBER}; remove this shard")
-    return Numbering(RunNumbers(generation, first, until), wanted, holes, behind, of_this[0][0] if of_this else None)
+    return Numbering(RunNumbers(generation, first, until), wanted, holes, behind, of_this[0] if of_this else None)
 
 
 def _newest(directory: Path, worker: str, on_damage: Callable[[FileError], None]) -> list[ShardMeta]:

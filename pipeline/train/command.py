@@ -57,6 +57,7 @@ from pipeline.run.models import (
     resolve_champion,
     write_model,
 )
+from pipeline.run.order import TOTAL
 from pipeline.run.priorities import (
     Priorities,
     newest_priorities,
@@ -296,14 +297,8 @@ def _allowed(config: TrainConfig, original: ModelInfo, dataset: Dataset, progres
     Raises NotYet if it allows none.
     """
     planned = dataset.batch_sizes(config.epochs)
-    cap, positions = config.max_samples_per_position, dataset.window.get("total_positions")
+    cap, positions = config.max_samples_per_position, dataset.window[TOTAL]
     if not cap:
-        return planned, 0
-    if not isinstance(positions, int):
-        progress.warn(
-            f"set {dataset.id} doesn't say how many positions self-play has made: trained without "
-            "max_samples_per_position; run gather again for a set that does"
-        )
         return planned, 0
     before = _samples(original)
     steps = int((before + planned.cumsum() <= cap * positions).sum())
@@ -378,7 +373,7 @@ class _Run:
         path = chunks.holdout
         self._holdout = holdout_batches(method, game, path, config.batch_size, MOST_MEASURED) if path else []
         self._num_held_out = sum(len(batch.value) for batch in self._holdout)
-        results_alone = dataset.window.get("td_lambda", 1) == 1
+        results_alone = dataset.window["td_lambda"] == 1
         self._of_set = dataset.first(self._num_held_out) if self._holdout and results_alone else []
         self._calibration = calibration_positions(method, game, chunks)  # now: the chunks may be gone at the end
         with naming(model.path):

@@ -108,11 +108,6 @@ def _halved(model: Model, name: str) -> np.ndarray[Any, np.dtype[Any]]:
     return half
 
 
-def _whole(value: object) -> int:
-    """0 for what is no whole number: files of earlier versions don't say it."""
-    return value if isinstance(value, int) else 0
-
-
 def _strength(model: Model, folder: Path) -> Strength:
     match = read_match(folder)
     players: Sequence[Any] = match.header.players
@@ -120,6 +115,10 @@ def _strength(model: Model, folder: Path) -> Strength:
     if not sides or not match.games:
         found = f"players {players[0].name} and {players[1].name}, {len(match.games)} games"
         raise UsageError(f"export --match {folder}: {found}; wanted a match that {model.info.name} played")
+    opening_plies = match.header.settings.get("opening_plies")
+    if not isinstance(opening_plies, int):
+        found = f"its opening_plies are {str(opening_plies)[:40]}"
+        raise FileError(folder / layout.MATCH_GAMES, f"damaged: {found}; wanted a number of plies")
     score = score_of(measured_games(match))
     side = sides[0]
     score = score.reversed if side == 1 else score
@@ -128,7 +127,7 @@ def _strength(model: Model, folder: Path) -> Strength:
         opponent=players[1 - side].rated_as,
         spec=players[1 - side].spec,
         readouts=players[side].readouts,
-        opening_plies=_whole(match.header.settings.get("opening_plies")),
+        opening_plies=opening_plies,
         games=score.games,
         **asdict(score),
         points_share=score.share,

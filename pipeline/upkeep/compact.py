@@ -107,9 +107,8 @@ Generation = tuple[int, list[str]]
 
 
 def old_generations(directory: Path) -> Iterator[Generation]:
-    """The generations before the newest and their folders, newest first. Games in folders without a number stay."""
-    numbered = (one for one in order.newest_generations(directory) if one[0] != layout.UNNUMBERED)
-    return islice(numbered, 1, None)
+    """The generations before the newest and their folders, newest first."""
+    return islice(order.newest_generations(directory), 1, None)
 
 
 def _until_packed(directory: Path) -> list[Generation]:

@@ -250,20 +250,19 @@ def _plan_games(directory: Path, keep: int, plan: _Plan, progress: Progress) -> 
     if needs.counted is None:
         plan.notes.append("all games stay: nothing was gathered yet, so nobody has counted them")
         return
-    positions = numbered = behind = 0
+    positions = behind = 0
     settled = -1  # the newest of the generations behind which nothing has to be looked at again
     going: list[_Thinning] = []
     old: list[Path] = []
-    for generation, folders in newest_generations(games):
+    for number, (generation, folders) in enumerate(newest_generations(games)):
         behind += generation <= pruned.settled
         if behind > SETTLED:
             break
-        is_new = generation == layout.UNNUMBERED or numbered < NEWEST_KEPT or generation >= needs.generation
+        is_new = number < NEWEST_KEPT or generation >= needs.generation
         if not is_new and positions >= keep:
             for place in places_in(games, folders):
                 atomic.look_at_place(place)
         files = sorted(files_of(games, generation, folders))
-        numbered += generation != layout.UNNUMBERED
         if is_new or positions < keep or not all(map(needs.counted.has, files)):
             positions += sum(_positions(games, file) for file in files) if positions < keep else 0
             settled = -1

@@ -270,7 +270,8 @@ def damaged_file(bench: Bench, pattern: str, seed: int) -> Trial:
 
 def many_shards(bench: Bench, number: int) -> dict[str, tuple[int, float]]:
     """So many shards of a game each: (exit code, seconds) of every command that looks at them."""
-    from pipeline.run.shards import newest_shards, read_shard, write_shard
+    from pipeline.run.shards import newest_shards, read_shard
+    from tests.run.random_games import write_shard
 
     folder = copy(bench.reference("gather").base, bench.folder / "many")
     meta = next(newest_shards(folder / "data/selfplay"))

@@ -73,7 +73,7 @@ from pipeline.run.priorities import Priorities, read_priorities, write_prioritie
 from pipeline.run.pruned import FILE as PRUNED
 from pipeline.run.pruned import Pruned, PrunedPlace, read_pruned, write_pruned
 from pipeline.run.ratings import read_pool, read_ratings
-from pipeline.run.shards import SEARCH_COLUMNS, newest_shards, read_meta, read_shard, write_shard
+from pipeline.run.shards import SEARCH_COLUMNS, newest_shards, read_meta, read_shard
 from pipeline.run_state import run_state_of
 from pipeline.schedules import RunState
 from pipeline.selfplay.config import SelfplayConfig
@@ -88,6 +88,7 @@ from tests.families.backgammon.test_records import GOOD
 from tests.families.shogi.test_kifu import RECORDS
 from tests.fuzz.mutations import Choices, Parts, damage_bytes, damaged
 from tests.reports.test_show_records import LEFT_COLUMN, record
+from tests.run.random_games import write_shard
 from tests.run.test_packs import reread
 
 MOST_SECONDS = 20  # of a core, for one file; a guard against endless loops, no measurement
@@ -237,7 +238,7 @@ def beside_shard(run: Path) -> Path:
 
 
 def shard_parts(run: Path) -> list[Parts]:
-    """[the header, the arrays] of a shard of version 3, and of version 4 with an array of its own."""
+    """[the header, the arrays] of a shard, and of one with an array of its method's own."""
     chances = {"chances": ("<f2", (5,))}
     games = [read_shard(SHARD(run)).game(number) for number in range(2)]
     games = [replace(game, own={"chances": np.zeros((len(game.moves), 5))}) for game in games]
@@ -367,7 +368,7 @@ def _trainer(architecture: dict[str, Any], weights: Any, optimizer: Any) -> Any:
     from pipeline.train.trainer import Trainer
 
     config = TrainConfig()
-    objective = method_named(layout.DEFAULT_METHOD).objective(architecture, config)
+    objective = method_named("alphazero").objective(architecture, config)
     return Trainer(objective, weights, config, optimizer)
 
 
@@ -410,7 +411,6 @@ def make_games(run: Path) -> list[Parts]:
     stones, settings = [[6, 18], [8, 16]], {"opening_plies": 0}
     header = MatchHeader(
         players=players, game="go:5", games=2, threshold=None, settings=settings, openings=[[], []], stones=stones,
-        version=4,
     )  # fmt: skip
     game = MatchGame(
         index=1, challenger_player=1, opening_plies=0, stones=stones[1], moves=[12], values_to_move=[0.5],

@@ -30,9 +30,9 @@ from pipeline.methods.alphazero.examples import column_types
 from pipeline.run import atomic, layout
 from pipeline.run.chunks import Chunk, ChunkSet, check_holdout, newest_complete_set, read_chunk, read_header
 from pipeline.run.order import Counted
-from pipeline.run.shards import newest_shards, read_meta, read_shard, write_shard
+from pipeline.run.shards import newest_shards, read_meta, read_shard
 from tests.helpers import Heard
-from tests.run.random_games import random_games, random_shards
+from tests.run.random_games import random_games, random_shards, write_shard
 
 GAME = parse_game("tictactoe")
 

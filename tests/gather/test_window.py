@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from pipeline.gather.window import Capacity, Window, holdout_games, scan_window
 from pipeline.methods.method import Positions
 from pipeline.run import layout
 from pipeline.run.order import Counted, ShardFile, generation_of
-from pipeline.run.shards import ShardMeta
+from pipeline.run.shards import RunNumbers, ShardMeta
 
 NOTHING = Counted()
 FUTURE = datetime(2060, 1, 1, tzinfo=UTC)
@@ -27,7 +28,15 @@ def meta(number: int, lengths: list[int], game: str = "go:9", model: str = "0000
     path = Path("selfplay") / model / "w00" / name
     surprises = np.zeros(sum(lengths), np.float16)
     games = np.array(lengths, np.int32)
-    return ShardMeta(path, game, model, "w00", 1, sum(lengths), len(lengths), games, surprises, 100, "00")
+    numbers = np.arange(len(lengths))
+    digests = [blake2b(f"{model} {name} {index}".encode(), digest_size=8).digest() for index in numbers]
+    ids = np.array([int.from_bytes(digest) for digest in digests], np.uint64)
+    return ShardMeta(
+        path=path, game=game, model=model, worker="w00", method="alphazero", generation=1, positions=sum(lengths),
+        games=len(lengths), lengths=games, surprises=surprises, evaluations=0, cut_short=0,
+        game_ids=ids,
+        numbers=numbers, run=RunNumbers(1, 0, len(lengths)), num_bytes=100, sha256="00",
+    )  # fmt: skip
 
 
 def file_of(meta: ShardMeta) -> ShardFile:
@@ -147,7 +156,7 @@ def test_a_sidecar_of_an_unknown_game_or_method_is_skipped_unless_there_is_no_ot
 # Holding out
 
 
-def test_hold_out_depends_on_the_shard_and_the_game_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hold_out_depends_on_the_game_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     metas = [meta(number, [3] * 50) for number in range(40, 0, -1)]
     small = scan(monkeypatch, metas[:20], 3000, 0.1)
     large = scan(monkeypatch, metas, 6000, 0.1)
@@ -317,21 +326,6 @@ def test_every_new_shard_is_counted_once_whatever_clocks_do(monkeypatch: pytest.
                 counted = window.counted
                 assert (counted.total, window.new_positions) == (made, waiting)
                 waiting = 0
-
-
-def test_the_count_of_earlier_versions_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They noted the last file name; numbers began anew with every process."""
-
-    def old(second: int, number: int, worker: str = "w00") -> ShardMeta:
-        name = layout.ShardName(FUTURE + timedelta(seconds=second), number).shard
-        return replace(meta(1, [10]), path=Path("selfplay/000001-a") / worker / name)
-
-    run = [old(5, 1), old(4, 2, "w01"), old(3, 1), old(2, 1, "w01"), old(1, 7), old(0, 6)]
-    first = scan(monkeypatch, run, 20, before=Counted(1030, latest=run[3].path.name))
-    assert (first.counted.total, first.new_positions) == (1060, 30)
-    assert first.counted.numbers == {"000001-a/w00": 7, "000001-a/w01": 2}
-    run = [old(7, 3, "w01"), old(6, 8), *run]
-    assert scan(monkeypatch, run, 20, before=first.counted).counted.total == 1080
 
 
 def test_what_the_window_has_left_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from pipeline.reports.show import show
 from pipeline.reports.show_sgf import match_records
 from pipeline.run import layout
 from pipeline.run.match_results import read_results
-from pipeline.run.matches import MatchGame, read_match, verify_games
+from pipeline.run.matches import read_match, verify_games
 from tests.helpers import make_champion
 from tests.matches.helpers import NAMES, heuristic_player, play, random_player, searching
 from tests.players.scripted_engine import engine_command
@@ -229,7 +229,7 @@ ENGINE = "fake=handicap:2:gtp:" + engine_command("free")
 def test_a_match_says_what_it_was_and_goes_on(tmp_path: Path) -> None:
     wanted = played(tmp_path / "whole", ("random", ENGINE), 8)
     header = wanted.header
-    assert (header.version, header.handicap, header.handicap_side, header.games) == (4, 2, 1, 8)
+    assert (header.handicap, header.handicap_side, header.games) == (2, 1, 8)
     assert header.openings == [[]] * 8 and header.settings["opening_plies"] == 0
     assert len({tuple(stones) for stones in header.stones}) == 7  # the engine placed them; its line has no more
     assert [game.stones for game in wanted.games] == header.stones
@@ -275,12 +275,6 @@ def test_a_match_with_a_handicap_may_grow_and_its_results_are_kept(tmp_path: Pat
     assert len({tuple(stones) for stones in match.stones}) == 6  # those that are added are others
 
 
-def test_an_even_match_is_written_as_ever(tmp_path: Path) -> None:
-    match = played(tmp_path / "match", ("random", "heuristic"), 4)
-    text = (tmp_path / "match" / layout.MATCH_GAMES).read_text()
-    assert match.header.version == 2 and "stones" not in text and "handicap" not in text
-
-
 def test_a_handicap_match_is_another_match(tmp_path: Path) -> None:
     played(tmp_path, ("random", "x=heuristic"), 4)
     with pytest.raises(FileError, match="champion's handicap 0, now it is 2"):
@@ -304,7 +298,7 @@ def damaged(tmp_path: Path, old: str, new: str) -> FileError:
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ('"version":4', '"version":2', "version 2 for games that count up to 1 with 2 handicap stones"),
+        ('"version":1', '"version":2', "version 2; this program reads version 1"),
         ('"handicap":2', '"handicap":3', "stones for 4 openings; wanted 3 each for 4 of 4"),
         ('"stones":[[30,18],', '"stones":[[30],', "wanted 2 each"),
         ('"stones":[[30,18],', '"stones":[', "stones for 3 openings"),
@@ -435,11 +429,3 @@ def test_gnugo_counts_as_we_do_though_it_gives_white_points_for_the_stones() -> 
     finally:
         engine.close()
     assert compared, "no game ended with nothing to judge"
-
-
-def test_a_game_without_stones_reads_as_one_that_never_had_any() -> None:
-    plain = MatchGame(
-        index=0, challenger_player=0, opening_plies=0, moves=[1], values_to_move=[None], result_first_player=1,
-        end="resigned",
-    )  # fmt: skip
-    assert "stones" not in plain.model_dump_json() and plain.identity == (0, (), (1,))

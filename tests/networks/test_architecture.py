@@ -35,19 +35,13 @@ def test_dict_round_trip(value_head: str) -> None:
     assert Architecture.from_dict(json.loads(json.dumps(architecture.to_dict()))) == architecture
 
 
-def test_the_value_head_is_scalar_by_default() -> None:
-    values = SMALL.to_dict()
-    del values["value_head"]
-    assert Architecture.from_dict(values) == SMALL and SMALL.value_head == "scalar"
-
-
 def test_kinds_of_moves_are_outputs_of_every_point() -> None:
     game = parse_game("shogi:5")
     architecture = Architecture.for_game("b2c32", game)
     shapes = weight_shapes(architecture)
     assert shapes["policy_points.weight"] == (27, 27) and "policy_extra.weight" not in shapes
     assert Architecture.from_dict(json.loads(json.dumps(architecture.to_dict()))) == architecture
-    assert "kinds_per_point" not in Architecture.for_game("b2c32", parse_game("go:9")).to_dict()
+    assert Architecture.for_game("b2c32", parse_game("go:9")).to_dict()["kinds_per_point"] == 1
     large = Architecture.for_game("b2c32", parse_game("shogi"))
     assert replace(large, planes=architecture.planes, height=5, width=5, actions=675) == architecture
 
@@ -59,12 +53,12 @@ def test_the_value_head_has_one_output_or_three(value_head: str, outputs: int) -
     assert random_weights(architecture, 0)["value_output.bias"].shape == (outputs,)
 
 
-def test_a_dict_of_an_earlier_version_has_the_value_head_of_that_time() -> None:
-    new = Architecture.for_game("b1c8", parse_game("connect4"))
-    assert Architecture.from_dict(new.to_dict()) == new and new.to_dict()["value_hidden"] == 64
-    earlier = {name: value for name, value in new.to_dict().items() if name != "value_hidden"}
-    found = Architecture.from_dict(earlier)
-    assert weight_shapes(found)["value_hidden.weight"][0] == 32 and found.to_dict() == earlier
+def test_a_dict_names_every_field() -> None:
+    values = Architecture.for_game("b1c8", parse_game("connect4")).to_dict()
+    assert values["value_hidden"] == 64
+    for name in values:
+        with pytest.raises(MuGoError, match=f"{name} is None"):
+            Architecture.from_dict({other: value for other, value in values.items() if other != name})
 
 
 def test_every_policy_head_has_the_policy_s_shape() -> None:
@@ -76,11 +70,8 @@ def test_every_policy_head_has_the_policy_s_shape() -> None:
                     assert shapes[f"{head}_{layer}.{part}"] == shapes[f"policy_{layer}.{part}"]
 
 
-def test_a_model_older_than_the_auxiliary_heads_is_refused() -> None:
+def test_a_missing_weight_is_named() -> None:
     weights = random_weights(SMALL, 0)
-    older = {name: array for name, array in weights.items() if not name.startswith(("reply", "soft_policy"))}
-    with pytest.raises(MuGoError, match=r"made by an older version: heads for reply and soft_policy are missing"):
-        check_weights(SMALL, older)
     del weights["reply_points.bias"]
     with pytest.raises(MuGoError, match=r"reply_points\.bias is missing"):
         check_weights(SMALL, weights)

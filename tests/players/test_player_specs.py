@@ -17,7 +17,7 @@ MODEL = "000018-name"
 
 
 def make_model(path: Path) -> Path:
-    info = ModelInfo(name=path.name, number=18, game="tictactoe", architecture={})
+    info = ModelInfo(name=path.name, number=18, game="tictactoe", method="alphazero", architecture={})
     write_model(path, info, {"w": np.zeros(1, np.float32)})
     return path
 

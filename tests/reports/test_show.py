@@ -32,8 +32,8 @@ from pipeline.run.matches import (
 )
 from pipeline.run.models import ModelInfo, set_champion, write_model
 from pipeline.run.ratings import Member, Pool, RatedPlayer, Ratings, write_pool, write_ratings
-from pipeline.run.shards import write_shard
 from tests.reports.test_show_records import LEFT_COLUMN, record
+from tests.run.random_games import window_of, write_shard
 
 GAME = parse_game("tictactoe")
 METRICS = {"train": {"policy": 1.5, "value": 0.75}, "holdout_after": {"policy": 1.625, "value": 0.875}}
@@ -46,8 +46,8 @@ def text_of(path: Path, game: int | None = None, moves: bool = False) -> str:
 def make_model(folder: Path, number: int, parents: list[str], manifest: dict[str, object]) -> str:
     name = f"{number:06d}-m"
     info = ModelInfo(
-        name=name, number=number, game="tictactoe", architecture={"blocks": 2, "channels": 32}, parents=parents,
-        manifest=manifest,
+        name=name, number=number, game="tictactoe", method="alphazero",
+        architecture={"blocks": 2, "channels": 32}, parents=parents, manifest=manifest,
     )  # fmt: skip
     shapes = {"stem.weight": (8, 3), "stem.bias": (8,)}
     write_model(folder / name, info, {key: np.zeros(shape, np.float32) for key, shape in shapes.items()})
@@ -59,7 +59,7 @@ def make_set(folder: Path, name: SetName) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     columns = {key: np.zeros((2, *shape), dtype) for key, (dtype, shape) in {**column_types(GAME), **ORIGIN}.items()}
     for index, file in ((-1, holdout_name(name)), (0, chunk_name(name, 0, 2)), (1, chunk_name(name, 1, 2))):
-        header = ChunkHeader("tictactoe", str(name), index, 2, 0, GAME.num_planes)
+        header = ChunkHeader("tictactoe", str(name), index, 2, 0, GAME.num_planes, "alphazero", window_of())
         write_chunk(folder / file, column_types(GAME), header, columns, ["000000-m/w00/x.gz"])
 
 
@@ -256,30 +256,30 @@ def test_commands_to_try_are_for_the_run_that_is_shown(run: Path, monkeypatch: p
 
 def test_whole_run_after_the_match(run: Path) -> None:
     folder = run / "data/evaluate/000001-m-vs-000000-m"
-    write_summary(folder, {"passed": True, "promoted": True, "win_rate": 0.625})
+    write_summary(folder, {"passed": True, "promoted": True, "measured": 4, "win_rate": 0.625})
     assert "promoted" in text_of(run)
     text = text_of(folder)
     assert "0.625" in text and "not decided" not in text
 
 
-def test_whole_run_with_matches_old_and_new(run: Path) -> None:
+def test_whole_run_with_matches_of_another_version(run: Path) -> None:
     old = run / "data/evaluate/000001-m-vs-random"
     old.mkdir()
-    (old / "games.jsonl").write_text('{"format":"mugo-match","version":1}\n')
+    (old / "games.jsonl").write_text('{"format":"mugo-match","version":2}\n')
     writer = make_match(run / "data/tournament/heuristic-vs-random", (player("heuristic"), player("random")), [[0]])
     assert "ratings" not in text_of(run)
     writer.add([match_game(0, LEFT_COLUMN, 1)])
     (run / "data/ratings.json").write_text("{}")
     text = text_of(run)
     assert "data/tournament: 1 matches, 1 games" in text and "python main.py ratings " in text
-    assert f"skipped: {old / 'games.jsonl'}: made by an older version" in text and "3/4" in text
+    assert f"skipped: {old / 'games.jsonl'}: version 2; this program reads version 1" in text and "3/4" in text
 
 
 def test_whole_run_lists_matches_for_further_conditions(run: Path) -> None:
     folder = run / "data/evaluate/required/000001-m-vs-random"
     writer = make_match(folder, (player("000001-m"), player("random")), [[0]])
     writer.add([match_game(0, LEFT_COLUMN, 1)])
-    write_summary(folder, {"passed": True, "promoted": False})
+    write_summary(folder, {"passed": True, "promoted": False, "measured": 4})
     (run / "data/evaluate/required/a-vs-b").mkdir()
     (run / "data/evaluate/required/a-vs-b/games.jsonl").touch()
     rows = [line.split() for line in text_of(run).splitlines() if line.startswith("000001-m ")]
@@ -323,7 +323,7 @@ def test_run_with_damaged_matches_names_every_one(run: Path) -> None:
 def test_where_games_count_several_points_the_share_is_that_of_games(run: Path) -> None:
     games = run / "data/evaluate/000001-m-vs-000000-m/games.jsonl"
     first, rest = games.read_text().split("\n", 1)
-    games.write_text(json.dumps({**json.loads(first), "version": 3, "max_result": 3.0}) + "\n" + rest)
+    games.write_text(json.dumps({**json.loads(first), "max_result": 3.0}) + "\n" + rest)
     header = next(line for line in text_of(run).splitlines() if line.startswith("challenger"))
     assert "share of games" in header and "points" not in header
 
@@ -361,7 +361,7 @@ def test_folder_stands_for_its_newest(run: Path, folder: str, wanted: str) -> No
 )
 def test_file_of_a_folder_stands_for_the_folder(run: Path, file: str, wanted: str) -> None:
     match = run / "data/evaluate/000001-m-vs-000000-m"
-    write_summary(match, {"passed": False})
+    write_summary(match, {"passed": False, "measured": 4})
     (match / "sgf").mkdir()
     (match / "sgf/000001.sgf").touch()
     assert wanted in text_of(run / file)

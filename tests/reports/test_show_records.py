@@ -15,7 +15,8 @@ from pipeline.reports.show_sgf import shard_records
 from pipeline.reports.tables import described, table
 from pipeline.run.chunks import ORIGIN, ChunkHeader, write_chunk
 from pipeline.run.layout import SetName, chunk_name, meta_path
-from pipeline.run.shards import End, GameRecord, write_shard
+from pipeline.run.shards import End, GameRecord
+from tests.run.random_games import window_of, write_shard
 
 # X takes the left column while O plays in the middle one: X wins after five plies.
 LEFT_COLUMN = [0, 1, 3, 4, 6]
@@ -132,7 +133,7 @@ def test_chunk(tmp_path: Path) -> None:
     columns["ply"][:] = [2, 3, 4, 5]
     set_name = SetName(1, "1a2b3c4d")
     path = tmp_path / chunk_name(set_name, 0, 2)
-    header = ChunkHeader("tictactoe", str(set_name), 0, 2, 5, game.num_planes, {"positions": 1234})
+    header = ChunkHeader("tictactoe", str(set_name), 0, 2, 5, game.num_planes, "alphazero", window_of(positions=1234))
     write_chunk(path, column_types(game), header, columns, ["000001-a/w00/x.gz"])
 
     text = text_of(show_chunk(path))

@@ -16,8 +16,8 @@ from pipeline.games.sgf import read_sgf
 from pipeline.games.specs import parse_game
 from pipeline.reports.show import game_records
 from pipeline.run.matches import MatchGame, MatchHeader, PlayerInfo, match_lock, open_match
-from pipeline.run.shards import NO_VALUE, POLICY_COUNTS, End, GameRecord, write_shard
-from tests.run.random_games import random_games
+from pipeline.run.shards import NO_VALUE, POLICY_COUNTS, End, GameRecord
+from tests.run.random_games import random_games, write_shard
 
 sgf = pytest.importorskip("sgfmill.sgf")
 

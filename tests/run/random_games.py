@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from pipeline.games.contract import Game
-from pipeline.run.shards import POLICY_COUNTS, End, GameRecord, write_shard
+from pipeline.run import layout, shards
+from pipeline.run.chunks import ColumnTypes
+from pipeline.run.shards import POLICY_COUNTS, SEARCH_COLUMNS, End, GameRecord, RunNumbers
 
 
 def random_games(game: Game, num_games: int, seed: int = 0, resign_share: float = 0.0) -> list[GameRecord]:
@@ -37,6 +41,7 @@ def random_games(game: Game, num_games: int, seed: int = 0, resign_share: float 
         over = game.is_over(states)
         resigned = ~over & (game.plies(states) >= stop[running])
         results[running[over]] = game.returns(states)[over]
+        ends[running[over & game.cut_short(states)]] = End.MOVE_LIMIT
         results[running[resigned]] = 2 * game.to_move(states)[resigned] - 1
         ends[running[resigned]] = End.RESIGNED
         going = ~over & ~resigned
@@ -55,6 +60,36 @@ def random_games(game: Game, num_games: int, seed: int = 0, resign_share: float 
         )
         for index in range(num_games)
     ]
+
+
+def write_shard(
+    output_dir: Path,
+    model_name: str,
+    worker: str,
+    game_spec: str,
+    games: Sequence[GameRecord],
+    provenance: dict[str, Any],
+    evaluations: int = 0,
+    method: str = "alphazero",
+    recorded: ColumnTypes = SEARCH_COLUMNS,
+    max_result: float = 1.0,
+    numbers: Sequence[int] | None = None,
+    run: RunNumbers | None = None,
+) -> Path:
+    """The same as a run's first shard, of AlphaZero and of the model's own generation if nothing else is said."""
+    named = layout.parse_model_name(model_name)
+    provenance = {"generation": named.number if named else 0, **provenance}
+    return shards.write_shard(
+        output_dir, model_name, worker, game_spec, games, provenance, method=method, recorded=recorded,
+        max_result=max_result, evaluations=evaluations, numbers=range(len(games)) if numbers is None else numbers,
+        run=run or RunNumbers(provenance["generation"], 0, len(games)),
+    )  # fmt: skip
+
+
+def window_of(**facts: Any) -> dict[str, Any]:
+    """What a chunk says of its window: facts, and whatever else every chunk says."""
+    nothing = {"total_positions": 0, "new_positions": 0, "holdout_positions": 0, "td_lambda": 1.0}
+    return {**nothing, "skipped": [], "counted_shards": {}, **facts}
 
 
 def random_shards(

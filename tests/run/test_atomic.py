@@ -227,18 +227,18 @@ def test_sweep_removes_only_what_the_dead_left(tmp_path: Path) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     host = layout.this_host()
-    leftovers = [f".a.gz~{host}~{dead.pid}~0123abcd.tmp", f".model~{host}~{dead.pid}~0123abcd.tmp"]
     now = datetime.now(UTC)
     recently, days_ago, ahead = (f"{now - timedelta(hours=hours):{layout.SECOND_FORMAT}}" for hours in (23, 25, -99))
-    leftovers += [
+    leftovers = [
+        f".a.gz~{host}~{dead.pid}~{recently}~0123abcd.tmp",
+        f".model~{host}~{dead.pid}~{recently}~0123abcd.tmp",
         f".a.gz~elsewhere~{os.getpid()}~{days_ago}~0123abcd.tmp",
         f".b.gz~{host}~{os.getpid()}~{days_ago}~0123abcd.tmp",  # its number is another process's now
         f".c.gz~{host}~{dead.pid}~{recently}~0123abcd.tmp",
     ]
     kept = [
-        f".a.gz~{host}~{os.getpid()}~0123abcd.tmp",
         f".a.gz~{host}~{os.getpid()}~{recently}~0123abcd.tmp",
-        f".a.gz~elsewhere-{host}~{dead.pid}~0123abcd.tmp",  # by an earlier version, nobody knows when
+        f".a.gz~elsewhere-{host}~{dead.pid}~{recently}~0123abcd.tmp",
         f".a.gz~elsewhere~{dead.pid}~{recently}~0123abcd.tmp",
         f".a.gz~elsewhere~{dead.pid}~{ahead}~0123abcd.tmp",
         f".a.gz~elsewhere~{dead.pid}~20269999T999999~0123abcd.tmp",

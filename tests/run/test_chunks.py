@@ -18,10 +18,11 @@ from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.examples import column_types
 from pipeline.run import chunks, layout
 from pipeline.run.chunks import ORIGIN, ChunkHeader
+from tests.run.random_games import window_of
 
 GAME = parse_game("go:5")
 SET = layout.SetName(4, "1a2b3c4d")
-HEADER = ChunkHeader("go:5", str(SET), 0, 2, 9, GAME.num_planes, {"positions": 10})
+HEADER = ChunkHeader("go:5", str(SET), 0, 2, 9, GAME.num_planes, "alphazero", window_of(positions=10))
 SHARDS = ["000001-a/w00/x.gz", "000001-a/w01/y.gz"]
 
 
@@ -55,18 +56,25 @@ def test_round_trip(tmp_path: Path, num_examples: int) -> None:
 def test_more_places_are_counted_than_fit_into_an_attribute(tmp_path: Path) -> None:
     """HDF5 allows 64 KiB."""
     counted = {f"000001-a/worker-{number}-with-a-rather-long-name": number for number in range(2500)}
-    window = {"total_positions": 5, "counted_shards": counted}
+    window = window_of(total_positions=5, counted_shards=counted)
     path = write(tmp_path / "a.h5", window=window)
     assert chunks.read_header(path).window == window
     assert chunks.read_chunk(path, GAME.spec, column_types(GAME)).header.window == window
-    assert chunks.read_header(write(path, window={"counted_shards": {}})).window == {"counted_shards": {}}
+    assert chunks.read_header(write(path, window=window_of())).window == window_of()
+
+
+@pytest.mark.parametrize("name", [*chunks.COUNTS, "td_lambda", "skipped"])
+def test_a_chunk_says_everything_of_its_window(tmp_path: Path, name: str) -> None:
+    window = {other: value for other, value in window_of().items() if other != name}
+    with pytest.raises(FileError, match=f"window says nothing of {name}"):
+        chunks.read_header(write(tmp_path / "a.h5", window=window))
 
 
 @pytest.mark.parametrize("line", ["", "000001-a/w00", "000001-a/w00 -1", "000001-a/w00 x", f"a/w00 {2**63}"])
 def test_damaged_counts_of_shards(tmp_path: Path, line: str) -> None:
     place, _, number = line.rpartition(" ")
     with pytest.raises(FileError, match=r"not readable as HDF5 .*counted_shards"):
-        chunks.read_header(write(tmp_path / "a.h5", window={"counted_shards": {place: number}}))
+        chunks.read_header(write(tmp_path / "a.h5", window=window_of(counted_shards={place: number})))
 
 
 def test_the_same_examples_give_the_same_bytes(tmp_path: Path) -> None:
@@ -86,7 +94,7 @@ def test_every_flipped_bit_and_every_cut_is_noticed(tmp_path: Path) -> None:
             chunks.read_chunk(path, GAME.spec, column_types(GAME))
 
 
-def test_missing_other_and_older_chunks(tmp_path: Path) -> None:
+def test_missing_and_other_chunks(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"no such file.*main.py gather"):
         chunks.read_chunk(tmp_path / "a.h5", GAME.spec, column_types(GAME))
     path = write(tmp_path / "a.h5")
@@ -95,8 +103,8 @@ def test_missing_other_and_older_chunks(tmp_path: Path) -> None:
     with h5py.File(path) as file:  # any other program can read it
         assert file.attrs["game"] == "go:5"
     whole = path.read_bytes()
-    path.write_bytes(whole.replace(b'"version": 2', b'"version": 1'))
-    with pytest.raises(FileError, match=r"another version: format 1; wanted 2; run `python main.py gather` again"):
+    path.write_bytes(whole.replace(b'"version": 1', b'"version": 2'))
+    with pytest.raises(FileError, match=r"another version: format 2; wanted 1; run `python main.py gather` again"):
         chunks.read_chunk(path, GAME.spec, column_types(GAME))
     with h5py.File(path, "w") as file:
         file.attrs["game"] = "go:5"

@@ -20,7 +20,7 @@ def a_game(rng, index, openings, most=1.0):
         index=index, challenger_player=index % 2, opening_plies=len(openings[index // 2]), moves=moves,
         values_to_move=[None] * len(moves),
         result_first_player=rng.choice([-1, 0, 1] if most == 1 else [-2.5, -1, 0, 2, 2.5]),
-        end=rng.choice(["played_out", "resigned", "full_length"]),
+        end=rng.choice(["played_out", "resigned", "move_limit"]),
     )  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def begin(folder, rng, num_pairs=2, most=1.0):
     openings = [[rng.randrange(3)] for _ in range(num_pairs)]
     header = MatchHeader(
         players=PLAYERS, game="tictactoe", games=2 * num_pairs, threshold=None, settings={}, openings=openings,
-        version=2 if most == 1 else 3, max_result=most,
+        max_result=most,
     )  # fmt: skip
     return open_match(folder, header)
 

@@ -272,9 +272,10 @@ def replace_in(folder, old, new):
         ('"more":[[2]]', '"more":[2]', "line 6: more.0"),
         ('"more":[[2]]', '"more":[[2]', "line 6"),
         ('"mugo-match"', '"other"', "damaged: format 'other'; wanted 'mugo-match', the description of a match"),
-        ('"version":2', '"version":5', "version 5; this program reads versions 2 to 4"),
-        ('"version":2', '"version":4', "version 4 for games that count up to 1"),
-        ('"version":2', '"version":1', "made by an older version of this program"),
+        ('"version":1', '"version":5', "version 5; this program reads version 1"),
+        ('"created":', '"made":', "damaged: created is missing"),
+        ('"max_result":1.0,', "", "damaged: max_result is missing"),
+        ('"stones":[],', "", "damaged: stones is missing"),
         ('"games":6', '"games":8', "3 openings for 8 games"),
         ('"games":6', '"games":"many"', "damaged: games:"),
         ('{"format', "{format", "first line"),
@@ -398,23 +399,25 @@ def test_listing_and_summaries(folder):
     open_match(placed, header(players=(other(B, name="000002-b@64", readouts=64), ENGINE)))
     assert list_matches(folder.parent) == [folder, placed]
     assert read_summary(folder) is None
-    write_summary(folder, {"wins": 3})
+    write_summary(folder, {"wins": 3, "measured": 6})
     summary = read_match(folder).summary
-    assert summary is not None and summary.pop("decided") and summary == {"wins": 3}
-    (folder / layout.MATCH_SUMMARY).write_text("{")
-    with pytest.raises(FileError, match="damaged"):
-        read_match(folder)
+    assert summary is not None and summary.pop("decided") and summary == {"wins": 3, "measured": 6}
+    for text in ("{", '{"wins": 3}', '{"measured": true}', '{"measured": "6"}'):
+        (folder / layout.MATCH_SUMMARY).write_text(text)
+        with pytest.raises(FileError, match="damaged"):
+            read_match(folder)
     assert read_match(folder, with_summary=False).summary is None
 
 
 def test_a_match_stays_decided_when_it_was(folder):
     """Until its result is another one."""
     open_match(folder, header())
-    write_summary(folder, {"wins": 3, "passed": True})
-    (folder / layout.MATCH_SUMMARY).write_text('{"wins": 3, "passed": true, "decided": "2020-01-01T00:00:00Z"}')
-    write_summary(folder, {"wins": 3, "passed": True, "promoted": True})
-    assert read_summary(folder) == {"wins": 3, "passed": True, "promoted": True, "decided": "2020-01-01T00:00:00Z"}
-    write_summary(folder, {"wins": 3, "passed": False})
+    write_summary(folder, {"wins": 3, "passed": True, "measured": 6})
+    before = {"wins": 3, "passed": True, "measured": 6, "decided": "2020-01-01T00:00:00Z"}
+    (folder / layout.MATCH_SUMMARY).write_text(json.dumps(before))
+    write_summary(folder, {"wins": 3, "passed": True, "measured": 6, "promoted": True})
+    assert read_summary(folder) == {**before, "promoted": True}
+    write_summary(folder, {"wins": 3, "passed": False, "measured": 6})
     assert read_summary(folder)["decided"] > "2020-01-01T00:00:00Z"
 
 
@@ -426,7 +429,7 @@ def test_every_line_is_plain_json(folder):
 
 
 def test_games_of_several_points(folder):
-    many = header(version=3, max_result=3.0, game="backgammon", openings=[[]] * 3, settings={"seed": 0})
+    many = header(max_result=3.0, game="backgammon", openings=[[]] * 3, settings={"seed": 0})
     played = [
         MatchGame(index=index, challenger_player=index % 2, opening_plies=0, moves=[5, 0], values_to_move=[None, 0.5],
                   result_first_player=result, end="played_out")
@@ -444,17 +447,14 @@ def test_games_of_several_points(folder):
             read_match(folder)
 
 
-def test_a_game_that_counts_one_is_written_as_ever(folder):
+def test_a_game_that_counts_one(folder):
     open_match(folder, header()).add([made_up_game(0)])
     first, game = games_path(folder).read_text().splitlines()
-    assert "max_result" not in first and '"version":2,' in first and '"result_first_player":1,' in game
+    assert '"max_result":1.0,' in first and '"result_first_player":1,' in game
     two = game.replace('"result_first_player":1,', '"result_first_player":2,')
     games_path(folder).write_text(f"{first}\n{two}\n")
     with pytest.raises(FileError, match="a result of 2; it counts 1"):
         read_match(folder)
-    for changes in ({"max_result": 2.0}, {"version": 3}):
-        with pytest.raises(ValueError, match="for games that count up to"):
-            header(**changes)
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ OPTIMIZER = {"a.weight.m": np.ones((2, 3), np.float32)}
 
 
 def make(path: Path, game: str = "go:9", optimizer: dict[str, np.ndarray] | None = None) -> Path:
-    info = ModelInfo(name=path.name, number=3, game=game, architecture={"blocks": 2}, parents=["000002-b"],
-                     manifest={"seed": 5})  # fmt: skip
+    info = ModelInfo(name=path.name, number=3, game=game, method="alphazero", architecture={"blocks": 2},
+                     parents=["000002-b"], manifest={"seed": 5})  # fmt: skip
     models.write_model(path, info, WEIGHTS, optimizer)
     return path
 
@@ -41,7 +41,7 @@ def test_round_trip(tmp_path: Path) -> None:
 
 
 def test_arrays_that_are_not_contiguous_keep_their_meaning(tmp_path: Path) -> None:
-    info = ModelInfo(name="x", number=0, game="go:9", architecture={})
+    info = ModelInfo(name="x", number=0, game="go:9", method="alphazero", architecture={})
     turned = np.arange(6, dtype=np.float32).reshape(2, 3).T
     models.write_model(tmp_path / "000000-x", info, {"w": turned})
     np.testing.assert_array_equal(models.read_model(tmp_path / "000000-x").weights["w"], turned)

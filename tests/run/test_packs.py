@@ -119,16 +119,6 @@ def test_numbers_go_on_behind_a_pack(place):
     assert following.number == names[-1].number + 1 and following.time > names[-1].time
 
 
-def test_numbers_go_on_behind_the_largest_in_a_pack(place):
-    """Earlier versions began numbers anew with each process."""
-    names = sorted(packs.shards_in(place))
-    odd = layout.ShardName(names[2].time, 4711)
-    (place / names[2].shard).rename(place / odd.shard)
-    (place / names[2].meta).rename(place / odd.meta)
-    pack_some(place, sorted(packs.shards_in(place)))
-    assert order.ShardNames().next(place).number == 4712
-
-
 def test_every_byte_of_a_damaged_pack(place):
     """What readers get is as it was, or an error that names a file; never other games."""
     before = {name: rest for name, *rest in seen(place)}

@@ -22,6 +22,7 @@ from pipeline.errors import FileError, UsageError
 from pipeline.run import atomic, gzipped, layout, order, shards
 from pipeline.run.chunks import ColumnTypes
 from pipeline.run.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord
+from tests.run.random_games import write_shard
 
 
 def record(game_id: int = 1, length: int = 3, result: float = 1.0, **more: Any) -> GameRecord:
@@ -39,7 +40,7 @@ def record(game_id: int = 1, length: int = 3, result: float = 1.0, **more: Any) 
 
 
 def write(directory: Path, *games: GameRecord, model: str = "000001-a", worker: str = "w00") -> Path:
-    return shards.write_shard(directory, model, worker, "go:9", games, {"generation": 1, "seed": 4})
+    return write_shard(directory, model, worker, "go:9", games, {"generation": 1, "seed": 4})
 
 
 def test_round_trip(tmp_path: Path) -> None:
@@ -63,14 +64,9 @@ def test_round_trip(tmp_path: Path) -> None:
 
 
 def test_how_games_begin(tmp_path: Path) -> None:
-    """Version 5 only where a game has a setup; everything else as before."""
-    assert shards.read_shard(write(tmp_path / "a", record())).header["version"] == 3
     path = write(tmp_path / "b", record(1, setup=-30), record(2), record(3, setup=7))
     shard = shards.read_shard(path, shards.read_meta(path))
-    assert shard.header["version"] == 5 and [shard.game(index).setup for index in range(3)] == [-30, 0, 7]
-    assert "setups" not in [
-        array["name"] for array in shards.read_shard(write(tmp_path / "a", record())).header["arrays"]
-    ]
+    assert [shard.game(index).setup for index in range(3)] == [-30, 0, 7]
 
 
 def test_who_played_whom(tmp_path: Path) -> None:
@@ -82,43 +78,14 @@ def test_who_played_whom(tmp_path: Path) -> None:
     assert (POLICY_COUNTS, NO_VALUE) == (1, 2)  # bits of flags as they stand on disk
 
 
-@pytest.mark.parametrize(("version", "came_later"), [(1, ("opponents", "learners", "surprises")), (2, ("surprises",))])
-def test_older_versions(tmp_path: Path, version: int, came_later: tuple[str, ...]) -> None:
-    """In version 1 every model played itself; before version 3 nobody noted surprises."""
-    met = {} if version == 1 else {"opponent": "random", "learner": 1}
-    surprises = np.array([0.5, 0.0, 2.0])
-    path = write(tmp_path, record(5, surprises=surprises, **met), record(6, 1, -1.0))
-
-    def as_it_was(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        header.update(version=version, arrays=[a for a in header["arrays"] if a["name"] not in came_later])
-        for name in came_later:
-            del arrays[name]
-        if version == 1:
-            del header["opponents"]
-
-    rewritten(path, as_it_was)
-    raw = json.loads(path.with_suffix(".meta").read_text())
-    data = path.read_bytes()
-    del raw["surprises"]
-    raw.update(version=version, bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
-    atomic.write_json(path.with_suffix(".meta"), raw)
-    meta = shards.read_meta(path)
-    shard = shards.read_shard(path, meta)
-    assert (shard.game(0).opponent, shard.game(0).learner) == ((None, BOTH) if version == 1 else ("random", 1))
-    assert (shard.game(1).opponent, shard.game(1).learner) == (None, BOTH)
-    assert shard.game(0).moves.tolist() == [0, 1, 2] and shard.game(1).result_first_player == -1.0
-    assert meta.surprises.tolist() == shard.surprises.tolist() == [0, 0, 0, 0]
-
-
-def test_what_every_search_leaves_is_written_as_ever(tmp_path: Path) -> None:
-    """The contents of a file that version 3 wrote, byte for byte."""
+def test_the_same_games_give_the_same_bytes(tmp_path: Path) -> None:
     met = {"opponent": "random", "learner": 1}
     surprises = np.array([0.5, 0, 2.0], np.float32)
     path = write(tmp_path, record(5, surprises=surprises, **met), record(6, 1, -1.0, end=End.RESIGNED))
-    wanted = "a53c146b06383bc6785a277826b8f8ab1e0189ab6b441561ca319f642ea07a1d"
+    wanted = "0141c97b97e643deeaaf8a53fa3d1392b78ef80e0c50eab0ad94cc3de723103f"
     assert hashlib.sha256(gzip.decompress(path.read_bytes())).hexdigest() == wanted
     meta = json.loads(path.with_suffix(".meta").read_text())
-    assert (meta["version"], meta["surprises"]) == (3, "ADgAAABAAAA=") and "max_result" not in meta
+    assert (meta["version"], meta["surprises"]) == (1, "ADgAAABAAAA=")
 
 
 OUTCOMES: ColumnTypes = {"outcomes": ("<f4", (5,)), "equity": ("<f2", ())}
@@ -132,7 +99,7 @@ def thought(game_id: int, length: int, result: float) -> GameRecord:
 
 def write_own(directory: Path, *games: GameRecord, recorded: ColumnTypes = OUTCOMES) -> Path:
     facts = ("000001-a", "w00", "backgammon")
-    return shards.write_shard(directory, *facts, games, {}, method="td", recorded=recorded, max_result=3.0)
+    return write_shard(directory, *facts, games, {}, method="td", recorded=recorded, max_result=3.0)
 
 
 def test_a_methods_own_columns_and_results_of_several_points(tmp_path: Path) -> None:
@@ -142,7 +109,7 @@ def test_a_methods_own_columns_and_results_of_several_points(tmp_path: Path) -> 
     shard = shards.read_shard(path, meta)
     names = [array["name"] for array in shard.header["arrays"]]
     assert names[-3:] == ["moves", "outcomes", "equity"] and not set(names) & set(shards.SEARCH_COLUMNS)
-    assert (shard.header["version"], shard.max_result, shard.results.tolist()) == (4, 3.0, [2.0, -3.0])
+    assert (shard.max_result, shard.results.tolist()) == (3.0, [2.0, -3.0])
     assert shard.own["outcomes"].shape == (4, 5) and shard.own["equity"].dtype == np.float16
     assert meta.method == "td" and meta.surprises.tolist() == [0] * 4
     assert "surprises" not in json.loads(path.with_suffix(".meta").read_text())
@@ -206,7 +173,7 @@ def test_the_first_line_is_readable_json(tmp_path: Path) -> None:
     with gzip.open(path) as file:
         header = json.loads(file.readline())
         rest = file.read()
-    assert (header["format"], header["version"], header["game"]) == ("mugo-shard", 3, "go:9")
+    assert (header["format"], header["version"], header["game"]) == ("mugo-shard", 1, "go:9")
     assert sum(np.dtype(array["dtype"]).itemsize * array["count"] for array in header["arrays"]) == len(rest)
     assert all(array["dtype"][0] in "<|" for array in header["arrays"])
 
@@ -387,14 +354,16 @@ def put(name: str, at: int, value: Any) -> Callable[[dict[str, Any], dict[str, n
     ("change", "problem"),
     [
         (lambda header, arrays: header.update(format="x"), "format 'x'; wanted 'mugo-shard'"),
-        (lambda header, arrays: header.update(version=6), "version 6; this program reads versions 1 to 5"),
-        (lambda header, arrays: header.update(version=1), "its arrays are"),
+        (lambda header, arrays: header.update(version=6), "version 6; this program reads version 1"),
         (lambda header, arrays: header.pop("game"), "names no game"),
+        (lambda header, arrays: header.pop("method"), "no method"),
+        (lambda header, arrays: header.pop("provenance"), "provenance"),
+        (lambda header, arrays: header.pop("opponents"), "wanted a list of names"),
         (lambda header, arrays: header.pop("arrays"), "lists no arrays"),
         (lambda header, arrays: header["arrays"][0].update(dtype="<f8"), "its arrays are"),
         (lambda header, arrays: header["arrays"].pop(), "its arrays are"),
-        (lambda header, arrays: header["arrays"][7].update(count=9), "bytes of arrays; its header wants"),
-        (lambda header, arrays: header["arrays"][7].update(count=-1), "bytes of arrays; its header wants"),
+        (lambda header, arrays: header["arrays"][8].update(count=9), "bytes of arrays; its header wants"),
+        (lambda header, arrays: header["arrays"][8].update(count=-1), "bytes of arrays; its header wants"),
         (put("lengths", 0, 4), "its games have 4 moves"),
         (put("lengths", 0, -3), "moves"),
         (put("visit_lengths", 0, 9), "visited edges"),
@@ -402,7 +371,7 @@ def put(name: str, at: int, value: Any) -> Callable[[dict[str, Any], dict[str, n
         (put("ends", 0, 4), "an end of 4"),
         (put("root_values", 0, np.nan), "root value"),
         (put("root_values", 0, 1.5), "root value"),
-        (lambda header, arrays: header["arrays"][7].update(shape=[1]), "its arrays are"),
+        (lambda header, arrays: header["arrays"][8].update(shape=[1]), "its arrays are"),
         (put("surprises", 0, np.nan), "a surprise is negative or not finite"),
         (put("surprises", 0, np.inf), "a surprise is negative or not finite"),
         (put("surprises", 0, -0.1), "a surprise is negative or not finite"),
@@ -434,22 +403,21 @@ def list_again(position: int, **change: Any) -> Callable[[dict[str, Any], dict[s
         (lambda header, arrays: header.update(max_result="x"), "count up to x"),
         (lambda header, arrays: header.update(max_result=-1), "count up to -1"),
         (lambda header, arrays: header.update(max_result=1e999), "Infinity|count up to"),
-        (lambda header, arrays: header.update(version=3), "its arrays are"),
-        (lambda header, arrays: header.pop("max_result"), "a result is not -1, 0 or"),
-        (list_again(8, dtype="|O"), "its arrays are"),
-        (list_again(8, dtype="<U9"), "its arrays are"),
-        (list_again(8, shape=[5, 1, -1]), "its arrays are"),
-        (list_again(8, shape=[0]), "its arrays are"),
-        (list_again(8, shape="x"), "lists no arrays"),
-        (list_again(8, shape=7), "lists no arrays"),
-        (list_again(8, shape=[1 << 40, 1 << 40]), "its arrays are"),
-        (list_again(8, shape=[1 << 40, 1 << 40], count=0), "its arrays are"),
-        (list_again(8, shape=[1] * 99), "its arrays are"),
-        (list_again(8, shape=[5, 2]), "bytes of arrays; its header wants"),
-        (list_again(8, shape=[1], count=20), "its columns of moves do not"),
-        (list_again(8, name="visit_counts"), "its arrays are"),
-        (list_again(8, name="equity"), "its arrays are"),
-        (list_again(8, name="\x1b[2J"), "its arrays are"),
+        (lambda header, arrays: header.pop("max_result"), "count up to None"),
+        (list_again(9, dtype="|O"), "its arrays are"),
+        (list_again(9, dtype="<U9"), "its arrays are"),
+        (list_again(9, shape=[5, 1, -1]), "its arrays are"),
+        (list_again(9, shape=[0]), "its arrays are"),
+        (list_again(9, shape="x"), "lists no arrays"),
+        (list_again(9, shape=7), "lists no arrays"),
+        (list_again(9, shape=[1 << 40, 1 << 40]), "its arrays are"),
+        (list_again(9, shape=[1 << 40, 1 << 40], count=0), "its arrays are"),
+        (list_again(9, shape=[1] * 99), "its arrays are"),
+        (list_again(9, shape=[5, 2]), "bytes of arrays; its header wants"),
+        (list_again(9, shape=[1], count=20), "its columns of moves do not"),
+        (list_again(9, name="visit_counts"), "its arrays are"),
+        (list_again(9, name="equity"), "its arrays are"),
+        (list_again(9, name="\x1b[2J"), "its arrays are"),
         (list_again(0, shape=[2]), "its arrays are"),
     ],
 )
@@ -460,6 +428,28 @@ def test_contradicting_contents_of_own_columns_are_refused(
     rewritten(path, change)
     with pytest.raises(FileError, match=problem):
         shards.read_shard(path)
+
+
+@pytest.mark.parametrize(
+    "name", ["method", "generation", "evaluations", "cut_short", "game_ids", "numbers", "run", "sha256", "worker"]
+)
+def test_a_sidecar_says_everything(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path, record()).with_suffix(".meta")
+    raw = json.loads(path.read_text())
+    del raw[name]
+    path.write_text(json.dumps(raw))
+    with pytest.raises(FileError, match=f"damaged: KeyError: '{name}'"):
+        shards.read_meta(path)
+
+
+@pytest.mark.parametrize("surprises", [None, "AAAAAAAA"])
+def test_a_sidecar_has_the_surprises_of_its_shard(tmp_path: Path, surprises: str | None) -> None:
+    path = write(tmp_path, record(surprises=np.array([0.5, 0.0, 2.0])))
+    raw = json.loads(path.with_suffix(".meta").read_text())
+    del raw["surprises"]
+    path.with_suffix(".meta").write_text(json.dumps({**raw, **({"surprises": surprises} if surprises else {})}))
+    with pytest.raises(FileError, match="surprises are not in its sidecar"):
+        shards.read_shard(path, shards.read_meta(path))
 
 
 def test_a_shard_must_be_the_one_of_its_sidecar(tmp_path: Path) -> None:
@@ -478,6 +468,7 @@ def test_a_shard_must_be_the_one_of_its_sidecar(tmp_path: Path) -> None:
     ("change", "problem"),
     [
         ({"format": "x"}, "format 'x'"),
+        ({"generation": None}, "damaged"),
         ({"version": 9}, "version 9"),
         ({"lengths": [1, 1]}, "lengths"),
         ({"lengths": [4]}, "lengths"),
@@ -515,17 +506,15 @@ def test_damaged_sidecars(tmp_path: Path, change: dict[str, Any], problem: str) 
 
 def test_ids_and_numbers_of_games(tmp_path: Path) -> None:
     run = shards.RunNumbers(since=3, first=40, until=60)
-    path = shards.write_shard(
+    path = write_shard(
         tmp_path, "000001-a", "w00", "go:9", [record(2**64 - 1), record(7)], {}, numbers=[41, 2**40], run=run
     )
     meta = shards.read_meta(path)
-    assert meta.game_ids is not None and meta.game_ids.tolist() == [2**64 - 1, 7]
-    assert meta.numbers is not None and meta.numbers.tolist() == [41, 2**40] and meta.run == run
+    assert meta.game_ids.tolist() == [2**64 - 1, 7]
+    assert meta.numbers.tolist() == [41, 2**40] and meta.run == run
     shards.read_shard(path, meta)
     with pytest.raises(FileError, match="ids are not those in its sidecar"):
         shards.read_shard(path, replace(meta, game_ids=meta.game_ids[::-1]))
-    plain = shards.read_meta(write(tmp_path, record()))
-    assert plain.numbers is plain.run is None
 
 
 # Finding shards
@@ -583,26 +572,26 @@ def test_the_scan_costs_the_same_with_any_history_behind_it(
 def test_a_folder_that_cannot_be_written_is_noticed_before_there_are_games(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shards.prepare_folder(tmp_path / "selfplay", "000001-a", "w00")
+    shards.prepare_folder(tmp_path / "selfplay", "000001-a", "w00", 1)
     assert list((tmp_path / "selfplay/000001-a/w00").iterdir()) == []
     (tmp_path / "file").touch()
     with pytest.raises(FileError, match="wanted a directory"):
-        shards.prepare_folder(tmp_path / "file", "000001-a", "w00")
+        shards.prepare_folder(tmp_path / "file", "000001-a", "w00", 1)
 
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(FileError, match="disk is full"):
-        shards.prepare_folder(tmp_path / "selfplay", "000001-a", "w00")
+        shards.prepare_folder(tmp_path / "selfplay", "000001-a", "w00", 1)
 
 
-@pytest.mark.parametrize("version", [1, 3, 4])
-def test_a_sidecar_that_claims_more_positions_than_fit_into_memory(tmp_path: Path, version: int) -> None:
+@pytest.mark.parametrize("has_surprises", [False, True])
+def test_a_sidecar_that_claims_more_positions_than_fit_into_memory(tmp_path: Path, has_surprises: bool) -> None:
     path = write(tmp_path, record()).with_suffix(".meta")
     raw = json.loads(path.read_text())
-    if version != 3:
-        del raw["surprises"], raw["game_ids"]  # they have a size of their own
+    if not has_surprises:
+        del raw["surprises"]  # they have a size of their own
     for claims in (
         {"positions": 10**15},
         {"positions": 10**15, "lengths": [10**15]},
@@ -611,7 +600,7 @@ def test_a_sidecar_that_claims_more_positions_than_fit_into_memory(tmp_path: Pat
         {"positions": 200 * 65_535, "games": 200, "lengths": [65_535] * 200},
         {"games": 10**15},
     ):
-        path.write_text(json.dumps({**raw, **claims, "version": version}))
+        path.write_text(json.dumps({**raw, **claims}))
         with pytest.raises(FileError, match="damaged"):
             shards.read_meta(path)
 

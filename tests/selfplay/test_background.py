@@ -25,7 +25,7 @@ from pipeline.selfplay.background import play_on
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.config import SelfplayConfig
 from tests.helpers import make_champion, make_model, wait_for
-from tests.run.random_games import random_games
+from tests.run.random_games import random_games, write_shard
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -129,7 +129,7 @@ def test_who_looks_again_opens_what_is_new(tmp_path: Path, monkeypatch: pytest.M
     def commit(number: int, generation: int) -> int:
         """The positions of a shard."""
         records = random_games(game, 2, number)
-        shards.write_shard(tmp_path / "selfplay", "000000-test", "w00", game.spec, records, {"generation": generation})
+        write_shard(tmp_path / "selfplay", "000000-test", "w00", game.spec, records, {"generation": generation})
         return sum(len(one.moves) for one in records)
 
     make_model(tmp_path / "saved_models", 1)

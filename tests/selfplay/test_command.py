@@ -1,6 +1,5 @@
 """The selfplay stage: what it commits, and what it refuses."""
 
-import json
 import shutil
 import signal
 import subprocess
@@ -22,14 +21,14 @@ from pipeline.progress import Progress
 from pipeline.reports.show_records import show_shard
 from pipeline.run import atomic
 from pipeline.run.models import set_champion
-from pipeline.run.shards import BOTH, End, GameRecord, newest_shards, read_shard, write_shard
+from pipeline.run.shards import BOTH, End, GameRecord, newest_shards, read_shard
 from pipeline.selfplay import command as stage
 from pipeline.selfplay import committing, playing
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.coordination import check_same_game
 from tests.helpers import Heard, make_champion, make_model
-from tests.run.random_games import random_games
+from tests.run.random_games import random_games, write_shard
 from tests.search.helpers import hashed_evaluator
 
 
@@ -200,20 +199,6 @@ def test_the_threshold_of_a_run_that_was_cut_off_stays_in_force(tmp_path, monkey
         read_shard(meta.path, meta).header["provenance"][EFFECTIVE] for meta in newest_shards(tmp_path / "selfplay")
     }
     assert len(found) == 1
-
-
-def test_numbers_go_on_behind_those_of_earlier_versions(tmp_path):
-    """Their sidecars don't say which games they have; each of their runs began with 0."""
-    make_champion(tmp_path / "saved_models")
-    selfplay(config_for(tmp_path, games=5))
-    for meta in newest_shards(tmp_path / "selfplay"):
-        path = meta.path.with_suffix(".meta")
-        raw = json.loads(path.read_text())
-        path.write_text(json.dumps({name: raw[name] for name in raw if name not in ("game_ids", "numbers", "run")}))
-    selfplay(config_for(tmp_path, games=5))
-    assert len(all_games(tmp_path / "selfplay")) == 10
-    selfplay(config_for(tmp_path, games=5))
-    assert len(all_games(tmp_path / "selfplay")) == 15
 
 
 def test_one_process_at_a_time_plays_as_a_worker(tmp_path):

@@ -12,7 +12,7 @@ from pipeline.errors import FileError
 from pipeline.games.specs import parse_game
 from pipeline.methods.method import FinishedGame
 from pipeline.methods.named import method_named
-from pipeline.run.shards import GameRecord, newest_shards, read_shard
+from pipeline.run.shards import GameRecord, RunNumbers, newest_shards, read_shard
 from pipeline.selfplay import committing
 from pipeline.selfplay.committing import Committer
 from pipeline.selfplay.config import SelfplayConfig
@@ -29,7 +29,7 @@ GAME = parse_game("go:9")
 
 def committer(folder: Path, commit_seconds: float) -> Committer:
     config = SelfplayConfig(output_dir=folder, commit_seconds=commit_seconds)
-    return Committer(config, [GAME], method_named("alphazero"), {}, lambda: 0)
+    return Committer(config, [GAME], method_named("alphazero"), {}, lambda: 0, RunNumbers(0, 0, 9))
 
 
 def written(folder: Path) -> list[int]:
@@ -46,10 +46,10 @@ def test_what_a_failed_commit_wrote_is_not_written_again(
         one.add(finished(number, "000001-a" if number < 3 else "000002-b"), GAME, 2, number)
     real, calls = committing.write_shard, iter([True, False])
 
-    def full_at_the_second(*arguments: object) -> Path:
+    def full_at_the_second(*arguments: object, **named: object) -> Path:
         if not next(calls):
             raise FileError("disk", "full")
-        return real(*arguments)  # type: ignore[arg-type]
+        return real(*arguments, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(committing, "write_shard", full_at_the_second)
     with pytest.raises(FileError):

@@ -178,7 +178,8 @@ def test_an_actor_takes_up_games_that_come_after_it_had_none(spec, method):
     architecture, weights = method_named(method).first_model(
         game, InitConfig(network_size="b1c8" if method == "alphazero" else "h8"), SILENT
     )
-    model = Model(Path("x"), ModelInfo(name="x", number=0, game=spec, architecture=architecture), weights)
+    info = ModelInfo(name="x", number=0, game=spec, method=method, architecture=architecture)
+    model = Model(Path("x"), info, weights)
     (evaluate,) = method_named(method).load(model, 4, 1, "torch", SILENT)
     ended: list[int] = []
     job = ActorJob(

@@ -9,9 +9,9 @@ import pytest
 
 from pipeline.errors import FileError
 from pipeline.games.specs import parse_game
-from pipeline.run.shards import MOST_NUMBER, RunNumbers, newest_shards, write_shard
-from pipeline.selfplay.numbering import BEHIND_EARLIER, Numbering, numbering
-from tests.run.random_games import random_games
+from pipeline.run.shards import MOST_NUMBER, RunNumbers
+from pipeline.selfplay.numbering import Numbering, numbering
+from tests.run.random_games import random_games, write_shard
 
 GAME = parse_game("tictactoe")
 
@@ -90,12 +90,3 @@ def test_numbers_behind_which_there_is_no_room(tmp_path: Path) -> None:
     assert numbers_of(plan(tmp_path, 0, 3)) == [0, 1, 2]  # costs no memory
     with pytest.raises(FileError, match="remove this shard"):
         plan(tmp_path, 1, 3)
-
-
-def test_shards_of_earlier_versions(tmp_path: Path) -> None:
-    write_shard(tmp_path, "000000-a", "w00", GAME.spec, random_games(GAME, 2, 0), {"generation": 0})
-    assert next(newest_shards(tmp_path)).numbers is None
-    found = plan(tmp_path, 0, 3)
-    assert numbers_of(found) == [BEHIND_EARLIER, BEHIND_EARLIER + 1, BEHIND_EARLIER + 2]
-    commit(tmp_path, found, [BEHIND_EARLIER + 1])
-    assert numbers_of(plan(tmp_path, 0, 2)) == [BEHIND_EARLIER, BEHIND_EARLIER + 2]

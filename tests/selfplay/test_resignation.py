@@ -11,8 +11,9 @@ from scipy.stats import binomtest
 
 from pipeline.methods.alphazero.recording import GameBuffer
 from pipeline.methods.resignation import EFFECTIVE, NEVER, Calibration, Watched, calibrate, watched
-from pipeline.run.shards import BOTH, NO_VALUE, End, GameRecord, read_shard, write_shard
+from pipeline.run.shards import BOTH, NO_VALUE, End, GameRecord, read_shard
 from pipeline.selfplay.resignation import newest_games
+from tests.run.random_games import write_shard
 
 
 def played(game: Watched, threshold: float) -> int:

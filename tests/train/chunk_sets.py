@@ -11,6 +11,7 @@ from pipeline.games.contract import Game
 from pipeline.methods.alphazero.examples import column_types
 from pipeline.run import layout
 from pipeline.run.chunks import ORIGIN, Chunk, ChunkHeader, ChunkSet, newest_complete_set, read_chunk, write_chunk
+from tests.run.random_games import window_of
 
 
 def made_up_examples(game: Game, count: int, seed: int = 0) -> dict[str, np.ndarray]:
@@ -60,8 +61,8 @@ def write_set(
     if holdout:
         parts.append((-1, holdout, layout.holdout_name(name)))
     for index, size, file in parts:
-        window = {"positions": sum(sizes), **drawn_from}
-        header = ChunkHeader(game.spec, str(name), index, len(sizes), seed, game.num_planes, window)
+        window = window_of(positions=sum(sizes), holdout_positions=holdout, **drawn_from)
+        header = ChunkHeader(game.spec, str(name), index, len(sizes), seed, game.num_planes, "alphazero", window)
         columns = made_up_examples(game, size, seed * 1000 + index + 1)
         write_chunk(directory / file, column_types(game), header, columns, ["000000-init/w00/made-up.gz"])
     found = newest_complete_set(directory)

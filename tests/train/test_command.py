@@ -29,6 +29,7 @@ from pipeline.train.command import train
 from pipeline.train.config import InitConfig, TrainConfig
 from pipeline.train.init import init
 from pipeline.train.prioritised_replay import Replay
+from tests.run.random_games import window_of
 from tests.train.chunk_sets import write_set
 
 GAME = parse_game("tictactoe")
@@ -95,7 +96,7 @@ def test_makes_the_next_model_and_records_where_it_came_from(folder: Path) -> No
     assert (info.number, info.game, info.parents) == (1, "tictactoe", ["000000-init"])
     assert info.manifest["chunk_set"] == summary.chunk_set == "000001-00000000"
     assert info.manifest["config"]["learning_rate"] == 0.01
-    assert info.manifest["window"] == {"positions": 80}
+    assert info.manifest["window"] == window_of(positions=80, holdout_positions=20)
     assert summary.steps == info.manifest["steps"] == info.manifest["total_steps"] == 15
     assert (summary.examples, summary.holdout_examples, summary.resumed_from_step) == (80, 20, 0)
     assert summary.total_samples == info.manifest["total_samples"] == 240
@@ -307,7 +308,7 @@ class TestResume:
         whole = train(config(**paths("whole"), **recipe))
         priorities = take_priorities()
         script = (
-            "from pathlib import Path; from pipeline.config import TrainConfig; "
+            "from pathlib import Path; from pipeline.train.config import TrainConfig; "
             "from pipeline.train.command import train; "
             "train(TrainConfig(epochs=20, batch_size=16, learning_rate=0.01, checkpoint_seconds=0, "
             "priority_exponent=0.6, ema_decay=0.9, "
@@ -547,7 +548,7 @@ def say_positions(total: int) -> None:
     """Let the chunks say how many positions self-play has made."""
     for path in Path("data/training_data").glob("*.h5"):
         chunk = read_chunk(path, GAME.spec, column_types(GAME))
-        header = dataclasses.replace(chunk.header, window={"positions": 80, "total_positions": total})
+        header = dataclasses.replace(chunk.header, window={**chunk.header.window, "total_positions": total})
         write_chunk(path, column_types(GAME), header, chunk.columns, chunk.shards)
 
 
@@ -593,11 +594,6 @@ class TestSamplesPerPosition:
         assert hidden(Path("saved_models")) == []
         say_positions(137)
         assert train(config(max_samples_per_position=2.0)).steps == 1
-
-    def test_a_set_that_does_not_say_is_trained_on_with_a_warning(self, folder: Path) -> None:
-        progress = Stopper(-1)
-        assert train(config(max_samples_per_position=0.01), progress).steps == 15
-        assert any("doesn't say how many positions" in text for text in progress.warned)
 
     def test_a_cut_run_resumes(self, folder: Path) -> None:
         say_positions(80)

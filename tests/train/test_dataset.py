@@ -17,6 +17,7 @@ from pipeline.run.chunks import newest_complete_set
 from pipeline.run.priorities import example_numbers
 from pipeline.train.dataset import Dataset, holdout_batches, prefetched
 from tests.games.playing import SMALL, symmetries_of_start
+from tests.run.random_games import window_of
 from tests.train.chunk_sets import chunk_of, made_up_examples, write_set
 
 
@@ -121,7 +122,7 @@ def test_an_epoch_holds_every_example_once(tmp_path: Path) -> None:
         assert sorted(score for batch in epoch for score in keys_of(batch)) == sorted(scores.tolist())
     assert [keys_of(batch) for batch in batches[:5]] != [keys_of(batch) for batch in batches[5:]]
     assert dataset.num_examples == 77
-    assert dataset.window == {"positions": 77}
+    assert dataset.window == window_of(positions=77)
 
 
 @pytest.mark.parametrize("memory_bytes", [1 << 30, 3000])

@@ -22,14 +22,14 @@ from pipeline.reports.run_files import SELFPLAY, look_at
 from pipeline.reports.show import show
 from pipeline.reports.status import status
 from pipeline.run import layout, packs
-from pipeline.run.shards import newest_shards, read_shard, write_shard
+from pipeline.run.shards import newest_shards, read_shard
 from pipeline.upkeep import compact as module
 from pipeline.upkeep.compact import compact
 from pipeline.upkeep.config import CompactConfig
 from pipeline.upkeep.verify.check_games import check_games
 from pipeline.upkeep.verify.findings import GAMES, Findings
 from tests.helpers import Heard
-from tests.run.random_games import random_games
+from tests.run.random_games import random_games, write_shard
 from tests.upkeep.killing import killed
 
 GAME = parse_game("tictactoe")

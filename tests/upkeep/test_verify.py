@@ -23,7 +23,7 @@ from pipeline.run.chunks import read_chunk, write_chunk
 from pipeline.run.evaluations import Evaluation, write_evaluation
 from pipeline.run.matches import Match, read_match
 from pipeline.run.models import read_journal, set_champion
-from pipeline.run.shards import read_meta, read_shard, write_shard
+from pipeline.run.shards import read_meta, read_shard
 from pipeline.upkeep.config import VerifyConfig
 from pipeline.upkeep.verify import check_games as verify_games
 from pipeline.upkeep.verify import check_matches as verify_matches
@@ -31,6 +31,7 @@ from pipeline.upkeep.verify import check_models as verify_models
 from pipeline.upkeep.verify import command
 from pipeline.upkeep.verify.command import VerifySummary, verify
 from tests.helpers import make_model
+from tests.run.random_games import write_shard
 from tests.runs import make_run
 
 SEED = 3

@@ -108,8 +108,7 @@ def _of_one_board(
 
     to_move = movers[table.ply, table.row]
     sign = (1 - 2 * to_move).astype(np.float32)  # +1 where the first player is to move
-    # By replay: files of earlier versions don't tell games that were cut short from others.
-    played_out = (table.ends != End.RESIGNED)[table.row] & ~game.cut_short(final_states)[table.row]
+    played_out = ~np.isin(table.ends, (End.RESIGNED, End.MOVE_LIMIT))[table.row]
     ownership = owners[table.row] * sign[:, None].astype(np.int8)
     score = scores[table.row] * sign
     ownership[~played_out] = 0
@@ -206,8 +205,10 @@ def _check_results(
         open_points = int((owners[row] == 0).sum())
         raise table.error(row, f"recorded as settled; {open_points} points may still change", table.lengths[row])
     returns[settled] = np.sign(scores[settled])
-    for row in np.flatnonzero((table.ends == End.MOVE_LIMIT) & ~game.cut_short(final_states)):
-        raise table.error(row, "ended by its rules; recorded is an end by the move limit", table.lengths[row])
+    is_cut = game.cut_short(final_states) & played_out
+    for row in np.flatnonzero(is_cut != (table.ends == End.MOVE_LIMIT)):
+        ends = ("ended by the move limit", "its rules") if is_cut[row] else ("ended by its rules", "the move limit")
+        raise table.error(row, "{}; recorded is an end by {}".format(*ends), table.lengths[row])
     for row in np.flatnonzero((played_out | settled) & (returns != table.results)):
         found, wanted = f"{table.results[row]:+g}", f"{returns[row]:+g}"
         raise table.error(row, f"recorded result {found} (first player); the final position gives {wanted}")

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import MuGoError
-from pipeline.games.specs import are_related, recorded_game
+from pipeline.games.specs import are_related
 from pipeline.matches.statistics import score_of, wilson_interval
 from pipeline.methods.named import method_named
 from pipeline.methods.resignation import EFFECTIVE, NEVER, calibrate, watched
@@ -54,8 +54,7 @@ class Games:
 
     lengths           plies, at the 10th, 50th and 90th percentile
     first, drawn      shares of games that the first player won, and that were drawn
-    resigned, settled, at_limit  shares of games that ended so; the rest ended by the rules. at_limit is None where the
-                      rules aren't known here
+    resigned, settled, at_limit  shares of games that ended so; the rest ended by the rules
     wrong             (resignations that would have been wrong, all that would have been made), among the games that
                       were played to their end to find out
     policy_entropy    of the policies of searches that the network learns from, in nats
@@ -204,7 +203,7 @@ def _read_games(facts: Facts, progress: Progress) -> None:
     for shard in chosen:
         meta = meta_of(shard, facts.directory / SELFPLAY, lambda error: facts.warnings.append(str(error)))
         if meta is not None and _is_of_run(facts, meta):
-            metas[_generation(meta)].append(meta)
+            metas[meta.generation].append(meta)
         progress.advance()
     progress.finish()
     facts.metas = dict(sorted(metas.items()))
@@ -228,11 +227,6 @@ def _read_games(facts: Facts, progress: Progress) -> None:
 
 def _is_of_run(facts: Facts, meta: ShardMeta) -> bool:
     return facts.game is None or bool(_readable(facts, partial(are_related, meta.game, facts.game)))
-
-
-def _generation(meta: ShardMeta) -> int:
-    name = layout.parse_model_name(meta.model)
-    return meta.generation if meta.generation is not None else name.number if name else 0
 
 
 def _games(
@@ -264,7 +258,7 @@ def _games(
         drawn=float((results == 0).mean()),
         resigned=float((ends == End.RESIGNED).mean()),
         settled=float((ends == End.SETTLED).mean()),
-        at_limit=_at_limit(facts, shards, ends),
+        at_limit=float((ends == End.MOVE_LIMIT).mean()),
         wrong=wrong_resignations(shards),
         policy_entropy=entropy,
         surprise=surprise,
@@ -272,23 +266,11 @@ def _games(
     )
 
 
-def _at_limit(facts: Facts, shards: Sequence[Shard], ends: NDArray[np.integer[Any]]) -> float | None:
-    """ends: of all games in the shards. None where the rules of a game aren't known here."""
-    full = []
-    for shard in shards:  # in a run of several boards each has its own limit
-        game = _readable(facts, partial(recorded_game, shard.game_spec))
-        if game is None:
-            return None
-        full.append(shard.lengths >= (game.move_limit or np.inf))
-    # shards of earlier versions say that such games were played out
-    return float(((ends == End.MOVE_LIMIT) | (np.concatenate(full) & (ends == End.PLAYED_OUT))).mean())
-
-
 def _of_searches(facts: Facts, shards: Sequence[Shard]) -> tuple[float | None, float | None]:
     """(entropy of their policies, surprise), means; None where no search was recorded, as by methods of steps alone."""
     entropies, surprises = [np.zeros(0)], [np.zeros(0)]
     for shard in shards:
-        method = _readable(facts, partial(method_named, shard.header.get("method", layout.DEFAULT_METHOD)))
+        method = _readable(facts, partial(method_named, shard.header["method"]))
         if method is not None and not method.steps_only:
             chosen = (shard.flags & POLICY_COUNTS) != 0
             entropies.append(policy_entropies(shard)[chosen])
@@ -312,7 +294,7 @@ def wrong_resignations(shards: Sequence[Shard]) -> tuple[int, int] | None:
     """Each shard's games by the threshold of that shard; None where nobody could resign or none was held back."""
     wrong = made = games = 0
     for shard in shards:
-        threshold = shard.header.get("provenance", {}).get(EFFECTIVE)
+        threshold = shard.header["provenance"].get(EFFECTIVE)
         if not isinstance(threshold, int | float) or threshold <= NEVER:
             continue
         found = calibrate(watched(shard), 1.0, float(threshold), float(threshold))

@@ -85,8 +85,7 @@ def _of_match(one: MatchGame, names: tuple[str, str], game: str, title: str) -> 
     made_by = movers(recorded_game(game), one.moves, one.stones)
     values = [_of_first(value, mover) for value, mover in zip(one.values_to_move, made_by, strict=True)]
     players = names if one.challenger_player == 0 else (names[1], names[0])
-    at_limit = "at the limit of moves"
-    end = {"resigned": "resignation", "move_limit": at_limit, "full_length": at_limit, "played_out": ""}[one.end]
+    end = {"resigned": "resignation", "move_limit": "at the limit of moves", "played_out": ""}[one.end]
     return Chosen(title, players, game, one.moves, values, [], one.result_first_player, end, one.stones)
 
 
@@ -159,16 +158,16 @@ def _of_shard(shard: Shard, index: int, title: str) -> Chosen:
     players = [shard.model, shard.model]
     if record.opponent is not None and record.learner != BOTH:
         players[1 - record.learner] = record.opponent
-    ends = {End.RESIGNED: "resignation", End.SETTLED: "nothing left to decide"}
-    end = ends.get(record.end, "at the limit of moves" if _is_full(game, record) else "")
+    ends = {
+        End.RESIGNED: "resignation",
+        End.SETTLED: "nothing left to decide",
+        End.MOVE_LIMIT: "at the limit of moves",
+    }
+    end = ends.get(record.end, "")
     return Chosen(
         title, (players[0], players[1]), game.spec, moves, values, _policies(record), record.result_first_player, end,
         settled=record.end == End.SETTLED,
     )  # fmt: skip
-
-
-def _is_full(game: Game, record: GameRecord) -> bool:
-    return record.end == End.MOVE_LIMIT or (game.move_limit is not None and len(record.moves) >= game.move_limit)
 
 
 def _policies(record: GameRecord) -> list[list[tuple[int, float]]]:

@@ -31,13 +31,14 @@ from pipeline.upkeep.verify.findings import GAMES, Findings
 class KnownGames:
     """The ids of all games, shard after shard. Call closed() before looking anything up.
 
-    oldest: the generation that they go back to. is_whole: False: there are older ones, which weren't asked for.
+    oldest: the generation that they go back to; None without games. is_whole: False: there are older ones, which
+    weren't asked for.
     """
 
     shards: list[str] = field(default_factory=list)
     lengths: list[NDArray[np.int32]] = field(default_factory=list)  # [games] plies, of each shard
     _ids: list[NDArray[np.uint64]] = field(default_factory=list)
-    oldest: int = layout.UNNUMBERED
+    oldest: int | None = None
     is_whole: bool = True
 
     def add(self, shard: str, ids: NDArray[np.uint64], lengths: NDArray[np.int32]) -> None:
@@ -91,7 +92,8 @@ def check_games(
                 findings.problem(GAMES, error.path, error.problem)
         for shard in shards:
             known.add(shard.id, shard.game_ids, shard.lengths)
-            known.oldest = min(known.oldest, generation_of(shard.path.parts[-3]))
+            generation = generation_of(shard.path.parts[-3])
+            known.oldest = generation if known.oldest is None else min(known.oldest, generation)
             games.add(_family(shard.game_spec))
             findings.count(GAMES, "shard")
             findings.count(GAMES, "game", shard.num_games)

@@ -15,7 +15,7 @@ from pipeline.matches.statistics import Score
 from pipeline.progress import Progress
 from pipeline.run import layout
 from pipeline.run.evaluations import Evaluation, Result, list_evaluations, read_evaluation
-from pipeline.run.matches import Match, has_match, list_matches, read_match, read_summary, verify_match
+from pipeline.run.matches import MEASURED, Match, has_match, list_matches, read_match, read_summary, verify_match
 from pipeline.upkeep.verify.findings import MATCHES, Findings
 
 REMEDY = "remove it and run `evaluate --watch` again: it is made from the games"
@@ -80,7 +80,7 @@ def _check_summary(match: Match, summary: Mapping[str, Any]) -> None:
             raise FileError(path, f"its threshold is {str(threshold)[:40]!r}; wanted a share of points; {remedy}")
         rule = Rule(rule.games, threshold, max_result=rule.max_result)
     games = {game.index: game for game in match.games}
-    measured = summary.get("measured", rule.games)  # earlier versions measured all
+    measured = summary[MEASURED]
     if measured not in (rule.games, deciding_games(rule, games)):
         raise FileError(path, f"it says that the first {measured} games decide the match; they don't; {remedy}")
     status = match_status(rule, {number: game for number, game in games.items() if number < measured})

@@ -100,7 +100,7 @@ def verify(config: VerifyConfig, progress: Progress = SILENT) -> VerifySummary:
     files = look_at(directory, whole=config.newest is None)
     findings = Findings(directory)
     known = check_games(directory / SELFPLAY, files.num_shards, findings, progress, config.newest)
-    since = -1 if config.newest is None or known.oldest == layout.UNNUMBERED else known.oldest
+    since = -1 if config.newest is None or known.oldest is None else known.oldest
     check_chunks(directory / TRAINING, known, findings, progress)
     check_models(directory / layout.SAVED_MODELS, findings, progress, since)
     folders = [directory / folder for folder in (EVALUATE, EVALUATE / layout.REQUIRED, WATCH, TOURNAMENT)]

@@ -17,12 +17,13 @@ from pipeline.methods.opponents import IDLE_OPPONENTS
 from pipeline.players.builtin import RandomPlayer
 from pipeline.players.player import RESIGN, Boards, Decisions, Player, PlayerFault
 from pipeline.players.searching import SearchPlayer
-from pipeline.run.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, End, read_shard, write_shard
+from pipeline.run.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, End, read_shard
 from pipeline.search.batch import BatchSearch
 from pipeline.search.gumbel import TARGET_SUM
 from pipeline.search.options import SearchOptions
 from pipeline.selfplay.config import SelfplayConfig
 from tests.games.playing import SMALL
+from tests.run.random_games import write_shard
 from tests.search.helpers import hashed_evaluator, zero_evaluator
 
 

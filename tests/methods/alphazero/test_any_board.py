@@ -17,14 +17,14 @@ from pipeline.methods.method import Positions
 from pipeline.reports.show_records import distributions, example
 from pipeline.run.chunks import newest_complete_set, read_chunk, read_header
 from pipeline.run.models import read_info, read_model
-from pipeline.run.shards import newest_shards, read_shard, write_shard
+from pipeline.run.shards import newest_shards, read_shard
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.train.command import train
 from pipeline.train.config import InitConfig, TrainConfig
 from pipeline.train.dataset import Dataset, holdout_batches
 from pipeline.train.init import init
-from tests.run.random_games import random_games
+from tests.run.random_games import random_games, write_shard
 
 METHOD = AlphaZero()
 

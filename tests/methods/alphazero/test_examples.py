@@ -14,9 +14,9 @@ from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.batch import make_batch
 from pipeline.methods.alphazero.examples import Positions, column_types, make_examples
 from pipeline.run.chunks import ORIGIN
-from pipeline.run.shards import NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_shard, write_shard
+from pipeline.run.shards import NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_shard
 from tests.games.playing import SMALL, symmetries_of_start
-from tests.run.random_games import random_games
+from tests.run.random_games import random_games, write_shard
 
 DRAWN = [0, 1, 2, 4, 3, 5, 7, 6, 8]  # tic-tac-toe without a line
 FIRST_WINS = [0, 3, 1, 4, 2]
@@ -110,12 +110,11 @@ def test_ownership_and_score_of_a_known_go_game(tmp_path: Path) -> None:
     assert columns["final_weight"].all()
 
 
-@pytest.mark.parametrize("end", [End.MOVE_LIMIT, End.PLAYED_OUT])
-def test_a_board_that_the_move_limit_left_unfinished_is_not_learned(tmp_path: Path, end: End) -> None:
-    """Its result is. Shards of earlier versions say that such a game was played out; replay knows better."""
+def test_a_board_that_the_move_limit_left_unfinished_is_not_learned(tmp_path: Path) -> None:
+    """Its result is."""
     game = parse_game("go:5,moves=10")
     moves = [game.parse_action(name) for name in GO_MOVES[:10]]
-    columns = examples_of(tmp_path, game.spec, record(moves, -1.0, end=end))
+    columns = examples_of(tmp_path, game.spec, record(moves, -1.0, end=End.MOVE_LIMIT))
     assert not columns["final_weight"].any() and not columns["ownership"].any() and not columns["score"].any()
     assert columns["value"].tolist() == [-1, 1] * 5
     # two passes end it by the rules, though the limit is reached with them
@@ -123,8 +122,10 @@ def test_a_board_that_the_move_limit_left_unfinished_is_not_learned(tmp_path: Pa
     assert examples_of(tmp_path, game.spec, record(passed, -1.0))["final_weight"].all()
 
 
-def test_a_move_limit_that_was_none(tmp_path: Path) -> None:
+def test_a_move_limit_that_was_none_or_is_not_said(tmp_path: Path) -> None:
     moves = [parse_game("go:5").parse_action(name) for name in GO_MOVES]
+    with pytest.raises(FileError, match="ended by the move limit; recorded is an end by its rules"):
+        examples_of(tmp_path, "go:5,moves=10", record(moves[:10], -1.0))
     with pytest.raises(FileError, match="recorded is an end by the move limit"):
         examples_of(tmp_path, "go:5", record(moves, -1.0, end=End.MOVE_LIMIT))
 

@@ -15,12 +15,13 @@ from pipeline.methods.alphazero.examples import Positions, make_examples
 from pipeline.players.searching import SearchPlayer
 from pipeline.reports.show import show
 from pipeline.reports.show_csv import csv_lines
-from pipeline.run.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, read_shard, write_shard
+from pipeline.run.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, read_shard
 from pipeline.search.options import SearchOptions
 from tests.helpers import make_model
 from tests.matches.test_runner import play
 from tests.methods.alphazero.test_actor import meeting, play_against, random_opponent, searching
 from tests.methods.alphazero.test_examples import unpacked
+from tests.run.random_games import write_shard
 from tests.search.helpers import hashed_evaluator
 
 SPEC = "gomoku:9,opponents"

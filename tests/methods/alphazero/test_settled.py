@@ -17,9 +17,10 @@ from pipeline.methods.alphazero.method import AlphaZero
 from pipeline.methods.method import ActorJob, FinishedGame, Learner, game_seeds
 from pipeline.reports.show_records import show_game
 from pipeline.reports.show_sgf import shard_records
-from pipeline.run.shards import End, GameRecord, read_shard, write_shard
+from pipeline.run.shards import End, GameRecord, read_shard
 from pipeline.selfplay.config import SelfplayConfig
 from tests.methods.alphazero.test_examples import everything
+from tests.run.random_games import write_shard
 from tests.search.helpers import hashed_evaluator
 
 SPEC = "go:5,komi=2.5"

@@ -590,7 +590,7 @@ def test_lines_of_a_match_are_sent_together_and_those_that_a_kill_kept_back_by_t
             writer = open_match(folder / name, header())
             for index in indexes:
                 writer.add([made_up_game(index)])
-            write_summary(folder / name, {"games": len(writer.games)})
+            write_summary(folder / name, {"games": len(writer.games), "measured": len(writer.games)})
 
     stack = ExitStack()
     stack.enter_context(match_lock(one / name))
@@ -633,7 +633,7 @@ def test_whoever_looks_at_a_match_that_is_played_in_the_same_copy_sends_none_of_
         look_again(two)
         assert not read_match(two / name).games
         writer.add([made_up_game(1)])
-        write_summary(one / name, {"games": 2})
+        write_summary(one / name, {"games": 2, "measured": 2})
     look_again(two)
     assert [game.index for game in read_match(two / name).games] == [0, 1]
 

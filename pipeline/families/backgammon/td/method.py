@@ -65,7 +65,7 @@ class TemporalDifference(Method):
         tactics = game.num_tactics if sees_tactics else 0
         architecture = {
             "features": game.num_features,
-            **({"tactics": tactics} if tactics else {}),
+            "tactics": tactics,
             "hidden": hidden,
             "outputs": outputs,
             "max_result": game.max_result,
@@ -73,7 +73,7 @@ class TemporalDifference(Method):
         return architecture, random_weights(game.num_features + tactics, hidden, outputs, config.seed)
 
     def size(self, architecture: Mapping[str, Any]) -> str:
-        return f"h{architecture['hidden']}" + ("t" if architecture.get("tactics") else "")
+        return f"h{architecture['hidden']}" + ("t" if architecture["tactics"] else "")
 
     def grown(self, game: FeatureGame, model: Model, config: GrowthOptions) -> Grown:
         if config.network_size:
@@ -138,5 +138,5 @@ class TemporalDifference(Method):
     def objective(self, architecture: Mapping[str, Any], config: Options) -> Objective:
         from pipeline.families.backgammon.td.losses import AfterstateObjective
 
-        inputs = architecture["features"] + architecture.get("tactics", 0)
+        inputs = architecture["features"] + architecture["tactics"]
         return AfterstateObjective(inputs, architecture["max_result"], architecture["outputs"])

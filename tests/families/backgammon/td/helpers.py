@@ -13,9 +13,10 @@ from pipeline.families.backgammon.td.actor import AfterstateActor
 from pipeline.families.backgammon.td.network import AfterstateNetwork
 from pipeline.families.backgammon.td.records import recorded_columns
 from pipeline.methods.method import ActorJob, FinishedGame, GameSeed, Learner, game_seeds
-from pipeline.run.shards import GameRecord, Shard, read_shard, write_shard
+from pipeline.run.shards import GameRecord, Shard, read_shard
 from pipeline.selfplay.config import SelfplayConfig
 from tests.families.backgammon.td.test_network import network
+from tests.run.random_games import write_shard
 
 HYPERGAMMON = Backgammon("hypergammon")
 

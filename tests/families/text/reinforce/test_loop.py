@@ -47,7 +47,7 @@ from pipeline.reports.status_metrics import exposition
 from pipeline.reports.status_screen import screen
 from pipeline.run.chunks import newest_complete_set, read_chunk
 from pipeline.run.models import model_files, read_model
-from pipeline.run.shards import BOTH, Shard, newest_shards, read_shard, write_shard
+from pipeline.run.shards import BOTH, Shard, newest_shards, read_shard
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.in_workers import RemoteGames
@@ -61,6 +61,7 @@ from pipeline.upkeep.config import VerifyConfig
 from pipeline.upkeep.verify.command import verify
 from tests.families.text.reinforce.helpers import KUHN, SIZE, first_model
 from tests.helpers import Heard
+from tests.run.random_games import write_shard
 
 GAMES = 24
 
