@@ -10,5 +10,6 @@ EXTENSIONS: extensions.Table = {
     extensions.METHODS: {
         "td": "pipeline.families.backgammon.td.method:TemporalDifference",
     },
+    extensions.PAGES: {"gammon": "pipeline.families.backgammon.page.kind:GammonPage"},
     extensions.PRESETS: {"backgammon": "pipeline.families.backgammon"},
 }
