@@ -36,7 +36,7 @@ from pipeline.games.contract import AnyGame, Game
 from pipeline.games.sgf import AnotherGame
 from pipeline.games.specs import parse_game
 from pipeline.play.page.analyst import Analyst, Refused
-from pipeline.play.page.kinds import NO_MODELS, At, BoardPage, Body, MediaTypes, Models, OwnPage, OwnTable, Verb
+from pipeline.play.page.kinds import NO_MODELS, At, BoardPage, Body, MEDIA_TYPES, Models, OwnPage, OwnTable, Verb
 from pipeline.play.page.limits import RequestCheck, read_body
 from pipeline.play.page.loading import Pages
 from pipeline.play.page.stones import with_komi
@@ -169,9 +169,9 @@ class Lobby:
                 continue
             return self._opened(game, NOBODY, None, body.readouts, begin, self._nearest(game))
         said: dict[str, str] = {}  # by what is said: the page that says it first
-        for page, error in problems:
-            if not isinstance(error, AnotherGame):
-                said.setdefault(str(error), page.name)
+        for page, problem in problems:
+            if not isinstance(problem, AnotherGame):
+                said.setdefault(str(problem), page.name)
         first, *others = said or [str(problems[0][1])]
         raise Refused(400, "; nor is it a record of ".join([first, *(f"{said[text]}: {text}" for text in others)]))
 
@@ -239,11 +239,11 @@ def main_page(pages: Pages) -> bytes:
 
 def files_of(pages: Pages) -> dict[str, tuple[bytes, str]]:
     """By address: content and media type."""
-    found = {f"/{name}": ((HERE / name).read_bytes(), MediaTypes[PurePath(name).suffix]) for name in FILES}
-    found["/"] = main_page(pages), MediaTypes[".html"]
+    found = {f"/{name}": ((HERE / name).read_bytes(), MEDIA_TYPES[PurePath(name).suffix]) for name in FILES}
+    found["/"] = main_page(pages), MEDIA_TYPES[".html"]
     for page in (*pages.boards, *pages.own):
         for file in page.files:
-            found[f"/pages/{page.name}/{file}"] = page.content(file), MediaTypes[PurePath(file).suffix]
+            found[f"/pages/{page.name}/{file}"] = page.content(file), MEDIA_TYPES[PurePath(file).suffix]
     for page in pages.own:
         found[f"/{page.name}"] = found[f"/pages/{page.name}/{page.html}"]
     return found

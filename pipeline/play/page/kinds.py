@@ -34,7 +34,7 @@ from pipeline.games.sgf import AnotherGame
 from pipeline.play.page.table import Beginning, Table
 from pipeline.players.player import Player
 
-MediaTypes: Mapping[str, str] = {
+MEDIA_TYPES: Mapping[str, str] = {
     ".js": "text/javascript",
     ".css": "text/css",
     ".html": "text/html",
@@ -48,7 +48,7 @@ MediaTypes: Mapping[str, str] = {
 class Page(ABC):
     """What both kinds have.
 
-    files  names of files beside the module that defines the class, of the kinds in MediaTypes. A board page's scripts
+    files  names of files beside the module that defines the class, of the kinds in MEDIA_TYPES. A board page's scripts
            and style sheets are loaded by the main page; an own page's HTML names those that it needs
     specs  the games that are offered even where no model plays them
     """
@@ -71,7 +71,7 @@ class Page(ABC):
 class BeginningField:
     """A text field of the dialog for a new game: another beginning than the usual one.
 
-    what   it asks for, after "Begin at": "an SFEN"      placeholder  shown while it is empty
+    what   it asks for, after "Begin at": "a FEN"        placeholder  shown while it is empty
     parse  (game, text, not empty) → Beginning; raises MuGoError with what is wrong
     """
 

@@ -11,7 +11,7 @@ from pipeline.errors import UsageError
 from pipeline.extensions import Extension
 from pipeline.games.contract import AnyGame, Game
 from pipeline.games.specs import parse_game
-from pipeline.play.page.kinds import BoardPage, MediaTypes, OwnPage, Page
+from pipeline.play.page.kinds import BoardPage, MEDIA_TYPES, OwnPage, Page
 from pipeline.play.page.stones import StonesPage
 from pipeline.play.page.table import Table
 
@@ -68,8 +68,8 @@ def _problem(page: BoardPage | OwnPage) -> str:
         return f"wanted a name of lower-case letters, digits, - and _, not {', '.join(RESERVED)}"
     for file in page.files:
         page.content(file)
-        if PurePath(file).suffix not in MediaTypes:
-            return f"file {file!r}: wanted one of {', '.join(MediaTypes)}"
+        if PurePath(file).suffix not in MEDIA_TYPES:
+            return f"file {file!r}: wanted one of {', '.join(MEDIA_TYPES)}"
     for game in map(parse_game, page.specs):
         if not page.plays(game):
             return f"it offers {game.spec} and doesn't play it"
