@@ -36,7 +36,7 @@ from pipeline.games.contract import AnyGame, Game
 from pipeline.games.sgf import AnotherGame
 from pipeline.games.specs import parse_game
 from pipeline.play.page.analyst import Analyst, Refused
-from pipeline.play.page.kinds import NO_MODELS, At, BoardPage, Body, MEDIA_TYPES, Models, OwnPage, OwnTable, Verb
+from pipeline.play.page.kinds import MEDIA_TYPES, NO_MODELS, At, BoardPage, Body, Models, OwnPage, OwnTable, Verb
 from pipeline.play.page.limits import RequestCheck, read_body
 from pipeline.play.page.loading import Pages
 from pipeline.play.page.stones import with_komi

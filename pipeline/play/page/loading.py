@@ -11,7 +11,7 @@ from pipeline.errors import UsageError
 from pipeline.extensions import Extension
 from pipeline.games.contract import AnyGame, Game
 from pipeline.games.specs import parse_game
-from pipeline.play.page.kinds import BoardPage, MEDIA_TYPES, OwnPage, Page
+from pipeline.play.page.kinds import MEDIA_TYPES, BoardPage, OwnPage, Page
 from pipeline.play.page.stones import StonesPage
 from pipeline.play.page.table import Table
 
