@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
@@ -67,6 +68,24 @@ def _key_weights(num_points: int) -> KeyArray:
     return np.random.Generator(np.random.PCG64(0)).integers(0, 2**64, num_points, np.uint64)
 
 
+@dataclass(frozen=True)
+class Look:
+    """How the page in the browser draws a board of stones.
+
+    ground       "wood", "felt", "paper", or "frame": with a hole at each point
+    on_lines     whether stones stand where lines cross, or between the lines
+    stones       each player's: a disc, "black", "white", "red" or "yellow", or a mark, "cross" or "ring"
+    called       what people call one of them
+    shows_legal  whether dots show where the player to move may play
+    """
+
+    ground: str = "wood"
+    on_lines: bool = False
+    stones: tuple[str, str] = ("black", "white")
+    called: str = "stone"
+    shows_legal: bool = False
+
+
 class BoardGame(Game):
     """A game of stones whose actions are the points, and the pass where it has one.
 
@@ -75,6 +94,7 @@ class BoardGame(Game):
     """
 
     columns = COLUMNS  # the letters of the board's columns
+    look: ClassVar[Look] = Look()
     examples: str  # of names, for what says that a text is none
     refusals: ClassVar[Mapping[int, str]] = REFUSALS  # why a kernel refuses a move, by status
 

@@ -28,8 +28,10 @@ from pipeline.play.findings import Findings
 from pipeline.play.page import analyst as analyst_module
 from pipeline.play.page.analyst import Analyst
 from pipeline.play.page.app import Lobby, make_app
-from pipeline.play.page.command import listen, load, offered, read_models, serve
+from pipeline.play.page.command import listen, load_analysts, read_models, serve
+from pipeline.play.page.kinds import BoardPage
 from pipeline.play.page.limits import MOST_BYTES
+from pipeline.play.page.loading import load_pages
 from pipeline.play.page.stones import StonesTable
 from pipeline.play.page.table import MOST_TABLES
 from pipeline.play.session import SearchSession
@@ -40,20 +42,23 @@ from tests.search.helpers import hashed_evaluator
 
 ROOT = Path(__file__).parent.parent.parent
 ADDRESS = "http://127.0.0.1:8000"
+PAGES = load_pages()
 
 
 def make_analyst(spec: str, name: str = "tiny", evaluator=hashed_evaluator) -> Analyst:
     game = parse_game(spec).without_move_limit()
     session = SearchSession(game, evaluator(game), SearchOptions(noise_weight=0.0), 100)
     estimate = dead_at([0]) if game.can_set_up else None
-    return Analyst(name, offered(parse_game(spec)), session, Findings(session, estimate), threading.Event())
+    page = PAGES.of(parse_game(spec))
+    assert isinstance(page, BoardPage)
+    return Analyst(name, page.offered(parse_game(spec)), session, Findings(session, estimate), threading.Event())
 
 
 class Page:
     """Asks like the page does; every refusal is JSON with one sentence."""
 
     def __init__(self, *analysts: Analyst, **options) -> None:
-        self.lobby = Lobby(list(analysts), 16)
+        self.lobby = Lobby(PAGES, list(analysts), 16)
         self.client = TestClient(make_app(self.lobby), base_url=ADDRESS, **options)
 
     def ask(self, path: str, json=None, *, status: int = 200, **more):
@@ -66,8 +71,10 @@ class Page:
         assert list(problem) == ["error"] and problem["error"] and "\n" not in problem["error"]
         return problem["error"]
 
-    def begin(self, game: str, opponent: str = "nobody", human: int | None = 0, readouts: int = 8, sfen="", **more):
-        new = {"game": game, "opponent": opponent, "human": human, "readouts": readouts, "sfen": sfen}
+    def begin(
+        self, game: str, opponent: str = "nobody", human: int | None = 0, readouts: int = 8, beginning="", **more
+    ):
+        new = {"game": game, "opponent": opponent, "human": human, "readouts": readouts, "beginning": beginning}
         return self.ask("/api/games", new, **more)
 
     def act(self, view, verb: str, status: int = 200, **body):
@@ -486,7 +493,8 @@ def test_tables_share_a_model_without_mixing_games() -> None:
 
 def test_models_are_loaded_by_name(tmp_path: Path) -> None:
     config = ServeConfig(model=[make_model(tmp_path)], readouts=4, backend="torch")
-    analysts = load(read_models(config), config, threading.Event(), progress=serve.__defaults__[0])
+    models, progress = read_models(config, PAGES), serve.__defaults__[0]
+    analysts = load_analysts(models, config, PAGES, threading.Event(), progress)
     view = Page(*analysts).begin("tictactoe", "000000-test", human=1)
     assert len(Page(*analysts).client.get("/api/options").json()["games"][0]["opponents"]) == 4
     assert view["adviser"] == "000000-test"
@@ -494,7 +502,7 @@ def test_models_are_loaded_by_name(tmp_path: Path) -> None:
 
 def test_models_of_one_name_are_called_by_their_paths(tmp_path: Path) -> None:
     paths = [make_model(tmp_path / run, number) for run, number in (("a", 0), ("b", 0), ("b", 1))]
-    models = read_models(ServeConfig(model=[*paths, paths[2]]))
+    models = read_models(ServeConfig(model=[*paths, paths[2]]), PAGES)
     assert {name: model.path for name, model in models.items()} == {
         str(paths[0]): paths[0],
         str(paths[1]): paths[1],
@@ -504,7 +512,7 @@ def test_models_of_one_name_are_called_by_their_paths(tmp_path: Path) -> None:
 
 def test_all_models_that_come_with_mugo_are_served_beside_a_champion(tmp_path: Path) -> None:
     ours = sorted((ROOT / "pretrained").iterdir())
-    models = read_models(ServeConfig(model=[make_model(tmp_path), *ours]))
+    models = read_models(ServeConfig(model=[make_model(tmp_path), *ours]), PAGES)
     assert list(models) == ["000000-test", *(path.name for path in ours)]
 
 

@@ -15,5 +15,6 @@ EXTENSIONS: extensions.Table = {
         "selfplay.td": "pipeline.families.backgammon.options:TdSelfplayOptions",
         "gather.td": "pipeline.families.backgammon.options:TdGatherOptions",
     },
+    extensions.PAGES: {"gammon": "pipeline.families.backgammon.page.kind:GammonPage"},
     extensions.PRESETS: {"backgammon": "pipeline.families.backgammon"},
 }

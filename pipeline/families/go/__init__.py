@@ -6,5 +6,6 @@ EXTENSIONS: extensions.Table = {
     extensions.GAMES: {
         "go": "pipeline.families.go.game:Go.from_spec",
     },
+    extensions.PAGES: {"go": "pipeline.families.go.page:GoPage"},
     extensions.PRESETS: {"go": "pipeline.families.go"},
 }

@@ -48,7 +48,7 @@ from pipeline.games.contract import (
     States,
 )
 from pipeline.games.keys import load_keys, store_key
-from pipeline.games.stones import GTP_COLUMNS, REFUSALS, BoardGame, square_board
+from pipeline.games.stones import GTP_COLUMNS, REFUSALS, BoardGame, Look, square_board
 
 DEFAULT_KOMI = 7.5
 SIZES = range(5, 20)
@@ -63,6 +63,7 @@ class Go(BoardGame, OneAnalysis):
     """See the module docstring for the rules, ``kernels`` for the state's layout."""
 
     columns, examples = GTP_COLUMNS, "e.g. D4 or pass"
+    look = Look(on_lines=True)
     can_set_up = can_settle = True
     refusals: ClassVar[Mapping[int, str]] = {
         **REFUSALS,

@@ -6,5 +6,6 @@ EXTENSIONS: extensions.Table = {
     extensions.GAMES: {
         "gomoku": "pipeline.families.gomoku.game:Gomoku.from_spec",
     },
+    extensions.PAGES: {"gomoku": "pipeline.families.gomoku.page:GomokuPage"},
     extensions.PRESETS: {"gomoku": "pipeline.families.gomoku"},
 }

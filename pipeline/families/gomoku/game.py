@@ -59,7 +59,7 @@ from pipeline.games.contract import (
     small_number,
 )
 from pipeline.games.row_kernels import FIRST, SECOND
-from pipeline.games.stones import REFUSALS, RowGame, square_board
+from pipeline.games.stones import REFUSALS, Look, RowGame, square_board
 
 MIN_PAIRS, MAX_PAIRS, DEFAULT_PAIRS = 3, 7, 5
 # Planes that tell what a stone on an empty point would make by the lines alone: nobody looks at captures. A threat is a
@@ -80,6 +80,7 @@ class Gomoku(RowGame, OneAnalysis):
     """
 
     examples = "e.g. H8"
+    look = Look(on_lines=True)
     refusals: ClassVar[Mapping[int, str]] = {
         **REFUSALS,
         kernels.DOUBLE_THREE: "it makes two free threes (double-three)",

@@ -7,5 +7,6 @@ EXTENSIONS: extensions.Table = {
         "connect4": "pipeline.families.lines.connect4:ConnectFour.from_spec",
         "tictactoe": "pipeline.families.lines.tictactoe:TicTacToe.from_spec",
     },
+    extensions.PAGES: {"lines": "pipeline.families.lines.page:LinesPage"},
     extensions.PRESETS: {"lines": "pipeline.families.lines"},
 }

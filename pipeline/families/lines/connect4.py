@@ -14,7 +14,7 @@ from pipeline.errors import IllegalMove
 from pipeline.families.lines.game import LineGame
 from pipeline.games.contract import Symmetries
 from pipeline.games.row_kernels import OCCUPIED
-from pipeline.games.stones import REFUSALS
+from pipeline.games.stones import REFUSALS, Look
 
 
 def _mirror_symmetries(height: int, width: int) -> Symmetries:
@@ -35,6 +35,7 @@ class ConnectFour(LineGame):
     height, width, length, falls = 6, 7, 4, True
     columns = "1234567"
     colours = ("Red", "Yellow")
+    look = Look("frame", stones=("red", "yellow"), called="disc")
     refusals: ClassVar[Mapping[int, str]] = {**REFUSALS, OCCUPIED: "the column is full"}
 
     def __init__(self) -> None:

@@ -6,6 +6,7 @@ Spec: ``tictactoe``. Actions are points, named as on a chessboard: a1 is the low
 from __future__ import annotations
 
 from pipeline.families.lines.game import LineGame
+from pipeline.games.stones import Look
 
 
 class TicTacToe(LineGame):
@@ -15,6 +16,7 @@ class TicTacToe(LineGame):
     height, width, length, falls = 3, 3, 3, False
     columns, examples = "abc", "a1 to c3"
     colours = ("X", "O")
+    look = Look("paper", stones=("cross", "ring"), called="mark")
 
     def _row_label(self, row: int) -> str:
         return f"{self.height - row} "

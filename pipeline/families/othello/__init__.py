@@ -6,5 +6,6 @@ EXTENSIONS: extensions.Table = {
     extensions.GAMES: {
         "othello": "pipeline.families.othello.game:Othello.from_spec",
     },
+    extensions.PAGES: {"othello": "pipeline.families.othello.page:OthelloPage"},
     extensions.PRESETS: {"othello": "pipeline.families.othello"},
 }

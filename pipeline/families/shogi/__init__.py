@@ -6,5 +6,6 @@ EXTENSIONS: extensions.Table = {
     extensions.GAMES: {
         "shogi": "pipeline.families.shogi.game:Shogi.from_spec",
     },
+    extensions.PAGES: {"shogi": "pipeline.families.shogi.page.kind:ShogiPage"},
     extensions.PRESETS: {"shogi": "pipeline.families.shogi"},
 }

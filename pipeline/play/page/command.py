@@ -15,23 +15,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pipeline.errors import MuGoError, UsageError
-from pipeline.families.backgammon.game import Backgammon
-from pipeline.families.backgammon.page.table import GAMES, Models
-from pipeline.families.shogi.game import Shogi
-from pipeline.games.contract import Game
+from pipeline.games.contract import AnyGame, Game
 from pipeline.games.specs import parse_game
-from pipeline.games.stones import BoardGame
 from pipeline.methods.named import method_named
 from pipeline.play.config import EngineConfig, ServeConfig
 from pipeline.play.engine import open_session
 from pipeline.play.page.analyst import Analyst
+from pipeline.play.page.kinds import BoardPage, Models, OwnPage
+from pipeline.play.page.loading import Pages, load_pages
 from pipeline.players.player import Player
 from pipeline.progress import SILENT, Progress
 from pipeline.run.models import Model, read_model, resolve_champion
 
 ADDRESS = "127.0.0.1"
 CHAMPION = Path("saved_models/best_model")
-USUAL_BOARDS = (9, 7, 13, 19)  # that a model of go:any is offered on
 MOST_CONNECTIONS = 100
 
 
@@ -66,12 +63,13 @@ def serve(config: ServeConfig, progress: Progress = SILENT) -> None:
             await super().shutdown(sockets)
 
     with listening:
-        models = read_models(config)
-        analysts = load(models, config, stopping, progress)
-        dice_models = load_with_dice(models, config, progress)
+        pages = load_pages(progress.warn)
+        models = read_models(config, pages)
+        analysts = load_analysts(models, config, pages, stopping, progress)
+        players = load_players(models, config, pages, progress)
         if not models:
             progress.say(f"no model at {CHAMPION}: only built-in opponents, and no hints; name models with --model")
-        app = make_app(Lobby(analysts, config.readouts, dice_models))
+        app = make_app(Lobby(pages, analysts, config.readouts, players))
         Server(
             uvicorn.Config(
                 app,
@@ -103,61 +101,60 @@ def listen(port: int) -> socket.socket:
     return listening
 
 
-def read_models(config: ServeConfig) -> dict[str, Model]:
+def read_models(config: ServeConfig, pages: Pages) -> dict[str, Model]:
     """The models of the config, by name, as many as there are; models of one name are called by their paths.
 
     Raises UsageError for one that no page can show.
     """
     paths = config.model or ([CHAMPION] if CHAMPION.exists() else [])
-    models = {model.path: (model, str(path)) for model, path in zip(map(_read, paths), paths, strict=True)}
+    models = {model.path: (model, str(path)) for model, path in ((_read(path, pages), path) for path in paths)}
     bearers = Counter(model.info.name for model, _ in models.values())
     return {model.info.name if bearers[model.info.name] == 1 else path: model for model, path in models.values()}
 
 
-def load_with_dice(models: Mapping[str, Model], config: ServeConfig, progress: Progress) -> Models:
-    """Those of backgammon, loaded: what makes a player of each, anew for every game."""
+def load_players(models: Mapping[str, Model], config: ServeConfig, pages: Pages, progress: Progress) -> Models:
+    """Those whose games have a page of their own, loaded: what makes a player of each, anew for every game."""
     search = EngineConfig(readouts=config.readouts).search_options()
 
-    def maker(model: Model) -> Callable[[Backgammon], Player]:
+    def maker(model: Model) -> Callable[[AnyGame], Player]:
         method = method_named(model.info.method)
-        (loaded,) = method.load(model, 1, 1, config.backend, progress)  # any thread may ask td's networks
+        (loaded,) = method.load(model, 1, 1, config.backend, progress)  # any thread may ask what it gives
 
-        def make(game: Backgammon) -> Player:
+        def make(game: AnyGame) -> Player:
             return method.player(game, 1, loaded, search, config.readouts)
 
         return make
 
-    return {name: (model.info.game, maker(model)) for name, model in models.items() if model.info.game in GAMES}
+    return {
+        name: (model.info.game, maker(model))
+        for name, model in models.items()
+        if isinstance(pages.of(parse_game(model.info.game)), OwnPage)
+    }
 
 
-def load(
-    models: Mapping[str, Model], config: ServeConfig, stopping: threading.Event, progress: Progress
+def load_analysts(
+    models: Mapping[str, Model], config: ServeConfig, pages: Pages, stopping: threading.Event, progress: Progress
 ) -> list[Analyst]:
-    """The models of board games, each ready to search."""
+    """The models of games on the main page, each ready to search."""
     analysts = []
     for name, model in models.items():
-        if model.info.game in GAMES:
+        game = parse_game(model.info.game)
+        page = pages.of(game)
+        if not isinstance(page, BoardPage):
             continue
+        assert isinstance(game, Game)
         progress.say(f"loading {name}; kernels and network are compiled when this machine sees them first")
         engine = EngineConfig(model=model.path, readouts=config.readouts, backend=config.backend)
         session, findings = open_session(model, engine, progress)
         session.warm_up()
-        analysts.append(Analyst(name, offered(parse_game(model.info.game)), session, findings, stopping))
+        analysts.append(Analyst(name, page.offered(game), session, findings, stopping))
     return analysts
 
 
-def offered(game: Game) -> list[str]:
-    """The specs of what a model of this game plays on the page: its own board, or of all boards the usual ones that
-    have room for its komi.
-    """
-    if not game.num_global_planes:
-        return [game.spec]
-    komi = game.gtp_komi or 0.0
-    return [parse_game(f"go:{side},komi={komi}").spec for side in USUAL_BOARDS if abs(komi) <= side * side]
-
-
-def _read(path: Path) -> Model:
+def _read(path: Path, pages: Pages) -> Model:
     model = read_model(resolve_champion(path))
-    if model.info.game not in GAMES and not isinstance(parse_game(model.info.game), BoardGame | Shogi):
+    game = parse_game(model.info.game)
+    page = pages.of(game)
+    if page is None or (isinstance(page, BoardPage) and not isinstance(game, Game)):
         raise UsageError(f"serve --model {path}: {model.info.game} is played on no board that the page has")
     return model

@@ -1,6 +1,7 @@
 // What all pages need: their elements, the server, players, the dialog for a new game, light and dark.
 "use strict";
 
+const boards = {}; // of the main page, by name; scripts of boards register theirs
 const SVG = "http://www.w3.org/2000/svg";
 const $ = (id) => document.getElementById(id);
 

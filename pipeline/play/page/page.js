@@ -1,16 +1,19 @@
 // The board page. The server keeps every game and decides what is legal; this draws what it says (see app.py, table.py).
-// What depends on the kind of board is in stones.js and shogi.js, objects with the same functions:
-//   build()                    a new game, drawn from nothing
+// What depends on the kind of board is in stones.js and in scripts of plug-ins, which register an object in `boards`:
+//   setUp()                    once, when the page is there; may be missing. What it adds to #extras, #keys or <body> is
+//                              shown for its board only if it has the attribute data-board="NAME"
+//   build()                    a new game, drawn from nothing into #board, an <svg>
 //   draw()                     the position
 //   follow()                   the cursor goes to the last move
 //   picture(player)            what stands for a player, 40 × 40 units
 //   press(group)               a click or Enter on a .point
 //   moveCursor(rows, columns)  by the arrow keys
 //   cancel()                   Escape
+// Such a script may use what is declared here and in common.js: view, play(), draw(), mayPlay(), myTurn(), thinking,
+// showsMoves(), $(), element(), say(), percent(), short().
 "use strict";
 
 const GAME_READOUTS = 100; // of each position, when a whole game is analysed
-const RECORDS = { sgf: "SGF", kifu: "KIF", csa: "CSA", usi: "USI" }; // by suffix
 const STEP_MILLISECONDS = 150; // a position that is only passed through isn't searched
 
 let options = null;
@@ -168,12 +171,13 @@ const myTurn = () => view.human === null || view.turn === view.human;
 // What is shown
 
 function show(found) {
+  if (!boards[found.board_kind]) throw new Error(`No script here draws the board of ${found.game}.`);
   const other = !view || view.game !== found.game || view.id !== found.id;
   const moved = !view || view.ply !== found.ply;
   view = found;
   if (other || (moved && hinted !== view.ply)) hinted = -1;
   if (other) {
-    board = { stones, shogi }[view.board_kind];
+    board = boards[view.board_kind];
     board.build();
   } else if (moved && view.last !== null && document.activeElement.closest(".point") === null) {
     board.follow();
@@ -229,12 +233,12 @@ function draw() {
   $("rewind").hidden = last;
   $("where").textContent = `${view.ply} / ${view.moves.length}`;
   $("thoughts").hidden = !advised;
-  $("territory-label").hidden = !view.game.startsWith("go:");
+  $("territory-label").hidden = !view.territory;
   $("analyse").hidden = !advised || view.moves.length === 0;
   $("analyse").textContent = stopAnalysis ? "Stop" : "Analyse game";
   $("downloads").replaceChildren(...view.records.map((suffix) => {
     const link = document.createElement("a");
-    Object.assign(link, { className: "button", href: tablePath(`/${suffix}`), download: `game.${suffix}`, textContent: `Save ${RECORDS[suffix]}` });
+    Object.assign(link, { className: "button", href: tablePath(`/${suffix}`), download: `game.${suffix}`, textContent: `Save ${options.record_names[suffix] ?? suffix}` });
     return link;
   }));
   for (const part of document.querySelectorAll("[data-board]")) part.hidden = part.dataset.board !== view.board_kind;
@@ -281,7 +285,9 @@ function drawCandidates() {
 // Dialog, keys and buttons
 
 function chosenGame(game) {
-  $("sfen-label").hidden = !game.spec.startsWith("shogi");
+  $("beginning-label").hidden = game.beginning === null;
+  $("beginning-name").textContent = game.beginning?.label ?? "";
+  $("choose-beginning").placeholder = game.beginning?.placeholder ?? "";
 }
 
 function chosenOpponent(name) {
@@ -292,10 +298,10 @@ function chosenOpponent(name) {
 function startChosen() {
   const opponent = $("choose-opponent").value;
   const human = opponent === "nobody" ? null : Number($("choose-colour").value);
-  const sfen = $("sfen-label").hidden ? "" : $("choose-sfen").value;
+  const beginning = $("beginning-label").hidden ? "" : $("choose-beginning").value;
   const wanted = $("choose-readouts").disabled ? options.readouts : Number($("choose-readouts").value);
-  begin({ game: $("choose-game").value, opponent, human, readouts: wanted, sfen });
-  $("choose-sfen").value = ""; // the next game begins as usual
+  begin({ game: $("choose-game").value, opponent, human, readouts: wanted, beginning });
+  $("choose-beginning").value = ""; // the next game begins as usual
 }
 
 async function openRecord(file) {
@@ -341,7 +347,15 @@ async function start() {
   $("choose-readouts").value = options.readouts;
   $("choose-readouts").max = options.most_readouts;
   setUpDialog(options.games, startChosen, chosenGame, chosenOpponent);
-  shogi.setUp();
+  $("file").accept = options.opens.join(",");
+  for (const [name, one] of Object.entries(boards)) {
+    try {
+      one.setUp?.();
+    } catch (error) {
+      console.error(`board ${name}:`, error); // the others work
+      delete boards[name];
+    }
+  }
   const clicks = {
     undo: () => { hinted = -1; attempt(() => act("undo"), reply); },
     pass: () => play("pass"),
@@ -372,8 +386,7 @@ async function start() {
 async function resume() {
   const found = await gameInAddress("/api/games");
   if (!found) return startChosen();
-  show(found);
-  await reply();
+  await attempt(async () => found, reply);
 }
 
-start();
+document.addEventListener("DOMContentLoaded", start); // when the scripts of plug-ins, which come behind, have run

@@ -1,4 +1,4 @@
-// Boards of stones: Go, Gomoku, Othello, and those whose stones fall in columns. Used by page.js.
+// Boards of stones, also of those that fall in columns, drawn as their game's `look` says (see Look in games/stones.py).
 "use strict";
 
 const CELL = 40;
@@ -6,7 +6,7 @@ const HEAT_FROM = 0.01; // policy below it isn't drawn
 
 let cursor = 0; // the point that the arrow keys have reached
 
-const stones = {
+boards.stones = {
   build() {
     cursor = Math.floor(view.height / 2) * view.width + Math.floor(view.width / 2);
     buildStones();
@@ -19,20 +19,19 @@ const stones = {
   cancel: () => {},
 };
 
-const kind = () => view.game.split(":")[0];
-const onLines = () => ["go", "gomoku"].includes(kind());
-const GROUNDS = { go: "", gomoku: "", othello: "felt", connect4: "frame", tictactoe: "paper" };
+const isOn = (ground) => view.look.ground === ground;
+const isMark = (player) => ["cross", "ring"].includes(view.look.stones[player]);
 
 function stone(player, x, y) {
-  if (kind() === "tictactoe") {
-    const shape = player === 0
+  const paint = view.look.stones[player];
+  if (isMark(player)) {
+    const shape = paint === "cross"
       ? element("path", { d: `M${x - 10} ${y - 10}l20 20m0 -20l-20 20` })
       : element("circle", { cx: x, cy: y, r: 11 });
     shape.setAttribute("class", `mark ${player ? "second" : "first"}`);
     return shape;
   }
-  const paints = kind() === "connect4" ? ["red", "yellow"] : ["black", "white"];
-  return element("circle", { class: "disc", cx: x, cy: y, r: onLines() ? 18.6 : 16.5, fill: `url(#${paints[player]})` });
+  return element("circle", { class: "disc", cx: x, cy: y, r: view.look.on_lines ? 18.6 : 16.5, fill: `url(#${paint})` });
 }
 
 function gradient(id, from, to) {
@@ -46,7 +45,7 @@ const place = (point) => [CELL * (1 + (point % view.width)), CELL * (1 + Math.fl
 
 function starPoints() {
   const size = view.height;
-  if (!onLines() || size < 7 || size !== view.width) return [];
+  if (!view.look.on_lines || size < 7 || size !== view.width) return [];
   const edge = size < 13 ? 2 : 3, lines = [edge, size - 1 - edge], middle = (size - 1) / 2;
   const stars = lines.flatMap((row) => lines.map((column) => [row, column]));
   if (size % 2) {
@@ -57,7 +56,7 @@ function starPoints() {
 }
 
 function buildStones() {
-  const { width, height } = view, drawing = $("board"), onEdge = onLines() ? 0 : CELL / 2;
+  const { width, height } = view, drawing = $("board"), onEdge = view.look.on_lines ? 0 : CELL / 2;
   const right = CELL * (width + 1), bottom = CELL * (height + 1);
   drawing.setAttribute("viewBox", `0 0 ${right} ${bottom}`);
   const definitions = element("defs");
@@ -65,9 +64,9 @@ function buildStones() {
     gradient("black", "#5a5a60", "#0e0e10"), gradient("white", "#ffffff", "#d3d0ca"),
     gradient("red", "#ff7a6b", "#c3281c"), gradient("yellow", "#ffe680", "#e0aa0c"),
   );
-  const parts = [definitions, element("rect", { class: `ground ${GROUNDS[kind()] ?? ""}`, width: right, height: bottom, rx: 8 })];
-  if (kind() !== "connect4") {
-    const inner = kind() === "tictactoe" ? 1 : 0; // no frame around it
+  const parts = [definitions, element("rect", { class: `ground ${view.look.ground}`, width: right, height: bottom, rx: 8 })];
+  if (!isOn("frame")) {
+    const inner = isOn("paper") ? 1 : 0; // no frame around it
     let lines = "";
     for (let i = inner; i <= (onEdge ? width : width - 1) - inner; i++) lines += `M${CELL * (1 + i) - onEdge} ${CELL - onEdge}V${bottom - CELL + onEdge}`;
     for (let i = inner; i <= (onEdge ? height : height - 1) - inner; i++) lines += `M${CELL - onEdge} ${CELL * (1 + i) - onEdge}H${right - CELL + onEdge}`;
@@ -91,14 +90,14 @@ function buildStones() {
 function drawStones() {
   const found = view.analysis, moves = showsMoves() ? found.moves : [], byPoint = new Map(moves.map((move) => [move.point, move]));
   const owners = $("territory").checked ? (found?.ownership ?? view.area) : null;
-  const called = ["empty", `${view.colours[0]} ${thing()}`, `${view.colours[1]} ${thing()}`];
+  const called = ["empty", `${view.colours[0]} ${view.look.called}`, `${view.colours[1]} ${view.look.called}`];
   for (const group of $("board").querySelectorAll(".point")) {
     const point = Number(group.dataset.point), [x, y] = place(point), owned = view.board[point], move = byPoint.get(point);
     const parts = [element("rect", { class: "hit", x: x - CELL / 2, y: y - CELL / 2, width: CELL, height: CELL })];
-    if (kind() === "connect4") parts.push(element("circle", { class: "hole", cx: x, cy: y, r: 16.5 }));
+    if (isOn("frame")) parts.push(element("circle", { class: "hole", cx: x, cy: y, r: 16.5 }));
     if (owners && Math.abs(owners[point]) >= 0.08) parts.push(ownerSquare(owners[point], x, y, CELL, (owners[point] > 0 ? 0.6 : 0.5) * Math.abs(owners[point])));
     if (owned) parts.push(stone(owned - 1, x, y));
-    else if (kind() === "othello" && view.legal[point] && myTurn()) parts.push(element("circle", { class: "may", cx: x, cy: y, r: 4 }));
+    else if (view.look.shows_legal && view.legal[point] && myTurn()) parts.push(element("circle", { class: "may", cx: x, cy: y, r: 4 }));
     const policy = showsMoves() && view.legal[point] ? found.policy[point] : 0;
     if (policy >= HEAT_FROM || move) parts.push(element("circle", { class: "heat", cx: x, cy: y, r: 17.5, opacity: (move ? 0.6 : 0.15) + 0.35 * Math.sqrt(policy) }));
     if (move && (move.visits || moves.indexOf(move) === 0)) {
@@ -121,12 +120,10 @@ function ownerSquare(owner, x, y, size, opacity) {
   return element("rect", { class: "owner", x: x - size / 2, y: y - size / 2, width: size, height: size, fill: owner > 0 ? "#000" : "#fff", opacity });
 }
 
-const thing = () => (kind() === "othello" || kind() === "connect4" ? "disc" : kind() === "tictactoe" ? "mark" : "stone");
-
 function lastMark(owned, x, y) {
-  if (kind() === "tictactoe") return element("rect", { class: "last", x: x - 18, y: y - 18, width: 36, height: 36, rx: 5, stroke: "#8888", "stroke-width": 1.5 });
-  const light = owned === 1 || kind() === "connect4";
-  return element("circle", { class: "last", cx: x, cy: y, r: 8, stroke: light ? "#fff" : "#222" });
+  if (isMark(owned - 1)) return element("rect", { class: "last", x: x - 18, y: y - 18, width: 36, height: 36, rx: 5, stroke: "#8888", "stroke-width": 1.5 });
+  const dark = view.look.stones[owned - 1] === "white";
+  return element("circle", { class: "last", cx: x, cy: y, r: 8, stroke: dark ? "#222" : "#fff" });
 }
 
 function moveAmongPoints(rows, columns) {

@@ -1,16 +1,21 @@
-"""``StonesTable``: a game whose moves put stones on points, or let them fall in columns."""
+"""``StonesPage`` and ``StonesTable``: games whose moves put stones on points, or let them fall in columns."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.games.contract import BoolArray, States
-from pipeline.games.sgf import SgfText, line_sgf
+from pipeline.errors import MuGoError, UsageError
+from pipeline.games.contract import AnyGame, BoolArray, Game, States
+from pipeline.games.sgf import AnotherGame, SgfText, line_sgf, read_sgf
 from pipeline.games.stones import BoardGame
-from pipeline.play.page.table import Table
+from pipeline.play.page.kinds import BoardPage
+from pipeline.play.page.table import Beginning, Table
 
 SGF = "sgf"
 
@@ -34,6 +39,7 @@ class StonesTable(Table):
             rows = [names[row * width][1:] for row in range(height)]
         return {
             **super()._fixed(),
+            "look": asdict(game.look),
             "columns": list(game.columns[:width]),
             "rows": rows,
             "names": names,
@@ -72,22 +78,12 @@ class StonesTable(Table):
         winner, score = float(self.game.returns(states)[0]), abs(float(self.game.scores(states)[0]))
         if winner == 0:
             return "The game is drawn"
-        return self._won(int(winner < 0), score) + self._judgement()
+        return self._won(int(winner < 0), score)
 
     def _won(self, winner: int, score: float) -> str:
         form = self.game.sgf
         margin = f" by {score:g} points" if form is not None and form.margin else ""
         return f"{self.colours[winner]} wins{margin}"
-
-    def _judgement(self) -> str:
-        """What the adviser would say of the result, where it takes stones for dead."""
-        if self._judged is None or not self._judged[0]:
-            return ""
-        found, score = self._judged
-        stones = "a group" if found == 1 else f"{found} groups"
-        said = "a draw" if not score else self._won(int(score < 0), abs(score)).replace("wins", "winning", 1)
-        name = self.adviser.name if self.adviser else ""
-        return f" with every stone on the board. {name} takes {stones} for dead, which makes it {said}"
 
     # Points
 
@@ -113,10 +109,8 @@ class StonesTable(Table):
         return int(empty[-1]) * width + column if empty.size else -1
 
     def _area(self, ply: int) -> list[int] | None:
-        """[P] whose each point is, +1 the first player's, where the game is over and decided by area."""
-        if not (self.game.can_set_up and self._over_at(ply)):
-            return None
-        return self.game.ownership(self._positions[ply].state[None])[0].tolist()
+        """[P] whose each point is, +1 the first player's, where that decides a game that is over; else None."""
+        return None
 
     def _point_of(self, number: int) -> int | None:
         """Where move `number` put its stone; None for a pass."""
@@ -124,3 +118,40 @@ class StonesTable(Table):
         if action == self.game.pass_action:
             return None
         return self._landing(number, action) if self._falls() else action
+
+
+class StonesPage(BoardPage):
+    """Every game of stones. Subclasses offer some without a model, or show them with more than StonesTable does."""
+
+    table = StonesTable
+    record_names: Mapping[str, str] = MappingProxyType({SGF: "SGF"})
+    opens = (f".{SGF}",)
+
+    def plays(self, game: AnyGame) -> bool:
+        return isinstance(game, BoardGame)
+
+    def read(self, data: bytes, games: Sequence[Game]) -> tuple[Game, Beginning]:
+        """The first game that an SGF fits, with the record's komi."""
+        problems: list[MuGoError] = []
+        for game in games:
+            if game.sgf is None:
+                continue
+            try:
+                record = read_sgf(data, game)
+            except MuGoError as error:
+                problems.append(error)
+                continue
+            game = with_komi(game, record.komi)
+            start = None if record.start is None else game.adopt(record.start)
+            return game, Beginning(start, record.moves, (record.black, record.white))
+        if not problems:
+            raise AnotherGame("none of these games is written in SGF")
+        raise min(problems, key=lambda problem: isinstance(problem, AnotherGame))
+
+
+def with_komi(game: Game, komi: float | None) -> Game:
+    """The game with this komi, if there is one and it can be played with."""
+    try:
+        return game if komi is None else game.with_komi(komi)
+    except UsageError:
+        return game

@@ -3,7 +3,7 @@
 Thread-safe: a lock guards each table, and no search holds it. What the page gets is JSON: plain numbers, names of moves
 as in move_name, points row by row from the upper left, and every win rate, lead and owner seen by the *first player*,
 but those of candidate moves, which are seen by the player to move. What depends on the kind of board, its subclasses
-say: stones.py, shogi.py.
+say: stones.py, and those of plug-ins' pages.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import numpy as np
 
 from pipeline.errors import IllegalMove
-from pipeline.families.go.dead_stones import dead_groups, score_without
 from pipeline.games.contract import BoolArray, Game, History, States
 from pipeline.games.sgf import SgfText
 from pipeline.play.page.analyst import Analyst, Line, Refused
@@ -52,7 +51,8 @@ class Table:
     opponent if that is a model.
     """
 
-    board: ClassVar[str]  # which of the page's boards shows it
+    board: ClassVar[str]  # which of the page's boards shows it: the name that a script registers
+    territory: ClassVar[bool] = False  # whether the board can show who owns its points
 
     def __init__(
         self,
@@ -85,7 +85,6 @@ class Table:
         self._winrates: dict[int, float] = {}  # by ply, of the first player
         self._leads: dict[int, float] = {}
         self._analyses: dict[int, dict[str, Any]] = {}  # by ply, as the page gets them
-        self._judged: tuple[int, float] | None = None  # of the end: groups that look dead, the score without them
         for number, (player, action) in enumerate(begin.moves, start=1):
             try:
                 self._play(action, player)
@@ -155,16 +154,8 @@ class Table:
                 self._note(ply, mover, found)
 
     def judge(self, ply: int) -> None:
-        """Ask the adviser which stones are dead, where a game decided by area has ended."""
-        with self._lock:
-            self._check_current(ply)
-            if self.adviser is None or not self.ended_by_area:
-                raise Refused(400, "nothing to judge: wanted a game decided by area that has ended, and a model")
-            line, state = self._line(ply), self._positions[-1].state
-        dead = dead_groups(self.game, state, self.adviser.owners(line))
-        with self._lock:
-            if tuple(self._moves) == line.moves:
-                self._judged = len(dead), score_without(self.game, state, dead)
+        """Ask the adviser what the end is worth, where to_judge says so; here it never does."""
+        raise Refused(400, f"nothing to judge: {self.spec} needs nobody to say how it ended")
 
     def undo(self, ply: int) -> None:
         """Take back until a move of the person's is taken back; or the resignation."""
@@ -219,7 +210,7 @@ class Table:
                 "movers": [player for player, _ in self._moves],
                 "over": self.over,
                 "result": self._result(),
-                "to_judge": self.adviser is not None and self.ended_by_area and self._judged is None,
+                "to_judge": self.to_judge,
                 "turn": self.to_move,
                 "winrates": self._winrates,
                 "leads": self._leads,
@@ -231,6 +222,11 @@ class Table:
             }
 
     # What depends on the kind of board
+
+    @property
+    def to_judge(self) -> bool:
+        """Whether the game has ended, and judge() is yet to be asked."""
+        return False
 
     @property
     def records(self) -> tuple[str, ...]:
@@ -247,12 +243,17 @@ class Table:
             "width": width,
             "colours": self.colours,
             "passes": self.game.pass_action is not None,
+            "territory": self.territory,
             "records": self.records,
             "players": [self._player_name(player) for player in (0, 1)],
         }
 
     def _position(self, ply: int, legal: BoolArray) -> dict[str, Any]:
-        """What is on the board before move `ply`, and what may be played there. legal [A]"""
+        """What is on the board before move `ply`, and what may be played there. legal [A]
+
+        The page itself reads ``legal``, a list, ``can_pass``, ``last``, None before the first move, and ``check``,
+        whether a king is attacked; everything else is for the board's script.
+        """
         raise NotImplementedError
 
     def _seen(self, ply: int, found: dict[str, Any]) -> dict[str, Any]:
@@ -277,11 +278,6 @@ class Table:
     @property
     def over(self) -> bool:
         return self._resigned is not None or self._over_at(len(self._moves))
-
-    @property
-    def ended_by_area(self) -> bool:
-        """Whether the game is over and its area decides it, with every stone that is still there."""
-        return self._resigned is None and self.game.can_set_up and self._over_at(len(self._moves))
 
     def _play(self, action: int, player: int) -> None:
         """Records may go on after the last pass and out of turn, where the game knows such positions, and behind an
@@ -309,7 +305,6 @@ class Table:
         self._named.append(name)
 
     def _cut(self, ply: int) -> None:
-        self._judged = None
         del self._moves[ply:], self._named[ply:], self._positions[ply + 1 :]
         for known in (self._winrates, self._leads, self._analyses):
             for later in [number for number in known if number > ply]:

@@ -26,6 +26,7 @@ from pipeline.families.backgammon.page.table import GammonTable
 from pipeline.play.page import command
 from pipeline.play.page.analyst import Refused
 from pipeline.play.page.app import Lobby, make_app
+from pipeline.play.page.loading import load_pages
 
 ROOT = Path(__file__).parent.parent.parent
 SECONDS = 60
@@ -49,7 +50,7 @@ def test_a_whole_game_step_by_step() -> None:
         assert sum(count for count in board if count > 0) == 15
     assert view["over"] and "wins" in view["result"] and view["seed"] == "s"
     assert hashlib.sha256(b"s").hexdigest() == commitment
-    assert table.record(as_mat=True)[1].count("Wins") == 1 and "GM[6]" in table.record(as_mat=False)[1]
+    assert table.record("mat").count("Wins") == 1 and "GM[6]" in table.record("sgf")
     with pytest.raises(Refused, match="the game is over"):
         table.step(6, 5, view["ply"])
 
@@ -87,7 +88,7 @@ def test_undo_a_checker_then_a_turn_and_what_is_refused() -> None:
 def test_an_undo_that_is_refused_changes_nothing() -> None:
     table = GammonTable("backgammon", "random", 1)
     table.resign(table.view()["ply"])  # while the opponent is to move
-    assert "RE[W+1R]" in table.record(as_mat=False)[1] and "Wins 1 point" in table.record(as_mat=True)[1]
+    assert "RE[W+1R]" in table.record("sgf") and "Wins 1 point" in table.record("mat")
     table.undo(table.view()["ply"])
     table.reply(table.view()["ply"])
     before = table.view()
@@ -137,8 +138,8 @@ def test_a_table_answers_while_the_opponent_thinks(verb: str) -> None:
 
 
 def test_its_http() -> None:
-    client = TestClient(make_app(Lobby([], 0)), base_url="http://127.0.0.1")
-    for path in ("/gammon", "/gammon.js", "/gammon.css"):
+    client = TestClient(make_app(Lobby(load_pages(), [], 0)), base_url="http://127.0.0.1")
+    for path in ("/gammon", "/pages/gammon/gammon.js", "/pages/gammon/gammon.css"):
         assert client.get(path).status_code == 200
     games = {game["spec"]: game["opponents"] for game in client.get("/api/gammon").json()["games"]}
     assert games.keys() == {"backgammon", "hypergammon"} and {"heuristic", "random", "nobody"} <= set(
@@ -251,9 +252,10 @@ def test_a_model_of_a_method_for_dice_is_an_opponent(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(command, "method_named", lambda name: StandIn() if name == "stand-in" else None)
     config = ServeConfig(model=[tmp_path / "000007-td"], readouts=3)
-    models = command.read_models(config)
-    assert command.load(models, config, threading.Event(), SILENT) == []
-    lobby = Lobby([], 3, command.load_with_dice(models, config, SILENT))
+    pages = load_pages()
+    models = command.read_models(config, pages)
+    assert command.load_analysts(models, config, pages, threading.Event(), SILENT) == []
+    lobby = Lobby(pages, [], 3, command.load_players(models, config, pages, SILENT))
     client = TestClient(make_app(lobby), base_url="http://127.0.0.1")
     games = {game["spec"]: game["opponents"] for game in client.get("/api/gammon").json()["games"]}
     assert "000007-td" in games["backgammon"] and "000007-td" not in games["hypergammon"] and loads == [1]

@@ -41,7 +41,7 @@ def test_what_the_page_sees_of_a_position(page: Page) -> None:
     assert view["last"] == [None, 40] and view["sfen"].endswith(" w b 6")
     earlier = page.ask(f"/api/games/{view['id']}?ply=2")
     assert earlier["hands"] == [{}, {}] and earlier["last"] == [24, 33]
-    checked = page.begin("shogi", sfen="4k4/9/9/9/9/9/9/9/R3K4 b - 1")
+    checked = page.begin("shogi", beginning="4k4/9/9/9/9/9/9/9/R3K4 b - 1")
     assert page.play(checked, "9i9a")["check"]
 
 
@@ -54,7 +54,7 @@ def test_moves_that_are_refused_say_why(page: Page) -> None:
         ("U5e", "'U5e' is no move of shogi"),
     ):
         assert problem in page.act(view, "play", move=move, status=400)
-    nifu = page.begin("shogi", sfen="4k4/9/9/9/9/9/4P4/9/4K4 b P 1")
+    nifu = page.begin("shogi", beginning="4k4/9/9/9/9/9/4P4/9/4K4 b P 1")
     assert "a second pawn on its column" in page.act(nifu, "play", move="P*5e", status=400)
 
 
@@ -93,14 +93,14 @@ ENDS = [
 
 @pytest.mark.parametrize(("sfen", "move", "result"), ENDS)
 def test_ends_are_said(page: Page, sfen: str, move: str, result: str) -> None:
-    view = page.play(page.begin("shogi", sfen=sfen), move)
+    view = page.play(page.begin("shogi", beginning=sfen), move)
     assert view["over"] and view["result"].startswith(result) and view["legal"] == []
 
 
 def test_repetition_and_perpetual_check_are_said(page: Page) -> None:
     view = page.play(page.begin("shogi"), *(["2h3h", "8b7b", "3h2h", "7b8b"] * 3))
     assert view["result"] == "The game is drawn by repetition"
-    view = page.begin("shogi", sfen="8k/9/9/9/9/9/9/7R1/K8 b - 1")
+    view = page.begin("shogi", beginning="8k/9/9/9/9/9/9/7R1/K8 b - 1")
     view = page.play(view, *(["2h1h", "1a2a", "1h2h", "2a1a"] * 3))
     assert view["result"] == "Gote wins: Sente gave perpetual check"
 
@@ -118,7 +118,7 @@ def test_records_are_saved_and_opened(page: Page) -> None:
     assert left["result"] == "Sente resigned: Gote wins"
     assert "まで1手で後手の勝ち" in page.client.get(f"/api/games/{left['id']}/kifu").text
     assert "isn't written as sgf; wanted kifu, csa, usi" in page.ask(f"/api/games/{view['id']}/sgf", status=400)
-    mini = page.play(page.begin("shogi:5", sfen="2k2/5/5/1p3/+R1K2 w RBSbsgp 1"), "B*2b")
+    mini = page.play(page.begin("shogi:5", beginning="2k2/5/5/1p3/+R1K2 w RBSbsgp 1"), "B*2b")
     assert mini["records"] == ["kifu", "usi"]
     for suffix in mini["records"]:
         opened = page.ask("/api/records", content=page.client.get(f"/api/games/{mini['id']}/{suffix}").content)
@@ -164,7 +164,7 @@ def test_positions_that_no_game_begins_at(page: Page) -> None:
         ("shogi", "4k4/4G4/4G4/9/9/9/9/9/4K4 w - 1", "the game is over there"),
         ("go:9", "x", "only games of shogi begin at an SFEN"),
     ):
-        assert problem in page.ask("/api/games", {**new, "game": game, "sfen": sfen}, status=400)
+        assert problem in page.ask("/api/games", {**new, "game": game, "beginning": sfen}, status=400)
 
 
 # In a browser
@@ -205,7 +205,7 @@ def shown(driver, address: str) -> Iterator[object]:
                 self.browser.save_screenshot(f"{folder}/{name}.png")
 
         def begin_at(self, sfen: str, game: str = "shogi", opponent: str = "nobody", colour: str = "0") -> None:
-            self.browser.execute_script("document.getElementById('choose-sfen').value = arguments[0]", sfen)
+            self.browser.execute_script("document.getElementById('choose-beginning').value = arguments[0]", sfen)
             self.begin(opponent, game, colour)
             self.until(lambda: sfen.split()[0] in self.find("sfen").get_attribute("textContent"))
 

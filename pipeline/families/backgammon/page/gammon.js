@@ -1,4 +1,4 @@
-// The page of backgammon. The server keeps every game and says which single steps are possible (see gammon.py).
+// The page of backgammon. The server keeps every game and says which single steps are possible (see table.py).
 "use strict";
 
 const WIDTH = 640, HEIGHT = 500, POINT = 40, RADIUS = 18, LEFT = 20, BAR_X = LEFT + 6 * POINT, BAR_WIDTH = 40, TRAY_X = BAR_X + BAR_WIDTH + 6 * POINT + 12;

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Any
 
 from pipeline.errors import IllegalMove
@@ -26,6 +25,7 @@ from pipeline.games.specs import parse_game
 from pipeline.play.dice_game import DiceGame, PlayerOpponent
 from pipeline.play.fair_dice import FairDice
 from pipeline.play.page.analyst import Refused
+from pipeline.play.page.kinds import NO_MODELS, Models
 from pipeline.players.builtin import make_builtin
 from pipeline.players.player import RESIGN, Player
 
@@ -34,13 +34,10 @@ NOBODY, BUILT_INS = "nobody", ("heuristic", "random")
 GNUBG_PLIES = (0, 2)
 ENGINE_SECONDS = 60.0
 COLOURS = ("White", "Black")
+MAT, SGF = MAT_SUFFIX.removeprefix("."), "sgf"  # suffixes of records
 
 
 MakeOpponent = Callable[[Backgammon], Player]
-Models = Mapping[str, tuple[str, MakeOpponent]]  # by name: the game that a model plays, and what makes the player
-
-
-NO_MODELS: Models = MappingProxyType({})
 
 
 def opponents(game: str, models: Models) -> dict[str, MakeOpponent]:
@@ -155,16 +152,18 @@ class GammonTable:
                 raise Refused(409, "the game is over already")
             self._resigned = self._table.to_move if self.human is None else self.human
 
-    def record(self, as_mat: bool) -> tuple[str, str]:
-        """(the file's name, the game so far as .mat or SGF). Raises Refused."""
+    def record(self, suffix: str) -> str:
+        """The game so far as .mat or SGF. Raises Refused for another suffix, and for .mat where that isn't written."""
         with self._lock:
-            if as_mat and self._game.spec != "backgammon":
+            if suffix not in (MAT, SGF):
+                raise Refused(400, f"{self._game.spec} isn't written as {suffix[:10]}; wanted {MAT} or {SGF}")
+            if suffix == MAT and self._game.spec != "backgammon":
                 raise Refused(400, ".mat is for backgammon; save SGF")
             text = SgfText(*(self._name(player) for player in (0, 1)))
             moves = self._table.moves
-            if as_mat:
-                return f"game{MAT_SUFFIX}", mat_record(self._game, moves, text, self._resigned)
-            return "game.sgf", gammon_sgf(self._game, moves, text, (), self._resigned)
+            if suffix == MAT:
+                return mat_record(self._game, moves, text, self._resigned)
+            return gammon_sgf(self._game, moves, text, (), self._resigned)
 
     def view(self) -> dict[str, Any]:
         with self._lock:

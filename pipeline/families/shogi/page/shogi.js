@@ -1,6 +1,5 @@
-// The board of shogi and minishogi, with both hands. Used by page.js. The server says which moves are legal, in USI
-// (7g7f, 8h2b+, P*5e; see shogi.py); a piece is taken by a click and put down by another.
-"use strict";
+// The board of shogi and minishogi, with both hands, a module for page.js. The server says which moves are legal, in USI
+// (7g7f, 8h2b+, P*5e; see table.py); a piece is taken by a click and put down by another.
 
 const SQUARE = [44, 48], MARGIN = 22, HAND = 54; // of the drawing: a square, the names around the board, a hand
 const KANJI = { P: "歩", L: "香", N: "桂", S: "銀", G: "金", B: "角", R: "飛", K: "王", "+P": "と", "+L": "杏", "+N": "圭", "+S": "全", "+B": "馬", "+R": "龍" };
@@ -11,9 +10,22 @@ const MOST_ARROWS = 4;
 let held = null; // what was taken: a square, or P* for a piece in hand
 let spot = [4, 4]; // where the arrow keys are: row -1 and row `height` are the hands
 
-const shogi = {
-  /** Once, when the page is there. */
+const EXTRAS = `
+  <div class="toggles" data-board="shogi"><label><input id="letters" type="checkbox"> Letters on the pieces</label></div>
+  <details data-board="shogi"><summary>Position as SFEN</summary><code id="sfen"></code></details>`;
+const KEYS = `
+  <dt data-board="shogi">Enter</dt><dd data-board="shogi">take a piece, then put it down</dd>
+  <dt data-board="shogi">Esc</dt><dd data-board="shogi">leave the piece where it is</dd>`;
+const PROMOTION = `
+  <dialog id="promotion" aria-label="Promote?">
+    <form method="dialog" class="buttons"><button id="promote" value="+"></button><button id="keep" value=""></button></form>
+  </dialog>`;
+
+boards.shogi = {
   setUp() {
+    $("extras").insertAdjacentHTML("beforeend", EXTRAS);
+    $("keys").insertAdjacentHTML("beforeend", KEYS);
+    document.body.insertAdjacentHTML("beforeend", PROMOTION);
     $("letters").checked = (localStorage.getItem("letters") ?? String(!showsKanji())) === "true";
     $("letters").addEventListener("change", () => { localStorage.setItem("letters", String($("letters").checked)); draw(); });
     $("promotion").addEventListener("submit", ({ submitter }) => play($("promotion").dataset.move + submitter.value));
@@ -92,7 +104,7 @@ const focused = () => $("board").querySelector(`[data-row="${spot[0]}"][data-col
 function pressedAt(at, row, column) {
   spot = [row, column];
   if (!mayPlay()) return;
-  if (held === at) return shogi.cancel();
+  if (held === at) return boards.shogi.cancel();
   const ways = view.legal.filter((move) => held !== null && move.slice(0, 2) === held && move.slice(2, 4) === at);
   if (ways.length === 2) return askPromotion(held + at);
   if (ways.length === 1) return play(ways[0]);

@@ -6,16 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pipeline.errors import IllegalMove
 from pipeline.families.shogi import kernels, notation
 from pipeline.families.shogi.board import LETTERS
 from pipeline.families.shogi.game import Shogi
 from pipeline.families.shogi.kifu import CSA, FILE_SUFFIXES, FORMS, KIF, USI, kifu_record
-from pipeline.families.shogi.kifu_reading import parse_kifu
 from pipeline.games.contract import BoolArray, States
 from pipeline.games.sgf import SgfText
-from pipeline.play.page.analyst import Refused
-from pipeline.play.page.table import Beginning, Table
+from pipeline.play.page.table import Table
 
 DRAWS = {kernels.REPETITION: "by repetition", kernels.BOTH_ENTERED: "by impasse", kernels.MOVE_LIMIT: "by its length"}
 
@@ -69,25 +66,3 @@ class ShogiTable(Table):
         if end == kernels.PERPETUAL_CHECK:
             return f"{won}: {loser} gave perpetual check"
         return f"{won} by repetition"
-
-
-def beginning_of_record(data: bytes) -> tuple[int, Beginning]:
-    """The size of the board, and the first game of a KIF, CSA, USI or SFEN. Raises MuGoError that says the line."""
-    game, (found, *_) = parse_kifu(data)
-    first = int(game.to_move(found.start)[0])
-    moves = [((first + ply) % 2, action) for ply, action in enumerate(found.moves)]
-    names = tuple("" if name == "?" else name for name in found.players)
-    loser = (first + len(moves)) % 2 if found.end == "resigned" else None
-    usual = np.array_equal(found.start, game.initial(1))
-    return game.size, Beginning(None if usual else found.start, moves, (names[0], names[1]), loser)
-
-
-def beginning_at(game: Shogi, sfen: str) -> Beginning:
-    """Raises Refused for what is no position of this board, or one in which the game is over."""
-    try:
-        start = game.without_move_limit().from_sfen(sfen)
-    except IllegalMove as error:
-        raise Refused(400, str(error)) from error
-    if game.without_move_limit().is_over(start)[0]:
-        raise Refused(400, f"SFEN {sfen[:100]!r}: the game is over there")
-    return Beginning(start)

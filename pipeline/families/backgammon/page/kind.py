@@ -1,0 +1,56 @@
+"""``GammonPage``: backgammon and hypergammon on a page of their own, /gammon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from pipeline.families.backgammon.page.table import COLOURS, GAMES, NOBODY, GammonTable, opponents
+from pipeline.games.contract import AnyGame
+from pipeline.play.page.kinds import At, Body, Models, OwnPage, Verb
+
+
+class NewGammon(Body):
+    """human: 0 moves first; the opponent nobody: both sides."""
+
+    game: str = Field("backgammon", max_length=100)
+    opponent: str = Field(max_length=4096)  # a model may be called by its path
+    human: int = Field(0, ge=0, le=1)
+
+
+class Step(At):
+    source: int = Field(ge=0, le=25)
+    target: int = Field(ge=0, le=25)
+
+
+class Turn(At):
+    move: str = Field(max_length=80)
+
+
+class GammonPage(OwnPage):
+    title, html = "Backgammon", "gammon.html"
+    files = ("gammon.html", "gammon.js", "gammon.css")
+    specs = GAMES
+    new_game = NewGammon
+    verbs: ClassVar[Mapping[str, Verb]] = {
+        "step": (Step, lambda table, body: table.step(body.source, body.target, body.ply)),
+        "move": (Turn, lambda table, body: table.move(body.move, body.ply)),
+        "reply": (At, lambda table, body: table.reply(body.ply)),
+        "undo": (At, lambda table, body: table.undo(body.ply)),
+        "resign": (At, lambda table, body: table.resign(body.ply)),
+    }
+
+    def plays(self, game: AnyGame) -> bool:
+        return game.spec in GAMES
+
+    def options(self, models: Models) -> dict[str, Any]:
+        return {
+            "games": [
+                {"spec": spec, "opponents": [*opponents(spec, models), NOBODY], "colours": COLOURS} for spec in GAMES
+            ]
+        }
+
+    def begin(self, body: NewGammon, models: Models) -> GammonTable:
+        return GammonTable(body.game, body.opponent, body.human, models=models)

@@ -1,0 +1,60 @@
+"""``ShogiPage``: shogi and minishogi on the main page, from any SFEN, with records as other programs write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+
+from pipeline.errors import IllegalMove
+from pipeline.families.shogi.game import Shogi
+from pipeline.families.shogi.kifu import CSA, FILE_SUFFIXES, KIF, USI
+from pipeline.families.shogi.kifu_reading import SUFFIXES, parse_kifu
+from pipeline.families.shogi.page.table import ShogiTable
+from pipeline.games.contract import AnyGame, Game
+from pipeline.games.sgf import AnotherGame, is_sgf
+from pipeline.play.page.analyst import Refused
+from pipeline.play.page.kinds import BeginningField, BoardPage
+from pipeline.play.page.table import Beginning
+
+
+def beginning_at(game: Shogi, text: str) -> Beginning:
+    """Raises Refused for what is no position of this board, or one in which the game is over."""
+    sfen = text.removeprefix("position ").removeprefix("sfen ")
+    try:
+        start = game.without_move_limit().from_sfen(sfen)
+    except IllegalMove as error:
+        raise Refused(400, str(error)) from error
+    if game.without_move_limit().is_over(start)[0]:
+        raise Refused(400, f"SFEN {sfen[:100]!r}: the game is over there")
+    return Beginning(start)
+
+
+class ShogiPage(BoardPage):
+    files = ("shogi.js", "shogi.css")
+    specs = ("shogi", "shogi:5")
+    table = ShogiTable
+    beginning = BeginningField("an SFEN", beginning_at)
+    record_names: Mapping[str, str] = MappingProxyType(
+        {FILE_SUFFIXES[form].removeprefix("."): form.upper() for form in (KIF, CSA, USI)}
+    )
+    opens = SUFFIXES
+
+    def plays(self, game: AnyGame) -> bool:
+        return isinstance(game, Shogi)
+
+    def read(self, data: bytes, games: Sequence[Game]) -> tuple[Game, Beginning]:
+        """The first game of a KIF, CSA, USI or SFEN."""
+        if is_sgf(data):
+            raise AnotherGame("an SGF, which isn't how shogi is written")
+        own, (found, *_) = parse_kifu(data)
+        game = next((game for game in games if isinstance(game, Shogi) and game.size == own.size), None)
+        if game is None:
+            raise AnotherGame(f"a record of {own.spec}, which isn't offered")
+        first = int(own.to_move(found.start)[0])
+        moves = [((first + ply) % 2, action) for ply, action in enumerate(found.moves)]
+        names = tuple("" if name == "?" else name for name in found.players)
+        loser = (first + len(moves)) % 2 if found.end == "resigned" else None
+        usual = np.array_equal(found.start, own.initial(1))
+        return game, Beginning(None if usual else found.start, moves, (names[0], names[1]), loser)

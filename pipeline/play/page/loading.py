@@ -1,0 +1,83 @@
+"""``Pages``: the pages that the core, the families and other packages offer, checked once when the server starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import PurePath
+
+from pipeline import extensions
+from pipeline.errors import UsageError
+from pipeline.extensions import Extension
+from pipeline.games.contract import AnyGame, Game
+from pipeline.games.specs import parse_game
+from pipeline.play.page.kinds import MEDIA_TYPES, BoardPage, OwnPage, Page
+from pipeline.play.page.stones import StonesPage
+from pipeline.play.page.table import Table
+
+RESERVED = ("api", "pages", "stones")  # names that no plug-in's page may have
+
+
+class Pages:
+    """In the order in which they are asked for a game."""
+
+    def __init__(self, pages: Sequence[Page]) -> None:
+        self.boards = [page for page in pages if isinstance(page, BoardPage)]
+        self.own = [page for page in pages if isinstance(page, OwnPage)]
+        self._all = tuple(pages)
+
+    def of(self, game: AnyGame) -> Page | None:
+        """The page that shows a game; None: no page does."""
+        return next((page for page in self._all if page.plays(game)), None)
+
+
+def load_pages(warn: Callable[[str], None] = lambda line: None) -> Pages:
+    """All pages. warn: is given a line for each page of a package that is left out, and why."""
+    pages: list[Page] = []
+    found = extensions.find(extensions.PAGES).values()
+    for extension in sorted(found, key=lambda extension: (bool(extension.package), extension.name)):
+        try:
+            pages.append(_made(extension))
+        except UsageError as error:
+            if not extension.package:
+                raise
+            warn(f"{' '.join(str(error).split())}; left out")
+    return Pages([*pages, StonesPage("stones")])
+
+
+def _made(extension: Extension) -> Page:
+    """Raises UsageError for what is no page, or one whose files or games aren't there."""
+    kind = extensions.load(extension)
+    if not (isinstance(kind, type) and issubclass(kind, BoardPage | OwnPage)):
+        raise extensions.refuse(extension, kind, "a subclass of BoardPage or OwnPage of pipeline/play/page/kinds.py")
+    try:
+        page = kind(extension.name)
+        problem = _problem(page)
+    except Exception as error:
+        if not extension.package:
+            raise
+        problem = f"{type(error).__name__}: {error}"
+    if problem:
+        raise UsageError(f"{extension}: {problem}")
+    return page
+
+
+def _problem(page: BoardPage | OwnPage) -> str:
+    """What is wrong with a page; "": nothing. Whatever it lacks may raise."""
+    if not re.fullmatch(r"[a-z0-9_-]+", page.name) or page.name in RESERVED:
+        return f"wanted a name of lower-case letters, digits, - and _, not {', '.join(RESERVED)}"
+    for file in page.files:
+        page.content(file)
+        if PurePath(file).suffix not in MEDIA_TYPES:
+            return f"file {file!r}: wanted one of {', '.join(MEDIA_TYPES)}"
+    for game in map(parse_game, page.specs):
+        if not page.plays(game):
+            return f"it offers {game.spec} and doesn't play it"
+        if isinstance(page, BoardPage) and not isinstance(game, Game):
+            return f"{game.spec} has no fixed list of actions; wanted an OwnPage for it"
+    if isinstance(page, BoardPage):
+        return "" if issubclass(page.table, Table) else f"table: found {page.table!r}; wanted a subclass of Table"
+    if page.html not in page.files:
+        return f"html: found {page.html!r}; wanted one of its files"
+    wanted = page.title and page.verbs.keys() and page.new_game.model_fields
+    return "" if wanted else "wanted a title, verbs and fields of new_game"
