@@ -33,7 +33,7 @@ try:
 except ModuleNotFoundError as missing:
     sys.exit(f"mugo: {missing}; run ./rl_loop.sh once, or activate its environment: source .venv/bin/activate")
 
-from pipeline.command_line import options_of
+from pipeline.command_line import options_of, with_record_options
 from pipeline.config import (
     CONFIGS,
     BenchConfig,
@@ -439,24 +439,14 @@ add_command("compact", CompactConfig)
 add_command("prune", PruneConfig)
 
 
-@app.command(help=HELP["show"])
+@app.command("show", help=HELP["show"])
+@with_record_options
 def show(
     path: Annotated[
         Path, typer.Argument(help="A file or folder [default: the run in this folder].", show_default=False)
     ] = Path(),
     game: Annotated[int | None, typer.Option(help="Show this game of a shard or match, counted from 0.")] = None,
     moves: Annotated[bool, typer.Option("--moves", help="Show the board before every move of that game.")] = False,
-    sgf: Annotated[
-        bool, typer.Option("--sgf", help="Print the games of a shard or match as SGF, with what their searches found.")
-    ] = False,
-    mat: Annotated[
-        bool, typer.Option("--mat", help="The same as .mat, which programs of backgammon import (backgammon only).")
-    ] = False,
-    kif: Annotated[bool, typer.Option("--kif", help="The same as KIF, for programs of shogi.")] = False,
-    csa: Annotated[bool, typer.Option("--csa", help="The same as CSA, the format of shogi servers.")] = False,
-    usi: Annotated[
-        bool, typer.Option("--usi", help="The same as a line of USI, the moves alone (shogi only).")
-    ] = False,
     csv: Annotated[
         bool, typer.Option("--csv", help="Print the moves of shards as comma-separated values, a line each.")
     ] = False,
@@ -464,14 +454,15 @@ def show(
         Path | None,
         typer.Option(help="The same into files of this folder, one a game; those of the same name are replaced."),
     ] = None,
+    *,
+    wanted: list[str],
 ) -> None:
+    """wanted: the formats of records whose options were given."""
     with reported("show"):
         from pipeline.reports.show import game_records
         from pipeline.reports.show import show as describe
 
         path, sgf_output = placed("show", {"path": path, "output": sgf_output}, is_run=True).values()
-        formats = {"sgf": sgf, "mat": mat, "kif": kif, "csa": csa, "usi": usi}
-        wanted = [form for form, given in formats.items() if given]
         if csv:
             if moves or wanted or sgf_output is not None:
                 raise UsageError("--csv prints lines of moves; choose it alone")
@@ -482,7 +473,7 @@ def show(
             return
         if wanted or sgf_output is not None:
             if moves:
-                raise UsageError("--moves shows boards, --sgf and --mat write records; choose one")
+                raise UsageError("--moves shows boards, --sgf and the like write records; choose one")
             if len(wanted) > 1:
                 raise UsageError(f"--{wanted[0]} and --{wanted[1]}: two formats; choose one")
             print_or_write(game_records(path, game, wanted[0] if wanted else "sgf"), sgf_output)

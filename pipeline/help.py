@@ -137,9 +137,9 @@ Writes:  answers on standard output
 Exit:    0 ended by the manager, 1 failed, 2 wrong usage
 Example: python main.py engine --protocol gtp --model saved_models/best_model --readouts 400
 """,
-    "play": """Play a game in the terminal against a model, a built-in player or GNU Backgammon.
+    "play": """Play a game in the terminal against a model, a built-in player or, with dice, an engine.
 
-Moves are typed in the game's notation (D4, pass, 24/18 13/11); the board is drawn after each. hint shows the moves that
+Moves are typed in the game's notation (D4, pass); the board is drawn after each. hint shows the moves that
 a model considers, undo takes back a move and its reply, sgf FILE saves the game, help lists what else can be typed. The
 first time on a machine, kernels are compiled and inference is measured, which takes a while.
 
@@ -176,11 +176,10 @@ Example: python main.py bench --game go:9 --network-size b2c32 --seconds 5
 """,
     "show": """Print one of MuGo's files for a person; without a path, the state of the run in this folder.
 
---mat prints games of backgammon as .mat, --kif, --csa and --usi those of shogi. FILE.mat, and of shogi FILE.kif, .kifu,
-.csa, .usi and .sfen, are shown like a match, whichever program wrote them.
 --sgf prints the games of a shard or match instead, as SGF that Sabaki and other programs open: each move with its
-visits and the winrate before it, and black's winrates as a graph. --sgf-output writes a file a game. A folder stands
-for its newest match or shard.
+visits and the winrate before it, and black's winrates as a graph. The other formats of records each have an option like
+it, for the games that people keep so; files in them are shown like a match, whichever program wrote them. --sgf-output
+writes a file a game. A folder stands for its newest match or shard.
 
 \b
 Reads:   a game shard (.gz), its .meta file, a chunk (.h5), a model directory, a match directory, promotions.jsonl,

@@ -13,7 +13,7 @@ import pytest
 
 from pipeline.config import PlayConfig, SearchConfig
 from pipeline.errors import FileError, MuGoError, UsageError
-from pipeline.families.shogi.kifu_reading import read_kifu
+from pipeline.families.shogi.kifu import read_kifu
 from pipeline.games.sgf import read_sgf
 from pipeline.games.specs import parse_game
 from pipeline.play.session import SearchSession

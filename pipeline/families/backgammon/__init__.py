@@ -10,5 +10,6 @@ EXTENSIONS: extensions.Table = {
     extensions.METHODS: {
         "td": "pipeline.families.backgammon.td.method:TemporalDifference",
     },
+    extensions.RECORDS: {"mat": "pipeline.families.backgammon.records:Mat"},
     extensions.PRESETS: {"backgammon": "pipeline.families.backgammon"},
 }

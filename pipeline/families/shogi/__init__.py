@@ -6,5 +6,10 @@ EXTENSIONS: extensions.Table = {
     extensions.GAMES: {
         "shogi": "pipeline.families.shogi.game:Shogi.from_spec",
     },
+    extensions.RECORDS: {
+        "kif": "pipeline.families.shogi.kifu:Kif",
+        "csa": "pipeline.families.shogi.kifu:Csa",
+        "usi": "pipeline.families.shogi.kifu:Usi",
+    },
     extensions.PRESETS: {"shogi": "pipeline.families.shogi"},
 }

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.games.contract import BoolArray, States
-from pipeline.games.sgf import SgfText, line_sgf
+from pipeline.games.records import RecordText
+from pipeline.games.sgf import line_sgf
 from pipeline.games.stones import BoardGame
 from pipeline.play.page.table import Table
 
@@ -64,7 +65,7 @@ class StonesTable(Table):
             "ownership": None if owners is None else [round(sign * float(owner), 2) for owner in owners],
         }
 
-    def _written(self, suffix: str, text: SgfText, resigned_by: int | None) -> str:
+    def _written(self, suffix: str, text: RecordText, resigned_by: int | None) -> str:
         states = [position.state[None] for position in self._positions]
         return line_sgf(self.game, states, self._moves, text, self._comments(), resigned_by)
 

@@ -21,7 +21,7 @@ from pipeline.families.backgammon.gnubg import GnubgPlayer, installed
 from pipeline.families.backgammon.kernels import BAR, HIGH_DIE, LOW_DIE, OFF
 from pipeline.families.backgammon.records import MAT_SUFFIX, gammon_sgf, mat_record
 from pipeline.families.backgammon.stepping import Stepper
-from pipeline.games.sgf import SgfText
+from pipeline.games.records import RecordText
 from pipeline.games.specs import parse_game
 from pipeline.play.dice_game import DiceGame, PlayerOpponent
 from pipeline.play.fair_dice import FairDice
@@ -160,7 +160,7 @@ class GammonTable:
         with self._lock:
             if as_mat and self._game.spec != "backgammon":
                 raise Refused(400, ".mat is for backgammon; save SGF")
-            text = SgfText(*(self._name(player) for player in (0, 1)))
+            text = RecordText(*(self._name(player) for player in (0, 1)))
             moves = self._table.moves
             if as_mat:
                 return f"game{MAT_SUFFIX}", mat_record(self._game, moves, text, self._resigned)
