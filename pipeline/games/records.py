@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -141,6 +142,15 @@ def record_format(name: str) -> RecordFormat:
         raise extensions.refuse(offered[name], found, "a whole subclass of pipeline.games.records.RecordFormat")
     made: RecordFormat = found()
     return made
+
+
+def formats_of(game: AnyGame) -> list[str]:
+    """The names of the formats in which people keep a game; those that can't be imported are left out."""
+    found = []
+    for name in record_names():
+        with suppress(UsageError):
+            found += [name] if record_format(name).is_for(game) else []
+    return found
 
 
 def format_that_reads(suffix: str) -> RecordFormat | None:

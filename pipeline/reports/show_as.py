@@ -14,7 +14,7 @@ import numpy as np
 
 from pipeline.errors import FileError, IllegalMove, UsageError, named_in
 from pipeline.games.contract import AnyGame, Game, States
-from pipeline.games.records import SGF, PlayedGame, RecordFormat, RecordText, name_of, record_format, record_names
+from pipeline.games.records import SGF, PlayedGame, RecordFormat, RecordText, formats_of, name_of, record_format
 from pipeline.games.replay import movers, replay_one
 from pipeline.games.sgf import sgf_name
 from pipeline.games.specs import recorded_game
@@ -71,16 +71,10 @@ def _written(path: Path, spec: str, form: str) -> tuple[AnyGame, RecordFormat]:
         game: AnyGame = recorded_game(spec)
     found = record_format(form)
     if refusal := found.refusal(game):
-        if form == SGF:
-            refusal += _others(game)
+        if form == SGF and (others := formats_of(game)):
+            refusal += f"; {name_of(game)} has {listed([f'--{name}' for name in others])}"
         raise UsageError(f"show --{form}: {path} holds games of {spec}; {refusal}")
     return game, found
-
-
-def _others(game: AnyGame) -> str:
-    """Which formats a game has that isn't written in SGF, e.g. "; shogi has --kif, --csa and --usi"."""
-    names = [f"--{name}" for name in record_names() if record_format(name).is_for(game)]
-    return f"; {name_of(game)} has {listed(names)}" if names else ""
 
 
 def _name(number: int, form: RecordFormat) -> str:

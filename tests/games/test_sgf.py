@@ -131,13 +131,11 @@ def test_which_games_have_it():
 def test_a_game_of_gomoku_is_read_back(spec, rules):
     game = parse_game(spec)
     moves, state = random_moves(game, 4)
-    root = parse(
-        game_sgf(game, moves, RecordText("b", "a")).replace("GM[4]", "GM[1]")
-    ).get_root()  # sgfmill reads Go only
+    text = game_sgf(game, moves, RecordText("b", "a"))
+    root = parse(text.replace("GM[4]", "GM[1]")).get_root()  # sgfmill reads Go only
     assert (root.get_size(), root.get("RU")) == (game.size, rules) and not root.has_property("KM")
     result = float(game.returns(state)[0])
     assert root.get("RE") == ("0" if result == 0 else "B+" if result > 0 else "W+")
-    text = game_sgf(game, moves, RecordText("b", "a"))
     assert "GM[4]" in text and text.count("\n;") == len(moves)
     played = [node.get_move()[1] for node in parse(text.replace("GM[4]", "GM[1]")).get_main_sequence()[1:]]
     assert [(game.size - 1 - row) * game.size + column for row, column in played] == moves

@@ -1,4 +1,4 @@
-"""``play`` with dice: whole games by scripted input, the dice checked by their seed, undo, records, bad input."""
+"""``play`` of backgammon: whole games by scripted input, the dice checked by their seed, undo, records, bad input."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def test_throws_have_the_chances_of_dice() -> None:
     after = GAME.play(after, np.array([0], np.int32), GAME.initial_history(after))
     for number in range(4000):
         dice = FairDice(f"{number}")
-        start[dice.outcome(GAME, state)] += 1
-        later[dice.outcome(GAME, after)] += 1
+        start[dice.outcome(GAME, state, 1)] += 1
+        later[dice.outcome(GAME, after, 2)] += 1
     for counts, chances in ((start, OPENING_PROBABILITIES), (later, PROBABILITIES)):
         assert not counts[chances == 0].any()
         expected = 4000 * chances[chances > 0]
@@ -178,10 +178,3 @@ def test_hypergammon_and_the_second_side() -> None:
 def test_who_cannot_play(options: dict[str, str], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         run(**options)
-
-
-def test_games_of_text_are_not_played_here() -> None:
-    """They have chance, too, and their diagrams show what is hidden from either player."""
-    pytest.importorskip("textarena", reason="text games need the extra text")
-    with pytest.raises(UsageError, match="text:KuhnPoker-v0 isn't played here"):
-        run(model="random", game="text:KuhnPoker-v0")

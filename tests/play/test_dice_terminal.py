@@ -1,0 +1,74 @@
+"""``play`` with dice, in a small game of its own: throws that can be checked, undo, what isn't written or played."""
+
+from __future__ import annotations
+
+import hashlib
+from fractions import Fraction
+
+import pytest
+
+from pipeline.config import PlayConfig
+from pipeline.errors import UsageError
+from pipeline.games.contract import CHANCE, AnyGame
+from pipeline.play.dice_game import DiceGame, PlayerOpponent
+from pipeline.play.dice_terminal import DiceOpponent, DiceTable, open_table
+from pipeline.play.fair_dice import FairDice
+from pipeline.players.builtin import make_builtin
+from pipeline.progress import SILENT
+from tests.games.toys import DiceRace
+
+GAME = DiceRace()
+
+
+class ThrowAgain(DiceRace):
+    """Who throws a 3 throws again: throws and turns don't alternate. The die 3 never stays."""
+
+    def play(self, states, actions, history):
+        after = super().play(states, actions, history)
+        after[:, 3][(states[:, 3] == 0) & (after[:, 3] == 3)] = 0
+        return after
+
+
+def table_of(game: AnyGame, person: int = 0, seed: str = "a seed") -> tuple[DiceGame, DiceTable, list[str]]:
+    lines: list[str] = []
+    played = DiceGame(game, FairDice(seed))
+    opponent = DiceOpponent(PlayerOpponent("random", make_builtin("random")(game, 1, 0), 3), played)
+    return played, DiceTable(opponent, person, lines.append), lines
+
+
+@pytest.mark.parametrize("game", [GAME, ThrowAgain(8)])
+def test_every_throw_is_the_seeds(game: DiceRace) -> None:
+    played, table, lines = table_of(game)
+    table.begin()
+    assert lines[0] == "You play X, random plays O. Type a move, e.g. step, or help."
+    while not played.is_over:
+        table.answer("step")
+    assert "The game is over" in lines[-1] and "the seed was a seed" in lines[-1]
+    state, number = game.initial(1), 0
+    for move in played.moves:
+        if game.to_move(state)[0] == CHANCE:
+            number += 1
+            share = Fraction(int(hashlib.sha256(f"a seed:{number}".encode()).hexdigest()[:16], 16), 2**64)
+            assert move == (share >= 0.5) + (share >= 0.8)
+        state = game.play(state, [move], game.initial_history(state))
+
+
+def test_undo_meets_the_same_dice_and_a_game_may_have_no_record() -> None:
+    played, table, lines = table_of(GAME)
+    table.begin()
+    before = list(played.moves)
+    for typed in ("run", "undo", "hint", "sgf game.sgf", "fly", "resign"):
+        table.answer(typed)
+    assert played.moves == before and any(line.startswith("random would play ") for line in lines)
+    refusals = [line for line in lines if line.startswith("? ")]
+    assert refusals[0] == "? dicerace:6 isn't written in SGF" and "'fly' is no move here" in refusals[1]
+    assert "O wins by resignation. You lose." in lines[-1]
+
+
+def test_who_cannot_play() -> None:
+    with pytest.raises(UsageError, match="an engine of Go; dicerace:6 needs another opponent"):
+        open_table(PlayConfig(model="gtp:gnugo --mode gtp"), GAME, None, 0, print, SILENT)
+    hidden = DiceRace()
+    hidden.perfect_information = False
+    with pytest.raises(UsageError, match="dicerace:6 isn't played here"):
+        open_table(PlayConfig(model="random"), hidden, None, 0, print, SILENT)
