@@ -33,7 +33,7 @@ try:
 except ModuleNotFoundError as missing:
     sys.exit(f"mugo: {missing}; run ./rl_loop.sh once, or activate its environment: source .venv/bin/activate")
 
-from pipeline.command_line import PanelCommand, options_of
+from pipeline.command_line import PanelCommand, options_of, with_record_options
 from pipeline.commands import COMMANDS, Command
 from pipeline.errors import SYSTEM_PROBLEMS, FileError, MuGoError, UsageError, explain
 from pipeline.options import Options
@@ -420,24 +420,14 @@ for stage in COMMANDS.values():
     add_command(stage, OWN_WAYS.get(stage.name, run_stage))
 
 
-@app.command()
+@app.command("show")
+@with_record_options
 def show(
     path: Annotated[
         Path, typer.Argument(help="A file or folder [default: the run in this folder].", show_default=False)
     ] = Path(),
     game: Annotated[int | None, typer.Option(help="Show this game of a shard or match, counted from 0.")] = None,
     moves: Annotated[bool, typer.Option("--moves", help="Show the board before every move of that game.")] = False,
-    sgf: Annotated[
-        bool, typer.Option("--sgf", help="Print the games of a shard or match as SGF, with what their searches found.")
-    ] = False,
-    mat: Annotated[
-        bool, typer.Option("--mat", help="The same as .mat, which programs of backgammon import (backgammon only).")
-    ] = False,
-    kif: Annotated[bool, typer.Option("--kif", help="The same as KIF, for programs of shogi.")] = False,
-    csa: Annotated[bool, typer.Option("--csa", help="The same as CSA, the format of shogi servers.")] = False,
-    usi: Annotated[
-        bool, typer.Option("--usi", help="The same as a line of USI, the moves alone (shogi only).")
-    ] = False,
     csv: Annotated[
         bool, typer.Option("--csv", help="Print the moves of shards as comma-separated values, a line each.")
     ] = False,
@@ -445,13 +435,15 @@ def show(
         Path | None,
         typer.Option(help="The same into files of this folder, one a game; those of the same name are replaced."),
     ] = None,
+    *,
+    wanted: list[str],
 ) -> None:
     """Print one of MuGo's files for a person; without a path, the state of the run in this folder.
 
-    --mat prints games of backgammon as .mat, --kif, --csa and --usi those of shogi. FILE.mat, and of shogi FILE.kif,
-    .kifu, .csa, .usi and .sfen, are shown like a match, whichever program wrote them. --sgf prints the games of a shard
-    or match instead, as SGF that Sabaki and other programs open: each move with its visits and the winrate before it,
-    and black's winrates as a graph. --sgf-output writes a file a game. A folder stands for its newest match or shard.
+    --sgf prints the games of a shard or match instead, as SGF that Sabaki and other programs open: each move with its
+    visits and the winrate before it, and black's winrates as a graph. The other formats of records each have an option
+    like it, for the games that people keep so; files in them are shown like a match, whichever program wrote them.
+    --sgf-output writes a file a game. A folder stands for its newest match or shard.
 
     \b
     Reads:   a game shard (.gz), its .meta file, a chunk (.h5), a model directory, a match directory, promotions.jsonl,
@@ -465,8 +457,6 @@ def show(
         from pipeline.reports.show import show as describe
 
         path, sgf_output = placed("show", {"path": path, "output": sgf_output}, is_run=True).values()
-        formats = {"sgf": sgf, "mat": mat, "kif": kif, "csa": csa, "usi": usi}
-        wanted = [form for form, given in formats.items() if given]
         if csv:
             if moves or wanted or sgf_output is not None:
                 raise UsageError("--csv prints lines of moves; choose it alone")
@@ -477,7 +467,7 @@ def show(
             return
         if wanted or sgf_output is not None:
             if moves:
-                raise UsageError("--moves shows boards, --sgf and --mat write records; choose one")
+                raise UsageError("--moves shows boards, --sgf and the like write records; choose one")
             if len(wanted) > 1:
                 raise UsageError(f"--{wanted[0]} and --{wanted[1]}: two formats; choose one")
             print_or_write(game_records(path, game, wanted[0] if wanted else "sgf"), sgf_output)

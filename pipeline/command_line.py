@@ -1,8 +1,12 @@
-"""Command-line options made from the fields of a command's config, in panels: its everyday options first."""
+"""Command-line options made from the fields of a command's config, in panels: its everyday options first.
+
+The options of ``show`` for formats of records come from the table of extensions.
+"""
 
 from __future__ import annotations
 
 import inspect
+import re
 import types
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -11,12 +15,15 @@ import typer
 from pydantic.fields import FieldInfo
 from typer.core import TyperCommand
 
+from pipeline import extensions
 from pipeline.commands import Command
+from pipeline.errors import UsageError
 from pipeline.options import Options, group_of
 from pipeline.presets import preset_names
 
 PRESET = "Settings to start from: {}, or a path to a .yaml file. Options given here win."
 VERBOSE = "0 warnings and a short summary, 1 progress too, 2 the whole summary. [default: 1]"
+SGF = "Print the games of a shard or match as SGF, with what their searches found."
 JSON = "Print the whole summary as JSON."
 
 
@@ -61,6 +68,36 @@ def options_of(command: Command, has_summary: bool) -> list[inspect.Parameter]:
 def _panel(kind: type[Options], name: str) -> str:
     group = group_of(kind, name)
     return "" if group is kind else group.panel
+
+
+def with_record_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with an option for each format of records that there is, before its last two.
+
+    What it gets as ``wanted`` are the names of those that were given.
+    """
+    own = inspect.signature(command, eval_str=True).parameters
+    try:
+        found = extensions.find(extensions.RECORDS)
+    except UsageError:  # which the command raises, too, when it looks for its format
+        found = extensions.bundled(extensions.RECORDS)
+    names = [name for name in found if re.fullmatch("[a-z][a-z0-9]*", name) and name not in {*own, "help"}]
+    names.sort(key=lambda name: name != "sgf")
+
+    def with_options(**given: Any) -> None:
+        command(wanted=[name for name in names if given.pop(name)], **given)
+
+    kind = inspect.Parameter.KEYWORD_ONLY
+    parameters = [parameter.replace(kind=kind) for name, parameter in own.items() if name != "wanted"]
+    parameters[-2:-2] = [
+        inspect.Parameter(name, kind, default=False, annotation=Annotated[bool, _record_flag(name)]) for name in names
+    ]
+    with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return with_options
+
+
+def _record_flag(name: str) -> Any:
+    return typer.Option(f"--{name}", help=SGF if name == "sgf" else f"Print the games as {name.upper()}.")
 
 
 def _option(name: str, kind: Any, flags: Sequence[str], text: str, panel: str = "") -> inspect.Parameter:

@@ -5,7 +5,7 @@
     mugo.options     COMMAND.OWNER → a group of options                 pipeline/options.py
     mugo.players     name → PlayerKind                                  pipeline/players/kinds.py
     mugo.protocols   name → Protocol                                    pipeline/play/protocol.py
-    mugo.records     name → RecordFormat                                pipeline/games/records.py
+    mugo.records     name → subclass of RecordFormat                            pipeline/games/records.py
     mugo.presets     any name → package with a folder presets/ of YAML  pipeline/presets/
     mugo.pages       name → Page                                        pipeline/play/page/kinds.py
 
@@ -40,6 +40,7 @@ Table = Mapping[str, Mapping[str, str]]
 CORE: dict[str, dict[str, str]] = {  # what serves games of every family
     GAMES: {},
     METHODS: {"alphazero": "pipeline.methods.alphazero.method:AlphaZero"},
+    RECORDS: {"sgf": "pipeline.games.sgf:SgfFormat"},
 }
 
 

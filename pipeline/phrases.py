@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 BYTES = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -42,3 +44,8 @@ def size(num_bytes: float) -> str:
 def results(wins: int, draws: int, losses: int) -> str:
     """E.g. "60 won, 2 drawn, 2 lost"."""
     return f"{wins:,} won, {draws:,} drawn, {losses:,} lost"
+
+
+def listed(words: Sequence[str]) -> str:
+    """E.g. "--sgf, --mat and --kif"."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))

@@ -1,4 +1,4 @@
-"""A package of its own with a game and a player, installed from its folder: what makes it be imported, and what not."""
+"""A package of its own with a game, a player and a format of records: what makes it be imported, and what not."""
 
 from __future__ import annotations
 
@@ -27,11 +27,16 @@ broken = "mugo_wide:not_there"
 [project.entry-points."mugo.players"]
 leftmost = "mugo_wide:Leftmost"
 
+[project.entry-points."mugo.records"]
+drops = "mugo_wide:Drops"
+gone = "mugo_wide:not_there"
+wrong = "mugo_wide:from_spec"
+
 [tool.setuptools]
 py-modules = ["mugo_wide"]
 """
 MODULE = '''
-"""Three in a row on a wide board, and a player that takes the first free point."""
+"""Three in a row on a wide board, a player that takes the first free point, records of connect four."""
 
 import os
 from pathlib import Path
@@ -40,6 +45,8 @@ import numpy as np
 
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.games.contract import board_symmetries
+from pipeline.games.records import ReadGame, RecordFormat
+from pipeline.games.specs import parse_game
 from pipeline.families.lines.game import LineGame
 from pipeline.players.builtin import ScoringPlayer
 
@@ -75,6 +82,27 @@ class Leftmost(ScoringPlayer):
     def scores(self, rows):
         legal = self._boards.legal(rows)
         return np.where(legal, -np.arange(legal.shape[1], dtype=float), -np.inf)
+
+
+class Drops(RecordFormat):
+    games = ("connect4",)
+    suffixes = reads = (".drp",)
+    holds = "list of drops"
+
+    def refusal(self, game):
+        return "" if self.is_for(game) else "--drops is for connect4"
+
+    def write(self, game, played):
+        gave_up = "nobody" if played.resigned_by is None else str(played.resigned_by)
+        return f"{played.text.first}|{played.text.second}|{gave_up}|{' '.join(map(str, played.moves))}\\n"
+
+    def read(self, path):
+        game, games = parse_game("connect4"), []
+        for line in path.read_text().splitlines():
+            first, second, gave_up, moves = line.split("|")
+            end = "not decided" if gave_up == "nobody" else "resigned"
+            games.append(ReadGame((first, second), game.initial(1), [int(move) for move in moves.split()], 0, end))
+        return game, games
 '''
 
 
@@ -100,12 +128,11 @@ class Program:
         self.folder = folder
         self._environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{site}", "WIDE_IMPORTS": str(self._log)}
 
-    def __call__(self, *arguments: str, code: int = 0, **environment: str) -> str:
+    def __call__(self, *arguments: str, code: int = 0, typed: str = "", **environment: str) -> str:
         self._log.write_text("")
         command = [sys.executable, str(ROOT / "main.py"), *arguments]
-        done = subprocess.run(
-            command, cwd=self.folder, env={**self._environment, **environment}, capture_output=True, text=True
-        )
+        environment = {**self._environment, **environment}
+        done = subprocess.run(command, cwd=self.folder, env=environment, input=typed, capture_output=True, text=True)
         assert done.returncode == code, done.stdout + done.stderr
         return " ".join((done.stdout + done.stderr).split())
 
@@ -148,8 +175,40 @@ def test_its_player_plays_a_match(program: Program) -> None:
     assert "leftmost" in said and not program.imported
 
 
+def test_its_records_are_written_and_read(program: Program) -> None:
+    program("evaluate", "--black-model", "random", "--white-model", "heuristic", "--game", "connect4", "--games", "4")
+    match = "data/evaluate/heuristic-vs-random"
+    assert not program.imported
+    said = program("show", match, "--drops", "--sgf-output", "records", "--game", "1")
+    (path,) = (program.folder / "records").iterdir()
+    assert program.imported and said == "1 records in records" and path.name == "heuristic-vs-random-000001.drp"
+    assert path.read_text().startswith("random|heuristic|nobody|")
+    said = program("show", str(path))
+    assert "list of drops of connect4" in said and "game 0: X random, O heuristic; draw, not decided" in said
+    program("play", "--model", "random", "--game", "connect4", typed="1\nresign\nsgf mine.drp\n")
+    assert (program.folder / "mine.drp").read_text().startswith("a person|random|0|0 ")
+
+    assert "connect4 isn't written in SGF; connect4 has --drops" in program("show", match, "--sgf", code=2)
+    program("evaluate", "--black-model", "random", "--white-model", "heuristic", "--game", "tictactoe", "--games", "2",
+            "--output-dir", "other")  # fmt: skip
+    said = program("show", "other", "--drops", code=2)
+    assert "other/heuristic-vs-random holds games of tictactoe; --drops is for connect4" in said
+
+
+def test_records_that_are_none_name_their_package(program: Program) -> None:
+    (program.folder / "a.gone").write_text("")
+    program("evaluate", "--black-model", "random", "--white-model", "heuristic", "--game", "connect4", "--games", "2")
+    for arguments in (("a.gone",), ("data/evaluate", "--gone")):
+        said = program("show", *arguments, code=2)
+        assert "'gone' of mugo.records in package mugo-wide 0.3: importing 'mugo_wide:not_there' failed" in said
+    said = program("show", "data/evaluate", "--wrong", code=2)
+    assert "'wrong' of mugo.records in package mugo-wide 0.3: 'mugo_wide:from_spec' gave <function" in said
+    assert "wanted a whole subclass of pipeline.games.records.RecordFormat" in said and "Traceback" not in said
+
+
 def test_help_imports_nothing_of_it(program: Program) -> None:
     program("--help")
+    assert "--drops Print the games as DROPS." in program("show", "--help")
     program("init", "--help")
     assert not program.imported
 

@@ -27,12 +27,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove, UsageError
+
+if TYPE_CHECKING:
+    from pipeline.games.records import PlayedGame
 
 States = NDArray[np.int16]
 Actions = NDArray[np.int32]
@@ -239,11 +242,13 @@ class AnyGame(ABC):
 
     # What it can do, for those who ask; the defaults: nothing.
     sgf: Sgf | None = None  # how its games are written in SGF
+    has_own_sgf = False  # whether own_sgf() writes them instead, since its moves aren't points of a board
     colours = ("Black", "White")  # what people call the first and the second player
     gtp_komi: float | None = None  # GTP engines play it, on a square board with this komi and the names of action_name
     gomocup: GomocupRules | None = None  # the Gomocup protocol plays it
     usi_variant: str = ""  # what engines of the Universal Shogi Interface call it, if they play it
     has_chance = False  # whether to_move() may be CHANCE
+    perfect_information = True  # whether both players may see all that diagram() shows
     pass_action: int | None = None  # the action that passes
 
     # Whether a setup says which player meets one that doesn't learn: that player's number plus 1; 0: nobody does.
@@ -327,6 +332,10 @@ class AnyGame(ABC):
         An outcome of probability 0 can't happen here: play() refuses it.
         """
         raise NotImplementedError(f"{self.spec} has no chance")
+
+    def own_sgf(self, played: PlayedGame) -> str:
+        """A game in SGF. Raises IllegalMove for a move that the rules forbid."""
+        raise NotImplementedError(f"{self.spec} has no SGF of its own")
 
     def kind_of(self, moves: Sequence[int]) -> str:
         """Which of several games that this one plays these moves are of; "" where it is one alone."""

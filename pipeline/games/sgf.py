@@ -1,7 +1,8 @@
 """Game records in SGF, the format that every Go program opens: FF[4], one game a file, UTF-8.
 
 Writes games that say how (Game.sgf), and reads the main line of any record of such a game, handicap and setup stones
-included. Doesn't read variations, nor stones that are set up after the first move.
+included. Doesn't read variations, nor stones that are set up after the first move. A game whose moves aren't points of
+its board writes its own SGF (AnyGame.own_sgf).
 Coordinates are letters from the upper left corner, column first; a pass is an empty move.
 Source: https://www.red-bean.com/sgf/
 """
@@ -17,7 +18,8 @@ from itertools import zip_longest
 import numpy as np
 
 from pipeline.errors import MuGoError
-from pipeline.games.contract import Game, States
+from pipeline.games.contract import AnyGame, Game, States
+from pipeline.games.records import PlayedGame, RecordFormat, RecordText
 from pipeline.games.replay import replay_one
 
 COLOURS = "BW"  # the first player is black
@@ -35,15 +37,26 @@ class AnotherGame(MuGoError):
     """A record is of another game than wanted, or of another size."""
 
 
-@dataclass(frozen=True)
-class SgfText:
-    """What a record says besides the moves. black, white: who played; any text may be empty."""
+class SgfFormat(RecordFormat):
+    """What ``mugo.records`` has under "sgf". read_sgf, which must know the game beforehand, isn't part of it."""
 
-    black: str
-    white: str
-    event: str = ""
-    round: str = ""
-    comment: str = ""
+    suffixes = (".sgf",)
+
+    def is_for(self, game: AnyGame) -> bool:
+        return game.sgf is not None or game.has_own_sgf
+
+    def refusal(self, game: AnyGame) -> str:
+        return "" if self.is_for(game) else f"{game.spec} isn't written in SGF"
+
+    def write(self, game: AnyGame, played: PlayedGame) -> str:
+        if game.has_own_sgf:
+            return game.own_sgf(played)
+        assert isinstance(game, Game)
+        states = list(replay_one(game, played.moves, played.stones, played.start))
+        moves = _with_movers(game, states, played.moves)
+        return line_sgf(
+            game, states, moves, played.text, played.comments, played.resigned_by, played.winrates, played.settled
+        )
 
 
 def sgf_name(index: int) -> str:
@@ -54,7 +67,7 @@ def sgf_name(index: int) -> str:
 def game_sgf(
     game: Game,
     moves: Sequence[int],
-    text: SgfText,
+    text: RecordText,
     comments: Sequence[str] = (),
     resigned: bool = False,
     winrates: Sequence[float | None] = (),
@@ -68,16 +81,19 @@ def game_sgf(
     Raises IllegalMove for a move that the rules forbid.
     """
     states = list(replay_one(game, moves, stones))
-    played = [(int(game.to_move(here)[0]), move) for here, move in zip(states, moves, strict=False)]
     resigned_by = int(game.to_move(states[-1])[0]) if resigned else None
-    return line_sgf(game, states, played, text, comments, resigned_by, winrates, settled)
+    return line_sgf(game, states, _with_movers(game, states, moves), text, comments, resigned_by, winrates, settled)
+
+
+def _with_movers(game: Game, states: Sequence[States], moves: Sequence[int]) -> list[tuple[int, int]]:
+    return [(int(game.to_move(here)[0]), move) for here, move in zip(states, moves, strict=False)]
 
 
 def line_sgf(
     game: Game,
     states: Sequence[States],
     moves: Sequence[tuple[int, int]],
-    text: SgfText,
+    text: RecordText,
     comments: Sequence[str] = (),
     resigned_by: int | None = None,
     winrates: Sequence[float | None] = (),
@@ -114,8 +130,8 @@ def line_sgf(
         sgf_property("SZ", str(game.board_shape[0])),
         sgf_property("KM", "" if form.komi is None else f"{form.komi:g}"),
         sgf_property("RU", form.rules),
-        sgf_property("PB", text.black),
-        sgf_property("PW", text.white),
+        sgf_property("PB", text.first),
+        sgf_property("PW", text.second),
         sgf_property("EV", text.event),
         sgf_property("RO", text.round),
         sgf_property("RE", result),

@@ -20,7 +20,8 @@ import numpy as np
 
 from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.contract import AnyGame, Game
-from pipeline.games.sgf import SgfText, game_sgf, sgf_name
+from pipeline.games.records import RecordText
+from pipeline.games.sgf import game_sgf, sgf_name
 from pipeline.games.specs import parse_game
 from pipeline.machine import available_cores
 from pipeline.matches.match import Pairing
@@ -489,7 +490,7 @@ def write_sgfs(game: Game, writer: MatchWriter, directory: Path | None) -> None:
             "opening" if ply < one.opening_plies else "" if value is None else f"value {value:+.3f} to move"
             for ply, value in enumerate(one.values_to_move)
         ]
-        text = SgfText(black, white, event=writer.folder.name, round=str(one.index), comment=f"end: {one.end}")
+        text = RecordText(black, white, event=writer.folder.name, round=str(one.index), comment=f"end: {one.end}")
         record = game_sgf(game, one.moves, text, comments, resigned=one.end == "resigned", stones=one.stones)
         atomic.write_text(path, record, folder_sync=False)
     atomic.sync(folder)

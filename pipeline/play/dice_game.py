@@ -21,6 +21,7 @@ class DiceGame:
     def __init__(self, game: AnyGame, dice: FairDice) -> None:
         self.game, self.dice = game, dice
         self.moves: list[int] = []
+        self._movers: list[int] = []  # of each move
         self._states = [game.initial(1)]
         self._throw()
 
@@ -51,20 +52,21 @@ class DiceGame:
 
         Raises IllegalMove if they haven't moved; then nothing has changed.
         """
-        movers = [int(self.game.to_move(state)[0]) for state in self._states[:-1]]
+        movers = self._movers
         last = max((ply for ply, mover in enumerate(movers) if mover != CHANCE and player in (None, mover)), default=-1)
         if last < 0:
             raise IllegalMove("there is no turn of yours to take back")
-        del self.moves[last:], self._states[last + 1 :]
+        del self.moves[last:], self._movers[last:], self._states[last + 1 :]
 
     def _play(self, action: int) -> None:
         after = self.game.play(self.state, np.array([action], np.int32), self.game.initial_history(self.state))
+        self._movers.append(self.to_move)
         self._states.append(after)
         self.moves.append(action)
 
     def _throw(self) -> None:
         while not self.is_over and self.to_move == CHANCE:
-            self._play(self.dice.outcome(self.game, self.state))
+            self._play(self.dice.outcome(self.game, self.state, self._movers.count(CHANCE) + 1))
 
 
 class PlayerOpponent:

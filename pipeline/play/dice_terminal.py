@@ -1,31 +1,28 @@
-"""``play`` for games with dice: the terminal's table with throws between the moves, and dice that can be checked."""
+"""``play`` for games with chance: the terminal's table with throws between the moves, and dice that can be checked."""
 
 from __future__ import annotations
 
 import contextlib
+import pkgutil
 from collections.abc import Callable
 from pathlib import Path
 
 from pipeline.errors import IllegalMove, UsageError
-from pipeline.families.backgammon.game import Backgammon
-from pipeline.families.backgammon.gnubg import GnubgPlayer
-from pipeline.families.backgammon.records import MAT_SUFFIX, gammon_sgf, mat_record
 from pipeline.games.contract import AnyGame
-from pipeline.games.sgf import SgfText
 from pipeline.methods.named import method_named
 from pipeline.play.config import EngineConfig, PlayConfig
 from pipeline.play.dice_game import DiceGame, PlayerOpponent
 from pipeline.play.fair_dice import FairDice
-from pipeline.play.terminal import Opponent, Table
+from pipeline.play.terminal import ENGINES, Opponent, Table
 from pipeline.players.builtin import BUILT_INS, make_builtin
 from pipeline.players.player import RESIGN, Player
 from pipeline.players.player_specs import parse_player
 from pipeline.progress import Progress
-from pipeline.run import atomic
 from pipeline.run.models import Model
 
 LONGEST_TURN = 80  # characters
 ENGINE_SECONDS = 60.0  # a move
+PASS = "pass"  # what games call a turn in which nothing can be played
 
 
 def open_table(
@@ -34,8 +31,8 @@ def open_table(
     """Raises UsageError for a game that isn't played here and for a player that doesn't play it, FileError for a model
     that can't be loaded.
     """
-    if not isinstance(game, Backgammon):
-        raise UsageError(f"play: {game.spec} isn't played here; of games with chance backgammon and hypergammon are")
+    if not game.perfect_information:
+        raise UsageError(f"play: {game.spec} isn't played here, where its board shows what is hidden from a player")
     player: Player
     if model is not None:
         method = method_named(model.info.method)
@@ -46,8 +43,9 @@ def open_table(
     else:
         spec = parse_player(config.model)
         name = spec.name
-        if spec.kind == "gnubg":
-            player = GnubgPlayer(game, 1, int(spec.command), name, ENGINE_SECONDS)
+        if spec.kind in ENGINES:
+            make = pkgutil.resolve_name(ENGINES[spec.kind][1])
+            player = make(game, 1, int(spec.command), name, ENGINE_SECONDS)
         elif spec.kind in BUILT_INS:
             player = make_builtin(spec.kind)(game, 1, 0)
         else:
@@ -89,7 +87,8 @@ class DiceTable(Table):
 
     def begin(self) -> None:
         mark, theirs = "XO"[self._person], "XO"[1 - self._person]
-        self._say(f"You play {mark}, {self._opponent.name} plays {theirs}. Type a move, e.g. 24/18 13/11, or help.")
+        example = self._game.move_name(self._table.state[0], int(self._table.actions()[0]))
+        self._say(f"You play {mark}, {self._opponent.name} plays {theirs}. Type a move, e.g. {example}, or help.")
         self._say(f"dice: the SHA-256 of their seed is {self._table.dice.commitment}; the seed is shown after the game")
         self._draw()
         self._let_opponent_move()
@@ -126,7 +125,7 @@ class DiceTable(Table):
 
     def _must_pass(self) -> bool:
         actions = self._table.actions()
-        return len(actions) == 1 and self._game.move_name(self._table.state[0], int(actions[0])) == "pass"
+        return len(actions) == 1 and self._game.move_name(self._table.state[0], int(actions[0])) == PASS
 
     def _play(self, action: int) -> None:
         self._table.play(action)
@@ -165,18 +164,8 @@ class DiceTable(Table):
         seed = self._table.dice.seed
         return f"The game is over: {said}\ndice: the seed was {seed}; throw N came from the SHA-256 of {seed}:N"
 
-    def _save(self, name: str) -> None:
-        if not name:
-            raise UsageError("wanted sgf FILE")
-        assert isinstance(self._game, Backgammon)
-        path = self._path(name)
-        names = ["a person", self._opponent.name]
-        text = SgfText(*(names if self._person == 0 else names[::-1]))
-        resigned_by, moves = self._resigner if self._resigned else None, self._table.moves
-        if path.suffix == MAT_SUFFIX:
-            record = mat_record(self._game, moves, text, resigned_by)
-        else:
-            record = gammon_sgf(self._game, moves, text, (), resigned_by)
-        atomic.write_text(path, record)
-        self._saved.add(path)
-        self._say(f"written: {path}")
+    def _moves(self) -> list[int]:
+        return self._table.moves
+
+    def _resigned_by(self) -> int | None:
+        return self._resigner if self._resigned else None

@@ -15,11 +15,8 @@ from typing import Any, TextIO
 import numpy as np
 
 from pipeline.errors import IllegalMove, MuGoError, UsageError
-from pipeline.families.shogi.game import Shogi
-from pipeline.families.shogi.kifu import FORMS, kifu_record
 from pipeline.games.contract import AnyGame, Evaluation, Game, Planes
-from pipeline.games.replay import replay_one
-from pipeline.games.sgf import SgfText, line_sgf
+from pipeline.games.records import PlayedGame, RecordText, format_to_write
 from pipeline.games.specs import parse_game
 from pipeline.play.config import EngineConfig, PlayConfig
 from pipeline.play.engine import open_session
@@ -27,7 +24,7 @@ from pipeline.play.findings import winrate
 from pipeline.play.lines import accept_any_bytes, read_line
 from pipeline.play.session import ROW, SearchSession
 from pipeline.players.builtin import BUILT_INS, make_builtin
-from pipeline.players.player_specs import is_engine
+from pipeline.players.player_specs import is_engine, parse_player
 from pipeline.printing import write
 from pipeline.progress import SILENT, Progress
 from pipeline.run import atomic
@@ -38,10 +35,12 @@ COMMANDS = {
     "hint": "the moves that the opponent would consider in your place",
     "undo": "take back your last move and the reply to it",
     "resign": "give the game up",
-    "sgf FILE": "write the game so far to a new file; of shogi as KIF (FILE.kifu), CSA (FILE.csa) or USI (FILE.usi)",
+    "sgf FILE": "write the game so far to a new file: SGF, or another format of the game that FILE's suffix names",
     "help": "this list",
     "quit": "end here",
 }
+DEFAULT_GAME = "go:9"  # against built-in players
+ENGINES = {"gnubg": ("backgammon", "pipeline.families.backgammon.gnubg:GnubgPlayer")}  # by kind: a game, the player
 HINTS = 5
 HINT_MOVES = 6  # of a variation
 LONGEST_MOVE = 20  # characters
@@ -253,23 +252,21 @@ class Table:
     def _save(self, name: str) -> None:
         if not name:
             raise UsageError("wanted sgf FILE")
-        is_shogi = isinstance(self._game, Shogi)
-        if self._game.sgf is None and not is_shogi:
-            raise UsageError(f"{self._game.spec} isn't written in SGF")
         path = self._path(name)
-        if is_shogi and path.suffix.lower() not in FORMS:
-            raise UsageError(f"wanted a name that ends in {', '.join(FORMS)}")
+        form = format_to_write(self._game, path.suffix.lower())
         names = ["a person", self._opponent.name]
-        text = SgfText(*(names if self._person == 0 else names[::-1]))
-        moves, resigned_by = self._session.moves, self._person if self._resigned else None
-        if is_shogi:
-            record = kifu_record(FORMS[path.suffix.lower()], self._game, moves, text, (), resigned_by)
-        else:
-            states, played = list(replay_one(self._game, moves)), list(zip(self._movers, moves, strict=True))
-            record = line_sgf(self._game, states, played, text, (), resigned_by)
-        atomic.write_text(path, record)
+        text = RecordText(*(names if self._person == 0 else names[::-1]))
+        atomic.write_text(
+            path, form.write(self._game, PlayedGame(self._moves(), text, resigned_by=self._resigned_by()))
+        )
         self._saved.add(path)
         self._say(f"written: {path}")
+
+    def _moves(self) -> list[int]:
+        return self._session.moves
+
+    def _resigned_by(self) -> int | None:
+        return self._person if self._resigned else None
 
     def _path(self, name: str) -> Path:
         """Of a new file, or of one that this game has written. Raises UsageError."""
@@ -286,9 +283,10 @@ class Table:
 def _game_of(config: PlayConfig) -> tuple[AnyGame, Model | None]:
     """What is played, and the model that plays it; None: another opponent."""
     if config.model in BUILT_INS:
-        return parse_game(config.game or "go:9"), None
+        return parse_game(config.game or DEFAULT_GAME), None
     if is_engine(config.model):
-        return parse_game(config.game or "backgammon"), None
+        spec, _ = ENGINES.get(parse_player(config.model).kind, (DEFAULT_GAME, ""))
+        return parse_game(config.game or spec), None
     model = read_model(resolve_champion(Path(config.model)))
     if config.game is not None and parse_game(config.game).spec != model.info.game:
         raise UsageError(f"play --game {config.game}: {model.path} plays {model.info.game}; leave --game out")
@@ -305,8 +303,9 @@ def _open_model(config: PlayConfig, model: Model, progress: Progress) -> Opponen
 
 def _open_builtin(config: PlayConfig) -> Opponent:
     if config.model not in BUILT_INS:
-        raise UsageError(f"play {config.model}: only gnubg:PLIES is an engine to play against, and only in backgammon")
-    game = parse_game(config.game or "go:9")
+        known = ", ".join(f"{kind}, only in {spec}" for kind, (spec, _) in ENGINES.items())
+        raise UsageError(f"play {config.model}: engines to play against are {known}")
+    game = parse_game(config.game or DEFAULT_GAME)
     return BuiltinOpponent(config.model, game.without_move_limit(), config.seed)
 
 

@@ -8,13 +8,15 @@ from itertools import chain
 from pathlib import Path
 
 from pipeline.errors import FileError, UsageError
+from pipeline.games.records import SGF, format_that_reads, record_names
+from pipeline.phrases import listed
 from pipeline.reports.evaluations import evaluation_text
 from pipeline.reports.run_files import is_run
-from pipeline.reports.show_foreign import SUFFIXES, show_foreign
+from pipeline.reports.show_as import Named, match_records, pack_records, shard_records
+from pipeline.reports.show_foreign import show_foreign
 from pipeline.reports.show_match import show_match
 from pipeline.reports.show_records import show_chunk, show_pack, show_shard, show_sidecar, without_places
 from pipeline.reports.show_run import models_table, show_run
-from pipeline.reports.show_sgf import SGF, Named, match_records, pack_records, shard_records
 from pipeline.reports.tables import described, flattened, table
 from pipeline.run import atomic, layout
 from pipeline.run.chunks import list_sets
@@ -60,8 +62,6 @@ def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[s
         return show_pack(path, game, moves)
     if path.suffix == layout.SHARD_SUFFIX and not path.is_dir():
         return show_shard(path, game, moves)
-    if path.suffix.lower() in SUFFIXES and not path.is_dir():
-        return show_foreign(path, game, moves)
     if (match := _match_of(path)) is not None:
         return show_match(match, int(path.stem) if path.suffix == SGF_SUFFIX and game is None else game, moves)
     if (reader := _reader_of(path)) is not None:
@@ -69,6 +69,8 @@ def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[s
             raise UsageError(f"show {path}: --game and --moves are for game shards and matches")
         return reader(path)
     if not path.is_dir():
+        if (form := format_that_reads(path.suffix.lower())) is not None:
+            return show_foreign(form, path, game, moves)
         raise FileError(path, f"not one of MuGo's files; wanted {KNOWN}")
     if (newest := _newest_in(path)) is None:
         raise FileError(path, f"none of MuGo's files in this folder; wanted {KNOWN}")
@@ -78,7 +80,7 @@ def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[s
 def game_records(path: Path, game: int | None = None, form: str = SGF) -> Iterator[Named]:
     """File names and records of the games at path, or of this one; a folder stands for its newest match or shard.
 
-    form: one of show_sgf's FORMS.
+    form: the name of a format of records.
     Raises FileError if no games are there or they are damaged, UsageError for games that aren't written so.
     """
     if is_gone(path):
@@ -94,9 +96,8 @@ def game_records(path: Path, game: int | None = None, form: str = SGF) -> Iterat
             return match_records(match, game, form)
         if (shard := _newest_shard(path)) is not None:
             return shard_records(shard, game, form)
-    raise UsageError(
-        f"show {path}: --sgf, --mat, --kif, --csa and --usi are for game shards, matches and folders of them"
-    )
+    flags = listed([f"--{name}" for name in record_names()])
+    raise UsageError(f"show {path}: {flags} are for game shards, matches and folders of them")
 
 
 def _match_of(path: Path) -> Path | None:

@@ -29,8 +29,9 @@ import torch  # noqa: F401  readers of models load it, which is no part of what 
 from pipeline.commands import COMMANDS
 from pipeline.errors import MOST_CHARACTERS, MuGoError, naming
 from pipeline.families.backgammon.records import read_mat
-from pipeline.families.shogi.kifu_reading import read_kifu
-from pipeline.games.sgf import SgfText, game_sgf, read_sgf
+from pipeline.families.shogi.kifu import read_kifu
+from pipeline.games.records import RecordText
+from pipeline.games.sgf import game_sgf, read_sgf
 from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.examples import column_types
 from pipeline.methods.named import method_named
@@ -43,7 +44,7 @@ from pipeline.progress import SILENT
 from pipeline.ratings.command import read_matches
 from pipeline.ratings.pool import pool
 from pipeline.reports.show import show
-from pipeline.reports.show_sgf import match_records
+from pipeline.reports.show_as import match_records
 from pipeline.reports.summaries import summary_text
 from pipeline.run import layout, packs
 from pipeline.run.chunks import SEAL_BYTES, read_chunk, read_header
@@ -482,9 +483,9 @@ GO, GOMOKU, BACKGAMMON = parse_game("go:5"), parse_game("gomoku:9"), parse_game(
 
 
 def make_sgf(run: Path) -> list[Parts]:
-    black = game_sgf(GO, [12, 25, 7, 8], SgfText("a", "b", comment="c [d\\] e"), ["one", "two"])
+    black = game_sgf(GO, [12, 25, 7, 8], RecordText("a", "b", comment="c [d\\] e"), ["one", "two"])
     setup = b"(;GM[1]SZ[5]CA[UTF-8]AB[aa:bb][dd]AW[ee]PL[W];W[cc];B[])"
-    return [[black.encode()], [setup], [game_sgf(GOMOKU, [0, 1], SgfText("a", "b")).encode()]]
+    return [[black.encode()], [setup], [game_sgf(GOMOKU, [0, 1], RecordText("a", "b")).encode()]]
 
 
 def text_file(name: str, make: Callable[[Path], list[Parts]]) -> dict[str, Any]:

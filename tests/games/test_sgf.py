@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from pipeline.errors import IllegalMove, MuGoError
-from pipeline.games.sgf import AnotherGame, SgfText, game_sgf, is_sgf, line_sgf, read_sgf, sgf_name
+from pipeline.games.records import RecordText
+from pipeline.games.sgf import AnotherGame, game_sgf, is_sgf, line_sgf, read_sgf, sgf_name
 from pipeline.games.specs import parse_game
 
 
@@ -40,7 +41,7 @@ def test_rectangles_set_up_no_more_stones_than_there_are_points():
 def test_a_game_is_read_back(spec, seed):
     game = parse_game(spec)
     moves, state = random_moves(game, seed)
-    text = SgfText("000002-b", "000001-a", event="000002-b-vs-000001-a", round="7")
+    text = RecordText("000002-b", "000001-a", event="000002-b-vs-000001-a", round="7")
     read = parse(game_sgf(game, moves, text, [f"move {i}" for i in range(len(moves))]))
     assert read.get_size() == game.size
     assert read.get_komi() == game.komi
@@ -64,9 +65,9 @@ def test_a_game_is_read_back(spec, seed):
 
 def test_unfinished_and_drawn_games():
     game = parse_game("go:5,komi=0")
-    assert "RE[?]" in game_sgf(game, [3], SgfText("a", "b"))
+    assert "RE[?]" in game_sgf(game, [3], RecordText("a", "b"))
     two_passes = [game.pass_action, game.pass_action]
-    record = game_sgf(game, two_passes, SgfText("a", "b"))
+    record = game_sgf(game, two_passes, RecordText("a", "b"))
     assert "RE[0]" in record and ";B[]" in record and ";W[]" in record
     assert parse(record).get_winner() is None
 
@@ -74,16 +75,16 @@ def test_unfinished_and_drawn_games():
 def test_the_player_to_move_resigned():
     game = parse_game("go:5")
     for moves, result, winner in (([], "W+R", "w"), ([3], "B+R", "b"), ([3, game.pass_action], "W+R", "w")):
-        read = parse(game_sgf(game, moves, SgfText("a", "b"), resigned=True))
+        read = parse(game_sgf(game, moves, RecordText("a", "b"), resigned=True))
         assert (read.get_root().get("RE"), read.get_winner()) == (result, winner)
         assert len(read.get_main_sequence()) == len(moves) + 1
-    ended = game_sgf(game, [3, game.pass_action, game.pass_action], SgfText("a", "b"), resigned=True)
+    ended = game_sgf(game, [3, game.pass_action, game.pass_action], RecordText("a", "b"), resigned=True)
     assert not parse(ended).get_root().get("RE").endswith("R")  # a game that is over can't be given up
 
 
 def test_text_is_escaped():
     nasty = "a]b\\c:d [e]\n(;x) ü"
-    record = game_sgf(parse_game("go:5"), [0, 1], SgfText("x]y\\", "z", comment=nasty), [nasty, ""])
+    record = game_sgf(parse_game("go:5"), [0, 1], RecordText("x]y\\", "z", comment=nasty), [nasty, ""])
     read = parse(record)
     assert read.get_player_name("b") == "x]y\\"
     assert read.get_root().get("C") == nasty
@@ -110,13 +111,13 @@ def test_both_sides_of_the_board_count(size, fits):
 
 def test_the_upper_left_corner_is_aa():
     game = parse_game("go:9")
-    assert ";B[aa]" in game_sgf(game, [game.parse_action("A9")], SgfText("", ""))
-    assert ";B[ia]" in game_sgf(game, [game.parse_action("J9")], SgfText("", ""))
+    assert ";B[aa]" in game_sgf(game, [game.parse_action("A9")], RecordText("", ""))
+    assert ";B[ia]" in game_sgf(game, [game.parse_action("J9")], RecordText("", ""))
 
 
 def test_illegal_games_are_refused():
     with pytest.raises(IllegalMove):
-        game_sgf(parse_game("go:5"), [3, 3], SgfText("", ""))
+        game_sgf(parse_game("go:5"), [3, 3], RecordText("", ""))
 
 
 def test_which_games_have_it():
@@ -130,15 +131,15 @@ def test_which_games_have_it():
 def test_a_game_of_gomoku_is_read_back(spec, rules):
     game = parse_game(spec)
     moves, state = random_moves(game, 4)
-    root = parse(game_sgf(game, moves, SgfText("b", "a")).replace("GM[4]", "GM[1]")).get_root()  # sgfmill reads Go only
+    text = game_sgf(game, moves, RecordText("b", "a"))
+    root = parse(text.replace("GM[4]", "GM[1]")).get_root()  # sgfmill reads Go only
     assert (root.get_size(), root.get("RU")) == (game.size, rules) and not root.has_property("KM")
     result = float(game.returns(state)[0])
     assert root.get("RE") == ("0" if result == 0 else "B+" if result > 0 else "W+")
-    text = game_sgf(game, moves, SgfText("b", "a"))
     assert "GM[4]" in text and text.count("\n;") == len(moves)
     played = [node.get_move()[1] for node in parse(text.replace("GM[4]", "GM[1]")).get_main_sequence()[1:]]
     assert [(game.size - 1 - row) * game.size + column for row, column in played] == moves
-    unfinished = game_sgf(game, moves[:5], SgfText("b", "a"), resigned=True)
+    unfinished = game_sgf(game, moves[:5], RecordText("b", "a"), resigned=True)
     assert "RE[B+R]" in unfinished
 
 
@@ -151,10 +152,10 @@ def test_a_line_from_a_handicap_with_a_move_out_of_turn_is_read_back():
     for player, action in moves:
         state = game.with_turn(states[-1], player)
         states.append(game.play(state, np.array([action], np.int32), game.initial_history(state)))
-    text = line_sgf(game, states, moves, SgfText("a", "b"))
+    text = line_sgf(game, states, moves, RecordText("a", "b"))
     root = parse(text).get_root()
     assert root.get("HA") == 3 and root.get("PL") == "w" and len(root.get("AB")) == 3 and not root.has_property("AW")
     record = read_sgf(text.encode(), game)
     assert record.moves == moves and np.array_equal(record.start, states[0])
-    both = line_sgf(game, [game.position([1], [2], 0)], [], SgfText("a", "b"))
+    both = line_sgf(game, [game.position([1], [2], 0)], [], RecordText("a", "b"))
     assert "HA" not in both and "AB[ba]AW[ca]PL[B]" in both

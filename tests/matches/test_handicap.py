@@ -27,7 +27,7 @@ from pipeline.ratings.config import TournamentConfig
 from pipeline.ratings.pool import make_member
 from pipeline.ratings.tournament import tournament
 from pipeline.reports.show import show
-from pipeline.reports.show_sgf import match_records
+from pipeline.reports.show_as import match_records
 from pipeline.run import layout
 from pipeline.run.match_results import read_results
 from pipeline.run.matches import read_match, verify_games

@@ -1,187 +1,74 @@
-"""``play`` with dice: whole games by scripted input, the dice checked by their seed, undo, records, bad input."""
+"""``play`` with dice, in a small game of its own: throws that can be checked, undo, what isn't written or played."""
 
 from __future__ import annotations
 
 import hashlib
-import io
-import re
-from pathlib import Path
+from fractions import Fraction
 
-import numpy as np
 import pytest
 
 from pipeline.errors import UsageError
-from pipeline.families.backgammon.game import OPENING_PROBABILITIES, PROBABILITIES, THROW_NAMES
-from pipeline.families.backgammon.records import read_mat
-from pipeline.games.contract import CHANCE
-from pipeline.games.replay import replay_one
-from pipeline.games.specs import parse_game
+from pipeline.games.contract import CHANCE, AnyGame
 from pipeline.play.config import PlayConfig
 from pipeline.play.dice_game import DiceGame, PlayerOpponent
-from pipeline.play.dice_terminal import DiceOpponent, DiceTable
+from pipeline.play.dice_terminal import DiceOpponent, DiceTable, open_table
 from pipeline.play.fair_dice import FairDice
-from pipeline.play.terminal import play
 from pipeline.players.builtin import make_builtin
-from pipeline.players.player import PlayerFault
+from pipeline.progress import SILENT
+from tests.games.toys import DiceRace
 
-GAME = parse_game("backgammon")
-
-
-def run(*lines: str, model: str = "heuristic", game: str | None = "backgammon", **options) -> str:
-    """Everything that is shown while these lines are typed."""
-    shown = io.StringIO()
-    typed = io.StringIO("".join(f"{line}\n" for line in lines))
-    play(PlayConfig(model=model, game=game, seed=options.pop("seed", 1), **options), typed=typed, shown=shown)
-    return shown.getvalue()
+GAME = DiceRace()
 
 
-def refusals(text: str) -> list[str]:
-    return [line for line in text.splitlines() if line.startswith("? ")]
+class ThrowAgain(DiceRace):
+    """Who throws a 3 throws again: throws and turns don't alternate. The die 3 never stays."""
+
+    def play(self, states, actions, history):
+        after = super().play(states, actions, history)
+        after[:, 3][(states[:, 3] == 0) & (after[:, 3] == 3)] = 0
+        return after
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
-def test_a_whole_game_with_dice_that_can_be_checked(tmp_path: Path) -> None:
-    """A person who always plays the first move that there is, against random."""
+def table_of(game: AnyGame, person: int = 0, seed: str = "a seed") -> tuple[DiceGame, DiceTable, list[str]]:
     lines: list[str] = []
-    table_game = DiceGame(GAME, FairDice("a seed"))
-    opponent = DiceOpponent(PlayerOpponent("random", make_builtin("random")(GAME, 1, 0), 3), table_game)
-    table = DiceTable(opponent, 1, lines.append)
+    played = DiceGame(game, FairDice(seed))
+    opponent = DiceOpponent(PlayerOpponent("random", make_builtin("random")(game, 1, 0), 3), played)
+    return played, DiceTable(opponent, person, lines.append), lines
+
+
+@pytest.mark.parametrize("game", [GAME, ThrowAgain(8)])
+def test_every_throw_is_the_seeds(game: DiceRace) -> None:
+    played, table, lines = table_of(game)
     table.begin()
-    for _ in range(2000):
-        if table_game.is_over:
-            break
-        assert table_game.to_move == 1
-        table.answer(GAME.move_name(table_game.state[0], 0))
-    text = "\n".join(lines)
-    assert table_game.is_over and not refusals(text) and "The game is over" in text
-    commitment = re.search(r"SHA-256 of their seed is (\w{64})", text)
-    seed = re.search(r"the seed was (.*);", text)
-    assert commitment and seed and text.index(commitment[0]) < 300
-    assert hashlib.sha256(seed[1].encode()).hexdigest() == commitment[1]
-    states = list(replay_one(GAME, table_game.moves))
-    number = 0  # of the throw, as whoever checks them counts
-    for state, move in zip(states, table_game.moves, strict=False):
-        if GAME.to_move(state)[0] == CHANCE:
+    assert lines[0] == "You play X, random plays O. Type a move, e.g. step, or help."
+    while not played.is_over:
+        table.answer("step")
+    assert "The game is over" in lines[-1] and "the seed was a seed" in lines[-1]
+    state, number = game.initial(1), 0
+    for move in played.moves:
+        if game.to_move(state)[0] == CHANCE:
             number += 1
-            share = int(hashlib.sha256(f"a seed:{number}".encode()).hexdigest()[:16], 16) / 2**64
-            bounds = np.cumsum(GAME.chance(state)[0], dtype=np.float64)
-            assert move == np.searchsorted(bounds / bounds[-1], share, side="right")
-    table.answer("sgf game.mat")
-    table.answer("sgf game.sgf")
-    (record,) = read_mat(tmp_path / "game.mat", GAME)
-    assert record.moves == table_game.moves and record.players == ("random", "a person")
-    assert "GM[6]" in (tmp_path / "game.sgf").read_text()
-    table.answer("24/23")
-    assert lines[-1] == "? the game is over; undo, sgf FILE or quit"
+            share = Fraction(int(hashlib.sha256(f"a seed:{number}".encode()).hexdigest()[:16], 16), 2**64)
+            assert move == (share >= 0.5) + (share >= 0.8)
+        state = game.play(state, [move], game.initial_history(state))
 
 
-def test_throws_have_the_chances_of_dice() -> None:
-    start, later = np.zeros(21), np.zeros(21)
-    state = GAME.initial(1)
-    after = GAME.play(state, np.array([1], np.int32), GAME.initial_history(state))
-    after = GAME.play(after, np.array([0], np.int32), GAME.initial_history(after))
-    for number in range(4000):
-        dice = FairDice(f"{number}")
-        start[dice.outcome(GAME, state)] += 1
-        later[dice.outcome(GAME, after)] += 1
-    for counts, chances in ((start, OPENING_PROBABILITIES), (later, PROBABILITIES)):
-        assert not counts[chances == 0].any()
-        expected = 4000 * chances[chances > 0]
-        assert ((counts[chances > 0] - expected) ** 2 / expected).sum() < 60  # chi-square with at most 20 degrees
-    assert FairDice().seed != FairDice().seed
-
-
-def test_undo_meets_the_same_dice_and_a_hint_is_a_move() -> None:
-    text = run("hint", "undo", "24/18 24/1", "resign", "undo", "quit", seed=5)
-    first, second = refusals(text)
-    assert first == "? there is no turn of yours to take back" and "is no move here; wanted e.g." in second
-    hint = re.search(r"heuristic would play (.*)", text)
-    assert hint and "The game is over: O wins by resignation. You lose." in text and "the seed was 5" in text
-    again = run(hint[1], "undo", hint[1], "quit", seed=5)
-    boards = re.findall(r"X to move, dice \d\d, ply \d+", again)
-    assert len(boards) == 4 and boards[:2] == boards[2:] and not refusals(again)
-    assert len(set(re.findall(r"heuristic: .*", again))) == 1
-
-
-def test_an_undo_goes_back_to_a_turn_with_a_choice() -> None:
-    """The first seed with which the person, who always plays the last move that there is, can't move once."""
-    for seed in range(1000):
-        lines: list[str] = []
-        table_game = DiceGame(GAME, FairDice(str(seed)))
-        opponent = DiceOpponent(PlayerOpponent("random", make_builtin("random")(GAME, 1, 0), seed), table_game)
-        table = DiceTable(opponent, 0, lines.append)
-        table.begin()
-        while "You can't move." not in lines and not table_game.is_over:
-            ply, turn = len(table_game.moves), table_game.state.copy()
-            table.answer(GAME.move_name(table_game.state[0], len(table_game.actions()) - 1))
-        if "You can't move." in lines:
-            break
-    table.answer("undo")
-    assert len(table_game.moves) == ply and np.array_equal(table_game.state, turn) and len(table_game.actions()) > 1
-
-
-def test_an_undo_that_is_refused_leaves_the_opponents_turn() -> None:
-    text = run("hint", "undo", "hint", "quit", colour="w", seed=0)
-    assert refusals(text) == ["? there is no turn of yours to take back"]
-    before, after = re.findall(r"heuristic would play (.*)", text)
-    assert before == after and not refusals(run("undo", before, "quit", colour="w", seed=0))[1:]
-
-
-def test_an_opponent_that_fails_is_asked_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It is its turn still: nothing that is typed is played for it, and resigning is the person's."""
-    lines: list[str] = []
-    table_game = DiceGame(GAME, FairDice("a seed"))
-    opponent = DiceOpponent(PlayerOpponent("random", make_builtin("random")(GAME, 1, 0), 3), table_game)
-    table = DiceTable(opponent, 0, lines.append)
+def test_undo_meets_the_same_dice_and_a_game_may_have_no_record() -> None:
+    played, table, lines = table_of(GAME)
     table.begin()
-    choose = opponent.choose
-
-    def fail() -> tuple[int, str]:
-        raise PlayerFault("broken", "random", "took too long")
-
-    monkeypatch.setattr(opponent, "choose", fail)
-    table.answer(GAME.move_name(table_game.state[0], 0))
-    ply = len(table_game.moves)
-    assert table_game.to_move == 1 and lines[-1].startswith("? ") and "took too long" in lines[-1]
-    for typed in (GAME.move_name(table_game.state[0], 0), "hint"):
-        lines.clear()
+    before = list(played.moves)
+    for typed in ("run", "undo", "hint", "sgf game.sgf", "fly", "resign"):
         table.answer(typed)
-        assert len(table_game.moves) == ply and "took too long" in lines[-1]
-    table.answer("resign")
-    table.answer("sgf game.sgf")
-    assert "RE[B+1R]" in (tmp_path / "game.sgf").read_text()
-    table.answer("undo")
-    monkeypatch.setattr(opponent, "choose", choose)
-    table.answer("hint")
-    assert table_game.to_move == 0 and lines[-1].startswith("random would play")
+    assert played.moves == before and any(line.startswith("random would play ") for line in lines)
+    refusals = [line for line in lines if line.startswith("? ")]
+    assert refusals[0] == "? dicerace:6 isn't written in SGF" and "'fly' is no move here" in refusals[1]
+    assert "O wins by resignation. You lose." in lines[-1]
 
 
-def test_hypergammon_and_the_second_side() -> None:
-    text = run("hint", "quit", game="hypergammon", colour="w", model="random")
-    assert text.startswith("You play O, random plays X.") and "O to move, dice" in text
-    assert all(throw in (*THROW_NAMES, "00") for throw in re.findall(r"dice (\d\d)", text))
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"model": "gnubg:9"}, "wanted gnubg:0 to gnubg:4"),
-        ({"model": "gtp:gnugo --mode gtp"}, "an engine of Go; backgammon needs another opponent"),
-        ({"model": "gnubg:0", "game": "hypergammon"}, "backgammon only, not hypergammon"),
-        ({"model": "gnubg:0", "game": "tictactoe"}, "only in backgammon"),
-    ],
-)
-def test_who_cannot_play(options: dict[str, str], problem: str) -> None:
-    with pytest.raises(UsageError, match=problem):
-        run(**options)
-
-
-def test_games_of_text_are_not_played_here() -> None:
-    """They have chance, too, and their diagrams show what is hidden from either player."""
-    pytest.importorskip("textarena", reason="text games need the extra text")
-    with pytest.raises(UsageError, match="text:KuhnPoker-v0 isn't played here"):
-        run(model="random", game="text:KuhnPoker-v0")
+def test_who_cannot_play() -> None:
+    with pytest.raises(UsageError, match="an engine of Go; dicerace:6 needs another opponent"):
+        open_table(PlayConfig(model="gtp:gnugo --mode gtp"), GAME, None, 0, print, SILENT)
+    hidden = DiceRace()
+    hidden.perfect_information = False
+    with pytest.raises(UsageError, match="dicerace:6 isn't played here"):
+        open_table(PlayConfig(model="random"), hidden, None, 0, print, SILENT)

@@ -10,8 +10,8 @@ import pytest
 from pipeline.errors import FileError, UsageError
 from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.examples import column_types
+from pipeline.reports.show_as import shard_records
 from pipeline.reports.show_records import show_chunk, show_shard, show_sidecar, top_moves
-from pipeline.reports.show_sgf import shard_records
 from pipeline.reports.tables import described, table
 from pipeline.run.chunks import ORIGIN, ChunkHeader, write_chunk
 from pipeline.run.layout import SetName, chunk_name, meta_path

@@ -16,5 +16,6 @@ EXTENSIONS: extensions.Table = {
         "gather.td": "pipeline.families.backgammon.options:TdGatherOptions",
     },
     extensions.PAGES: {"gammon": "pipeline.families.backgammon.page.kind:GammonPage"},
+    extensions.RECORDS: {"mat": "pipeline.families.backgammon.records:Mat"},
     extensions.PRESETS: {"backgammon": "pipeline.families.backgammon"},
 }

@@ -20,6 +20,7 @@ A throw and a turn are a ply each. Outcomes of chance are the 21 throws: 11, 21,
 from __future__ import annotations
 
 from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,9 @@ from pipeline.games.contract import (
     Successors,
 )
 
+if TYPE_CHECKING:
+    from pipeline.games.records import PlayedGame
+
 MAX_PLIES = 2000
 PRIME = 5  # points in a row that make one
 STARTS = {"backgammon": {24: 2, 13: 5, 8: 3, 6: 5}, "hypergammon": {24: 1, 23: 1, 22: 1}}  # point: checkers
@@ -59,7 +63,7 @@ class Backgammon(FeatureGame):
 
     state_size = kernels.STATE_SIZE
     max_plies = move_limit = MAX_PLIES
-    has_chance = True
+    has_chance = has_own_sgf = True
     num_features = kernels.NUM_FEATURES
     num_tactics = tactics.NUM_TACTICS
 
@@ -189,6 +193,11 @@ class Backgammon(FeatureGame):
         turn, throwing, over = "XO"[state[TURN]], self._throwing(state), bool(self.is_over(state[None])[0])
         to_do = "to throw" if throwing else f"to move, dice {state[HIGH_DIE]}{state[LOW_DIE]}"
         return "\n".join([*notation.diagram(state), f"  {'over' if over else f'{turn} {to_do}'}, ply {state[PLY]}"])
+
+    def own_sgf(self, played: PlayedGame) -> str:
+        from pipeline.families.backgammon.records import gammon_sgf
+
+        return gammon_sgf(self, played.moves, played.text, played.comments, played.resigned_by)
 
     def heuristic(self) -> MoveScores:
         return partial(move_scores, self)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from pathlib import Path
 
@@ -21,9 +21,10 @@ from pipeline.errors import FileError, IllegalMove, MuGoError
 from pipeline.families.backgammon import kernels, notation
 from pipeline.families.backgammon.game import STARTS, Backgammon
 from pipeline.families.backgammon.kernels import ENTERING, HIGH_DIE, LOW_DIE, NUM_POINTS, TURN
-from pipeline.games.contract import CHANCE
+from pipeline.games.contract import CHANCE, AnyGame
+from pipeline.games.records import PlayedGame, ReadGame, RecordFormat, RecordText
 from pipeline.games.replay import replay_one
-from pipeline.games.sgf import SgfText, sgf_property
+from pipeline.games.sgf import sgf_property
 from pipeline.run import atomic
 
 MAT_SUFFIX = ".mat"
@@ -76,12 +77,12 @@ def _points(game: Backgammon, state: np.ndarray, resigned_by: int | None = None)
 # .mat
 
 
-def mat_record(game: Backgammon, moves: Sequence[int], text: SgfText, resigned_by: int | None = None) -> str:
-    """One game as a session of its own. text.black: the first player's name; resigned_by: who gave up after the moves.
+def mat_record(game: Backgammon, moves: Sequence[int], text: RecordText, resigned_by: int | None = None) -> str:
+    """One game as a session of its own. text.first: the first player's name; resigned_by: who gave up after the moves.
 
     Raises IllegalMove for a move that the rules forbid, MuGoError for hypergammon, which .mat doesn't know.
     """
-    if game.num_checkers != sum(STARTS["backgammon"].values()):
+    if not _is_whole(game):
         raise MuGoError(f".mat knows backgammon alone, not {game.spec}; SGF knows both")
     played, last = turns(game, moves)
     columns: tuple[list[str], list[str]] = ([], [])
@@ -94,27 +95,37 @@ def mat_record(game: Backgammon, moves: Sequence[int], text: SgfText, resigned_b
     if points:
         wins = f"Wins {abs(points)} point{'s' if abs(points) > 1 else ''}"
         rows.append(f"{'':<{6 if points > 0 else COLUMN + 6}}{wins}")
-    names = f" {text.black} : 0{'':<{max(2, COLUMN - len(text.black) - 1)}}{text.white} : 0"
+    names = f" {text.first} : 0{'':<{max(2, COLUMN - len(text.first) - 1)}}{text.second} : 0"
     head = [f'; [Event "{text.event}"]', f'; [Round "{text.round}"]', "", " 0 point match", "", " Game 1", names]
     return "\n".join([*head, *(row.rstrip() for row in rows), "", ""])
 
 
-@dataclass(frozen=True)
-class MatGame:
-    """A game of a .mat.
+class Mat(RecordFormat):
+    """The format as ``mugo.records`` has it."""
 
-    players   first, second              moves     [T] throws and turns, as shards and matches have them
-    points    what the first player won  resigned  the game stopped before its end
-    """
+    games = tuple(STARTS)
+    suffixes = reads = (MAT_SUFFIX,)
+    holds = "match"
 
-    players: tuple[str, str]
-    moves: list[int] = field(default_factory=list)
-    points: int = 0
-    resigned: bool = False
+    def refusal(self, game: AnyGame) -> str:
+        return "" if isinstance(game, Backgammon) and _is_whole(game) else ".mat is for backgammon"
+
+    def write(self, game: AnyGame, played: PlayedGame) -> str:
+        assert isinstance(game, Backgammon)
+        return mat_record(game, played.moves, played.text, played.resigned_by)
+
+    def read(self, path: Path) -> tuple[AnyGame, list[ReadGame]]:
+        game = Backgammon()
+        return game, read_mat(path, game)
 
 
-def read_mat(path: Path, game: Backgammon) -> list[MatGame]:
-    """The games of a .mat, each played again by our rules.
+def _is_whole(game: Backgammon) -> bool:
+    """Whether it is played with all the checkers."""
+    return game.num_checkers == sum(STARTS["backgammon"].values())
+
+
+def read_mat(path: Path, game: Backgammon) -> list[ReadGame]:
+    """The games of a .mat, each played again by our rules. A game that stopped before its end was resigned.
 
     Cube actions end the reading of a file with an error: there is none here. The player who makes the first turn is our
     first, on whichever side of the page.
@@ -123,7 +134,7 @@ def read_mat(path: Path, game: Backgammon) -> list[MatGame]:
     data = atomic.read_bytes(path, "a match of backgammon (.mat)")
     if len(data) > MOST_BYTES:
         raise FileError(path, f"{len(data):,} bytes; at most {MOST_BYTES:,} are read")
-    games: list[MatGame] = []
+    games: list[ReadGame] = []
     current: _Reading | None = None
     for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith(";"):
@@ -203,7 +214,7 @@ class _Reading:
             self._state = game.play(self._state, np.array([move], np.int32), game.initial_history(self._state))
             self._moves.append(move)
 
-    def ended(self) -> MatGame:
+    def ended(self) -> ReadGame:
         """Raises MuGoError if it isn't."""
         if self._names is None:
             raise MuGoError(f"game {self._number} has no players; was the file cut off?")
@@ -214,7 +225,8 @@ class _Reading:
         if not over and self._points is None:
             raise MuGoError(f"game {self._number} has no result after {len(self._moves)} plies; was the file cut off?")
         names = self._names if self._left_is_first is not False else self._names[::-1]
-        return MatGame(names, self._moves, played if over else int(self._points or 0), resigned=not over)
+        start, points = self._game.initial(1), played if over else int(self._points or 0)
+        return ReadGame(names, start, self._moves, points, "" if over else "resigned")
 
 
 # SGF
@@ -223,11 +235,11 @@ class _Reading:
 def gammon_sgf(
     game: Backgammon,
     moves: Sequence[int],
-    text: SgfText,
+    text: RecordText,
     comments: Sequence[str] = (),
     resigned_by: int | None = None,
 ) -> str:
-    """The record of one game. text.black: the first player's name, who is W here; comments: by ply, "" for none;
+    """The record of one game. text.first: the first player's name, who is W here; comments: by ply, "" for none;
     resigned_by: who gave up after the moves.
 
     Raises IllegalMove for a move that the rules forbid.
@@ -240,15 +252,15 @@ def gammon_sgf(
         nodes.append(f";{COLOURS[turn.player]}[{turn.dice}{letters}]" + sgf_property("C", comment))
     points = _points(game, last, resigned_by)
     result = f"{COLOURS[points < 0]}+{abs(points)}{'' if resigned_by is None else 'R'}" if points else ""
-    rules = "NoCube" if game.num_checkers == sum(STARTS["backgammon"].values()) else "NoCube:Hypergammon3"
+    rules = "NoCube" if _is_whole(game) else "NoCube:Hypergammon3"
     header = [
         sgf_property("FF", "4"),
         sgf_property("GM", "6"),
         sgf_property("CA", "UTF-8"),
         sgf_property("AP", "MuGo:1"),
         "MI[length:0][game:0][ws:0][bs:0]",
-        sgf_property("PW", text.black),
-        sgf_property("PB", text.white),
+        sgf_property("PW", text.first),
+        sgf_property("PB", text.second),
         sgf_property("EV", text.event),
         sgf_property("RO", text.round),
         sgf_property("RU", rules),

@@ -7,5 +7,10 @@ EXTENSIONS: extensions.Table = {
         "shogi": "pipeline.families.shogi.game:Shogi.from_spec",
     },
     extensions.PAGES: {"shogi": "pipeline.families.shogi.page.kind:ShogiPage"},
+    extensions.RECORDS: {
+        "kif": "pipeline.families.shogi.kifu:Kif",
+        "csa": "pipeline.families.shogi.kifu:Csa",
+        "usi": "pipeline.families.shogi.kifu:Usi",
+    },
     extensions.PRESETS: {"shogi": "pipeline.families.shogi"},
 }

@@ -89,6 +89,7 @@ class TextGame(AnyGame):
     """
 
     has_chance = True
+    perfect_information = False
     heuristic_mixes = True
 
     def __init__(

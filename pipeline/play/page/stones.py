@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import AnyGame, BoolArray, Game, States
-from pipeline.games.sgf import AnotherGame, SgfText, line_sgf, read_sgf
+from pipeline.games.records import RecordText
+from pipeline.games.sgf import AnotherGame, line_sgf, read_sgf
 from pipeline.games.stones import BoardGame
 from pipeline.play.page.kinds import BoardPage
 from pipeline.play.page.table import Beginning, Table
@@ -70,7 +71,7 @@ class StonesTable(Table):
             "ownership": None if owners is None else [round(sign * float(owner), 2) for owner in owners],
         }
 
-    def _written(self, suffix: str, text: SgfText, resigned_by: int | None) -> str:
+    def _written(self, suffix: str, text: RecordText, resigned_by: int | None) -> str:
         states = [position.state[None] for position in self._positions]
         return line_sgf(self.game, states, self._moves, text, self._comments(), resigned_by)
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from pipeline.errors import IllegalMove
 from pipeline.games.contract import BoolArray, Game, History, States
-from pipeline.games.sgf import SgfText
+from pipeline.games.records import RecordText
 from pipeline.play.page.analyst import Analyst, Line, Refused
 from pipeline.play.session import Position
 
@@ -190,7 +190,7 @@ class Table:
             if suffix not in self.records:
                 wanted = ", ".join(self.records) or "no file at all"
                 raise Refused(400, f"{self.spec} isn't written as {suffix[:10]}; wanted {wanted}")
-            return self._written(suffix, SgfText(*map(self._player_name, (0, 1))), self._resigned)
+            return self._written(suffix, RecordText(*map(self._player_name, (0, 1))), self._resigned)
 
     def view(self, ply: int | None = None) -> dict[str, Any]:
         """What the page shows: the whole game, and the position before move `ply`; None: the last."""
@@ -261,7 +261,7 @@ class Table:
         keys = ("move", "visits", "winrate", "prior", "pv")
         return {"moves": [{key: move[key] for key in keys} for move in found["candidates"]]}
 
-    def _written(self, suffix: str, text: SgfText, resigned_by: int | None) -> str:
+    def _written(self, suffix: str, text: RecordText, resigned_by: int | None) -> str:
         """The game in this format, one of records."""
         raise NotImplementedError
 

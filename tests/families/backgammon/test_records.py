@@ -17,8 +17,8 @@ from pipeline.evaluate.config import EvaluateConfig
 from pipeline.families.backgammon.game import Backgammon
 from pipeline.families.backgammon.kernels import points_won
 from pipeline.families.backgammon.records import gammon_sgf, mat_record, read_mat, turns
+from pipeline.games.records import RecordText
 from pipeline.games.replay import replay_one
-from pipeline.games.sgf import SgfText
 from pipeline.games.specs import parse_game
 from pipeline.players.engine_process import GAMES_FOLDER
 from pipeline.reports.show import game_records, show
@@ -28,7 +28,7 @@ from tests.games.test_any_game import random_moves
 GNUBG = shutil.which("gnubg") or shutil.which("gnubg", path=GAMES_FOLDER)
 needs_gnubg = pytest.mark.skipif(GNUBG is None, reason="gnubg isn't installed (Debian: apt install gnubg)")
 GAME: Backgammon = parse_game("backgammon")  # type: ignore[assignment]
-TEXT = SgfText("000001-a", "random", event="a match", round="7")
+TEXT = RecordText("000001-a", "random", event="a match", round="7")
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def check_imported(moves: list[int], found: dict[str, Any]) -> None:
     """That its turns and result are ours."""
     played, last = turns(GAME, moves)
     one = found["games"][0]
-    assert found["match-info"]["X"]["name"] == TEXT.black and found["match-info"]["O"]["name"] == TEXT.white
+    assert found["match-info"]["X"]["name"] == TEXT.first and found["match-info"]["O"]["name"] == TEXT.second
     assert found["match-info"]["match-length"] == 0
     theirs = [turn for turn in one["game"] if turn["action"] == "move"]
     assert len(theirs) == len(played)
@@ -119,14 +119,14 @@ def test_what_is_written_is_read_back(tmp_path: Path, games: list[list[int]]) ->
     assert [one.moves for one in found] == games
     for one in found:
         last = list(replay_one(GAME, one.moves))[-1]
-        assert one.points == points_won(last, 15)[0] and not one.resigned and one.players == ("000001-a", "random")
+        assert one.points == points_won(last, 15)[0] and not one.end and one.players == ("000001-a", "random")
     shown = "\n".join(show(path, game=3, moves=True))
     assert "game 3: X 000001-a, O random" in shown and shown.count("+-13-14-15") == len(games[3]) + 1
     cut = games[0][:20]
     for loser, points in ((0, -1), (1, 1)):  # whoever is to move
         path.write_text(mat_record(GAME, cut, TEXT, loser))
         (resigned,) = read_mat(path, GAME)
-        assert resigned.resigned and resigned.moves == cut and resigned.points == points
+        assert resigned.end == "resigned" and resigned.moves == cut and resigned.points == points
         assert f"RE[{'BW'[loser]}+1R]" in gammon_sgf(GAME, cut, TEXT, (), loser)
 
 

@@ -8,7 +8,8 @@ import pytest
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.families.othello.game import Othello
 from pipeline.games.contract import States
-from pipeline.games.sgf import SgfText, game_sgf
+from pipeline.games.records import RecordText
+from pipeline.games.sgf import game_sgf
 from pipeline.games.specs import parse_game
 from tests.games.playing import NO_HISTORY, assert_same_board, random_games
 from tests.reference.othello import OthelloReference
@@ -182,7 +183,7 @@ def test_points_are_counted_from_above() -> None:
 def test_sgf() -> None:
     game = Othello(8)
     moves = [game.parse_action(name) for name in ["e6", "f4", "e3", "f6", "g5", "d6", "e7", "f5", "c5"]]
-    record = game_sgf(game, moves, SgfText("one", "other"))
+    record = game_sgf(game, moves, RecordText("one", "other"))
     assert "GM[2]" in record and "SZ[8]" in record and "RE[B+]" in record
     assert ";B[ef]\n;W[fd]\n;B[ec]" in record
 

@@ -17,10 +17,9 @@ import pytest
 from pipeline.errors import IllegalMove
 from pipeline.families.shogi import kernels
 from pipeline.families.shogi.game import Shogi
-from pipeline.families.shogi.kifu import CSA, KIF, USI, kifu_record
-from pipeline.families.shogi.kifu_reading import parse_kifu
+from pipeline.families.shogi.kifu import CSA, KIF, USI, kifu_record, parse_kifu
 from pipeline.games.contract import BoolArray, History, States
-from pipeline.games.sgf import SgfText
+from pipeline.games.records import RecordText
 from tests.games.playing import Step
 
 FAIRY = shutil.which("fairy-stockfish") or next(
@@ -161,7 +160,7 @@ def compare_records(game: Shogi, steps: Iterator[Step], num_games: int) -> Count
     wins = {1: cshogi.BLACK_WIN, -1: cshogi.WHITE_WIN, 0: cshogi.DRAW}
     counts: Counter[str] = Counter()
     for played, state in zip(moves, last, strict=True):
-        records = {form: kifu_record(form, game, played, SgfText("a", "b")) for form in (KIF, CSA, USI)}
+        records = {form: kifu_record(form, game, played, RecordText("a", "b")) for form in (KIF, CSA, USI)}
         named = records[USI].split()[3:]
         kif, (csa,) = KIF_READER.Parser.parse_str(records[KIF]), CSA_READER.Parser.parse_str(records[CSA])
         assert [cshogi.move_to_usi(move) for move in kif.moves] == named

@@ -12,15 +12,25 @@ from pipeline.evaluate.command import evaluate
 from pipeline.evaluate.config import EvaluateConfig
 from pipeline.families.shogi import kernels
 from pipeline.families.shogi.game import Shogi
-from pipeline.families.shogi.kifu import CSA, FILE_SUFFIXES, HANDICAPS, KIF, USI, ending, handicap, kifu_record
-from pipeline.families.shogi.kifu_reading import KifuGame, parse_kifu, read_kifu
-from pipeline.games.sgf import SgfText
+from pipeline.families.shogi.kifu import (
+    CSA,
+    FILE_SUFFIXES,
+    HANDICAPS,
+    KIF,
+    USI,
+    ending,
+    handicap,
+    kifu_record,
+    parse_kifu,
+    read_kifu,
+)
+from pipeline.games.records import ReadGame, RecordText
 from pipeline.games.specs import parse_game
 from pipeline.reports.show import game_records, show
 from tests.families.shogi.oracles import likely_games
 from tests.games.playing import NO_HISTORY, random_games
 
-TEXT = SgfText("先 one", "two", event="an event", round="7", comment="a comment\nof two lines")
+TEXT = RecordText("先 one", "two", event="an event", round="7", comment="a comment\nof two lines")
 
 
 def moves_of(game: Shogi, usi: str) -> list[int]:
@@ -44,7 +54,7 @@ def games_of(spec: str, num_games: int, likely: bool) -> tuple[Shogi, list[list[
     return game, moves, last
 
 
-def read_back(tmp_path: Path, form: str, record: str) -> KifuGame:
+def read_back(tmp_path: Path, form: str, record: str) -> ReadGame:
     path = tmp_path / f"game{FILE_SUFFIXES[form]}"
     path.write_text(record)
     game, (found,) = read_kifu(path)
@@ -63,7 +73,7 @@ def test_what_is_written_is_read_back(tmp_path: Path, spec: str, forms: tuple[st
             found = read_back(tmp_path, form, kifu_record(form, game, moves, TEXT, comments))
             assert found.moves == moves
             if form != USI:
-                assert found.players == (TEXT.black, TEXT.white)
+                assert found.players == (TEXT.first, TEXT.second)
             if game.ends(state)[0] in (kernels.NO_MOVE, kernels.DECLARATION) and form != USI:
                 assert found.points == game.returns(state)[0]
 
@@ -82,7 +92,7 @@ def test_cshogi_reads_the_same_games(tmp_path: Path) -> None:
         (csa,) = CSA_READER.Parser.parse_str(kifu_record(CSA, game, moves, TEXT, ["said"] * len(moves), resigned))
         for other in (kif, csa):
             assert [cshogi.move_to_usi(move) for move in other.moves] == usi
-            assert list(other.names) == [TEXT.black, TEXT.white] and other.sfen == cshogi.STARTING_SFEN
+            assert list(other.names) == [TEXT.first, TEXT.second] and other.sfen == cshogi.STARTING_SFEN
         result = int(game.returns(state)[0])
         assert kif.win == {1: cshogi.BLACK_WIN, -1: cshogi.WHITE_WIN, 0: cshogi.DRAW}[result]
         results.add(result)

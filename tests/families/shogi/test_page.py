@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.families.shogi.kifu_reading import parse_kifu
+from pipeline.families.shogi.kifu import parse_kifu
 from pipeline.games.specs import parse_game
 from tests.browser import headless_chromium, needs_chromium, served_page
 from tests.helpers import make_model

@@ -15,8 +15,8 @@ from pipeline.methods.alphazero.actor import TreeActor
 from pipeline.methods.alphazero.examples import make_examples
 from pipeline.methods.alphazero.method import AlphaZero
 from pipeline.methods.method import ActorJob, FinishedGame, Learner, game_seeds
+from pipeline.reports.show_as import shard_records
 from pipeline.reports.show_records import show_game
-from pipeline.reports.show_sgf import shard_records
 from pipeline.run.shards import End, GameRecord, read_shard
 from pipeline.selfplay.config import SelfplayConfig
 from tests.methods.alphazero.test_examples import everything

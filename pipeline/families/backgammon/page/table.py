@@ -20,7 +20,7 @@ from pipeline.families.backgammon.gnubg import GnubgPlayer, installed
 from pipeline.families.backgammon.kernels import BAR, HIGH_DIE, LOW_DIE, OFF
 from pipeline.families.backgammon.records import MAT_SUFFIX, gammon_sgf, mat_record
 from pipeline.families.backgammon.stepping import Stepper
-from pipeline.games.sgf import SgfText
+from pipeline.games.records import RecordText
 from pipeline.games.specs import parse_game
 from pipeline.play.dice_game import DiceGame, PlayerOpponent
 from pipeline.play.fair_dice import FairDice
@@ -159,7 +159,7 @@ class GammonTable:
                 raise Refused(400, f"{self._game.spec} isn't written as {suffix[:10]}; wanted {MAT} or {SGF}")
             if suffix == MAT and self._game.spec != "backgammon":
                 raise Refused(400, ".mat is for backgammon; save SGF")
-            text = SgfText(*(self._name(player) for player in (0, 1)))
+            text = RecordText(*(self._name(player) for player in (0, 1)))
             moves = self._table.moves
             if suffix == MAT:
                 return mat_record(self._game, moves, text, self._resigned)

@@ -11,7 +11,7 @@ from pipeline.families.shogi.board import LETTERS
 from pipeline.families.shogi.game import Shogi
 from pipeline.families.shogi.kifu import CSA, FILE_SUFFIXES, FORMS, KIF, USI, kifu_record
 from pipeline.games.contract import BoolArray, States
-from pipeline.games.sgf import SgfText
+from pipeline.games.records import RecordText
 from pipeline.play.page.table import Table
 
 DRAWS = {kernels.REPETITION: "by repetition", kernels.BOTH_ENTERED: "by impasse", kernels.MOVE_LIMIT: "by its length"}
@@ -49,7 +49,7 @@ class ShogiTable(Table):
         source = None if name[1] == "*" else notation.named_square(name[:2], self.game.size)
         return [source, notation.named_square(name[2:4], self.game.size)]
 
-    def _written(self, suffix: str, text: SgfText, resigned_by: int | None) -> str:
+    def _written(self, suffix: str, text: RecordText, resigned_by: int | None) -> str:
         moves = [action for _, action in self._moves]
         return kifu_record(FORMS[f".{suffix}"], self.game, moves, text, self._comments(), resigned_by, self._start)
 

@@ -12,8 +12,10 @@ from typer.testing import CliRunner
 
 from main import app
 from pipeline.errors import FileError, UsageError
+from pipeline.games.records import record_names
 from pipeline.games.sgf import read_sgf
 from pipeline.games.specs import parse_game
+from pipeline.phrases import listed
 from pipeline.reports.show import game_records
 from pipeline.run.matches import MatchGame, MatchHeader, PlayerInfo, match_lock, open_match
 from pipeline.run.shards import NO_VALUE, POLICY_COUNTS, End, GameRecord
@@ -135,7 +137,8 @@ def test_matches(match: Path) -> None:
 def test_what_has_no_records(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="no such file"):
         game_records(tmp_path / "nothing")
-    with pytest.raises(UsageError, match="--sgf, --mat, --kif, --csa and --usi are for game shards, matches and"):
+    flags = listed([f"--{name}" for name in record_names()])  # --sgf, --mat, --kif, --csa and --usi, unless others are
+    with pytest.raises(UsageError, match=f"{flags} are for game shards, matches and"):
         game_records(tmp_path)
     lines = write(tmp_path, [dataclasses.replace(small_game(), moves=np.array([0, 3, 1, 4], np.uint16))], "tictactoe")
     with pytest.raises(UsageError, match="isn't written in SGF"):
