@@ -30,6 +30,7 @@ if __name__ == "__main__":  # what is imported next takes a while: an interrupt 
 
 try:
     import typer
+    import typer.core
 except ModuleNotFoundError as missing:
     sys.exit(f"mugo: {missing}; run ./rl_loop.sh once, or activate its environment: source .venv/bin/activate")
 
@@ -221,6 +222,22 @@ def open_copy(stack: contextlib.ExitStack, command: str, folder: Path) -> None:
         copy.fetch_names()
 
 
+LISTS = {"players": ("pipeline.players.kinds", 34), "protocols": ("pipeline.play.protocol", 10)}
+"""What stands in the place of {NAME} in a help text: descriptions() of a module, the first of each so wide."""
+
+
+class Command(typer.core.TyperCommand):
+    """A command whose help may list what plug-ins offer. They are looked up when it is shown."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        for name, (module, width) in LISTS.items():
+            if f"{{{name}}}" in (self.help or ""):
+                lines = importlib.import_module(module).descriptions()
+                listed = "\n".join(f"  {what:{width}} {said}" for what, said in lines)
+                self.help = (self.help or "").replace(f"{{{name}}}", listed)
+        super().format_help(ctx, formatter)
+
+
 def add_command(name: str, kind: type[StageConfig], run: Run | None = None) -> None:
     """Register ``main.py NAME``, with an option for every field of its config. run: what it does, if not run_stage."""
 
@@ -233,7 +250,7 @@ def add_command(name: str, kind: type[StageConfig], run: Run | None = None) -> N
     parameters = options_of(name, kind, has_summary=name not in WITHOUT_SUMMARY)
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    app.command(name, help=HELP[name])(command)
+    app.command(name, help=HELP[name], cls=Command)(command)
 
 
 def run_stage(name: str, kind: type[StageConfig], given: dict[str, Any]) -> None:

@@ -81,7 +81,6 @@ from pipeline.families.go.handicap import most_handicap
 from pipeline.games.specs import parse_game
 from pipeline.matches.statistics import Score, wilson_interval
 from pipeline.phrases import results as played_results
-from pipeline.players.player_specs import GTP as ENGINE
 from pipeline.players.player_specs import parse_player
 from pipeline.presets import make_config, read_preset
 from pipeline.progress import Progress
@@ -94,6 +93,7 @@ from pipeline.run.shards import ShardMeta, newest_shards
 
 LOOP = Path(__file__).resolve().parent.parent / "rl_loop.sh"
 INTERRUPTED = 130  # exit code, as of a shell's command that Ctrl-C ended
+ENGINE = "gtp:"  # what the spec of an engine begins with
 VERDICT_READOUTS = (0, 800)  # beside --readouts
 STONES = (0, 2, 3, 4)  # handicaps, from the even game on
 LEAST_SHARE = 0.1  # of the points: a player that scored less isn't asked about more stones

@@ -456,15 +456,15 @@ class ArenaConfig(PlaySearchConfig):
     backend: Backend = "auto"
     seed: int = Field(0, ge=0, description="Seed of openings, random players and noise.")
     allow_engines: bool = Field(
-        False, description="Run engines (gtp:, usi:, gnubg:) that files name: members of a pool, settings of a preset."
+        False, description="Run engines (gtp:COMMAND …) that files name: members of a pool, settings of a preset."
     )
 
 
 class EvaluateConfig(WatchOptions, ArenaConfig):
     black_model: str = Field(
         "saved_models/best_model",
-        description="The champion: a model (PATH, PATH@READOUTS, policy:PATH), random, heuristic, gtp:COMMAND, "
-        "usi:COMMAND, gnubg:PLIES; handicap:N:PLAYER takes N stones in Go; NAME=PLAYER gives it a name.",
+        description="The champion: a model (PATH, PATH@READOUTS, policy:PATH) or another player of the list above; "
+        "handicap:N:PLAYER takes N handicap stones; NAME=PLAYER gives it a name.",
     )
     white_model: str | None = Field(
         None, description="The challenger, written likewise [default: the newest model not yet evaluated]."
@@ -537,10 +537,8 @@ class TournamentConfig(ArenaConfig):
 class EngineConfig(PlaySearchConfig):
     protocol: str | None = Field(
         None,
-        pattern="^(gtp|gomocup|usi|analysis)$",
-        description="gtp: the Go Text Protocol, of Sabaki, GoGui and KGS; gomocup: of Gomocup and Piskvork; usi: of "
-        "ShogiGUI and Shogidokoro; analysis: KataGo's JSON, of KaTrain [default: gomocup for Gomoku, usi for shogi, "
-        "gtp for other games].",
+        description="What the manager speaks, by its name in the list above [default: the usual one of the model's "
+        "game].",
     )
     model: Path = Field(Path("saved_models/best_model"), description="Directory of the model that plays.")
     game: str | None = Field(
@@ -550,9 +548,12 @@ class EngineConfig(PlaySearchConfig):
         800, ge=0, description="Most simulations per move; fewer where the manager's time limits demand it."
     )
     resign_threshold: float = Field(
-        -1.0, ge=-1, lt=0, description="GTP, USI: resign at a value this low, two moves in a row; -1 = never."
+        -1.0,
+        ge=-1,
+        lt=0,
+        description="Where the protocol lets an engine resign: at a value this low, two moves in a row; -1 = never.",
     )
-    ponder: bool = Field(False, description="GTP: search on while the opponent thinks; USI is told when to.")
+    ponder: bool = Field(False, description="Search on while the opponent thinks, unless the protocol says when to.")
     backend: Backend = "auto"
 
 

@@ -1,6 +1,7 @@
 """What ``main.py`` and each of its commands say with --help: purpose, what is read and written, exit codes, an example.
 
 The options and their texts are the fields of config.py. A line with a lone \\b keeps the line breaks of its paragraph.
+{players} and {protocols} stand for lists of what plug-ins offer, which main.py fills in when they are shown.
 """
 
 ABOUT = """MuGo: self-play training for board games, as four commands that talk through files.
@@ -74,11 +75,8 @@ names are run only with --allow-engines.
 \b
 Any two players can meet; only models can be promoted:
   PATH, PATH@READOUTS, policy:PATH   a model, with search or with its raw policy
-  random, heuristic                  built-in players
-  gtp:COMMAND                        an engine, e.g. 'gtp:gnugo --mode gtp --level 1 --chinese-rules'
-  usi:COMMAND; NAME=VALUE; go LIMITS an engine of shogi, e.g. 'usi:fairy-stockfish; go nodes 500'
-  gnubg:PLIES                        GNU Backgammon
-  handicap:N:PLAYER                  any of these in Go, black with N handicap stones in every game
+{players}
+  handicap:N:PLAYER                  any of these, with N handicap stones in every game; where the game knows them
   NAME=PLAYER                        any of these under a name of your choice
 
 \b
@@ -120,16 +118,13 @@ Example: python main.py tournament --player random --player heuristic --player s
 """,
     "engine": """Play for another program: answer a protocol with a model's moves.
 
-gtp is the Go Text Protocol of Sabaki, GoGui and KGS, with analysis (kata-analyze, lz-analyze); other board games have
-its basic commands. gomocup is the protocol of Gomocup and Piskvork, for Gomoku; usi, the Universal Shogi Interface, is
-that of ShogiGUI and Shogidokoro. A manager starts this command and talks to it over standard input and output. The
-manager's time limits are kept; a line that makes no sense is answered with an error and changes nothing. A model plays
-the one board size and komi that it was trained for. Run the command once by hand before a tournament: the first time on
-a machine, kernels are compiled and inference is measured, which may take longer than a manager waits.
+\b
+{protocols}
 
-analysis is KataGo's JSON protocol, for KaTrain and programs that look at whole games: a query a line, an answer a line.
-Positions of all queries are searched together. The board's size and komi are the model's; --readouts is for queries
-without maxVisits.
+A manager starts this command and talks to it over standard input and output. The manager's time limits are kept; a line
+that makes no sense is answered with an error and changes nothing. A model plays the one board size and komi that it was
+trained for. Run the command once by hand before a tournament: the first time on a machine, kernels are compiled and
+inference is measured, which may take longer than a manager waits.
 
 \b
 Reads:   a model, commands on standard input

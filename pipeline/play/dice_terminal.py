@@ -47,7 +47,7 @@ def open_table(
         spec = parse_player(config.model)
         name = spec.name
         if spec.kind == "gnubg":
-            player = GnubgPlayer(game, 1, int(spec.command), name, ENGINE_SECONDS)
+            player = GnubgPlayer(game, 1, int(spec.argument), name, ENGINE_SECONDS)
         elif spec.kind in BUILT_INS:
             player = make_builtin(spec.kind)(game, 1, 0)
         else:

@@ -20,7 +20,7 @@ from pipeline.progress import SILENT, Progress
 from pipeline.ratings import strength
 from pipeline.run import atomic, layout
 from pipeline.run.match_results import MatchResults, read_results
-from pipeline.run.matches import PlayerKind, UnknownGame, list_matches
+from pipeline.run.matches import UnknownGame, list_matches
 from pipeline.run.ratings import RatedPlayer, Ratings, read_ratings, write_ratings
 
 NAMES_SHOWN = 3
@@ -70,7 +70,7 @@ class RatedSide(NamedTuple):
     """Who played a side of a match. name: as it is rated."""
 
     name: str
-    kind: PlayerKind
+    kind: str
     weights: str
     parents: tuple[str, ...]
 

@@ -14,12 +14,12 @@ from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.evaluate.command import evaluate
 from pipeline.families.go.game import Go
 from pipeline.families.go.gtp_engine import GtpEngine
+from pipeline.families.go.gtp_player import set_up_stones, white_bonus
 from pipeline.games.replay import handicap_start, move_names, movers, replay, replay_one
 from pipeline.games.sgf import read_sgf
 from pipeline.games.specs import parse_game
 from pipeline.matches.match import Pairing
 from pipeline.matches.runner import MatchRunner, common_game, job_pairing, load_entrant
-from pipeline.players.engine_player import set_up_stones, white_bonus
 from pipeline.players.player import Player
 from pipeline.progress import Progress
 from pipeline.ratings.pool import make_member

@@ -10,5 +10,6 @@ EXTENSIONS: extensions.Table = {
     extensions.METHODS: {
         "td": "pipeline.families.backgammon.td.method:TemporalDifference",
     },
+    extensions.PLAYERS: {"gnubg": "pipeline.families.backgammon.player_kind:GnubgKind"},
     extensions.PRESETS: {"backgammon": "pipeline.families.backgammon"},
 }

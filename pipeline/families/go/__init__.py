@@ -6,5 +6,10 @@ EXTENSIONS: extensions.Table = {
     extensions.GAMES: {
         "go": "pipeline.families.go.game:Go.from_spec",
     },
+    extensions.PLAYERS: {"gtp": "pipeline.families.go.player_kind:GtpKind"},
+    extensions.PROTOCOLS: {
+        "analysis": "pipeline.families.go.protocols:AnalysisProtocol",
+        "gtp": "pipeline.families.go.protocols:GtpProtocol",
+    },
     extensions.PRESETS: {"go": "pipeline.families.go"},
 }

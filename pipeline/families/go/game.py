@@ -32,6 +32,7 @@ from pipeline.families.go import any_board as any_board_planes
 from pipeline.families.go import features, kernels, pass_alive
 from pipeline.families.go.board import BLACK, EMPTY, OFF_BOARD, WHITE, count_liberties, points_around
 from pipeline.families.go.groups import sets_beside, words_for
+from pipeline.families.go.handicap import fixed_handicap
 from pipeline.families.go.heuristic import move_scores
 from pipeline.games.contract import (
     Actions,
@@ -184,6 +185,10 @@ class Go(BoardGame, OneAnalysis):
 
     def without_move_limit(self) -> Self:
         return self._like(self.size, self.komi, LONGEST)
+
+    def handicap(self, stones: int) -> list[int]:
+        """GTP's fixed handicap."""
+        return fixed_handicap(self.board_shape[0], stones)
 
     def position(self, first: Sequence[int], second: Sequence[int], to_move: int | None = None) -> States:
         state = self.initial(1)

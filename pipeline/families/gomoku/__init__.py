@@ -6,5 +6,6 @@ EXTENSIONS: extensions.Table = {
     extensions.GAMES: {
         "gomoku": "pipeline.families.gomoku.game:Gomoku.from_spec",
     },
+    extensions.PROTOCOLS: {"gomocup": "pipeline.families.gomoku.protocol:GomocupProtocol"},
     extensions.PRESETS: {"gomoku": "pipeline.families.gomoku"},
 }

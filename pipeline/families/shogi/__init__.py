@@ -6,5 +6,7 @@ EXTENSIONS: extensions.Table = {
     extensions.GAMES: {
         "shogi": "pipeline.families.shogi.game:Shogi.from_spec",
     },
+    extensions.PLAYERS: {"usi": "pipeline.families.shogi.player_kind:UsiKind"},
+    extensions.PROTOCOLS: {"usi": "pipeline.families.shogi.protocol:UsiProtocol"},
     extensions.PRESETS: {"shogi": "pipeline.families.shogi"},
 }
