@@ -310,6 +310,17 @@ class AnyGame(ABC):
         """
         raise UsageError(f"{self.spec} knows no handicap stones")
 
+    def dead_groups(self, state: States, owners: FloatArray | None) -> list[list[int]]:
+        """The points of each group of stones on the last board [S] of a game that count as captured; here none.
+
+        owners [P]: who is expected to have each point in the end, +1 the first player; None: nobody knows.
+        """
+        return []
+
+    def score_without(self, state: States, groups: list[list[int]]) -> float:
+        """scores() of the board [S] without these groups."""
+        raise NotImplementedError(f"{self.spec}: no stones are taken off the board after a game")
+
     def with_turn(self, states: States, to_move: int) -> States:
         """[B, S] the same boards with this player to move and the games going on, even after their last moves."""
         raise NotImplementedError(f"{self.spec}: players take turns")
