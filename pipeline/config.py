@@ -551,7 +551,7 @@ class EngineConfig(PlaySearchConfig):
         -1.0,
         ge=-1,
         lt=0,
-        description="Where the protocol lets an engine resign: at a value this low, two moves in a row; -1 = never.",
+        description="Resign at values this low, two moves in a row, if the protocol can; -1 = never.",
     )
     ponder: bool = Field(False, description="Search on while the opponent thinks, unless the protocol says when to.")
     backend: Backend = "auto"

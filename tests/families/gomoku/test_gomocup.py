@@ -25,7 +25,7 @@ from pipeline.play.session import SearchSession
 from tests.helpers import make_model
 from tests.search.helpers import hashed_evaluator
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 
 
 class FirstFree:
