@@ -537,8 +537,7 @@ class TournamentConfig(ArenaConfig):
 class EngineConfig(PlaySearchConfig):
     protocol: str | None = Field(
         None,
-        description="What the manager speaks, by its name in the list above [default: the usual one of the model's "
-        "game].",
+        description="The manager's, by its name in the list above [default: the usual one of the model's game].",
     )
     model: Path = Field(Path("saved_models/best_model"), description="Directory of the model that plays.")
     game: str | None = Field(
@@ -548,10 +547,7 @@ class EngineConfig(PlaySearchConfig):
         800, ge=0, description="Most simulations per move; fewer where the manager's time limits demand it."
     )
     resign_threshold: float = Field(
-        -1.0,
-        ge=-1,
-        lt=0,
-        description="Resign at values this low, two moves in a row, if the protocol can; -1 = never.",
+        -1.0, ge=-1, lt=0, description="Resign at values this low, two moves in a row, if the protocol can; -1 = never."
     )
     ponder: bool = Field(False, description="Search on while the opponent thinks, unless the protocol says when to.")
     backend: Backend = "auto"

@@ -333,7 +333,7 @@ def test_who_may_take_a_handicap() -> None:
     entrants = [load_entrant(text, 4) for text in ("handicap:2:random", "handicap:3:heuristic")]
     with pytest.raises(UsageError, match="both take handicap stones"):
         runner_of().open(Path("nowhere"), tuple(entrants), 2)
-    with pytest.raises(UsageError, match="handicap stones are for Go"):
+    with pytest.raises(UsageError, match="tictactoe knows no handicap stones"):
         common_game("tictactoe", entrants[:1])
     with pytest.raises(UsageError, match="5 handicap stones on 7×7; wanted 2 to 4"):
         common_game("go:7", [load_entrant("handicap:5:random", 4)])

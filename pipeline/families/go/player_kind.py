@@ -49,5 +49,7 @@ class GtpKind(PlayerKind):
     ) -> list[list[int]]:
         """As the engine likes best."""
         from pipeline.families.go.gtp_handicap import by_engine
+        from pipeline.games.contract import Game
 
+        assert isinstance(game, Game)  # as check_game has found
         return by_engine(game, argument, name, stones, seeds, seconds, known)
