@@ -30,6 +30,7 @@ if __name__ == "__main__":  # what is imported next takes a while: an interrupt 
 
 try:
     import typer
+    import typer.core
 except ModuleNotFoundError as missing:
     sys.exit(f"mugo: {missing}; run ./rl_loop.sh once, or activate its environment: source .venv/bin/activate")
 
@@ -198,6 +199,22 @@ def goes_on(name: str) -> bool:
     return COMMANDS[name].goes_on if name in COMMANDS else name not in LISTS
 
 
+PLUGIN_LISTS = {"players": ("pipeline.players.kinds", 34), "protocols": ("pipeline.play.protocol", 10)}
+"""What stands in the place of {NAME} in a help text: descriptions() of a module, the first of each so wide."""
+
+
+class CommandWithLists(PanelCommand):
+    """A command whose help may list what plug-ins offer. They are looked up when it is shown."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        for name, (module, width) in PLUGIN_LISTS.items():
+            if f"{{{name}}}" in (self.help or ""):
+                lines = importlib.import_module(module).descriptions()
+                listed = "\n".join(f"  {what:{width}} {said}" for what, said in lines)
+                self.help = (self.help or "").replace(f"{{{name}}}", listed)
+        super().format_help(ctx, formatter)
+
+
 def add_command(command: Command, run: Run) -> None:
     """Register ``main.py NAME``, with an option for every field of its config. run: what it does."""
 
@@ -210,7 +227,7 @@ def add_command(command: Command, run: Run) -> None:
     parameters = options_of(command, has_summary=command.name not in WITHOUT_SUMMARY)
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    app.command(command.name, help=command.config.__doc__, cls=PanelCommand)(call)
+    app.command(command.name, help=command.config.__doc__, cls=CommandWithLists)(call)
 
 
 def run_stage(command: Command, given: dict[str, Any]) -> None:

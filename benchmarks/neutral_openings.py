@@ -23,9 +23,9 @@ from benchmarks.measuring import gnugo
 from benchmarks.strength import HelpFormatter, ending
 from benchmarks.targets import NO_NOISE, searched
 from pipeline.families.go.gtp_engine import GtpEngine, parse_score
+from pipeline.families.go.gtp_player import COLOURS, set_up_board
 from pipeline.games.contract import FloatArray, Game
 from pipeline.games.specs import parse_game
-from pipeline.players.engine_player import COLOURS, set_up_board
 from pipeline.players.loading import load_evaluators
 from pipeline.players.searching import Evaluate
 from pipeline.reports.progress_bars import ConsoleProgress

@@ -85,7 +85,6 @@ from pipeline.games.specs import parse_game
 from pipeline.machine import available_cores
 from pipeline.matches.statistics import Score, wilson_interval
 from pipeline.phrases import results as played_results
-from pipeline.players.player_specs import GTP as ENGINE
 from pipeline.players.player_specs import parse_player
 from pipeline.presets import make_config, read_preset
 from pipeline.progress import Progress
@@ -99,6 +98,7 @@ from pipeline.train.config import InitConfig
 
 LOOP = Path(__file__).resolve().parent.parent / "rl_loop.sh"
 INTERRUPTED = 130  # the shell's exit code after Ctrl-C
+ENGINE = "gtp:"  # what the spec of an engine begins with
 VERDICT_READOUTS = (0, 800)  # in addition to --readouts
 STONES = (0, 2, 3, 4)  # handicaps; 0 is the even game
 LEAST_SHARE = 0.1  # of the points; below it, larger handicaps are not played

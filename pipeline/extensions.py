@@ -41,6 +41,7 @@ CORE: dict[str, dict[str, str]] = {  # what serves games of every family
     GAMES: {},
     METHODS: {"alphazero": "pipeline.methods.alphazero.method:AlphaZero"},
     RECORDS: {"sgf": "pipeline.games.sgf:SgfFormat"},
+    PLAYERS: {"random": "pipeline.players.kinds:Random", "heuristic": "pipeline.players.kinds:Heuristic"},
 }
 
 
@@ -86,6 +87,11 @@ def installed(group: str) -> dict[str, Extension]:
             packages = " and ".join(sorted({other.package, package}))
             raise UsageError(f"entry point {point.name!r} of {group} is offered by {packages}; uninstall one of them")
     return found
+
+
+def named(group: str, name: str) -> Extension | None:
+    """What find gives under this name. Reads metadata of packages only for what isn't bundled. Raises as find does."""
+    return bundled(group).get(name) or installed(group).get(name)
 
 
 def load(extension: Extension) -> Any:

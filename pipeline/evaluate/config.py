@@ -33,11 +33,8 @@ class EvaluateConfig(WatchOptions, MatchOptions):
     \b
     Any two players can meet; only models can be promoted:
       PATH, PATH@READOUTS, policy:PATH   a model, with search or with its raw policy
-      random, heuristic                  built-in players
-      gtp:COMMAND                        an engine, e.g. 'gtp:gnugo --mode gtp --level 1 --chinese-rules'
-      usi:COMMAND; NAME=VALUE; go LIMITS an engine of shogi, e.g. 'usi:fairy-stockfish; go nodes 500'
-      gnubg:PLIES                        GNU Backgammon
-      handicap:N:PLAYER                  any of these in Go, black with N handicap stones in every game
+    {players}
+      handicap:N:PLAYER                  any of these, with N handicap stones in every game; where the game knows them
       NAME=PLAYER                        any of these under a name of your choice
 
     \b
@@ -53,8 +50,8 @@ class EvaluateConfig(WatchOptions, MatchOptions):
 
     black_model: str = Field(
         "saved_models/best_model",
-        description="The champion: a model (PATH, PATH@READOUTS, policy:PATH), random, heuristic, gtp:COMMAND, "
-        "usi:COMMAND, gnubg:PLIES; handicap:N:PLAYER takes N stones in Go; NAME=PLAYER gives it a name.",
+        description="The champion: a model (PATH, PATH@READOUTS, policy:PATH) or another player of the list above; "
+        "handicap:N:PLAYER takes N handicap stones; NAME=PLAYER gives it a name.",
     )
     white_model: str | None = Field(
         None, description="The challenger, written likewise [default: the newest model not yet evaluated]."

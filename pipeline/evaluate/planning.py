@@ -349,7 +349,7 @@ class _Found:
 
 def _identity(entrant: Entrant) -> tuple[object, ...]:
     info = entrant.info
-    return info.kind, info.weights, entrant.spec.command, info.handicap
+    return info.kind, info.weights, entrant.spec.argument, info.handicap
 
 
 def _number(model: Path) -> int:

@@ -118,19 +118,6 @@ class Sgf:
     margin: bool = False
 
 
-@dataclass(frozen=True)
-class GomocupRules:
-    """What the Gomocup protocol needs of a game on a square board whose actions are its points, row by row.
-
-    rule      what INFO rule says of it, a sum of bits: 1 exactly five, 2 continuous, 4 renju, 8 caro; None: nothing
-    position  [1, S] from the points of the first player's stones and of the second's, in the order played; raises
-              IllegalMove where a game can't have come to that
-    """
-
-    rule: int | None
-    position: Callable[[Sequence[int], Sequence[int]], States]
-
-
 CHANCE = 2  # to_move: nobody's turn; an outcome is drawn
 
 
@@ -245,8 +232,7 @@ class AnyGame(ABC):
     has_own_sgf = False  # whether own_sgf() writes them instead, since its moves aren't points of a board
     colours = ("Black", "White")  # what people call the first and the second player
     gtp_komi: float | None = None  # GTP engines play it, on a square board with this komi and the names of action_name
-    gomocup: GomocupRules | None = None  # the Gomocup protocol plays it
-    usi_variant: str = ""  # what engines of the Universal Shogi Interface call it, if they play it
+    names_need_position = False  # whether move_name() depends on the position, so that an action alone can't be named
     has_chance = False  # whether to_move() may be CHANCE
     perfect_information = True  # whether both players may see all that diagram() shows
     pass_action: int | None = None  # the action that passes
@@ -321,6 +307,24 @@ class AnyGame(ABC):
         Raises IllegalMove if the rules know no such position.
         """
         raise NotImplementedError(f"{self.spec} begins at its initial position")
+
+    def handicap(self, stones: int) -> list[int]:
+        """The points on which the first player has so many handicap stones, for position(), in a usual order.
+
+        Raises UsageError for a number that the game doesn't know.
+        """
+        raise UsageError(f"{self.spec} knows no handicap stones")
+
+    def dead_groups(self, state: States, owners: FloatArray | None) -> list[list[int]]:
+        """The points of each group of stones on the last board [S] of a game that count as captured; here none.
+
+        owners [P]: who is expected to have each point in the end, +1 the first player; None: nobody knows.
+        """
+        return []
+
+    def score_without(self, state: States, groups: list[list[int]]) -> float:
+        """scores() of the board [S] without these groups."""
+        raise NotImplementedError(f"{self.spec}: no stones are taken off the board after a game")
 
     def with_turn(self, states: States, to_move: int) -> States:
         """[B, S] the same boards with this player to move and the games going on, even after their last moves."""

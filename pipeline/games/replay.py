@@ -32,7 +32,7 @@ def handicap_start(game: AnyGame, stones: Sequence[int]) -> States:
     """
     if not stones:
         return game.initial(1)
-    if game.gtp_komi is None or not game.can_set_up:
+    if not game.can_set_up:
         raise IllegalMove(f"{game.spec}: no handicap stones are known in this game")
     return game.position(stones, [], 1)
 

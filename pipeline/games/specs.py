@@ -22,6 +22,7 @@ from pipeline.games.contract import ON, AnyGame, Game
 FromSpec = Callable[[str | None, dict[str, str]], Game]
 """(size, options) as they stand in the spec → the game. Raises UsageError for what the game doesn't know."""
 
+DEFAULT_GAME = "go:9"  # of commands that are told none
 LOADED: set[str] = set()  # names of games that this process has imported
 
 

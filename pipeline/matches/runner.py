@@ -30,11 +30,9 @@ from pipeline.matches.options import MatchOptions
 from pipeline.matches.parallel_games import READING, ProcessPool, ThreadPool, WorkerPool, conduct
 from pipeline.matches.statistics import score_of
 from pipeline.methods.named import method_named
-from pipeline.players.builtin import BUILT_INS, make_builtin, make_plugin
-from pipeline.players.engine_process import find_program
-from pipeline.players.handicap import by_engine, by_table, check_handicap
+from pipeline.players.kinds import ENGINE_ROWS, PlayerKind, kind_named, make_player
 from pipeline.players.player import MakePlayer, Player
-from pipeline.players.player_specs import HANDICAP, PlayerSpec, parse_player, parse_usi_command
+from pipeline.players.player_specs import HANDICAP, PlayerSpec, parse_player
 from pipeline.players.searching import Evaluate
 from pipeline.progress import SILENT, Progress
 from pipeline.run import atomic, layout
@@ -57,7 +55,6 @@ from pipeline.workers.worker_pool import Models
 if TYPE_CHECKING:
     from pipeline.workers.cluster import Cluster
 
-ENGINE_ROWS = 4  # games of a thread against an engine: it thinks about one, the others make a batch for the network
 LEAST_BATCH = 16  # below, networks may round differently (backends.MIN_BATCH), and games depend on how many there are
 NETWORKS_KEPT = 6
 PLACEMENTS = 8  # of handicap stones that are tried for a game, for one that no other game has
@@ -69,7 +66,7 @@ PLAY = "pipeline.matches.in_workers:MatchPlaying"  # a job's line "play"
 
 @dataclass(frozen=True)
 class Entrant:
-    """A player that takes part in a match. model: None for a built-in player or an engine."""
+    """A player that takes part in a match. model: None for a player of another kind."""
 
     spec: PlayerSpec
     info: PlayerInfo
@@ -78,6 +75,11 @@ class Entrant:
     @property
     def name(self) -> str:
         return self.info.name
+
+    @property
+    def kind(self) -> PlayerKind | None:
+        """None for a model."""
+        return None if self.spec.path is not None else kind_named(self.spec.kind)
 
     @property
     def full_spec(self) -> str:
@@ -127,7 +129,7 @@ def handicap_side_of(entrants: Sequence[Entrant]) -> int | None:
 def common_game(asked: str | None, entrants: Sequence[Entrant]) -> Game:
     """The game that all entrants can play: the one asked for, or else the models'.
 
-    Raises UsageError if neither names one, FileError if a model plays another.
+    Raises UsageError if neither names one or a player can't play it, FileError if a model plays another.
     """
     specs = [entrant.model.info.game for entrant in entrants if entrant.model]
     # A model of one board decides where, one of all boards goes along.
@@ -139,23 +141,19 @@ def common_game(asked: str | None, entrants: Sequence[Entrant]) -> Game:
     for entrant in entrants:
         if entrant.model:
             check_game(entrant.model.info, game.spec, entrant.spec.path)
-        if entrant.info.kind == "gtp" and game.gtp_komi is None:
-            raise UsageError(f"player {entrant.spec.text!r}: GTP engines play Go only; the game is {game.spec}")
-        if entrant.info.kind == "gtp":
-            find_program(entrant.spec.command)  # if it is missing, say so before anything is loaded or played
-        if entrant.info.kind == "usi":
-            from pipeline.families.shogi import usi_engine as usi
-
-            usi.check_game(game, entrant.spec.text)
-            find_program(parse_usi_command(entrant.spec.command).program, "usi")
-        if entrant.info.kind == "gnubg":
-            from pipeline.families.backgammon import gnubg
-
-            gnubg.check_game(game, entrant.spec.text)
-            gnubg.command(int(entrant.spec.command))  # likewise
+        elif entrant.kind:
+            entrant.kind.check_game(game, entrant.spec.text, entrant.spec.argument)
         if entrant.spec.handicap:
-            check_handicap(game, entrant.spec.text, entrant.spec.handicap)
+            _check_handicap(game, entrant.spec)
     return game
+
+
+def _check_handicap(game: AnyGame, spec: PlayerSpec) -> None:
+    """Raises UsageError unless this game can begin with the stones that this player takes."""
+    try:
+        game.handicap(spec.handicap)
+    except UsageError as error:
+        raise UsageError(f"player {spec.text!r}: {error}") from error
 
 
 class PlayerFactory:
@@ -171,25 +169,8 @@ class PlayerFactory:
         self._networks: OrderedDict[str, list[Any]] = OrderedDict()
 
     def maker(self, entrant: Entrant, other: Entrant) -> MakePlayer:
-        kind, seconds = entrant.info.kind, self._config.engine_seconds
-        if kind in BUILT_INS:
-            return make_builtin(kind)
-        if kind == "plugin":
-            return make_plugin(entrant.spec.command)
-        if kind == "gtp":
-            from pipeline.players.engine_player import EnginePlayer
-
-            return lambda game, rows, thread: EnginePlayer(game, rows, entrant.spec.command, entrant.name, seconds)
-        if kind == "usi":
-            from pipeline.families.shogi.usi_engine import UsiPlayer
-
-            return lambda game, rows, thread: UsiPlayer(game, rows, entrant.spec.command, entrant.name, seconds)
-        if kind == "gnubg":
-            from pipeline.families.backgammon.gnubg import GnubgPlayer
-
-            plies = int(entrant.spec.command)
-            return lambda game, rows, thread: GnubgPlayer(game, rows, plies, entrant.name, seconds)
-        assert entrant.model is not None
+        if entrant.model is None:
+            return make_player(entrant.spec.kind, entrant.spec.argument, entrant.name, self._config.engine_seconds)
         method = method_named(entrant.model.info.method)
         loaded, search, readouts = self._loaded(entrant), self._config.search_options(), entrant.info.readouts or 0
         info = entrant.model.info
@@ -385,13 +366,13 @@ class MatchRunner:
 
     def _stones(self, taker: Entrant, number: int, known: Sequence[Sequence[int]]) -> list[list[int]]:
         """The handicap stones of so many games, to follow those known, as the player places them that takes them."""
-        spec = taker.spec
-        if spec.kind != "gtp":
-            return [by_table(self.game, spec.handicap) for _ in range(number)]
+        spec, kind = taker.spec, taker.kind
+        if kind is None:
+            return [self.game.handicap(spec.handicap) for _ in range(number)]
         streams = [np.random.SeedSequence([self.config.seed, STONES, len(known) + one]) for one in range(number)]
         seeds = [stream.generate_state(PLACEMENTS, np.uint32).tolist() for stream in streams]
         seconds = self.config.engine_seconds
-        return by_engine(self.game, spec.command, taker.name, spec.handicap, seeds, seconds, known)
+        return kind.place_handicap(self.game, spec.argument, taker.name, spec.handicap, seeds, seconds, known)
 
     def _opening_plies(self, side: int | None) -> int:
         """Dice keep the games apart, and a pair has the same; an engine's stones do. There openings aren't needed
@@ -461,7 +442,8 @@ class MatchRunner:
         return threads, self._rows(entrants, max(1, -(-min(config.parallel_games, num_games) // threads)))
 
     def _rows(self, entrants: tuple[Entrant, Entrant], most: int) -> int:
-        return min(most, ENGINE_ROWS) if any(one.info.kind in ("gtp", "usi") for one in entrants) else most
+        limits = (one.kind.most_rows for one in entrants if one.kind)
+        return min([most, *(limit for limit in limits if limit is not None)])
 
     def _factory_for(self, threads: int, rows: int) -> PlayerFactory:
         """The factory for this many threads and rows; another replaces it."""

@@ -14,17 +14,13 @@ from pipeline.search.options import PlaySearchOptions
 class EngineConfig(PlaySearchOptions):
     """Play for another program: answer a protocol with a model's moves.
 
-    gtp is the Go Text Protocol of Sabaki, GoGui and KGS, with analysis (kata-analyze, lz-analyze); other board games
-    have its basic commands. gomocup is the protocol of Gomocup and Piskvork, for Gomoku; usi, the Universal Shogi
-    Interface, is that of ShogiGUI and Shogidokoro. A manager starts this command and talks to it over standard input
-    and output. The manager's time limits are kept; a line that makes no sense is answered with an error and changes
-    nothing. A model plays the one board size and komi that it was trained for. Run the command once by hand before a
-    tournament: the first time on a machine, kernels are compiled and inference is measured, which may take longer than
-    a manager waits.
+    \b
+    {protocols}
 
-    analysis is KataGo's JSON protocol, for KaTrain and programs that look at whole games: a query a line, an answer a
-    line. Positions of all queries are searched together. The board's size and komi are the model's; --readouts is for
-    queries without maxVisits.
+    A manager starts this command and talks to it over standard input and output. The manager's time limits are kept; a
+    line that makes no sense is answered with an error and changes nothing. A model plays the one board size and komi
+    that it was trained for. Run the command once by hand before a tournament: the first time on a machine, kernels are
+    compiled and inference is measured, which may take longer than a manager waits.
 
     \b
     Reads:   a model, commands on standard input
@@ -34,11 +30,7 @@ class EngineConfig(PlaySearchOptions):
     """
 
     protocol: str | None = Field(
-        None,
-        pattern="^(gtp|gomocup|usi|analysis)$",
-        description="gtp: the Go Text Protocol, of Sabaki, GoGui and KGS; gomocup: of Gomocup and Piskvork; usi: of "
-        "ShogiGUI and Shogidokoro; analysis: KataGo's JSON, of KaTrain [default: gomocup for Gomoku, usi for shogi, "
-        "gtp for other games].",
+        None, description="The manager's, by its name in the list above [default: the usual one of the model's game]."
     )
     model: Path = Field(Path("saved_models/best_model"), description="Directory of the model that plays.")
     game: str | None = Field(
@@ -48,16 +40,16 @@ class EngineConfig(PlaySearchOptions):
         800, ge=0, description="Most simulations per move; fewer where the manager's time limits demand it."
     )
     resign_threshold: float = Field(
-        -1.0, ge=-1, lt=0, description="GTP, USI: resign at a value this low, two moves in a row; -1 = never."
+        -1.0, ge=-1, lt=0, description="Resign at values this low, two moves in a row, if the protocol can; -1 = never."
     )
-    ponder: bool = Field(False, description="GTP: search on while the opponent thinks; USI is told when to.")
+    ponder: bool = Field(False, description="Search on while the opponent thinks, unless the protocol says when to.")
     backend: Backend = "auto"
 
 
 class PlayConfig(Options):
-    """Play a game in the terminal against a model, a built-in player or GNU Backgammon.
+    """Play a game in the terminal against a model, a built-in player or, with dice, an engine.
 
-    Moves are typed in the game's notation (D4, pass, 24/18 13/11); the board is drawn after each. hint shows the moves
+    Moves are typed in the game's notation (D4, pass); the board is drawn after each. hint shows the moves
     that a model considers, undo takes back a move and its reply, sgf FILE saves the game, help lists what else can be
     typed. The first time on a machine, kernels are compiled and inference is measured, which takes a while.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import pkgutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,8 +12,8 @@ from pipeline.methods.named import method_named
 from pipeline.play.config import EngineConfig, PlayConfig
 from pipeline.play.dice_game import DiceGame, PlayerOpponent
 from pipeline.play.fair_dice import FairDice
-from pipeline.play.terminal import ENGINES, Opponent, Table
-from pipeline.players.builtin import BUILT_INS, make_builtin
+from pipeline.play.terminal import Opponent, Table
+from pipeline.players.kinds import kind_named
 from pipeline.players.player import RESIGN, Player
 from pipeline.players.player_specs import parse_player
 from pipeline.progress import Progress
@@ -42,14 +41,9 @@ def open_table(
         name, player = model.info.name, method.player(game, 1, loaded, search, config.readouts)
     else:
         spec = parse_player(config.model)
-        name = spec.name
-        if spec.kind in ENGINES:
-            make = pkgutil.resolve_name(ENGINES[spec.kind][1])
-            player = make(game, 1, int(spec.command), name, ENGINE_SECONDS)
-        elif spec.kind in BUILT_INS:
-            player = make_builtin(spec.kind)(game, 1, 0)
-        else:
-            raise UsageError(f"play {config.model}: an engine of Go; {game.spec} needs another opponent")
+        name, kind = spec.name, kind_named(spec.kind)
+        kind.check_game(game, config.model, spec.argument)
+        player = kind.make(spec.argument, name, ENGINE_SECONDS)(game, 1, 0)
     dice = FairDice(None if config.seed is None else str(config.seed))
     return DiceTable(DiceOpponent(PlayerOpponent(name, player, config.seed), DiceGame(game, dice)), person, say)
 

@@ -10,22 +10,17 @@ import sys
 from typing import Any, TextIO
 
 from pipeline.errors import UsageError
-from pipeline.families.go.analysis import ROWS, Analysis
-from pipeline.families.go.gtp import Gtp
-from pipeline.families.gomoku.gomocup import Gomocup
-from pipeline.families.shogi.usi import Usi
 from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
 from pipeline.play.config import EngineConfig
 from pipeline.play.findings import Findings
 from pipeline.play.lines import CommandLines, accept_any_bytes
-from pipeline.play.session import SearchSession, tree_room
+from pipeline.play.protocol import Manager, protocol_named, usual_protocol
+from pipeline.play.session import SearchSession
 from pipeline.players.loading import load_estimator, load_tree_evaluator
-from pipeline.players.searching import SearchPlayer, leaves_of_one_tree, leaves_per_tree
+from pipeline.players.searching import leaves_of_one_tree
 from pipeline.progress import SILENT, Progress
 from pipeline.run.models import Model, read_model, resolve_champion
-
-LONGEST_LINE = {"gtp": 65_536, "gomocup": 4096, "analysis": 1 << 20, "usi": 65_536}  # characters
 
 
 def engine(
@@ -33,43 +28,30 @@ def engine(
 ) -> None:
     """Serve until the manager ends it. commands, answers: instead of standard input and output.
 
-    Raises FileError for a model that can't be loaded, UsageError for one whose game the protocol can't play.
+    Raises FileError for a model that can't be loaded, UsageError for a protocol that nobody offers, or that can't play
+    the model's game.
     """
     accept_any_bytes()
     commands, answers = commands or sys.stdin, answers or sys.stdout
+    asked = None if config.protocol is None else protocol_named(config.protocol)
     model = read_model(resolve_champion(config.model))
     game = game_of(model, config)
-    protocol = config.protocol or ("gomocup" if game.gomocup else "usi" if game.usi_variant else "gtp")
-    if (protocol == "usi") != bool(game.usi_variant):
-        wanted = "usi" if game.usi_variant else "a model of shogi"
-        raise UsageError(f"engine --protocol {protocol}: {model.path} plays {game.spec}; wanted {wanted}")
-    if protocol == "gomocup" and not game.gomocup:
-        raise UsageError(f"engine --protocol {protocol}: {model.path} plays {game.spec}; wanted a Gomoku model")
+    if asked is None or not asked.plays(game):
+        usual = usual_protocol(game)
+        if asked is not None:
+            instead = f", or --protocol {usual}" if usual else ""
+            found = f"engine --protocol {config.protocol}: {model.path} plays {game.spec}"
+            raise UsageError(f"{found}; wanted {asked.wanted}{instead}")
+        if usual is None:
+            raise UsageError(f"engine: {model.path} plays {game.spec}, which no known protocol plays")
+        asked = protocol_named(usual)
     progress.say(f"loading {config.model}; kernels and network are compiled when this machine sees them first")
 
     def write(text: str) -> None:
         answers.write(text)
         answers.flush()
 
-    if protocol == "analysis":
-        analysis = open_analysis(model, config, progress)
-        analysis.warm_up()
-        progress.say("ready for queries")
-        analysis.run(CommandLines(commands, LONGEST_LINE[protocol]), write)
-        return
-    session, findings = open_session(model, config, progress)
-    session.warm_up()
-    lines = CommandLines(commands, LONGEST_LINE[protocol])
-    if protocol == "gtp":
-        Gtp(session, findings, config.resign_threshold, config.ponder).run(lines, write)
-        return
-    if protocol == "usi":
-        Usi(session, config.resign_threshold).run(lines, write)
-        return
-    gomocup = Gomocup(session)
-    while not gomocup.ended and (line := lines.next()) is not None:
-        for answer in gomocup.answer(line):
-            write(answer + "\n")
+    asked.run(model, config, Manager(CommandLines(commands, asked.longest_line), write), progress)
 
 
 def game_of(model: Model, config: EngineConfig) -> Any:
@@ -92,14 +74,3 @@ def open_session(model: Model, config: EngineConfig, progress: Progress = SILENT
     evaluate = load_tree_evaluator(model, leaves, config.backend, progress)
     session = SearchSession(game, evaluate, config.search_options(), config.readouts, leaves)
     return session, Findings(session, load_estimator(model) if game.can_set_up else None)
-
-
-def open_analysis(model: Model, config: EngineConfig, progress: Progress = SILENT) -> Analysis:
-    """The same for many positions of any games at once."""
-    game = game_of(model, config).without_move_limit()
-    leaves = leaves_per_tree(1, config.readouts)
-    evaluate = load_tree_evaluator(model, ROWS * leaves, config.backend, progress)
-    settings = config.search_options()
-    room = tree_room(settings, config.readouts)
-    player = SearchPlayer(game, ROWS, evaluate, settings, room, leaves)
-    return Analysis(player, load_estimator(model) if game.can_set_up else None, config.readouts, room)

@@ -17,13 +17,14 @@ import numpy as np
 from pipeline.errors import IllegalMove, MuGoError, UsageError
 from pipeline.games.contract import AnyGame, Evaluation, Game, Planes
 from pipeline.games.records import PlayedGame, RecordText, format_to_write
-from pipeline.games.specs import parse_game
+from pipeline.games.specs import DEFAULT_GAME, parse_game
 from pipeline.play.config import EngineConfig, PlayConfig
 from pipeline.play.engine import open_session
 from pipeline.play.findings import winrate
 from pipeline.play.lines import accept_any_bytes, read_line
 from pipeline.play.session import ROW, SearchSession
 from pipeline.players.builtin import BUILT_INS, make_builtin
+from pipeline.players.kinds import kind_named
 from pipeline.players.player_specs import is_engine, parse_player
 from pipeline.printing import write
 from pipeline.progress import SILENT, Progress
@@ -39,8 +40,6 @@ COMMANDS = {
     "help": "this list",
     "quit": "end here",
 }
-DEFAULT_GAME = "go:9"  # against built-in players
-ENGINES = {"gnubg": ("backgammon", "pipeline.families.backgammon.gnubg:GnubgPlayer")}  # by kind: a game, the player
 HINTS = 5
 HINT_MOVES = 6  # of a variation
 LONGEST_MOVE = 20  # characters
@@ -285,8 +284,8 @@ def _game_of(config: PlayConfig) -> tuple[AnyGame, Model | None]:
     if config.model in BUILT_INS:
         return parse_game(config.game or DEFAULT_GAME), None
     if is_engine(config.model):
-        spec, _ = ENGINES.get(parse_player(config.model).kind, (DEFAULT_GAME, ""))
-        return parse_game(config.game or spec), None
+        kind = kind_named(parse_player(config.model).kind)
+        return parse_game(config.game or kind.default_game or DEFAULT_GAME), None
     model = read_model(resolve_champion(Path(config.model)))
     if config.game is not None and parse_game(config.game).spec != model.info.game:
         raise UsageError(f"play --game {config.game}: {model.path} plays {model.info.game}; leave --game out")
@@ -303,8 +302,7 @@ def _open_model(config: PlayConfig, model: Model, progress: Progress) -> Opponen
 
 def _open_builtin(config: PlayConfig) -> Opponent:
     if config.model not in BUILT_INS:
-        known = ", ".join(f"{kind}, only in {spec}" for kind, (spec, _) in ENGINES.items())
-        raise UsageError(f"play {config.model}: engines to play against are {known}")
+        raise UsageError(f"play {config.model}: engines to play against are for games with dice; wanted a model")
     game = parse_game(config.game or DEFAULT_GAME)
     return BuiltinOpponent(config.model, game.without_move_limit(), config.seed)
 

@@ -1,4 +1,4 @@
-"""The built-in players ``random`` and ``heuristic``, and how those of other packages are found.
+"""The built-in players ``random`` and ``heuristic``.
 
 Built-in players score the moves of a position and play the best. Among moves of equal score a numpy Generator of the
 row's own chooses, one number a decision: a game is a function of its seed and of the opponent's moves. They have no
@@ -13,10 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline import extensions
 from pipeline.errors import UsageError
 from pipeline.games.contract import Game, KeyArray, States
-from pipeline.players.player import BoardsPlayer, Decisions, MakePlayer, Player, Rows
+from pipeline.players.player import BoardsPlayer, Decisions, MakePlayer, Rows
 
 
 class ScoringPlayer(BoardsPlayer):
@@ -87,25 +86,3 @@ def make_builtin(kind: str) -> MakePlayer:
     """What makes a built-in player; the same for every thread."""
     player = BUILT_INS[kind]
     return lambda game, num_rows, thread: player(game, num_rows)
-
-
-def make_plugin(name: str) -> MakePlayer:
-    """What makes the player that a package offers under this name in the group ``mugo.players``.
-
-    The entry point is itself a MakePlayer, e.g. a function (game, num_rows, thread) -> Player. Imports the package.
-    Raises UsageError if no installed package offers it or it can't be imported; making the player raises it if what
-    comes is no Player.
-    """
-    points = extensions.find(extensions.PLAYERS)
-    if name not in points:
-        known = ", ".join(sorted({*BUILT_INS, *points}))
-        raise UsageError(f"player {name!r}: no installed package offers it; known players: {known}")
-    make = extensions.load(points[name])
-
-    def checked(game: Game, num_rows: int, thread: int) -> Player:
-        player = make(game, num_rows, thread)
-        if not isinstance(player, Player):
-            raise extensions.refuse(points[name], player, "a function (game, num_rows, thread) that gives a Player")
-        return player
-
-    return checked

@@ -1,4 +1,4 @@
-"""``PipedEngine``: a program behind pipes that answers lines with lines: what GTP's and USI's engines have in common.
+"""``PipedEngine``: a program behind pipes that answers lines with lines: what engines of all protocols have in common.
 
 The caller waits for an answer, but never longer than a limit: the pipes are polled, never read blindly. The engine's
 standard error is drained meanwhile; its last lines are part of every fault.
@@ -45,26 +45,24 @@ _CONTROLS = bytes(code for code in (*range(32), 127) if code not in b"\t\n")
 _TAB_TO_BLANK = bytes.maketrans(b"\t", b" ")
 
 
-EXAMPLES = {"gtp": "gtp:gnugo --mode gtp --level 1", "usi": "usi:fairy-stockfish; go nodes 1000"}
-
-
-def find_program(command: str, protocol: str = "gtp") -> list[str]:
-    """A command line's words, split as by a shell, with the path of the program first. protocol: as specs name it.
+def find_program(command: str, engine: type[PipedEngine]) -> list[str]:
+    """A command line's words, split as by a shell, with the path of the program first. engine: what it is to be.
 
     Raises UsageError if there are no words, or the program doesn't exist or can't be run.
     """
+    protocol, example = engine.protocol, engine.example
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise UsageError(f"{protocol}:{command}: {error}; wanted a command line, e.g. {EXAMPLES[protocol]}") from error
+        raise UsageError(f"{protocol}:{command}: {error}; wanted a command line, e.g. {protocol}:{example}") from error
     if not words:
-        raise UsageError(f"{protocol}: no program; wanted a command line, e.g. {EXAMPLES[protocol]}")
+        raise UsageError(f"{protocol}: no program; wanted a command line, e.g. {protocol}:{example}")
     program = words[0]
     path = shutil.which(program) or ("/" not in program and shutil.which(program, path=GAMES_FOLDER)) or None
     if path is None:
         begin = f"{protocol}:{command}: "
         if "/" not in program:
-            package = EXAMPLES[protocol].removeprefix(f"{protocol}:").split()[0].rstrip(";")
+            package = example.split()[0].rstrip(";")
             raise UsageError(
                 f"{begin}no program {program!r} that may be run, neither on the PATH nor in {GAMES_FOLDER}; "
                 f"install it (Debian: apt install {package}) or give its whole path"
@@ -79,6 +77,7 @@ class PipedEngine:
     """A running engine. One thread uses it, except for interrupt(). pid: of its process."""
 
     protocol: ClassVar[str]  # as specs name it
+    example: ClassVar[str]  # what may stand behind that in a spec, the program first
 
     def __init__(self, command: str, name: str, seconds: float) -> None:
         """Start the process. seconds: limit of each command that is sent without a limit of its own.
@@ -91,7 +90,7 @@ class PipedEngine:
         self._pending = bytearray()  # of standard output: received, not yet read as lines
         self._stderr = b""
         self._lock = threading.RLock()  # between ending the process and interrupt()
-        words = find_program(command, self.protocol)
+        words = find_program(command, type(self))
         try:
             self._process = subprocess.Popen(
                 [*_ends_with_us(), *words],

@@ -4,12 +4,9 @@
     PATH@READOUTS    the same with readouts of its own; policy:PATH is PATH@0, the raw policy
     random           uniform over the legal moves
     heuristic        the move that a heuristic evaluation of the game prefers, one ply deep
-    gtp:COMMAND      an engine behind a pipe, started by this command line
-    usi:COMMAND; …   an engine of shogi, with options and limits behind the command line; see
-                     families/shogi/usi_engine.py
-    gnubg:PLIES      GNU Backgammon, looking so many plies ahead: 0, 1, 2 …
-    handicap:N:SPEC  any of the others in Go, with N handicap stones, so black, in every game; its opponent begins
-    PLUGIN           a player that an installed package offers as an entry point of mugo.players
+    KIND:ARGUMENT    or KIND alone: a player of another kind, as plug-ins offer them at mugo.players, e.g. gtp:COMMAND,
+                     an engine behind a pipe; see kinds.py
+    handicap:N:SPEC  any of the others, with N handicap stones, so the first player, in every game; its opponent begins
     NAME=SPEC        any of these under a given name
 
 Write ``./random`` for a model's directory named like a built-in player, and likewise for a path that looks like NAME=….
@@ -19,33 +16,25 @@ turns out when the player is made.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from pipeline import extensions
 from pipeline.errors import UsageError
+from pipeline.players.kinds import descriptions, kind_named, name_of, split
 from pipeline.run import layout
-from pipeline.run.matches import PlayerKind, handicap_suffix
+from pipeline.run.matches import handicap_suffix
 from pipeline.run.models import resolve_champion
 
 KNOWN: tuple[Literal["random", "heuristic"], ...] = ("random", "heuristic")  # players that are just a name
-POLICY, GTP, USI, GNUBG, HANDICAP = "policy:", "gtp:", "usi:", "gnubg:", "handicap:"
-USI_GO = "go btime 0 wtime 0 byoyomi 1000"  # a second a move
-ENGINES = (GTP, USI, GNUBG)
-MOST_PLIES = 4  # of gnubg; more take minutes a move
+POLICY, HANDICAP = "policy:", "handicap:"
 
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._@-]*)=(.*)", re.DOTALL)
 _READOUTS = re.compile(r"(.+)@([0-9]{1,9})", re.DOTALL)
 _HANDICAP = re.compile(HANDICAP + r"([0-9]{1,2}):(.*)", re.DOTALL)
-_OPTION = re.compile(r"([^=]+?)\s*=\s*(.*)")
-_GO = re.compile(r"go(?: (?:btime|wtime|byoyomi|binc|winc|movetime|nodes|depth) \d{1,9})+")
-_WANTED = "PATH, PATH@READOUTS or policy:PATH of a model, gtp:COMMAND, usi:COMMAND, gnubg:PLIES, " + " or ".join(KNOWN)
 
 
 @dataclass(frozen=True)
@@ -53,56 +42,34 @@ class PlayerSpec:
     """A player and its name.
 
     text      the spec as it was given
+    kind      the name under which it is offered at mugo.players, or "model"
     name      its name in matches and folders; see layout.check_player_name
     own_name  whether the spec itself gives the name
     path      a model's real directory, links resolved, since best_model may be re-pointed later; None for others
     readouts  a model's own number; None: the command's. None for others
-    command   an engine's command line, gnubg's plies, a plugin's own name; empty for others
+    argument  what stands behind the kind: an engine's command line; empty for kinds without one and for models
     handicap  stones that it takes in every game
     given     a model's path as the spec has it, without name, readouts and stones; None for others
     """
 
     text: str
-    kind: PlayerKind
+    kind: str
     name: str
     own_name: bool = False
     path: Path | None = None
     readouts: int | None = None
-    command: str = ""
+    argument: str = ""
     handicap: int = 0
     given: Path | None = None
 
 
-@dataclass(frozen=True)
-class UsiCommand:
-    """What a spec says. program: a command line; options: (name, value) in order; go: the line that asks for a move."""
-
-    program: str
-    options: tuple[tuple[str, str], ...]
-    go: str
-
-
-def parse_usi_command(text: str) -> UsiCommand:
-    """Of what stands behind ``usi:``. Raises UsageError for a part that is neither an option nor go LIMITS."""
-    program, *parts = (part.strip() for part in text.split(";"))
-    options, go = [], USI_GO
-    for part in parts:
-        named = _OPTION.fullmatch(part)
-        if _GO.fullmatch(part):
-            go = part
-        elif named and not part.startswith("go "):
-            options.append((named[1], named[2]))
-        else:
-            raise UsageError(f"usi:{text}: {part!r}; wanted NAME=VALUE, or go with limits, e.g. go nodes 1000")
-    return UsiCommand(program, tuple(options), go)
-
-
 def is_engine(text: str) -> bool:
-    """Whether this spec would run another program."""
+    """Whether this spec would run another program. Raises UsageError for a kind that can't be loaded."""
     match = _NAMED.fullmatch(text.strip())
     body = match[2].strip() if match else text.strip()
     stones = _HANDICAP.fullmatch(body)
-    return (stones[2].strip() if stones else body).startswith(ENGINES)
+    found = split(stones[2].strip() if stones else body)
+    return found is not None and found[1] is not None and kind_named(found[0]).runs_program
 
 
 def parse_player(text: str, resolve: Callable[[Path], Path] = resolve_champion) -> PlayerSpec:
@@ -118,23 +85,15 @@ def parse_player(text: str, resolve: Callable[[Path], Path] = resolve_champion) 
             raise UsageError(f"player {text!r}: the name {own_name!r} is the built-in player's; choose another")
     if body.startswith(HANDICAP):
         return _with_handicap(text, own_name, body, resolve)
-    for kind in KNOWN:
-        if body == kind:
-            return PlayerSpec(text, kind, own_name or kind, own_name is not None)
-    if body.startswith((GTP, USI)):
-        engine: PlayerKind = "gtp" if body.startswith(GTP) else "usi"
-        command = body.partition(":")[2].strip()
-        if engine == "usi":
-            parse_usi_command(command)
-        default = _engine_name(text, command)
-        return PlayerSpec(text, engine, own_name or default, own_name is not None, command=command)
-    if body.startswith(GNUBG):
-        plies = body.removeprefix(GNUBG)
-        if plies not in map(str, range(MOST_PLIES + 1)):
-            raise UsageError(f"player {text!r}: {plies[:20]!r} plies; wanted gnubg:0 to gnubg:{MOST_PLIES}")
-        return PlayerSpec(text, "gnubg", own_name or f"gnubg-{plies}ply", own_name is not None, command=plies)
-    if "/" not in body and body in extensions.find(extensions.PLAYERS):
-        return PlayerSpec(text, "plugin", own_name or body, own_name is not None, command=body)
+    found = split(body)
+    if found is not None:
+        kind, argument = found
+        wanted = kind_named(kind).argument
+        if (argument is not None) != bool(wanted):
+            form = f"{kind}:{wanted}" if wanted else f"{kind} alone"
+            raise UsageError(f"player {text!r}: wanted {form}")
+        default = name_of(kind, argument or "")
+        return PlayerSpec(text, kind, own_name or default, own_name is not None, argument=argument or "")
     given, readouts = _parse_model(text, body)
     path = resolve(given)
     name = own_name or _model_name(text, path, readouts)
@@ -146,7 +105,7 @@ def _with_handicap(text: str, own_name: str | None, body: str, resolve: Callable
     match = _HANDICAP.fullmatch(body)
     stones = int(match[1]) if match else 0
     inner = match[2].strip() if match else ""
-    if stones < 2 or inner.startswith((HANDICAP, USI, GNUBG)) or _NAMED.fullmatch(inner):
+    if stones < 2 or inner.startswith(HANDICAP) or _NAMED.fullmatch(inner) or not _may_take(inner):
         wanted = f"{HANDICAP}N:PLAYER with N from 2 on, e.g. {HANDICAP}3:gtp:gnugo --mode gtp; a name stands before it"
         raise UsageError(f"player {text!r}: wanted {wanted}")
     player = parse_player(inner, resolve)
@@ -154,17 +113,10 @@ def _with_handicap(text: str, own_name: str | None, body: str, resolve: Callable
     return replace(player, text=text, name=name, own_name=own_name is not None, handicap=stones)
 
 
-def _engine_name(text: str, command: str) -> str:
-    """``gnugo-1a2b3c4d``: the program and a hash of its command line, so that other options are another player."""
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise UsageError(f"player {text!r}: not readable as a command line ({error})") from error
-    if not words or not words[0]:
-        example = "usi:fairy-stockfish; go nodes 500" if "usi:" in text else "gtp:gnugo --mode gtp --level 1"
-        raise UsageError(f"player {text!r}: no command; wanted e.g. {example!r}")
-    program = re.sub(r"[^A-Za-z0-9._]+", "-", os.path.basename(words[0])).strip("-._") or "engine"
-    return layout.check_player_name(f"{program}-{hashlib.sha256(command.encode()).hexdigest()[:8]}")
+def _may_take(inner: str) -> bool:
+    """Whether a player may be given handicap stones."""
+    found = split(inner)
+    return found is None or kind_named(found[0]).takes_handicap
 
 
 def _parse_model(text: str, body: str) -> tuple[Path, int | None]:
@@ -177,11 +129,16 @@ def _parse_model(text: str, body: str) -> tuple[Path, int | None]:
     readouts = 0 if raw_policy else int(match[2]) if match else None
     path = Path(match[1] if match else where)
     if not where or (not os.path.lexists(path) and "/" not in where and path.name != layout.CHAMPION):
-        raise UsageError(f"player {text!r}: no such model or built-in player; wanted {_WANTED}")
+        raise UsageError(f"player {text!r}: no such model or built-in player; wanted {_wanted()}")
     bare, at, number = where.rpartition("@")
     if at and not match and not os.path.lexists(path) and os.path.lexists(bare):
         raise UsageError(f"player {text!r}: readouts {number!r}; wanted a whole number of at most 9 digits")
     return path, readouts
+
+
+def _wanted() -> str:
+    others = [form for form, _ in descriptions() if form not in KNOWN]
+    return f"PATH, PATH@READOUTS or policy:PATH of a model, {', '.join(others)}, {' or '.join(KNOWN)}"
 
 
 def _model_name(text: str, path: Path, readouts: int | None) -> str:

@@ -38,13 +38,16 @@ PATTERNS = {
 }
 
 # As players/player_specs.py reads it.
-_ENGINE = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._@-]*=\s*)?(handicap:[0-9]{1,2}:\s*)?(gtp|usi|gnubg):")
+_PLAYER = re.compile(r"\s*([A-Za-z0-9][\w.@-]*=\s*)?(handicap:[0-9]{1,2}:\s*)?(?P<kind>[A-Za-z0-9][\w.-]*):", re.ASCII)
 C = TypeVar("C", bound=Options)
 
 
 def is_engine(text: str) -> bool:
-    """Whether a text, as one of an option, runs an outside program as a player."""
-    return _ENGINE.match(text) is not None
+    """Whether a text, as one of an option, may run an outside program as a player: it is of a kind with an argument.
+    Imports no package.
+    """
+    found = _PLAYER.match(text)
+    return found is not None and extensions.named(extensions.PLAYERS, found["kind"]) is not None
 
 
 @cache
@@ -237,7 +240,7 @@ def _refuse_engines(stage: str, preset: str | None, lines: Mapping[str, Any], gi
         return
     for name, value in lines.items():
         for text in value if isinstance(value, list) else [value]:
-            if name not in given and isinstance(text, str) and is_engine(text):
+            if name not in (*given, "game") and isinstance(text, str) and is_engine(text):
                 option = name.replace("_", "-")
                 raise UsageError(f"{where}: --{option} would run the engine {text!r}; wanted --allow-engines to run it")
 

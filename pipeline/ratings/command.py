@@ -19,7 +19,7 @@ from pipeline.ratings import strength
 from pipeline.ratings.config import RatingsConfig
 from pipeline.run import atomic, layout
 from pipeline.run.match_results import MatchResults, read_results
-from pipeline.run.matches import PlayerKind, UnknownGame, list_matches
+from pipeline.run.matches import UnknownGame, list_matches
 from pipeline.run.ratings import RatedPlayer, Ratings, read_ratings, write_ratings
 
 NAMES_SHOWN = 3
@@ -69,7 +69,7 @@ class RatedSide(NamedTuple):
     """Who played a side of a match. name: as it is rated."""
 
     name: str
-    kind: PlayerKind
+    kind: str
     weights: str
     parents: tuple[str, ...]
 

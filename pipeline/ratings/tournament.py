@@ -234,8 +234,8 @@ def _entrant(config: TournamentConfig, entrants: dict[str, Entrant], text: str, 
     other = entrants.setdefault(rated, entrant)
     if other is entrant:
         return rated
-    if (other.info.weights, other.spec.command, other.info.kind, other.info.handicap) != (
-        entrant.info.weights, entrant.spec.command, entrant.info.kind, entrant.info.handicap,
+    if (other.info.weights, other.spec.argument, other.info.kind, other.info.handicap) != (
+        entrant.info.weights, entrant.spec.argument, entrant.info.kind, entrant.info.handicap,
     ):  # fmt: skip
         raise UsageError(
             f"tournament: {other.spec.text!r} and {text!r} would both be rated as {rated}; name one: NAME=PLAYER"

@@ -44,7 +44,6 @@ MEASURED = "measured"  # in a summary: the games below this number decide the ma
 # The lines of games.jsonl
 
 
-PlayerKind = Literal["model", "random", "heuristic", "gtp", "usi", "gnubg", "plugin"]
 End = Literal["played_out", "move_limit", "resigned"]
 Moves = list[Annotated[int, Field(ge=0, le=2**16 - 1)]]
 
@@ -53,7 +52,7 @@ class PlayerInfo(BaseModel, frozen=True):
     """The player of one side."""
 
     name: str = Field(description="Unique in the match, and fit for a folder.")
-    kind: PlayerKind
+    kind: str = Field(description="model, or what offers it at the extension point mugo.players: random, gtp …")
     spec: str = Field(description="The spec string that named the player.")
     readouts: int | None = Field(None, description="Simulations per move; models only.")
     weights: str = Field("", description="SHA-256 of a model's weights.")
@@ -593,7 +592,7 @@ def open_match(folder: Path, header: MatchHeader) -> MatchWriter:
 def check_same_match(path: Path, found: MatchHeader, wanted: MatchHeader) -> None:
     """Raises FileError that names the first difference, unless both describe one match.
 
-    A player is the same if its kind, name, readouts and weights are; an engine also needs the same command.
+    A player is the same if its kind, name, readouts and weights are, and for any but a model its spec.
     """
     now, before = _identity(wanted), _identity(found)
     for name in dict.fromkeys((*now, *before)):
@@ -613,7 +612,7 @@ def _identity(header: MatchHeader) -> dict[str, Any]:
     for side, player in zip(SIDES, header.players, strict=True):
         same = ("kind", "name", "readouts", "weights", "handicap")
         facts |= {f"{side}'s {name}": getattr(player, name) for name in same}
-        if player.kind in ("gtp", "usi", "gnubg"):
+        if player.kind != "model":
             facts[f"{side}'s command"] = player.spec
     facts |= {"games": header.games, "threshold": header.threshold}
     return facts | json.loads(json.dumps(header.settings))  # as read from a file: tuples become lists

@@ -27,8 +27,9 @@ from pipeline.games.contract import AnyGame
 from pipeline.methods.method import Encounter, Opponent
 from pipeline.methods.named import method_named
 from pipeline.players.builtin import BUILT_INS, make_builtin
+from pipeline.players.kinds import kind_named
 from pipeline.players.player import Player
-from pipeline.players.player_specs import ENGINES, parse_player
+from pipeline.players.player_specs import is_engine, parse_player
 from pipeline.progress import Progress
 from pipeline.ratings.pool import MODES, Mode, choose, parse_mode
 from pipeline.run import atomic
@@ -109,7 +110,7 @@ def _check_name(name: str, where: str) -> None:
         except UsageError as error:
             raise UsageError(f"{where}: {error}; then =WEIGHT") from error
     elif name not in (MIRROR, PREVIOUS, *BUILT_INS):
-        problem = NO_ENGINES if name.startswith(ENGINES) else f"unknown opponent {name!r}"
+        problem = NO_ENGINES if is_engine(name) else f"unknown opponent {name!r}"
         raise UsageError(f"{where}: {problem}; wanted {_wanted()}")
 
 
@@ -186,8 +187,9 @@ class OthersReader:
             if spec.handicap:
                 found_one = f"{config.pool}: {member.name} takes {spec.handicap} handicap stones"
                 raise UsageError(f"{found_one}; wanted even games: `python main.py pool remove {member.name}`")
-            if spec.kind in ("gtp", "usi", "gnubg", "plugin"):
-                what, why = ("a plugin", NO_PLUGINS) if spec.kind == "plugin" else ("an engine", NO_ENGINES)
+            if spec.path is None and spec.kind not in BUILT_INS:
+                is_engine = kind_named(spec.kind).runs_program
+                what, why = ("an engine", NO_ENGINES) if is_engine else ("a plugin", NO_PLUGINS)
                 if any(mode.kind == "fixed" and mode.name == member.name for mode in modes):
                     raise UsageError(f"selfplay --opponents: {member.name} is {what}; {why}")
                 self.once(self._progress.warn, f"{config.pool}: {member.name} is left out; {why}")

@@ -14,13 +14,13 @@ from pipeline.evaluate.command import evaluate
 from pipeline.evaluate.config import EvaluateConfig
 from pipeline.families.go.game import Go
 from pipeline.families.go.gtp_engine import GtpEngine
+from pipeline.families.go.gtp_player import set_up_stones, white_bonus
 from pipeline.games.replay import handicap_start, move_names, movers, replay, replay_one
 from pipeline.games.sgf import read_sgf
 from pipeline.games.specs import parse_game
 from pipeline.matches.match import Pairing
 from pipeline.matches.options import MatchOptions
 from pipeline.matches.runner import MatchRunner, common_game, job_pairing, load_entrant
-from pipeline.players.engine_player import set_up_stones, white_bonus
 from pipeline.players.player import Player
 from pipeline.progress import Progress
 from pipeline.ratings.config import TournamentConfig
@@ -329,7 +329,7 @@ def test_who_may_take_a_handicap() -> None:
     entrants = [load_entrant(text, 4) for text in ("handicap:2:random", "handicap:3:heuristic")]
     with pytest.raises(UsageError, match="both take handicap stones"):
         runner_of().open(Path("nowhere"), tuple(entrants), 2)
-    with pytest.raises(UsageError, match="handicap stones are for Go"):
+    with pytest.raises(UsageError, match="tictactoe knows no handicap stones"):
         common_game("tictactoe", entrants[:1])
     with pytest.raises(UsageError, match="5 handicap stones on 7×7; wanted 2 to 4"):
         common_game("go:7", [load_entrant("handicap:5:random", 4)])

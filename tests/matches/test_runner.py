@@ -182,7 +182,7 @@ def test_a_full_spec_means_the_same_player_elsewhere(tmp_path, text, monkeypatch
     again = load_entrant(entrant.full_spec, 0)
     for field in ("name", "kind", "readouts", "weights"):
         assert getattr(again.info, field) == getattr(entrant.info, field)
-    assert again.spec.command == entrant.spec.command and again.spec.path == entrant.spec.path
+    assert again.spec.argument == entrant.spec.argument and again.spec.path == entrant.spec.path
 
 
 def test_who_plays_what(tmp_path):

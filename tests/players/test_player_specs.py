@@ -89,7 +89,7 @@ def test_a_handicap(text: str, kind: str, name: str, own_name: bool, command: st
     found = parse_player(text)
     if not own_name and kind == "gtp":
         name = parse_player("gtp:gnugo --mode gtp").name + "-h4"
-    assert (found.kind, found.name, found.own_name, found.command) == (kind, name, own_name, command)
+    assert (found.kind, found.name, found.own_name, found.argument) == (kind, name, own_name, command)
     assert found.handicap == int(text.partition("handicap:")[2][0]) and found.text == text
     assert is_engine(text) == (kind == "gtp")
 
@@ -136,9 +136,9 @@ def test_built_ins_come_before_directories_of_their_name(tmp_path: Path, monkeyp
 def test_engines(command: str, program: str) -> None:
     digest = hashlib.sha256(command.encode()).hexdigest()[:8]
     text = f"gtp:{command}"
-    assert parse_player(text) == PlayerSpec(text, "gtp", f"{program}-{digest}", command=command)
+    assert parse_player(text) == PlayerSpec(text, "gtp", f"{program}-{digest}", argument=command)
     named = parse_player(f"gnugo1={text}")
-    assert (named.name, named.command, named.own_name) == ("gnugo1", command, True)
+    assert (named.name, named.argument, named.own_name) == ("gnugo1", command, True)
 
 
 def test_other_options_are_another_engine() -> None:

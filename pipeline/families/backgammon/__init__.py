@@ -17,5 +17,6 @@ EXTENSIONS: extensions.Table = {
     },
     extensions.PAGES: {"gammon": "pipeline.families.backgammon.page.kind:GammonPage"},
     extensions.RECORDS: {"mat": "pipeline.families.backgammon.records:Mat"},
+    extensions.PLAYERS: {"gnubg": "pipeline.families.backgammon.player_kind:GnubgKind"},
     extensions.PRESETS: {"backgammon": "pipeline.families.backgammon"},
 }

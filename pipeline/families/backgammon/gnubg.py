@@ -10,6 +10,7 @@ from __future__ import annotations
 import shlex
 import shutil
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,11 +18,11 @@ from pipeline.errors import IllegalMove, UsageError
 from pipeline.families.backgammon import notation
 from pipeline.families.backgammon.game import STARTS, Backgammon
 from pipeline.families.backgammon.kernels import HIGH_DIE, LOW_DIE, TURN
-from pipeline.families.go.gtp_engine import GtpEngine
 from pipeline.games.contract import AnyGame
-from pipeline.players.engine_player import ProcessPlayer, Question
 from pipeline.players.engine_process import GAMES_FOLDER, PipedEngine
+from pipeline.players.numbered_engine import NumberedEngine
 from pipeline.players.player import PlayerFault
+from pipeline.players.process_player import ProcessPlayer, Question
 
 PROGRAM, SCRIPT = "gnubg", Path(__file__).with_name("gnubg_answers.py")
 # Answers have a file of their own, because gnubg greets on standard output.
@@ -50,6 +51,13 @@ def check_game(game: AnyGame, text: str) -> None:
         raise UsageError(f"player {text}: GNU Backgammon plays backgammon only, not {game.spec}; name another player")
 
 
+class GnubgEngine(NumberedEngine):
+    """A running gnubg with its script."""
+
+    protocol: ClassVar[str] = PROGRAM
+    example: ClassVar[str] = "0"
+
+
 class GnubgPlayer(ProcessPlayer):
     """See the module docstring."""
 
@@ -62,7 +70,7 @@ class GnubgPlayer(ProcessPlayer):
         self._command = command(plies)
         self._plies = plies
         self._seconds = seconds
-        self._engine: GtpEngine | None = None  # the thread's alone
+        self._engine: GnubgEngine | None = None  # the thread's alone
         super().__init__(game, num_rows, name)
 
     def _discard(self, question: Question) -> None:
@@ -75,7 +83,7 @@ class GnubgPlayer(ProcessPlayer):
 
     def _ask(self, question: Question) -> int:
         is_new = self._engine is None
-        engine = self._engine = self._engine or GtpEngine(self._command, self._name, self._seconds)
+        engine = self._engine = self._engine or GnubgEngine(self._command, self._name, self._seconds)
         with self._asking(engine):
             if is_new and engine.send("hello", engine.start_seconds) != PROGRAM:
                 raise PlayerFault("protocol", self._name, f"is another program than {PROGRAM}")

@@ -31,10 +31,15 @@ from pydantic_core import from_json
 from pipeline.errors import IllegalMove, MuGoError, UsageError
 from pipeline.families.go.gtp import COLOURS, VERSION
 from pipeline.games.contract import FloatArray, Planes, States
+from pipeline.play.config import EngineConfig
+from pipeline.play.engine import game_of
 from pipeline.play.findings import Findings
 from pipeline.play.lines import TOO_LONG, CommandLines
-from pipeline.play.session import WARM_UP_READOUTS, Position, SearchedRow
-from pipeline.players.searching import SearchPlayer
+from pipeline.play.session import WARM_UP_READOUTS, Position, SearchedRow, tree_room
+from pipeline.players.loading import load_estimator, load_tree_evaluator
+from pipeline.players.searching import SearchPlayer, leaves_per_tree
+from pipeline.progress import Progress
+from pipeline.run.models import Model
 
 if TYPE_CHECKING:
     from pipeline.networks.estimates import Estimates
@@ -418,6 +423,17 @@ class Analysis:
 
     def _say(self, answer: dict[str, Any]) -> None:
         self._write(json.dumps(answer) + "\n")
+
+
+def open_analysis(model: Model, config: EngineConfig, progress: Progress) -> Analysis:
+    """What engine.open_session is for one game, for many positions of any games at once."""
+    game = game_of(model, config).without_move_limit()
+    leaves = leaves_per_tree(1, config.readouts)
+    evaluate = load_tree_evaluator(model, ROWS * leaves, config.backend, progress)
+    settings = config.search_options()
+    room = tree_room(settings, config.readouts)
+    player = SearchPlayer(game, ROWS, evaluate, settings, room, leaves)
+    return Analysis(player, load_estimator(model) if game.can_set_up else None, config.readouts, room)
 
 
 def _is_area_scoring(rules: str | dict[str, Any]) -> bool:

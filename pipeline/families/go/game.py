@@ -29,9 +29,10 @@ from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.families.go import any_board as any_board_planes
-from pipeline.families.go import features, kernels, pass_alive
+from pipeline.families.go import dead_stones, features, kernels, pass_alive
 from pipeline.families.go.board import BLACK, EMPTY, OFF_BOARD, WHITE, count_liberties, points_around
 from pipeline.families.go.groups import sets_beside, words_for
+from pipeline.families.go.handicap import fixed_handicap
 from pipeline.families.go.heuristic import move_scores
 from pipeline.games.contract import (
     Actions,
@@ -185,6 +186,16 @@ class Go(BoardGame, OneAnalysis):
 
     def without_move_limit(self) -> Self:
         return self._like(self.size, self.komi, LONGEST)
+
+    def dead_groups(self, state: States, owners: FloatArray | None) -> list[list[int]]:
+        return dead_stones.dead_groups(self, state, owners)
+
+    def score_without(self, state: States, groups: list[list[int]]) -> float:
+        return dead_stones.score_without(self, state, groups)
+
+    def handicap(self, stones: int) -> list[int]:
+        """GTP's fixed handicap."""
+        return fixed_handicap(self.board_shape[0], stones)
 
     def position(self, first: Sequence[int], second: Sequence[int], to_move: int | None = None) -> States:
         state = self.initial(1)

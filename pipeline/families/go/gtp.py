@@ -22,7 +22,7 @@ from pathlib import Path
 
 from pipeline.errors import IllegalMove, MuGoError, UsageError
 from pipeline.families.go.dead_stones import dead_groups, groups, owner_of, score_without
-from pipeline.families.go.handicap import fixed_handicap, most_handicap
+from pipeline.families.go.handicap import most_handicap
 from pipeline.games.contract import Game
 from pipeline.games.sgf import read_sgf
 from pipeline.play.clock import MOST_SECONDS, Clock, TimeSettings
@@ -219,9 +219,10 @@ class Gtp:
     def _place(self, stones: int) -> str:
         self._need_empty_board()
         try:
-            return self._handicap(fixed_handicap(self._game.board_shape[0], stones))
-        except ValueError as error:
+            points = self._game.handicap(stones)
+        except UsageError as error:
             raise GtpError(f"invalid number of stones: {error}") from error
+        return self._handicap(points)
 
     def _on_set_free_handicap(self, words: list[str]) -> str:
         points = [self._vertex(word) for word in words]

@@ -5,6 +5,8 @@ Source: GTP version 2, 4.1.1 "Fixed Handicap Placement".
 
 from __future__ import annotations
 
+from pipeline.errors import UsageError
+
 
 def most_handicap(size: int) -> int:
     """Stones of the largest fixed handicap: 9 on odd boards from 9×9, 4 on even ones from 8×8 and on 7×7, else 0."""
@@ -14,11 +16,11 @@ def most_handicap(size: int) -> int:
 
 
 def fixed_handicap(size: int, stones: int) -> list[int]:
-    """The points, row-major from the top left. Raises ValueError for a number that GTP doesn't place."""
+    """The points, row-major from the top left. Raises UsageError for a number that GTP doesn't place."""
     if not 2 <= stones <= most_handicap(size):
         most = most_handicap(size)
         wanted = f"2 to {most}" if most else "none: the board is too small"
-        raise ValueError(f"{stones} handicap stones on {size}×{size}; wanted {wanted}")
+        raise UsageError(f"{stones} handicap stones on {size}×{size}; wanted {wanted}")
     low = 3 if size > 12 else 2  # the edge is line 0
     middle, high = size // 2, size - 1 - low
     # (column, row from below): GTP's order, D4 first on 19×19

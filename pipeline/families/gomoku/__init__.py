@@ -7,5 +7,6 @@ EXTENSIONS: extensions.Table = {
         "gomoku": "pipeline.families.gomoku.game:Gomoku.from_spec",
     },
     extensions.PAGES: {"gomoku": "pipeline.families.gomoku.page:GomokuPage"},
+    extensions.PROTOCOLS: {"gomocup": "pipeline.families.gomoku.protocol:GomocupProtocol"},
     extensions.PRESETS: {"gomoku": "pipeline.families.gomoku"},
 }

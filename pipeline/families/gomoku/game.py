@@ -31,7 +31,8 @@ Actions are points; their names are a column letter, I included, and a row numbe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import ClassVar, Self
 
@@ -48,7 +49,6 @@ from pipeline.games.contract import (
     Actions,
     AnyGame,
     BoolArray,
-    GomocupRules,
     History,
     IntArray,
     MoveScores,
@@ -65,6 +65,19 @@ MIN_PAIRS, MAX_PAIRS, DEFAULT_PAIRS = 3, 7, 5
 # Planes that tell what a stone on an empty point would make by the lines alone: nobody looks at captures. A threat is a
 # straight four, a four or a three.
 SHAPES = ("a five", "a straight four", "a four", "a three", "threats on two lines")
+
+
+@dataclass(frozen=True)
+class GomocupRules:
+    """What the Gomocup protocol needs of a game on a square board whose actions are its points, row by row.
+
+    rule      what INFO rule says of it, a sum of bits: 1 exactly five, 2 continuous, 4 renju, 8 caro; None: nothing
+    position  [1, S] from the points of the first player's stones and of the second's, in the order played; raises
+              IllegalMove where a game can't have come to that
+    """
+
+    rule: int | None
+    position: Callable[[Sequence[int], Sequence[int]], States]
 
 
 @lru_cache(maxsize=1)

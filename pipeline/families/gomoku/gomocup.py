@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 
 from pipeline.errors import IllegalMove
+from pipeline.families.gomoku.protocol import rules_of
 from pipeline.games.contract import States, small_number
 from pipeline.play.lines import TOO_LONG
 from pipeline.play.session import SearchSession
@@ -37,7 +38,7 @@ class Gomocup:
     """The protocol's state for one manager. answer() never raises, whatever the manager sends."""
 
     def __init__(self, session: SearchSession) -> None:
-        rules = session.game.gomocup
+        rules = rules_of(session.game)
         assert rules is not None
         self.session, self._game, self._rules = session, session.game, rules
         self._size = session.game.board_shape[0]

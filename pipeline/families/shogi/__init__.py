@@ -12,5 +12,7 @@ EXTENSIONS: extensions.Table = {
         "csa": "pipeline.families.shogi.kifu:Csa",
         "usi": "pipeline.families.shogi.kifu:Usi",
     },
+    extensions.PLAYERS: {"usi": "pipeline.families.shogi.player_kind:UsiKind"},
+    extensions.PROTOCOLS: {"usi": "pipeline.families.shogi.protocol:UsiProtocol"},
     extensions.PRESETS: {"shogi": "pipeline.families.shogi"},
 }

@@ -62,6 +62,7 @@ class Shogi(OneAnalysis):
     """See the module docstring for the rules, ``kernels`` for the state's layout."""
 
     colours = ("Sente", "Gote")
+    names_need_position = True
     refusals: ClassVar[Mapping[int, str]] = {
         OUT_OF_RANGE: "no such action",
         GAME_OVER: "the game is over",

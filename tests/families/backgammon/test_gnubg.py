@@ -6,7 +6,6 @@ import re
 import shlex
 import shutil
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -21,24 +20,13 @@ from pipeline.families.backgammon.gnubg import GnubgPlayer
 from pipeline.games.specs import parse_game
 from pipeline.matches.runner import common_game, load_entrant
 from pipeline.players.engine_process import GAMES_FOLDER
-from pipeline.players.player import Decisions, Player
 from pipeline.players.player_specs import is_engine, parse_player
 from pipeline.run.matches import read_match
+from tests.players.deciding import decided
 
 INSTALLED = shutil.which("gnubg") or shutil.which("gnubg", path=GAMES_FOLDER)
 needs_gnubg = pytest.mark.skipif(INSTALLED is None, reason="gnubg isn't installed (Debian: apt install gnubg)")
 GAME = parse_game("backgammon")
-
-
-def decided(player: Player, count: int) -> Decisions:
-    """Everything that `count` rows are waiting for."""
-    deadline, found = time.monotonic() + 60, []
-    while sum(len(one.rows) + len(one.faults) for one in found) < count and time.monotonic() < deadline:
-        found.append(player.step())
-        player.wait(0.05)
-    rows, actions, values = (np.concatenate([getattr(one, name) for one in found])
-                             for name in ("rows", "actions", "values"))  # fmt: skip
-    return Decisions(rows, actions, values, {row: fault for one in found for row, fault in one.faults.items()})
 
 
 @needs_gnubg
@@ -128,7 +116,7 @@ def test_what_fails_is_a_failed_game_tried_twice(
 
 def test_specs_and_who_cannot_play(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = parse_player("gnubg:2")
-    assert (spec.kind, spec.name, spec.command) == ("gnubg", "gnubg-2ply", "2")
+    assert (spec.kind, spec.name, spec.argument) == ("gnubg", "gnubg-2ply", "2")
     assert parse_player("champion=gnubg:0").name == "champion" and is_engine("x=gnubg:1") and not is_engine("random")
     for text in ("gnubg:", "gnubg:5", "gnubg:-1", "gnubg:two", "gnubg:01"):
         with pytest.raises(UsageError, match="wanted gnubg:0 to gnubg:4"):

@@ -247,24 +247,30 @@ def test_an_engine_ends_when_we_are_killed() -> None:
 
 def test_programs_are_found_or_missed_with_a_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="neither on the PATH nor in"):
-        find_program("gnuog --mode gtp")
+        find_program("gnuog --mode gtp", GtpEngine)
     with pytest.raises(UsageError, match="nowhere/engine doesn't exist"):
-        find_program(f"{tmp_path}/nowhere/engine")
+        find_program(f"{tmp_path}/nowhere/engine", GtpEngine)
     plain = tmp_path / "engine"
     plain.write_text("#!/bin/sh\n")
     with pytest.raises(UsageError, match="engine is no program that may be run; chmod"):
-        find_program(str(plain))
+        find_program(str(plain), GtpEngine)
     with pytest.raises(UsageError, match="No closing quotation"):
-        find_program("gnugo 'x")
+        find_program("gnugo 'x", GtpEngine)
     with pytest.raises(UsageError, match="no program; wanted a command line"):
-        find_program("  ")
+        find_program("  ", GtpEngine)
     with pytest.raises(UsageError, match="no program 'gnuog'"):
         GtpEngine("gnuog", "fake", LONG)
     plain.chmod(0o755)
-    assert find_program(f"{shlex.quote(str(plain))} -a 'b c' ';' '$HOME'") == [str(plain), "-a", "b c", ";", "$HOME"]
+    assert find_program(f"{shlex.quote(str(plain))} -a 'b c' ';' '$HOME'", GtpEngine) == [
+        str(plain),
+        "-a",
+        "b c",
+        ";",
+        "$HOME",
+    ]
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(pipes, "GAMES_FOLDER", str(tmp_path))
-    assert find_program("engine -x") == [str(plain), "-x"]
+    assert find_program("engine -x", GtpEngine) == [str(plain), "-x"]
 
 
 def test_a_program_that_cannot_be_run_after_all(tmp_path: Path) -> None:

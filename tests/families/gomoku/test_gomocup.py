@@ -15,17 +15,18 @@ import pytest
 from pipeline.errors import UsageError
 from pipeline.families.gomoku.game import Gomoku
 from pipeline.families.gomoku.gomocup import Gomocup
+from pipeline.families.gomoku.protocol import GomocupProtocol
 from pipeline.games.contract import History, States
 from pipeline.games.specs import parse_game
 from pipeline.play.config import EngineConfig
-from pipeline.play.engine import LONGEST_LINE, engine
+from pipeline.play.engine import engine
 from pipeline.play.lines import CommandLines
 from pipeline.play.session import SearchSession
 from pipeline.search.options import SearchOptions
 from tests.helpers import make_model
 from tests.search.helpers import hashed_evaluator
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 
 
 class FirstFree:
@@ -363,9 +364,9 @@ def test_a_board_without_end_is_bounded(session: Gomocup) -> None:
 
 
 def test_a_line_without_end_is_bounded(session: Gomocup) -> None:
-    lines = CommandLines(io.StringIO("START 15\n" + "x" * 100_000 + "\nABOUT\n"), LONGEST_LINE["gomocup"])
+    lines = CommandLines(io.StringIO("START 15\n" + "x" * 100_000 + "\nABOUT\n"), GomocupProtocol.longest_line)
     answers = []
     while (line := lines.next()) is not None:
-        assert len(line) <= LONGEST_LINE["gomocup"]
+        assert len(line) <= GomocupProtocol.longest_line
         answers += session.answer(line)
     assert answers[:2] == ["OK", "ERROR line too long"] and answers[2].startswith("name=")

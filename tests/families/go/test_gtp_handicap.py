@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pipeline.errors import UsageError
+from pipeline.families.go.gtp_handicap import by_engine
 from pipeline.games.specs import parse_game
-from pipeline.players.handicap import by_engine, by_table, check_handicap
+from pipeline.matches.runner import common_game, load_entrant
 from pipeline.players.player import PlayerFault
 from tests.players.scripted_engine import engine_command
 
@@ -35,12 +36,12 @@ def test_placements_differ_as_far_as_the_engine_lets_them() -> None:
     named = [[GAME.action_name(point) for point in points] for points in found]
     assert named == [["C2", "D2"], ["D2", "E2"], ["E2", "F2"]]
     repeated = by_engine(GAME, engine_command("play"), "fake", 2, [[1, 2, 3]] * 2, LONG)
-    assert repeated[0] == repeated[1] == by_table(GAME, 2)  # an engine without a choice may repeat itself
+    assert repeated[0] == repeated[1] == GAME.handicap(2)  # an engine without a choice may repeat itself
 
 
 def test_one_that_knows_only_the_table_is_asked_for_that_and_one_that_knows_neither_gets_ours() -> None:
     assert placed("fixed", number=1) == [["B2", "C2", "D2"]]
-    ours = [[GAME.action_name(point) for point in by_table(GAME, 3)]] * 2
+    ours = [[GAME.action_name(point) for point in GAME.handicap(3)]] * 2
     assert placed("play") == ours == [["C3", "G7", "C7"]] * 2
 
 
@@ -60,9 +61,9 @@ def test_an_answer_that_is_no_handicap(mode: str, problem: str) -> None:
         ("go:9", 10, "10 handicap stones on 9×9; wanted 2 to 9"),
         ("go:7", 5, "5 handicap stones on 7×7; wanted 2 to 4"),
         ("go:5", 2, "the board is too small"),
-        ("othello:8", 2, "handicap stones are for Go; the game is othello"),
+        ("othello:8", 2, "othello:8 knows no handicap stones"),
     ],
 )
 def test_a_handicap_that_the_game_does_not_have(spec: str, stones: int, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
-        check_handicap(parse_game(spec), "handicap:…", stones)
+        common_game(spec, [load_entrant(f"handicap:{stones}:random", 0), load_entrant("random", 0)])

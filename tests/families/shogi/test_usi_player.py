@@ -12,15 +12,16 @@ import pytest
 from pipeline.errors import MuGoError, UsageError
 from pipeline.evaluate.command import evaluate
 from pipeline.evaluate.config import EvaluateConfig
-from pipeline.families.shogi.usi_engine import UsiPlayer
+from pipeline.families.shogi.player_kind import GO, parse_command
+from pipeline.families.shogi.usi_player import UsiPlayer
 from pipeline.games.specs import parse_game
 from pipeline.matches.runner import common_game, load_entrant
 from pipeline.players import engine_process as pipes
 from pipeline.players.engine_process import GAMES_FOLDER
 from pipeline.players.player import RESIGN
-from pipeline.players.player_specs import USI_GO, is_engine, parse_player, parse_usi_command
+from pipeline.players.player_specs import is_engine, parse_player
 from pipeline.run.matches import read_match
-from tests.families.backgammon.test_gnubg import decided
+from tests.players.deciding import decided
 
 INSTALLED = shutil.which("fairy-stockfish") or shutil.which("fairy-stockfish", path=GAMES_FOLDER)
 needs_fairy = pytest.mark.skipif(INSTALLED is None, reason="no fairy-stockfish (Debian: apt install fairy-stockfish)")
@@ -64,11 +65,11 @@ def asked(command: str, seconds: float = 60.0, moves: str = ""):
 def test_what_a_spec_says():
     spec = parse_player("weak=usi:fairy-stockfish; Skill Level=-10; go nodes 500")
     assert (spec.kind, spec.name) == ("usi", "weak") and is_engine(spec.text)
-    command = parse_usi_command(spec.command)
+    command = parse_command(spec.argument)
     assert (command.program, command.options, command.go) == (
         "fairy-stockfish", (("Skill Level", "-10"),), "go nodes 500"
     )  # fmt: skip
-    assert parse_usi_command("x").go == USI_GO
+    assert parse_command("x").go == GO
     assert parse_player("usi:fairy-stockfish; go nodes 5").name != parse_player("usi:fairy-stockfish; go nodes 6").name
     for wrong in ("usi:", "usi:x; fast", "usi:x; go nodes", "usi:x; go infinite", "usi:x; =3"):
         with pytest.raises(UsageError, match="wanted"):

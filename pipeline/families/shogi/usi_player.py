@@ -19,11 +19,11 @@ import numpy as np
 
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.families.shogi.game import Shogi
+from pipeline.families.shogi.player_kind import EXAMPLE, UsiCommand, parse_command
 from pipeline.games.contract import AnyGame
-from pipeline.players.engine_player import ProcessPlayer, Question
 from pipeline.players.engine_process import PipedEngine, find_program, quote
 from pipeline.players.player import RESIGN, PlayerFault
-from pipeline.players.player_specs import UsiCommand, parse_usi_command
+from pipeline.players.process_player import ProcessPlayer, Question
 
 VARIANTS = ("USI_Variant", "UCI_Variant")
 _OPTION = re.compile(r"option name (.+?) type \w+.*")
@@ -39,6 +39,7 @@ class UsiEngine(PipedEngine):
     """A running engine. handshake() comes first, then best() any number of times."""
 
     protocol: ClassVar[str] = "usi"
+    example: ClassVar[str] = EXAMPLE
 
     def handshake(self, command: UsiCommand, variant: str) -> None:
         """Set its options and the game. Raises PlayerFault "protocol" if it hasn't got them or doesn't speak USI."""
@@ -86,8 +87,8 @@ class UsiPlayer(ProcessPlayer):
         """
         check_game(game, name)
         self._shogi = cast(Shogi, game)
-        self._command = parse_usi_command(command)
-        find_program(self._command.program, UsiEngine.protocol)
+        self._command = parse_command(command)
+        find_program(self._command.program, UsiEngine)
         self._seconds = seconds
         self._engine: UsiEngine | None = None  # the thread's alone
         self._games: dict[int, int] = {}  # row → the number of the game there that it has been told of

@@ -1,38 +1,22 @@
-"""Who takes handicap stones places them: an engine as it likes best, every other player by GTP's table.
+"""Where an engine that takes handicap stones places them: as it likes best.
 
-Placed before a match, so that it can be recorded, and resumed, with the stones that it began with. An engine is asked
-for each game with seeds of its own: GNU Go has many placements and chooses by them. Knows nothing of matches.
+An engine is asked for each game with seeds of its own: GNU Go has many placements and chooses by them. Knows nothing of
+matches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.errors import IllegalMove, UsageError
+from pipeline.errors import IllegalMove
 from pipeline.families.go.gtp_engine import GtpEngine
-from pipeline.families.go.handicap import fixed_handicap, most_handicap
+from pipeline.families.go.gtp_player import set_up_board
 from pipeline.games.contract import Game
 from pipeline.games.replay import handicap_start
-from pipeline.players.engine_player import set_up_board
 from pipeline.players.player import PlayerFault
 
 # Asked for in this order; the second is the same table as ours, the answer of an engine that knows no other.
 PLACE_COMMANDS = ("place_free_handicap", "fixed_handicap")
-
-
-def check_handicap(game: Game, player: str, stones: int) -> None:
-    """Raises UsageError unless this game can begin with so many stones. player: the spec of who takes them."""
-    if game.gtp_komi is None:
-        raise UsageError(f"player {player!r}: handicap stones are for Go; the game is {game.spec}")
-    try:
-        fixed_handicap(game.board_shape[0], stones)
-    except ValueError as error:
-        raise UsageError(f"player {player!r}: {error}") from error
-
-
-def by_table(game: Game, stones: int) -> list[int]:
-    """The points of GTP's fixed handicap. Raises ValueError for a number that it doesn't place."""
-    return fixed_handicap(game.board_shape[0], stones)
 
 
 def by_engine(
@@ -50,13 +34,12 @@ def by_engine(
     after the last they are accepted all the same. An engine that knows neither of GTP's commands gets the table's.
     seconds: limit of each answer. Raises PlayerFault, UsageError if there is no such program.
     """
-    assert stones <= most_handicap(game.board_shape[0])
     engine = GtpEngine(command, name, seconds)
     try:
         engine.handshake()
         place = next((one for one in PLACE_COMMANDS if one in engine.commands), None)
         if place is None:
-            return [by_table(game, stones) for _ in seeds]
+            return [game.handicap(stones) for _ in seeds]
         found: list[list[int]] = []
         taken = {frozenset(points) for points in known}
         for of_game in seeds:

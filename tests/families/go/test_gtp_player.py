@@ -16,11 +16,11 @@ from pipeline.errors import UsageError
 from pipeline.families.go import gtp_engine as gtp
 from pipeline.families.go.game import Go
 from pipeline.families.go.gtp_engine import GtpEngine
+from pipeline.families.go.gtp_player import GtpPlayer
 from pipeline.games.contract import Game
 from pipeline.games.replay import handicap_start
 from pipeline.games.specs import parse_game
 from pipeline.players import engine_process as pipes
-from pipeline.players.engine_player import EnginePlayer
 from pipeline.players.player import RESIGN, Boards, Decisions, PlayerFault
 from tests.players.scripted_engine import engine_command, is_alive, open_files, wait_until_gone
 
@@ -32,7 +32,7 @@ LONG = 60.0  # seconds: never reached
 GREETING = ["protocol_version", "list_commands"]
 FRESH_BOARD = ["boardsize 5", "clear_board", "komi 7.5"]
 
-MakeEngines = Callable[..., EnginePlayer]
+MakeEngines = Callable[..., GtpPlayer]
 
 
 @pytest.fixture
@@ -47,9 +47,9 @@ def make_player(go5: Go, tmp_path: Path) -> Iterator[MakeEngines]:
     """(mode, further arguments of the scripted engine, num_rows, seconds) → a player that is closed in the end."""
     made = []
 
-    def make(*arguments: str, num_rows: int = 1, seconds: float = LONG) -> EnginePlayer:
+    def make(*arguments: str, num_rows: int = 1, seconds: float = LONG) -> GtpPlayer:
         command = engine_command(*arguments, "--log", str(tmp_path / "log"))
-        player = EnginePlayer(go5, num_rows, command, "fake", seconds)
+        player = GtpPlayer(go5, num_rows, command, "fake", seconds)
         player.new_games(np.arange(num_rows), np.arange(num_rows, dtype=np.uint64))
         made.append(player)
         return player
@@ -63,7 +63,7 @@ def rows(*numbers: int) -> np.ndarray:
     return np.array(numbers, np.int64)
 
 
-def decided(player: EnginePlayer, num_wanted: int) -> tuple[dict[int, int], dict[int, PlayerFault]]:
+def decided(player: GtpPlayer, num_wanted: int) -> tuple[dict[int, int], dict[int, PlayerFault]]:
     """Step until so many rows are decided or faulty; then nothing more may be there. -> actions, faults by row."""
     actions: dict[int, int] = {}
     faults: dict[int, PlayerFault] = {}
@@ -82,7 +82,7 @@ def decided(player: EnginePlayer, num_wanted: int) -> tuple[dict[int, int], dict
     return actions, faults
 
 
-def move(player: EnginePlayer, row: int = 0) -> int:
+def move(player: GtpPlayer, row: int = 0) -> int:
     """The player's move there, which is also played."""
     player.begin(rows(row))
     actions, faults = decided(player, 1)
@@ -91,7 +91,7 @@ def move(player: EnginePlayer, row: int = 0) -> int:
     return actions[row]
 
 
-def fault(player: EnginePlayer, row: int = 0) -> PlayerFault:
+def fault(player: GtpPlayer, row: int = 0) -> PlayerFault:
     player.begin(rows(row))
     _, faults = decided(player, 1)
     assert list(faults) == [row]
@@ -115,12 +115,12 @@ def processes(tmp_path: Path) -> list[int]:
 
 def test_only_go_is_spoken() -> None:
     with pytest.raises(UsageError, match="GTP engines play Go only, not tictactoe"):
-        EnginePlayer(parse_game("tictactoe"), 1, engine_command("play"), "fake", LONG)
+        GtpPlayer(parse_game("tictactoe"), 1, engine_command("play"), "fake", LONG)
 
 
 def test_a_missing_program_is_noticed_before_anything_starts(go5: Go) -> None:
     with pytest.raises(UsageError, match="no program 'gnuog'"):
-        EnginePlayer(go5, 1, "gnuog --mode gtp", "fake", LONG)
+        GtpPlayer(go5, 1, "gnuog --mode gtp", "fake", LONG)
 
 
 def test_processes_start_when_a_row_must_move(make_player: MakeEngines, tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ def test_a_refusal_of_our_move_and_of_the_board(make_player: MakeEngines, go5: G
     found = fault(player)
     assert (found.kind, str(found)) == ("refusal", "fake: refused 'play black B2': 'illegal move'")
     game = parse_game("go:7")
-    small = EnginePlayer(game, 1, engine_command("small"), "fake", LONG)
+    small = GtpPlayer(game, 1, engine_command("small"), "fake", LONG)
     small.new_games(rows(0), np.zeros(1, np.uint64))
     found = fault(small)
     small.close()
@@ -432,7 +432,7 @@ def play_gnugo(game: Game, num_rows: int, seed: int) -> tuple[list[list[int]], B
     Boards.advance checks every move by our rules, GNU Go every move of ours by its own: a refusal would be a fault.
     """
     assert isinstance(game, Go)
-    player = EnginePlayer(game, num_rows, GNUGO_COMMAND, "gnugo", LONG)
+    player = GtpPlayer(game, num_rows, GNUGO_COMMAND, "gnugo", LONG)
     opponent = EyeKeeper(game, seed)
     boards = Boards(game, num_rows)
     games: list[list[int]] = [[] for _ in range(num_rows)]

@@ -1,0 +1,54 @@
+"""The protocols that come from Go, and that other board games speak, too: GTP, and KataGo's JSON analysis."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline.play.protocol import FOR_MANY_GAMES, NEVER, Manager, Protocol
+
+if TYPE_CHECKING:
+    from pipeline.games.contract import Game
+    from pipeline.play.config import EngineConfig
+    from pipeline.progress import Progress
+    from pipeline.run.models import Model
+
+WANTED = "a game whose moves are named alike in every position"
+
+
+class GtpProtocol(Protocol):
+    help = "the Go Text Protocol of Sabaki, GoGui and KGS, with analysis; other board games have its basic commands"
+    wanted = WANTED
+
+    def plays(self, game: Game) -> bool:
+        return not game.names_need_position
+
+    def fit(self, game: Game) -> int:
+        return FOR_MANY_GAMES if self.plays(game) else NEVER
+
+    def run(self, model: Model, config: EngineConfig, manager: Manager, progress: Progress) -> None:
+        from pipeline.families.go.gtp import Gtp
+        from pipeline.play.engine import open_session
+
+        session, findings = open_session(model, config, progress)
+        session.warm_up()
+        Gtp(session, findings, config.resign_threshold, config.ponder).run(manager.lines, manager.write)
+
+
+class AnalysisProtocol(Protocol):
+    help = "KataGo's JSON, for KaTrain and whole games, a query a line; --readouts is for those without maxVisits"
+    wanted = WANTED
+    longest_line = 1 << 20
+
+    def plays(self, game: Game) -> bool:
+        return not game.names_need_position
+
+    def fit(self, game: Game) -> int:
+        return NEVER
+
+    def run(self, model: Model, config: EngineConfig, manager: Manager, progress: Progress) -> None:
+        from pipeline.families.go.analysis import open_analysis
+
+        analysis = open_analysis(model, config, progress)
+        analysis.warm_up()
+        progress.say("ready for queries")
+        analysis.run(manager.lines, manager.write)

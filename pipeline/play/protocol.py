@@ -1,0 +1,107 @@
+"""``Protocol``: what a plug-in offers at the extension point ``mugo.protocols``, and how one is found for a game.
+
+    [project.entry-points."mugo.protocols"]
+    uci = "mugo_chess.uci:Uci"
+
+Light to import, as modules of protocols should be: --help loads them. What answers a manager is imported in run().
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from pipeline import extensions
+from pipeline.errors import UsageError
+from pipeline.extensions import GAMES, PROTOCOLS, Extension
+
+if TYPE_CHECKING:
+    from pipeline.games.contract import Game
+    from pipeline.play.config import EngineConfig
+    from pipeline.play.lines import CommandLines
+    from pipeline.progress import Progress
+    from pipeline.run.models import Model
+
+NEVER, FOR_MANY_GAMES, FOR_THIS_GAME = range(3)
+
+Write = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Manager:
+    """The other side. lines: its commands; write: sends an answer at once, with whatever ends its lines."""
+
+    lines: CommandLines
+    write: Write
+
+
+class Protocol(ABC):
+    """A protocol that ``engine --protocol NAME`` speaks. A plug-in offers a subclass, made without arguments.
+
+    help          one line for engine --help
+    wanted        what it plays, for messages: "a model of chess"
+    longest_line  characters of a manager's line with its end; a longer one arrives as lines.TOO_LONG
+    """
+
+    help: ClassVar[str] = ""
+    wanted: ClassVar[str] = "another game"
+    longest_line: ClassVar[int] = 65_536
+
+    @abstractmethod
+    def plays(self, game: Game) -> bool:
+        """Whether it has words for this game's moves."""
+
+    def fit(self, game: Game) -> int:
+        """How likely it is to be meant where --protocol isn't given: FOR_THIS_GAME before FOR_MANY_GAMES; or NEVER."""
+        return FOR_THIS_GAME if self.plays(game) else NEVER
+
+    @abstractmethod
+    def run(self, model: Model, config: EngineConfig, manager: Manager, progress: Progress) -> None:
+        """Load the model, e.g. by engine.open_session(), and answer until the manager ends it, or its lines end.
+
+        Whatever a manager sends, its game goes on. Raises FileError for a model that can't be loaded.
+        """
+
+
+def protocol_named(name: str) -> Protocol:
+    """The protocol that is offered under this name. Imports the package that offers it.
+
+    Raises UsageError if none does, if it can't be imported, or if it isn't a Protocol.
+    """
+    found = extensions.named(PROTOCOLS, name)
+    if found is None:
+        known = ", ".join(sorted(extensions.find(PROTOCOLS)))
+        raise UsageError(f"engine --protocol: found {name!r}; wanted one of {known}")
+    return _loaded(found)
+
+
+def usual_protocol(game: Game) -> str | None:
+    """The name of the one that fits this game best, of those bundled and those of the package that offers the game.
+
+    None if none of these plays it. Raises UsageError as protocol_named does.
+    """
+    offered = extensions.named(GAMES, game.spec.partition(",")[0].partition(":")[0])
+    package = offered.package if offered else ""
+    found = extensions.find(PROTOCOLS) if package else extensions.bundled(PROTOCOLS)
+    fits = {name: _loaded(one).fit(game) for name, one in sorted(found.items()) if one.package in ("", package)}
+    best = max(fits, key=lambda name: fits[name], default=None)
+    return best if best is not None and fits[best] > NEVER else None
+
+
+def descriptions() -> Iterator[tuple[str, str]]:
+    """(name, what it is) of all protocols. Of packages only the names, as none is imported."""
+    for name, extension in sorted(extensions.find(PROTOCOLS).items()):
+        yield name, f"of package {extension.package}" if extension.package else _loaded(extension).help
+
+
+def _loaded(extension: Extension) -> Protocol:
+    found = extensions.load(extension)
+    if not (isinstance(found, type) and issubclass(found, Protocol)):
+        raise extensions.refuse(extension, found, "a subclass of Protocol")
+    try:
+        return found()
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise UsageError(f"{extension}: making {extension.value!r} failed ({problem})") from error

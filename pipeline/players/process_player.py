@@ -1,0 +1,185 @@
+"""``ProcessPlayer``: a player whose moves come from programs behind pipes, whatever they speak.
+
+One thread per player talks to its processes, one after another, so a match uses as many cores as it has players. After
+any fault the process is ended, and the next question that needs one gets a new one.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.errors import UsageError
+from pipeline.games.contract import Actions, AnyGame, History, KeyArray, States
+from pipeline.players.engine_process import PipedEngine, close_engines
+from pipeline.players.player import Boards, Decisions, Player, PlayerFault, Rows
+
+JOIN_SECONDS = 10.0  # the thread ends sooner, unless the system itself is stuck
+
+
+@dataclass(eq=False)
+class Question:
+    """A move asked for by begin(), with all that the player's thread needs. Only `dropped` changes."""
+
+    row: int
+    game_number: int  # of this row's games
+    seed: int
+    moves: tuple[int, ...]
+    stones: tuple[int, ...]  # the first player's handicap
+    state: States  # [1, S] after the moves
+    history: History  # of that game
+    dropped: bool = False  # the answer is no longer needed
+
+
+class ProcessPlayer(Player):
+    """Asks processes from a thread of its own. A subclass says what is asked, and of whom.
+
+    Without close() the thread stays until the process ends.
+    """
+
+    def __init__(self, game: AnyGame, num_rows: int, name: str) -> None:
+        """Starts no process yet."""
+        self._game = game
+        self._name = name
+        self._boards = Boards(game, num_rows)
+        self._moves: list[list[int]] = [[] for _ in range(num_rows)]
+        self._stones: list[tuple[int, ...]] = [()] * num_rows
+        self._seeds = np.zeros(num_rows, np.uint64)
+        self._game_numbers = [0] * num_rows
+        self._waiting: dict[int, Question] = {}  # by row
+        self._questions: queue.SimpleQueue[Question | None] = queue.SimpleQueue()
+        self._answers: deque[tuple[Question, int | PlayerFault]] = deque()
+        self._answered = threading.Event()  # since step() last looked
+        self._lock = threading.Lock()  # for the two below
+        self._closing = False
+        self._asked: PipedEngine | None = None  # the engine that the thread waits for
+        self._thread = threading.Thread(target=self._answer_questions, name=f"engines of {name}", daemon=True)
+        self._thread.start()
+
+    @abstractmethod
+    def _ask(self, question: Question) -> int:
+        """The engine's move there, or RESIGN. Raises PlayerFault, UsageError if there is no such program."""
+
+    @abstractmethod
+    def _discard(self, question: Question) -> None:
+        """End the process that failed at this question, if there is one."""
+
+    @abstractmethod
+    def _engines(self) -> list[PipedEngine]:
+        """All that run."""
+
+    def new_games(self, rows: Rows, seeds: KeyArray) -> None:
+        self.drop(rows)
+        self._boards.new_games(rows)
+        self._seeds[rows] = seeds
+        for row in rows.tolist():
+            self._moves[row] = []
+            self._stones[row] = ()
+            self._game_numbers[row] += 1
+
+    def set_up(self, rows: Rows, states: States, stones: Sequence[Sequence[int]]) -> None:
+        self._boards.set_up(rows, states)
+        for row, points in zip(rows.tolist(), stones, strict=True):
+            self._stones[row] = tuple(points)
+
+    def advance(self, rows: Rows, actions: Actions) -> None:
+        self._boards.advance(rows, actions)
+        self.drop(rows)
+        for row, action in zip(rows.tolist(), np.asarray(actions).tolist(), strict=True):
+            self._moves[row].append(action)
+
+    def begin(self, rows: Rows) -> None:
+        self.drop(rows)
+        for row in rows.tolist():
+            question = Question(
+                row,
+                self._game_numbers[row],
+                int(self._seeds[row]),
+                tuple(self._moves[row]),
+                self._stones[row],
+                self._boards.states[[row]],
+                self._boards.history.select(np.array([row])),
+            )
+            self._waiting[row] = question
+            self._questions.put(question)
+
+    def drop(self, rows: Rows) -> None:
+        """An engine that is thinking there goes on, since not every protocol can stop it, but its move isn't used."""
+        for row in rows.tolist():
+            question = self._waiting.pop(row, None)
+            if question is not None:
+                question.dropped = True
+
+    def step(self) -> Decisions:
+        """The moves that have arrived; never waits."""
+        self._answered.clear()
+        actions: dict[int, int] = {}
+        faults: dict[int, PlayerFault] = {}
+        while self._answers:
+            question, answer = self._answers.popleft()
+            if self._waiting.get(question.row) is not question:
+                continue
+            del self._waiting[question.row]
+            if isinstance(answer, PlayerFault):
+                faults[question.row] = answer
+            else:
+                actions[question.row] = answer
+        return Decisions(
+            np.array(list(actions), np.int64),
+            np.array(list(actions.values()), np.int32),
+            np.full(len(actions), np.nan, np.float32),
+            faults,
+            worked=bool(actions or faults),
+        )
+
+    def wait(self, seconds: float) -> None:
+        self._answered.wait(seconds)
+
+    def close(self) -> None:
+        """End all processes: a thinking engine is killed, the others are asked to quit first."""
+        with self._lock:
+            self._closing = True
+            if self._asked is not None:
+                self._asked.interrupt()
+        self._questions.put(None)
+        self._thread.join(JOIN_SECONDS)
+
+    # What follows runs in the player's thread.
+
+    def _answer_questions(self) -> None:
+        while (question := self._questions.get()) is not None:
+            if question.dropped or self._closing:
+                continue
+            try:
+                answer: int | PlayerFault = self._ask(question)
+            except PlayerFault as fault:
+                answer = fault
+            except UsageError as error:  # the program was there when the player was made
+                answer = PlayerFault("broken", self._name, str(error))
+            except Exception as error:  # it becomes this row's fault; the other rows go on
+                answer = PlayerFault("crash", self._name, f"{type(error).__name__}: {error}")
+            if isinstance(answer, PlayerFault):
+                self._discard(question)
+            self._answers.append((question, answer))
+            self._answered.set()
+        close_engines(self._engines())
+
+    @contextmanager
+    def _asking(self, engine: PipedEngine) -> Iterator[None]:
+        """While the engine is waited for, close() can interrupt it. Raises PlayerFault if the player was closed."""
+        with self._lock:
+            if self._closing:
+                raise PlayerFault("broken", self._name, "was closed")
+            self._asked = engine
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._asked = None
