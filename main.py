@@ -397,7 +397,7 @@ def configured(
     def run_state_of(config: Options) -> RunState:
         if run_state is not None:
             return run_state
-        return importlib.import_module("pipeline.run_state").run_state_of(config)  # it needs numpy
+        return importlib.import_module("pipeline.command_state").run_state_of(config)  # it needs numpy
 
     config = make_config(command.config, command.name, preset, run_state_of, **options)
     game = None if preset is None else read_preset(preset).get("init", {}).get("game")

@@ -91,6 +91,7 @@ def with_record_options(command: Callable[..., None]) -> Callable[..., None]:
     parameters[-2:-2] = [
         inspect.Parameter(name, kind, default=False, annotation=Annotated[bool, _record_flag(name)]) for name in names
     ]
+    with_options.__doc__ = command.__doc__
     with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return with_options

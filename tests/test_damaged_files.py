@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from pipeline.command_state import run_state_of
 from pipeline.errors import MuGoError, NotYet
 from pipeline.gather.command import gather
 from pipeline.gather.config import GatherConfig
@@ -38,7 +39,6 @@ from pipeline.run.chunks import read_chunk
 from pipeline.run.gzipped import compress, decompress
 from pipeline.run.models import read_champions, read_model
 from pipeline.run.shards import read_shard
-from pipeline.run_state import run_state_of
 from pipeline.selfplay.config import SelfplayConfig
 from tests.damage import GAME, VALUES, changed, file_of, make_run, places, reseal
 

@@ -11,6 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 import main
+from pipeline.command_state import run_state_of
 from pipeline.errors import FileError, UsageError
 from pipeline.evaluate.config import EvaluateConfig
 from pipeline.games.specs import parse_game
@@ -20,7 +21,6 @@ from pipeline.options import Options
 from pipeline.presets import make_config, read_preset
 from pipeline.ratings.config import TournamentConfig
 from pipeline.run.models import ModelInfo, set_champion, write_model
-from pipeline.run_state import run_state_of
 from pipeline.schedules import START, RunState, parse_schedule
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.train.config import InitConfig, TrainConfig

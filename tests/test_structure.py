@@ -44,7 +44,7 @@ FOUNDATION = {
 FLOORS: list[set[str]] = [
     {"main"},
     {"families"},  # above all that they build on; the core finds them through extensions.py alone
-    {"bench", "upkeep"},
+    {"bench", "upkeep", "command_state"},
     {"selfplay", "gather", "train", "evaluate", "play", "reports", "command_line"},
     {"ratings", "run_state"},
     {"matches"},

@@ -26,6 +26,7 @@ import h5py
 import numpy as np
 import torch  # noqa: F401  readers of models load it, which is no part of what a file costs
 
+from pipeline.command_state import run_state_of
 from pipeline.commands import COMMANDS
 from pipeline.errors import MOST_CHARACTERS, MuGoError, naming
 from pipeline.families.backgammon.records import read_mat
@@ -75,7 +76,6 @@ from pipeline.run.pruned import FILE as PRUNED
 from pipeline.run.pruned import Pruned, PrunedPlace, read_pruned, write_pruned
 from pipeline.run.ratings import read_pool, read_ratings
 from pipeline.run.shards import SEARCH_COLUMNS, newest_shards, read_meta, read_shard
-from pipeline.run_state import run_state_of
 from pipeline.schedules import RunState
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.train.config import TrainConfig

@@ -1,0 +1,57 @@
+"""The state of the run in which a command begins, from its config: its schedules take their values there."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from pipeline.evaluate.config import EvaluateConfig
+from pipeline.options import Options
+from pipeline.players.player_specs import parse_player
+from pipeline.ratings.config import TournamentConfig
+from pipeline.run import layout
+from pipeline.run.models import resolve_champion
+from pipeline.run_state import newest_model, next_state, state_of
+from pipeline.schedules import START, RunState
+from pipeline.selfplay.config import SelfplayConfig
+from pipeline.train.config import InitConfig, TrainConfig
+
+
+def run_state_of(config: Options) -> RunState:
+    """The state of the run that this config is for; of config only the paths and time_share matter.
+
+    Self-play, gathering and training make the next generation: the newest model's number plus one, or the number in
+    --new-model. A match judges a challenger: the generation is that model's number, or the newest model's without
+    --white-model. Samples are all that the newest model (training: --original-model) was trained on, by its manifest.
+    Gathering and tournaments look into saved_models/, the other commands into the folder of their models.
+    A watcher goes by each model's own state (evaluate/planning.py); its config here is that of the beginning.
+    Raises FileError for models that can't be read.
+    """
+    if isinstance(config, InitConfig) or (isinstance(config, EvaluateConfig) and config.watch):
+        return START
+    return replace(_state_of_run(config), share=getattr(config, "time_share", None))
+
+
+def _state_of_run(config: Options) -> RunState:
+    """Generation and samples only."""
+    if isinstance(config, SelfplayConfig):
+        return next_state(newest_model(resolve_champion(config.network).parent))
+    if isinstance(config, TrainConfig):
+        newest = newest_model(config.new_model.parent if config.new_model else layout.SAVED_MODELS)
+        made = layout.parse_model_name(config.new_model.name) if config.new_model else None
+        generation = made.number if made else next_state(newest).generation
+        return RunState(generation, state_of(config.original_model or newest).samples)
+    if isinstance(config, EvaluateConfig):
+        return state_of(_challenger(config))
+    newest = newest_model(layout.SAVED_MODELS)
+    return state_of(newest) if isinstance(config, TournamentConfig) else next_state(newest)
+
+
+def _challenger(config: EvaluateConfig) -> Path | None:
+    if config.white_model is not None:
+        challenger = parse_player(config.white_model).path
+        if challenger is not None:
+            return challenger
+    champion = parse_player(config.black_model)
+    return newest_model(Path(os.path.realpath(champion.path)).parent if champion.path else layout.SAVED_MODELS)
