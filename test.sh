@@ -22,5 +22,9 @@ say "tests"
 run "$python" -m pytest -n 2 -ra
 # By default numba doesn't check indexes: reading past an array's end is silent.
 say "kernel tests with bounds checked"
-NUMBA_BOUNDSCHECK=1 run "$python" -m pytest -n 2 tests/games tests/search tests/families/backgammon/td/test_network.py
+NUMBA_BOUNDSCHECK=1 run "$python" -m pytest -n 2 tests/games tests/search tests/families/lines \
+    tests/families/go/test_{any_board,features,groups,heuristic,pass_alive,rules,twin}.py tests/families/gomoku/test_{heuristic,rules,twin}.py \
+    tests/families/othello tests/families/shogi/test_{mate,oracles,shogi}.py \
+    tests/families/backgammon/test_{backgammon,features,heuristic,notation,stepping,tactics}.py \
+    tests/families/backgammon/td/test_network.py
 say "all passed"
