@@ -10,7 +10,8 @@ from pipeline.families.othello.game import Othello
 from pipeline.games.contract import States
 from pipeline.games.sgf import SgfText, game_sgf
 from pipeline.games.specs import parse_game
-from tests.games.playing import NO_HISTORY, assert_same_board, random_games
+from pipeline.games.testing import random_games
+from tests.games.playing import NO_HISTORY, assert_same_board
 from tests.reference.othello import OthelloReference
 
 

@@ -16,9 +16,10 @@ from pipeline.families.shogi.kifu import CSA, FILE_SUFFIXES, HANDICAPS, KIF, USI
 from pipeline.families.shogi.kifu_reading import KifuGame, parse_kifu, read_kifu
 from pipeline.games.sgf import SgfText
 from pipeline.games.specs import parse_game
+from pipeline.games.testing import random_games
 from pipeline.reports.show import game_records, show
 from tests.families.shogi.oracles import likely_games
-from tests.games.playing import NO_HISTORY, random_games
+from tests.games.playing import NO_HISTORY
 
 TEXT = SgfText("先 one", "two", event="an event", round="7", comment="a comment\nof two lines")
 
