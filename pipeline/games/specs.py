@@ -39,16 +39,17 @@ def parse_game(spec: str) -> Game:
     make = extensions.load(offered[name])
     LOADED.add(name)
     game: Any = make(size, options)
-    if not isinstance(game, AnyGame):
-        wanted = "a function (size, options) that gives a game of pipeline/games/contract.py"
-        raise extensions.refuse(offered[name], game, wanted)
-    if offered[name].package:
-        _check(offered[name], game)
+    _check(offered[name], game)
     return game
 
 
-def _check(extension: extensions.Extension, game: AnyGame) -> None:
-    """Raises UsageError if another package's game gives wrong answers at its first plies."""
+def _check(extension: extensions.Extension, game: object) -> None:
+    """Raises UsageError if this is no game, or another package's that gives wrong answers at its first plies."""
+    if not isinstance(game, AnyGame):
+        wanted = "a function (size, options) that gives a game of pipeline/games/contract.py"
+        raise extensions.refuse(extension, game, wanted)
+    if not extension.package:
+        return
     from pipeline.games.testing import check_first_plies
 
     try:

@@ -223,7 +223,7 @@ def _demand(holds: Any, game: AnyGame, verb: str, found: str, wanted: str) -> No
         _fail(game, verb, None, found, wanted)
 
 
-def _demand_rows(holds: BoolArray, game: AnyGame, verb: str, states: States, found: Any, wanted: str) -> None:
+def _demand_rows(holds: Any, game: AnyGame, verb: str, states: States, found: Any, wanted: str) -> None:
     """holds [B]; found: what to say of each row [B], or of all."""
     if not np.all(holds):
         row = int(np.flatnonzero(~holds)[0])
@@ -233,9 +233,8 @@ def _demand_rows(holds: BoolArray, game: AnyGame, verb: str, states: States, fou
 def _demand_equal(found: Any, wanted: Any, game: AnyGame, verb: str, states: States, reason: str) -> None:
     """Arrays [B, …] must be equal. reason: what `wanted` is."""
     differ = np.asarray(found != wanted)
-    differ = differ.any(axis=tuple(range(1, differ.ndim)))
     if differ.any():
-        row = int(np.flatnonzero(differ)[0])
+        row = int(np.argwhere(differ)[0, 0])
         at = tuple(int(i) for i in np.argwhere(np.asarray(found[row] != wanted[row]))[0])
         where = f" at {at[0] if len(at) == 1 else at}" if at else ""
         _fail(game, verb, row, f"{found[row][at]}{where}", f"{wanted[row][at]}: {reason}", states[row])
@@ -398,11 +397,11 @@ def _check_rows_are_independent(sample: _Sample) -> None:
         _demand_equal(array, np.concatenate([one[verb] for one in alone]), game, verb, sample.states, reason)
     rows, actions = np.nonzero(together["legal"])
     picked = np.random.default_rng(0).permutation(len(rows))[:300]
-    rows, actions = rows[picked], actions[picked].astype(np.int32)
-    states, history = sample.at(rows)
-    after = _play(sample.asked, states, actions, history)
+    states, history = sample.at(rows[picked])
+    moves = actions[picked].astype(np.int32)
+    after = _play(sample.asked, states, moves, history)
     singles = [
-        _play(game, states[i : i + 1], actions[i : i + 1], history.select(np.array([i]))) for i in range(len(rows))
+        _play(game, states[i : i + 1], moves[i : i + 1], history.select(np.array([i]))) for i in range(len(states))
     ]
     _demand_equal(after, np.concatenate(singles), game, "play", states, reason)
 

@@ -214,7 +214,7 @@ def trust_games(paths: Iterable[Path]) -> None:
 def _games_named(place: Path) -> Iterator[str]:
     """The specs that models of the run around this place name, newest first; those that can't be read name none."""
     for folder in (place, *place.parents):
-        if place.relative_to(folder).parts[:1] in ((), (layout.DATA,), (layout.SAVED_MODELS.name,)):
+        if folder.is_dir() and place.relative_to(folder).parts[:1] in ((), (layout.DATA,), (layout.SAVED_MODELS.name,)):
             for path in newest_models(folder / layout.SAVED_MODELS):
                 with suppress(FileError):
                     yield read_info(path).game
