@@ -19,9 +19,7 @@ def install(source: Path, target: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def run(
-    site: Path, folder: Path, *command: str, code: int = 0, text: str | None = None, **environment: str
-) -> str:
+def run(site: Path, folder: Path, *command: str, code: int = 0, text: str | None = None, **environment: str) -> str:
     """What a command says in this folder where the packages in site are installed.
 
     command: main.py's where it names no program's path. text: for standard input.
