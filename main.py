@@ -37,6 +37,7 @@ except ModuleNotFoundError as missing:
 from pipeline.command_line import PanelCommand, options_of, with_record_options
 from pipeline.commands import COMMANDS, Command
 from pipeline.errors import SYSTEM_PROBLEMS, FileError, MuGoError, UsageError, explain
+from pipeline.extensions import blame
 from pipeline.options import Options
 from pipeline.presets import (
     is_engine,
@@ -173,6 +174,11 @@ def reported(command: str) -> Iterator[None]:
         if error.errno not in SYSTEM_PROBLEMS:
             raise
         raise fail(str(explain(error.filename2 or error.filename or "disk", error)), 1) from error
+    except Exception as error:
+        fault = blame(error)
+        if fault is None:
+            raise
+        raise fail(str(fault), fault.exit_code) from error
 
 
 def open_copy(stack: contextlib.ExitStack, command: str, folder: Path) -> None:
@@ -400,14 +406,20 @@ def configured(
         return importlib.import_module("pipeline.command_state").run_state_of(config)  # it needs numpy
 
     config = make_config(command.config, command.name, preset, run_state_of, **options)
+    trust_games(value for _, value in config)
     game = None if preset is None else read_preset(preset).get("init", {}).get("game")
     if command.name == "selfplay" and preset is not None and game:
         from pipeline.selfplay.command import refuse_other_game
 
         refuse_other_game(preset, game, config.network)  # type: ignore[attr-defined]
-    if command.name == "gather" and game:
-        importlib.import_module("pipeline.games.specs").parse_game(game)  # shards load no other packages
     return config, as_json, getattr(config, "verbose", 1 if verbose is None else verbose)
+
+
+def trust_games(options: Iterable[Any]) -> None:
+    """Data files may name the games of the run in this folder and of those that the options' paths lie in."""
+    from pipeline.run.models import trust_games as trust
+
+    trust([Path(), *(value for value in options if isinstance(value, Path))])
 
 
 def has_address(value: Any) -> bool:
@@ -474,6 +486,7 @@ def show(
         from pipeline.reports.show import show as describe
 
         path, sgf_output = placed("show", {"path": path, "output": sgf_output}, is_run=True).values()
+        trust_games([path])
         if csv:
             if moves or wanted or sgf_output is not None:
                 raise UsageError("--csv prints lines of moves; choose it alone")
@@ -592,7 +605,7 @@ def presets(
     """List the presets with what each needs and gives, or print one of them.
 
     \b
-    Reads:   pipeline/presets/*.yaml
+    Reads:   the presets of games and of installed packages
     Writes:  nothing
     Exit:    0 shown, 2 no such preset
     Example: python main.py presets go9-tour

@@ -26,9 +26,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from traceback import walk_tb
 from typing import Any
 
-from pipeline.errors import UsageError
+from pipeline.errors import MuGoError, UsageError
 
 GAMES, METHODS, OPTIONS, PLAYERS = "mugo.games", "mugo.methods", "mugo.options", "mugo.players"
 PROTOCOLS, RECORDS, PRESETS, PAGES = "mugo.protocols", "mugo.records", "mugo.presets", "mugo.pages"
@@ -94,8 +95,13 @@ def named(group: str, name: str) -> Extension | None:
     return bundled(group).get(name) or installed(group).get(name)
 
 
+_IMPORTED: dict[str, Extension] = {}  # by the name of its package's outermost module: of other packages
+
+
 def load(extension: Extension) -> Any:
     """Import what an extension names. Raises UsageError, naming the package, if that fails in any way."""
+    if extension.package:
+        _IMPORTED[_outermost(extension.value)] = extension
     try:
         return pkgutil.resolve_name(extension.value)
     except Exception as error:
@@ -105,6 +111,22 @@ def load(extension: Extension) -> Any:
             f"{extension}: importing {extension.value!r} failed ({type(error).__name__}: {error}); reinstall or "
             "uninstall the package"
         ) from error
+
+
+def blame(error: BaseException) -> MuGoError | None:
+    """One line about an exception that went through another package's code; None: it went through none."""
+    line = None
+    for frame, number in walk_tb(error.__traceback__):
+        extension = _IMPORTED.get(_outermost(frame.f_globals.get("__name__", "")))
+        if extension is not None:
+            code = frame.f_code
+            place = f"{code.co_filename}:{number}, in {code.co_name}"
+            line = f"{extension}: {type(error).__name__}: {error} ({place}); update or uninstall the package"
+    return None if line is None else MuGoError(line)
+
+
+def _outermost(module: str) -> str:
+    return module.partition(":")[0].partition(".")[0]
 
 
 def refuse(extension: Extension, found: object, wanted: str) -> UsageError:

@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+EXAMPLES = sorted((ROOT / "examples").glob("*/README.md"))
 LOGS = sorted((ROOT / "docs" / "log").glob("*.md"))
 LINK = re.compile(r"!?\[[^]]*\]\(([^)\s]+)\)")
 
@@ -37,7 +38,7 @@ def links(path: Path) -> Iterator[tuple[Path, str]]:
             yield (path.parent / file).resolve() if file else path, anchor
 
 
-@pytest.mark.parametrize("page", [*PAGES, *LOGS], ids=name_of)
+@pytest.mark.parametrize("page", [*PAGES, *EXAMPLES, *LOGS], ids=name_of)
 def test_every_link_leads_somewhere(page: Path) -> None:
     for file, anchor in links(page):
         assert file.exists(), f"{name_of(page)} links to {file}"
@@ -50,7 +51,7 @@ def test_every_page_is_linked_from(start: str) -> None:
     assert not set(PAGES) - found
 
 
-@pytest.mark.parametrize("page", [*PAGES, *LOGS], ids=name_of)
+@pytest.mark.parametrize("page", [*PAGES, *EXAMPLES, *LOGS], ids=name_of)
 def test_lines_end_where_contributing_says(page: Path) -> None:
     long = [line for line in prose(page).splitlines() if len(line) > 120 and not line.startswith("|")]
     assert not long

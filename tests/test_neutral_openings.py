@@ -11,9 +11,9 @@ from benchmarks import measuring, neutral_openings
 from benchmarks.neutral_openings import playout, random_openings, seen_from_all_sides
 from pipeline.families.go.gtp_engine import GtpEngine
 from pipeline.games.specs import parse_game
+from pipeline.games.testing import symmetries_of_start
 from pipeline.run import atomic
 from pipeline.run.openings import WANTED, OpeningsFile, read_openings
-from tests.games.playing import symmetries_of_start
 
 GAME = parse_game("go:9,komi=7")
 

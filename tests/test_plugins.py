@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import shutil
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.plugins import install, run
 
 PYPROJECT = """
 [build-system]
@@ -23,6 +21,9 @@ version = "0.3"
 [project.entry-points."mugo.games"]
 wide = "mugo_wide:from_spec"
 broken = "mugo_wide:not_there"
+odd = "mugo_wide:Odd.from_spec"
+narrow = "mugo_wide:narrow"
+late = "mugo_wide:Late.from_spec"
 
 [project.entry-points."mugo.players"]
 leftmost = "mugo_wide:Leftmost"
@@ -69,6 +70,26 @@ class Wide(LineGame):
         raise IllegalMove(f"{self.spec}: {text!r} is no point")
 
 
+class Odd(Wide):
+    spec = "odd"
+
+    def returns(self, states):
+        return super().returns(states).astype(float)
+
+
+class Late(Wide):
+    spec = "late"
+
+    def is_over(self, states):
+        if (self.plies(states) > 4).any():
+            raise ZeroDivisionError("five stones")
+        return super().is_over(states)
+
+
+def narrow(size, options):
+    return options["width"]
+
+
 def from_spec(size, options):
     if size != "4":
         raise UsageError("game wide: wanted wide:4")
@@ -112,11 +133,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("site")
     (source / "pyproject.toml").write_text(PYPROJECT)
     (source / "mugo_wide.py").write_text(MODULE)
-    options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--target", str(target)]
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", "install", *options, str(source)], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    install(source, target)
     return target
 
 
@@ -124,17 +141,14 @@ class Program:
     """Runs main.py where the package is installed, and counts the processes that imported it."""
 
     def __init__(self, site: Path, folder: Path) -> None:
-        self._log = folder / "imports"
+        self._site, self._log = site, folder / "imports"
         self.folder = folder
-        self._environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{site}", "WIDE_IMPORTS": str(self._log)}
 
     def __call__(self, *arguments: str, code: int = 0, typed: str = "", **environment: str) -> str:
         self._log.write_text("")
-        command = [sys.executable, str(ROOT / "main.py"), *arguments]
-        environment = {**self._environment, **environment}
-        done = subprocess.run(command, cwd=self.folder, env=environment, input=typed, capture_output=True, text=True)
-        assert done.returncode == code, done.stdout + done.stderr
-        return " ".join((done.stdout + done.stderr).split())
+        environment = {"WIDE_IMPORTS": str(self._log), **environment}
+        said = run(self._site, self.folder, *arguments, code=code, text=typed, **environment)
+        return " ".join(said.split())
 
     @property
     def imported(self) -> bool:
@@ -153,18 +167,58 @@ def test_its_game_is_played_gathered_and_shown(program: Program) -> None:
     assert program.imported
     shard = str(next((program.folder / "data" / "selfplay").rglob("*.gz")))
 
-    said = program("show", shard, code=2)
-    assert "game 'wide:4' is another package's" in said and "set MUGO_GAMES=wide" in said
-    assert not program.imported, "a data file made a package be imported"
     gather = ("gather", "--positions-per-chunk", "4", "--chunks-to-make", "2", "--holdout-fraction", "0")
-    assert "set MUGO_GAMES=wide" in program(*gather, code=1)
-    assert not program.imported, "a data file made a package be imported"
-
-    assert "X to move" in program("show", shard, "--game", "0", "--moves", MUGO_GAMES="hex,wide")
-    preset = program.folder / "wide.yaml"
-    preset.write_text("init: {game: 'wide:4'}\n")
-    program(*gather, "--preset", str(preset))
+    program(*gather)
     assert program.imported
+    assert "X to move" in program("show", shard, "--game", "0", "--moves")
+
+    models, hidden = program.folder / "saved_models", program.folder / "elsewhere"
+    models.rename(hidden)
+    said = program("show", shard, code=2)
+    assert "game 'wide:4' is another package's" in said and "wanted a run whose models play it" in said
+    assert not program.imported, "a data file made a package be imported"
+    assert "wanted a run whose models play it" in program(*gather, code=1)
+    assert not program.imported, "a data file made a package be imported"
+    program("init", "--game", "tictactoe", "--network-size", "b1c8")
+    assert "wanted a run whose models play it" in program("show", shard, code=2)
+    assert not program.imported, "a run of another game made a package be imported"
+
+
+def test_models_of_a_run_are_those_around_the_file(program: Program) -> None:
+    program("init", "--game", "wide:4", "--network-size", "b1c8")
+    program("selfplay", "--games", "3", "--readouts", "2", "--threads", "1")
+    shard = next((program.folder / "data/selfplay").rglob("*.gz"))
+    run_folder = program.folder / "run"
+    run_folder.mkdir()
+    for name in ("data", "saved_models"):
+        (program.folder / name).rename(run_folder / name)
+    path = run_folder / shard.relative_to(program.folder)
+    assert "X to move" in program("show", str(path), "--game", "0", "--moves")
+    shutil.copy(path, run_folder / "stray.gz")
+    program("show", str(run_folder / "stray.gz"), code=2)
+    assert not program.imported, "a file beside data/ made a package be imported"
+    (run_folder / "saved_models/000000-init/model.json").write_text("{")
+    program("show", str(path), code=2)
+    assert not program.imported
+
+
+@pytest.mark.parametrize("name", ["odd", "narrow", "late"])
+def test_a_game_that_breaks_names_its_package(program: Program, name: str) -> None:
+    """When it is loaded, in play, and in a worker process."""
+    wanted = {
+        "odd": ("entry point 'odd' of mugo.games in package mugo-wide 0.3: odd, returns: found float64 of shape", 2),
+        "narrow": ("in package mugo-wide 0.3: KeyError: 'width'", 1),
+        "late": ("in package mugo-wide 0.3: ZeroDivisionError: five stones", 1),
+    }[name]
+    init = ("init", "--game", name, "--network-size", "b1c8")
+    if name != "late":
+        assert wanted[0] in program(*init, code=wanted[1])
+        return
+    program(*init)
+    play = ("selfplay", "--games", "3", "--readouts", "2", "--threads", "1")
+    for options in (play, (*play, "--workers", "1")):
+        said = program(*options, code=1)
+        assert wanted[0] in said and "mugo_wide.py:" in said and "Traceback" not in said
 
 
 def test_its_player_plays_a_match(program: Program) -> None:

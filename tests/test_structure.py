@@ -16,11 +16,11 @@ MODULES = sorted([ROOT / "main.py", *(ROOT / "pipeline").rglob("*.py")])
 SOURCES = sorted(
     path
     for pattern in ("*.py", "*.sh", "*.toml", "*.md", "*.yaml", ".ci/run", "pipeline/**/*", "tests/**/*", "docs/**/*",
-                    "benchmarks/**/*")
+                    "benchmarks/**/*", "examples/**/*")
     for path in ROOT.glob(pattern)
     if path.is_file() and path.suffix in {".py", ".sh", ".toml", ".md", ".yaml", ".sgf", ".json", ""}
 )  # fmt: skip
-MAX_LINES = 800
+MAX_LINES = 850
 
 FOUNDATION = {
     "commands",

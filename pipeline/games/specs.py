@@ -5,12 +5,11 @@ An option alone means that it is on: ``gomoku:19,capture`` is ``gomoku:19,captur
 Names come from the extension point ``mugo.games``: a name and a function (size, options) -> game. An installed package
 is imported only if the command line, a preset or a model's manifest names its game. A data file (shard, chunk, match
 record) imports none: ``recorded_game`` knows the bundled games, those that this process has loaded, and those that the
-variable MUGO_GAMES lists, e.g. ``MUGO_GAMES=nim,hex``. No spec names a module.
+models of the run at hand name (``TRUSTED``). No spec names a module.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
@@ -24,6 +23,7 @@ FromSpec = Callable[[str | None, dict[str, str]], Game]
 
 DEFAULT_GAME = "go:9"  # of commands that are told none
 LOADED: set[str] = set()  # names of games that this process has imported
+TRUSTED: list[Callable[[], Iterable[str]]] = []  # what gives specs of games that data files may name; see trust_games
 
 
 @lru_cache(maxsize=32)
@@ -40,23 +40,41 @@ def parse_game(spec: str) -> Game:
     make = extensions.load(offered[name])
     LOADED.add(name)
     game: Any = make(size, options)
-    is_game = isinstance(game, AnyGame)
-    if not is_game:
-        wanted = "a function (size, options) that gives a game of pipeline/games/contract.py"
-        raise extensions.refuse(offered[name], game, wanted)
+    _check(offered[name], game)
     return game
+
+
+def _check(extension: extensions.Extension, game: object) -> None:
+    """Raises UsageError if this is no game, or another package's that gives wrong answers at its first plies."""
+    if not isinstance(game, AnyGame):
+        wanted = "a function (size, options) that gives a game of pipeline/games/contract.py"
+        raise extensions.refuse(extension, game, wanted)
+    if not extension.package:
+        return
+    from pipeline.games.testing import check_first_plies
+
+    try:
+        check_first_plies(game)
+    except Exception as error:
+        said = str(error).split("\n")[0] if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
+        raise UsageError(f"{extension}: {said}; update or uninstall the package") from error
 
 
 def recorded_game(spec: str) -> Game:
     """The game that a data file names. Raises UsageError for one whose package would have to be imported for it."""
     name, _, _ = _parsed(spec)
-    allowed = {*extensions.bundled(extensions.GAMES), *LOADED, *os.environ.get("MUGO_GAMES", "").split(",")}
-    if name not in allowed and name in extensions.installed(extensions.GAMES):
+    known = {*extensions.bundled(extensions.GAMES), *LOADED}
+    if name not in known and name in extensions.installed(extensions.GAMES) and not _is_trusted(name):
         raise UsageError(
-            f"game {spec!r} is another package's, and no package is imported because a data file names it; "
-            f"to allow it set MUGO_GAMES={name}"
+            f"game {spec!r} is another package's, and no package is imported because a data file names it; wanted a "
+            "run whose models play it: run this in its folder"
         )
     return parse_game(spec)
+
+
+def _is_trusted(name: str) -> bool:
+    specs = (spec for games in TRUSTED for spec in games())
+    return any(name == spec.partition(",")[0].partition(":")[0] for spec in specs)
 
 
 def are_related(spec: str, other: str) -> bool:

@@ -13,9 +13,10 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +27,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 from safetensors import SafetensorError
 
 from pipeline.errors import FileError
+from pipeline.games import specs
 from pipeline.games.contract import AnyGame
 from pipeline.games.specs import parse_game
 from pipeline.run import atomic, layout
@@ -197,6 +199,25 @@ def check_game(info: ModelInfo, spec: str, path: Path | str | None = None) -> No
 def game_as_seen(info: ModelInfo, game: AnyGame) -> AnyGame | None:
     """The game as the model sees it, see AnyGame.as_seen; None: the model can't play it."""
     return game if info.game == game.spec else parse_game(info.game).as_seen(game)
+
+
+def trust_games(paths: Iterable[Path]) -> None:
+    """Let data files name the games that models name of the runs in which these paths lie, and no further ones.
+
+    A path lies in a run if it is the run's folder, or below its data/ or saved_models/. Models are only looked at when
+    a data file names another package's game.
+    """
+    places = sorted({Path(os.path.abspath(path)) for path in paths})
+    specs.TRUSTED[:] = [partial(_games_named, place) for place in places]
+
+
+def _games_named(place: Path) -> Iterator[str]:
+    """The specs that models of the run around this place name, newest first; those that can't be read name none."""
+    for folder in (place, *place.parents):
+        if folder.is_dir() and place.relative_to(folder).parts[:1] in ((), (layout.DATA,), (layout.SAVED_MODELS.name,)):
+            for path in newest_models(folder / layout.SAVED_MODELS):
+                with suppress(FileError):
+                    yield read_info(path).game
 
 
 # Which models there are

@@ -57,11 +57,15 @@ def main() -> None:
     orders: Orders = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(orders_in, orders), daemon=True).start()
     from pipeline.errors import MuGoError
+    from pipeline.extensions import blame
 
     try:
         _play(job, orders, say)
-    except MuGoError as error:
-        say(json.dumps({"error": str(error), "exit_code": error.exit_code}).encode())
+    except Exception as error:
+        known = error if isinstance(error, MuGoError) else blame(error)
+        if known is None:
+            raise
+        say(json.dumps({"error": str(known), "exit_code": known.exit_code}).encode())
         sys.exit(1)
 
 

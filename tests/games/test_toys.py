@@ -1,6 +1,6 @@
 """Chance and successor positions in the game contract: two toy games, solved through its verbs alone.
 
-That they keep the contract is tested in test_any_game.py.
+That they keep the contract is tested in test_contract.py.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import pytest
 
 from pipeline.games.contract import CHANCE, AnyGame, SuccessorGame
 from pipeline.games.specs import parse_game
+from pipeline.games.testing import random_moves, replay
 from tests.games.playing import SMALL
-from tests.games.test_any_game import random_moves
-from tests.games.toys import PROBABILITIES, DiceRace, Heaps, replay
+from tests.games.toys import PROBABILITIES, DiceRace, Heaps
 
 
 def solver(game: AnyGame, depth: int):

@@ -6,7 +6,6 @@ Both are small enough to be solved exactly, so that what plays them can be compa
 from __future__ import annotations
 
 from functools import cache
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -203,12 +202,3 @@ class Heaps(SuccessorGame):
     def is_won(self, heaps: tuple[int, ...]) -> bool:
         """Whether the mover wins with perfect play: if the heaps' sizes don't cancel (Bouton 1901)."""
         return bool(np.bitwise_xor.reduce(np.array(heaps)))
-
-
-def replay(game: AnyGame, moves: list[int]) -> States:
-    """[T + 1, S] the positions of one game, outcomes of chance among its moves."""
-    states = [game.initial(1)]
-    for move in moves:
-        states.append(game.play(states[-1], np.array([move], np.int32), game.initial_history(states[-1])))
-    assert all(len(before) == len(after) for before, after in pairwise(states))
-    return np.concatenate(states)

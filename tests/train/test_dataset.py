@@ -11,12 +11,13 @@ import torch
 from pipeline.errors import FileError
 from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
+from pipeline.games.testing import symmetries_of_start
 from pipeline.methods.alphazero.batch import Batch, make_batch
 from pipeline.methods.alphazero.method import AlphaZero
 from pipeline.run.chunks import newest_complete_set
 from pipeline.run.priorities import example_numbers
 from pipeline.train.dataset import Dataset, holdout_batches, prefetched
-from tests.games.playing import SMALL, symmetries_of_start
+from tests.games.playing import SMALL
 from tests.run.random_games import window_of
 from tests.train.chunk_sets import chunk_of, made_up_examples, write_set
 

@@ -20,10 +20,10 @@ from pipeline.families.backgammon.records import gammon_sgf, mat_record, read_ma
 from pipeline.games.records import RecordText
 from pipeline.games.replay import replay_one
 from pipeline.games.specs import parse_game
+from pipeline.games.testing import random_moves
 from pipeline.players.engine_process import GAMES_FOLDER
 from pipeline.reports.show import game_records, show
 from pipeline.run.matches import read_match
-from tests.games.test_any_game import random_moves
 
 GNUBG = shutil.which("gnubg") or shutil.which("gnubg", path=GAMES_FOLDER)
 needs_gnubg = pytest.mark.skipif(GNUBG is None, reason="gnubg isn't installed (Debian: apt install gnubg)")

@@ -7,7 +7,7 @@ from pipeline.errors import IllegalMove, UsageError
 from pipeline.families.go import any_board
 from pipeline.games.contract import Game, States
 from pipeline.games.specs import are_related, largest, parse_game
-from tests.games.playing import sample_positions
+from pipeline.games.testing import sample_positions
 
 
 @pytest.mark.parametrize(

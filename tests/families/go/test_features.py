@@ -11,7 +11,7 @@ from pipeline.families.go import features, ladders
 from pipeline.families.go import kernels as go_kernels
 from pipeline.families.go.game import Go
 from pipeline.games.specs import parse_game
-from tests.games.playing import random_games
+from pipeline.games.testing import random_games
 from tests.reference.go import BLACK, EMPTY, WHITE, GoReference
 
 

@@ -15,7 +15,8 @@ import pytest
 from pipeline.families.go.game import Go
 from pipeline.games.contract import History, States
 from pipeline.games.specs import parse_game
-from tests.games.playing import assert_same_board, random_games
+from pipeline.games.testing import random_games
+from tests.games.playing import assert_same_board
 
 GNUGO = shutil.which("gnugo") or next((path for path in ["/usr/games/gnugo"] if Path(path).is_file()), None)
 RULES = ["--chinese-rules", "--capture-all-dead", "--positional-superko", "--forbid-suicide"]

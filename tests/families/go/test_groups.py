@@ -10,8 +10,8 @@ import pytest
 from pipeline.families.go import groups
 from pipeline.families.go.board import points_around
 from pipeline.families.go.game import Go
+from pipeline.games.testing import sample_positions
 from pipeline.kernels import kernel
-from tests.games.playing import sample_positions
 from tests.reference.go import BLACK, WHITE, GoReference
 
 MOST_PLIES = 40

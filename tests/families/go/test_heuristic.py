@@ -12,8 +12,8 @@ from pipeline.families.go.board import points_around
 from pipeline.families.go.game import Go
 from pipeline.families.go.groups import sets_beside, words_for
 from pipeline.games.specs import parse_game
+from pipeline.games.testing import sample_positions
 from tests.games.heuristic_cases import Case, check, move_scores, set_up, stones_and_mover
-from tests.games.playing import sample_positions
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ import pytest
 from pipeline.errors import IllegalMove
 from pipeline.families.go.game import Go
 from pipeline.games.specs import parse_game
-from tests.games.playing import Step, assert_same_board, random_games
+from pipeline.games.testing import Step, random_games
+from tests.games.playing import assert_same_board
 from tests.reference.go import BLACK, EMPTY, WHITE, GoReference
 
 REASONS = {"suicide": "suicide", "repetition": "repeats"}

@@ -9,7 +9,8 @@ from pipeline.errors import IllegalMove
 from pipeline.families.lines.game import LineGame
 from pipeline.games.contract import Game, States
 from pipeline.games.specs import parse_game
-from tests.games.playing import NO_HISTORY, assert_same_board, random_games
+from pipeline.games.testing import random_games
+from tests.games.playing import NO_HISTORY, assert_same_board
 from tests.reference.lines import LineReference
 
 

@@ -11,7 +11,8 @@ from pipeline.games.contract import States
 from pipeline.games.records import RecordText
 from pipeline.games.sgf import game_sgf
 from pipeline.games.specs import parse_game
-from tests.games.playing import NO_HISTORY, assert_same_board, random_games
+from pipeline.games.testing import random_games
+from tests.games.playing import NO_HISTORY, assert_same_board
 from tests.reference.othello import OthelloReference
 
 

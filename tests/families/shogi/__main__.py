@@ -11,8 +11,8 @@ import numpy as np
 from pipeline.families.shogi.game import Shogi
 from pipeline.games.contract import History
 from pipeline.games.specs import parse_game
+from pipeline.games.testing import random_games
 from tests.families.shogi import oracles
-from tests.games.playing import random_games
 
 
 def main() -> None:

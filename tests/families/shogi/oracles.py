@@ -20,7 +20,7 @@ from pipeline.families.shogi.game import Shogi
 from pipeline.families.shogi.kifu import CSA, KIF, USI, kifu_record, parse_kifu
 from pipeline.games.contract import BoolArray, History, States
 from pipeline.games.records import RecordText
-from tests.games.playing import Step
+from pipeline.games.testing import Step
 
 FAIRY = shutil.which("fairy-stockfish") or next(
     (path for path in ["/usr/games/fairy-stockfish"] if Path(path).is_file()), None

@@ -26,9 +26,10 @@ from pipeline.families.shogi.kifu import (
 )
 from pipeline.games.records import ReadGame, RecordText
 from pipeline.games.specs import parse_game
+from pipeline.games.testing import random_games
 from pipeline.reports.show import game_records, show
 from tests.families.shogi.oracles import likely_games
-from tests.games.playing import NO_HISTORY, random_games
+from tests.games.playing import NO_HISTORY
 
 TEXT = RecordText("先 one", "two", event="an event", round="7", comment="a comment\nof two lines")
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pipeline.games.specs import parse_game
+from pipeline.games.testing import random_games
 from tests.families.shogi import oracles
-from tests.games.playing import random_games
 
 DEPTHS = {"start": 4, "YaneuraOu's bench, 2": 4, "593 moves": 2}  # of CI; 3 elsewhere
 

@@ -10,8 +10,9 @@ from pipeline.families.shogi import kernels
 from pipeline.families.shogi.game import Shogi
 from pipeline.games.contract import History, States
 from pipeline.games.specs import parse_game
+from pipeline.games.testing import random_games
 from tests.families.shogi.oracles import likely_games
-from tests.games.playing import NO_HISTORY, random_games
+from tests.games.playing import NO_HISTORY
 from tests.reference.shogi import ShogiReference
 
 ENDS = {

@@ -11,11 +11,12 @@ import pytest
 from pipeline.errors import FileError
 from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
+from pipeline.games.testing import symmetries_of_start
 from pipeline.methods.alphazero.batch import make_batch
 from pipeline.methods.alphazero.examples import Positions, column_types, make_examples
 from pipeline.run.chunks import ORIGIN
 from pipeline.run.shards import NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_shard
-from tests.games.playing import SMALL, symmetries_of_start
+from tests.games.playing import SMALL
 from tests.run.random_games import random_games, write_shard
 
 DRAWN = [0, 1, 2, 4, 3, 5, 7, 6, 8]  # tic-tac-toe without a line

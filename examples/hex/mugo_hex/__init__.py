@@ -1,0 +1,1 @@
+"""Hex for MuGo: pyproject.toml lists what this package offers."""
