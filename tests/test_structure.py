@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from pipeline import extensions
+
 ROOT = Path(__file__).parent.parent
 MODULES = sorted([ROOT / "main.py", *(ROOT / "pipeline").rglob("*.py")])
 SOURCES = sorted(
@@ -163,6 +165,68 @@ def test_no_path_of_one_machine() -> None:
         if path != Path(__file__):
             found = machine_path.search(path.read_text(encoding="utf-8"))
             assert found is None, f"{name_of(path)}: {found and found.group()}"
+
+
+# Families
+
+
+FAMILIES = sorted(path.name for path in (ROOT / "pipeline" / "families").glob("[!_]*") if path.is_dir())
+OFFERED = {name for table in extensions._tables()[1:] for group, names in table.items()
+           if group not in (extensions.OPTIONS, extensions.PRESETS) for name in names}  # fmt: skip
+# What people call them, and what only they have
+CALLED = {"gammon", "connect four", "tic-tac-toe", "reversi", "kifu", "sfen", "tsume", "textarena", "kuhn", "simpletak",
+          "gnu backgammon", "language models?", "text games?", "temporal differences?"}  # fmt: skip
+# Names that are words of English, of HTML or of the literature, too: only where they can't be anything else.
+SHARPER = {
+    "go": r"\bGo\b(?! on )|\bgo:(?!9\b)|[\"']go[\"']",
+    "text": r"\btext:\w",
+    "lines": r"families.lines\b|\blines/",
+    "analysis": r"--protocol analysis|analysis (protocol|engine)",
+    "mat": r"\.mat\b|--mat\b|[\"']mat[\"']",
+    "td": r"[\"'`]td[\"'`]|\b(method|methods) td\b|TD\(λ\)",
+    "server": r"--backend server|[\"'`]server[\"'`]",
+}
+ALLOWED = [
+    r"\bgo:9\b",  # DEFAULT_GAME of games/specs.py, and the examples of a spec in help texts
+    r"Self-Play Learning in Go",  # a title
+    r"9x9 Go\b",  # what a default was measured on, see docs/log
+    r"TD\(lambda\), Sutton 1988",  # a source
+    r"Source: GTP version 2, 6\.3\.4",  # a source
+]
+CORE_TEXTS = sorted(
+    path
+    for path in [ROOT / "main.py", *(ROOT / "pipeline").rglob("*")]
+    if path.suffix in {".py", ".js", ".css", ".html", ".svg"} and ROOT / "pipeline" / "families" not in path.parents
+)
+
+
+def family_names() -> re.Pattern[str]:
+    plain = {re.escape(name) for name in (OFFERED | set(FAMILIES)) - set(SHARPER)} | CALLED
+    return re.compile("|".join([rf"(?i:\b(?:{'|'.join(sorted(plain))})\b)", *SHARPER.values()]))
+
+
+@pytest.mark.parametrize("path", CORE_TEXTS, ids=name_of)
+def test_the_core_names_no_family(path: Path) -> None:
+    names = family_names()
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        found = names.search(re.sub("|".join(ALLOWED), "", line))
+        assert found is None, f"{name_of(path)}:{number} names {found and found.group()!r}: {line.strip()}"
+
+
+def test_family_names_are_found() -> None:
+    """So that the test above can't pass by finding nothing."""
+    names = family_names()
+    for family, texts in {
+        "go": ("Go, komi included", '"go"', "go:19", "gtp:gnugo"),
+        "shogi": ("a game of Shogi", "USI", ".kif"),
+        "backgammon": ('method="td"', "gnubg:0", "a.mat", "hypergammon"),
+        "lines": ("connect four", "a game of tictactoe"),
+        "text": ("text:KuhnPoker", "a2c with a critic", "models of vLLM"),
+    }.items():
+        for text in texts:
+            assert names.search(text) or family not in FAMILIES, text
+    for text in ("Go on with the match", "games go on", 'element("text", {})', "<td>", "--td-lambda", "lines"):
+        assert not names.search(text), text
 
 
 def imported_by(code: str) -> set[str]:

@@ -41,6 +41,7 @@ class BenchConfig(Options):
     readouts: int | None = Field(None, ge=1, description="Simulations per move [default: the preset's, else 64].")
     preset: str | None = Field(None, description="Play and train with this preset's settings [default: plain search].")
     boards: str | None = Field(
-        None, description="Of a model of all boards: self-play on these, see selfplay --boards [default: the preset's at its start]."
+        None,
+        description="Of a model of all boards: play on these, see selfplay --boards [default: the preset's].",
     )
     seconds: float = Field(10.0, gt=0, description="Seconds per measurement; each is repeated and paired.")

@@ -1,14 +1,14 @@
 """The contract of a game: batched verbs over rows of one flat state array.
 
 Axes: B batch (independent games), S state words, A actions, C planes, H×W the board, P = H·W points,
-K symmetries, T plies, N moves of all rows, O outcomes of chance. Players are 0 (moves first; black, where there is one) and 1. Every
-value or score that a game returns is seen by the *first player*; planes are seen by the player to move. Functions are
+K symmetries, T plies, N moves of all rows, O outcomes of chance. Players are 0 (moves first) and 1. Every value
+or score that a game returns is seen by the *first player*; planes are seen by the player to move. Functions are
 pure: they never change their inputs, rows never influence each other, and nothing here knows search, networks or files.
 
 Four classes, from what every game has to what a method may ask for:
     AnyGame          states, turns, chance, moves, results: enough for matches, records and replay
     SuccessorGame    its moves are its successor positions: no action has a fixed number (full turns of several dice)
-    FeatureGame      such a game whose positions have features, a list of numbers: what learning by TD(λ) needs
+    FeatureGame      such a game whose positions have features, a list of numbers: for methods that learn from those
     Game             a fixed list of A actions, a board and planes: what AlphaZero's search and networks need
 
 *Chance* (dice, a shuffled deck) is a player of its own: where to_move() is CHANCE the next move is an outcome, whose
@@ -250,7 +250,7 @@ class AnyGame(ABC):
         """The spec that its models name: its own, or that of the game of all boards that it belongs to."""
         return self.spec
 
-    # Games differ by their *setup*, a number: 0 for the usual game, komi's half points beyond the usual ones where there is a komi.
+    # Games differ by their *setup*, a number: 0 for the usual game, half points of komi beyond the usual ones.
 
     def begin(self, setups: NDArray[np.integer]) -> States:
         """[B, S] the initial positions of games with these setups [B]."""
@@ -434,7 +434,7 @@ class FeatureTables:
 
 
 class FeatureGame(SuccessorGame):
-    """A game whose positions are seen as a list of F numbers: what learning by temporal differences needs."""
+    """A game whose positions are seen as a list of F numbers, by methods that learn from those."""
 
     num_features: int  # F
     num_tactics: int = 0  # X: features that are no sum over a state's words

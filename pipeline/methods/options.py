@@ -21,7 +21,9 @@ class FirstModelOptions(Options):
 
     game: str = Field(
         "go:9",
-        description="Game spec, e.g. go:9 or go:9,komi=7; docs/ lists all. Games: " + ", ".join(sorted(bundled(GAMES))) + ".",
+        description="Game spec, e.g. go:9 or go:9,komi=7; docs/ lists all. Games: "
+        + ", ".join(sorted(bundled(GAMES)))
+        + ".",
     )
     network_size: str = Field(
         "b2c32",
@@ -98,5 +100,8 @@ class DiscountOptions(Options):
     of_methods = True
 
     discount: float = Field(
-        1.0, gt=0, le=1, description="Gamma, by which a later value or reward counts less, for methods that learn from such."
+        1.0,
+        gt=0,
+        le=1,
+        description="Gamma, by which a later value or reward counts less, for methods that learn from such.",
     )

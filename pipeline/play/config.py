@@ -61,7 +61,8 @@ class PlayConfig(Options):
     """
 
     model: str = Field(
-        "saved_models/best_model", description="Who plays: a model's directory, heuristic, random or KIND:ARGUMENT, see evaluate --help."
+        "saved_models/best_model",
+        description="Who plays: a model's directory, heuristic, random or KIND:ARGUMENT, see evaluate --help.",
     )
     readouts: int = Field(400, ge=0, description="A model's simulations per move.")
     colour: str = Field("b", pattern="^(b|w)$", description="Yours: b moves first, w second.")

@@ -31,6 +31,7 @@ from pipeline.run import atomic, layout
 from pipeline.run.chunks import Chunk, ChunkSet, check_holdout, newest_complete_set, read_chunk, read_header
 from pipeline.run.order import Counted
 from pipeline.run.shards import newest_shards, read_meta, read_shard
+from tests.families import having
 from tests.helpers import Heard
 from tests.run.random_games import random_games, random_shards, write_shard
 
@@ -235,7 +236,10 @@ def test_no_games_yet(tmp_path: Path) -> None:
     ("method", "options", "problem"),
     [
         ("alphazero", {"searched_only": True}, "none searched in full; give selfplay --readouts or leave out --search"),
-        ("reinforce", {}, "none of them a move that the model learns from; leave out selfplay --filter-opp"),
+        *having(
+            "text",
+            ("reinforce", {}, "none of them a move that the model learns from; leave out selfplay --filter-opp"),
+        ),
     ],
 )
 def test_games_from_which_nothing_is_learned(
@@ -810,11 +814,10 @@ def test_methods_without_searches_refuse_to_learn_from_searches_alone(tmp_path: 
     [
         ("alphazero", "sampling_rewards", "normalise"),
         ("alphazero", "discount", 0.9),
-        ("td", "surprise_weight", 0.5),
-        ("a2c", "surprise_weight", 0.5),
-        ("td", "final_rewards", "zero-sum"),
-        ("reinforce", "prime_reward", 0.1),
-        ("a2c", "closeout_reward", 0.1),
+        *having("backgammon", ("td", "surprise_weight", 0.5)),
+        *having("text", ("a2c", "surprise_weight", 0.5)),
+        *having("backgammon", *having("text", ("td", "final_rewards", "zero-sum"))),
+        *having("text", *having("backgammon", ("reinforce", "prime_reward", 0.1), ("a2c", "closeout_reward", 0.1))),
     ],
 )
 def test_options_of_other_methods_are_refused(tmp_path: Path, method: str, option: str, value: object) -> None:

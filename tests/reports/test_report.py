@@ -170,7 +170,13 @@ def test_games_and_methods_that_are_not_known_here_are_warnings(tmp_path: Path) 
     write_shard(tmp_path / "data/selfplay", "000000-m", "w00", "strange:3", games, {}, method="stranger")
     facts = collect(tmp_path, SILENT, NOW)
     (found,) = facts.games
-    assert (found.games, found.first, found.at_limit, found.policy_entropy, found.tracked) == (1, 1.0, 0.0, None, {})
+    assert (found.games, found.first, found.at_limit, found.policy_entropy, found.tracked.numbers) == (
+        1,
+        1.0,
+        0.0,
+        None,
+        {},
+    )
     assert [text.split(";")[0] for text in facts.warnings] == ["method 'stranger': unknown"]
     assert "Game length" in page(facts, replays(facts))
 

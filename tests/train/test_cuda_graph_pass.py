@@ -25,6 +25,7 @@ from pipeline.methods.alphazero.losses import AlphaZeroObjective
 from pipeline.methods.method import Objective
 from pipeline.networks.architecture import Architecture, random_weights
 from pipeline.train.config import TrainConfig
+from tests.families import having
 from tests.train.chunk_sets import made_up_examples
 
 ROWS = 6
@@ -57,7 +58,7 @@ def passed(objective: Objective, weights: Any, batch: Any) -> None:
     assert all(parameter.grad is not None for parameter in network.parameters())
 
 
-@pytest.mark.parametrize("spec", ["go:5", "go:any,size=6,komi=7", "gomoku:9", "shogi:5"])
+@pytest.mark.parametrize("spec", ["go:5", "go:any,size=6,komi=7", "gomoku:9", *having("shogi", "shogi:5")])
 def test_alphazero(spec: str) -> None:
     game = parse_game(spec)
     architecture = Architecture.for_game("b2c16", game, "wdl")
