@@ -12,6 +12,7 @@ from pipeline.errors import UsageError
 from pipeline.evaluate.config import EvaluateConfig
 from pipeline.gather.config import GatherConfig
 from pipeline.methods.named import method_named
+from pipeline.networks.options import BACKENDS
 from pipeline.presets import make_config, preset_names, preset_path, read_preset, scheduled_lines
 from pipeline.schedules import RunState
 from pipeline.selfplay.config import SelfplayConfig

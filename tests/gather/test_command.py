@@ -803,16 +803,10 @@ def test_only_positions_that_were_searched_in_full(tmp_path: Path) -> None:
     assert abs(half.window_positions - searched / 2) < 20
 
 
-def test_methods_without_searches_refuse_to_learn_from_searches_alone(tmp_path: Path) -> None:
-    write_shard(tmp_path / "selfplay", "000001-a", "w00", "tictactoe", random_games(GAME, 8, 0), {}, method="td")
-    with pytest.raises(UsageError, match="--searched-only: method td"):
-        gather(config(tmp_path, searched_only=True))
-
-
 @pytest.mark.parametrize(
     ("method", "option", "value"),
     [
-        ("alphazero", "sampling_rewards", "normalise"),
+        *having("text", ("alphazero", "sampling_rewards", "normalise")),
         ("alphazero", "discount", 0.9),
         *having("backgammon", ("td", "surprise_weight", 0.5)),
         *having("text", ("a2c", "surprise_weight", 0.5)),
@@ -826,13 +820,6 @@ def test_options_of_other_methods_are_refused(tmp_path: Path, method: str, optio
     with pytest.raises(UsageError, match=f"^gather --{named}: method {method} doesn't read it; leave it out$"):
         gather(config(tmp_path, **{option: value}))
     assert not (tmp_path / "chunks").exists()
-
-
-def test_wrong_rewards_are_told_before_games_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_every_third_surprised(tmp_path / "selfplay", "a2c")
-    monkeypatch.setattr("pipeline.gather.command.Reader", None)
-    with pytest.raises(UsageError, match="gather --sampling-rewards, 'negative=2': value '2'"):
-        gather(config(tmp_path, sampling_rewards="normalise,negative=2"))
 
 
 def test_copies_only_of_what_weighs_more_than_one_carries(tmp_path: Path) -> None:
