@@ -8,6 +8,7 @@
     mugo.records     name → subclass of RecordFormat                            pipeline/games/records.py
     mugo.presets     any name → package with a folder presets/ of YAML  pipeline/presets/
     mugo.pages       name → Page                                        pipeline/play/page/kinds.py
+    mugo.backends    name → subclass of Method whose models run on it   pipeline/networks/options.py
 
 A bundled family lists what it offers in ``EXTENSIONS`` of its package, ``pipeline/families/NAME/__init__.py``; an
 installed package lists the same lines as entry points in its pyproject.toml:
@@ -33,6 +34,7 @@ from pipeline.errors import MuGoError, UsageError
 
 GAMES, METHODS, OPTIONS, PLAYERS = "mugo.games", "mugo.methods", "mugo.options", "mugo.players"
 PROTOCOLS, RECORDS, PRESETS, PAGES = "mugo.protocols", "mugo.records", "mugo.presets", "mugo.pages"
+BACKENDS = "mugo.backends"
 FAMILIES = "pipeline.families"
 
 Table = Mapping[str, Mapping[str, str]]

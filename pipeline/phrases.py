@@ -47,5 +47,5 @@ def results(wins: int, draws: int, losses: int) -> str:
 
 
 def listed(words: Sequence[str]) -> str:
-    """E.g. "--sgf, --mat and --kif"."""
+    """E.g. "--games, --readouts and --seed"."""
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))

@@ -47,19 +47,6 @@ def test_in_an_empty_folder(tmp_path, command, code, says):
     assert not list(tmp_path.rglob("*.gz")) and not list(tmp_path.rglob("*.h5"))
 
 
-@pytest.mark.parametrize(
-    ("command", "says"),
-    [
-        ("init --game backgammon", "backgammon has chance; wanted a board game without chance"),
-        ("bench --game backgammon", "backgammon has chance; wanted a board game without chance"),
-    ],
-)
-def test_what_a_method_cannot_do_with_backgammon_is_said_in_one_line(tmp_path, command, says):
-    done = run(tmp_path, *command.split())
-    assert done.returncode == 2 and says in last_line(done) and len(done.stderr.splitlines()) == 1
-    assert not list(tmp_path.rglob("*.json*"))
-
-
 def test_a_damaged_model_is_named_by_every_command_that_reads_it(tmp_path):
     champion = make_champion(tmp_path / "saved_models", number=0)
     challenger = make_model(tmp_path / "saved_models", number=1, seed=1)

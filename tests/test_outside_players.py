@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline import extensions
 from tests.helpers import make_champion
 
 ROOT = Path(__file__).parent.parent
@@ -171,7 +172,8 @@ def test_a_protocol_answers(site: Path) -> None:
     options = ("engine", "--readouts", "8", "--protocol")
     assert "!" in run(site, *options, "plain", typed="B2\n")
     said = run(site, *options, "plane", code=2)
-    assert "found 'plane'; wanted one of analysis, broken, gomocup, gtp, plain, seven, usi" in said
+    known = ", ".join(sorted({*extensions.bundled(extensions.PROTOCOLS), "broken", "plain", "seven"}))
+    assert f"found 'plane'; wanted one of {known}" in said
     for name, problem in (("broken", "failed (OSError: no licence)"), ("seven", "wanted a subclass of Protocol")):
         said = run(site, *options, name, code=2)
         assert f"entry point '{name}' of mugo.protocols in package mugo-nth 0.4" in said and problem in said

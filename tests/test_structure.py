@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from pipeline import extensions
 
 ROOT = Path(__file__).parent.parent
 MODULES = sorted([ROOT / "main.py", *(ROOT / "pipeline").rglob("*.py")])
@@ -163,6 +167,129 @@ def test_no_path_of_one_machine() -> None:
         if path != Path(__file__):
             found = machine_path.search(path.read_text(encoding="utf-8"))
             assert found is None, f"{name_of(path)}: {found and found.group()}"
+
+
+# Families
+
+
+FAMILIES = sorted(path.name for path in (ROOT / "pipeline" / "families").glob("[!_]*") if path.is_dir())
+OFFERED = {name for table in extensions._tables()[1:] for group, names in table.items()
+           if group not in (extensions.OPTIONS, extensions.PRESETS) for name in names}  # fmt: skip
+# What people call them, and what only they have
+CALLED = {"gammon", "connect four", "tic-tac-toe", "reversi", "kifu", "sfen", "tsume", "textarena", "kuhn", "simpletak",
+          "gnu backgammon", "language models?", "text games?", "temporal differences?"}  # fmt: skip
+# Names that are words of English, of HTML or of the literature, too: only where they can't be anything else.
+SHARPER = {
+    "go": r"\bGo\b(?! on )|\bgo:(?!9\b)|[\"']go[\"']",
+    "text": r"\btext:\w",
+    "lines": r"families.lines\b|\blines/",
+    "analysis": r"--protocol analysis|analysis (protocol|engine)",
+    "mat": r"\.mat\b|--mat\b|[\"']mat[\"']",
+    "td": r"[\"'`]td[\"'`]|\b(method|methods) td\b|TD\(λ\)",
+    "server": r"--backend server|[\"'`]server[\"'`]",
+}
+ALLOWED = [
+    r"\bgo:9\b",  # DEFAULT_GAME of games/specs.py, and the examples of a spec in help texts
+    r"Self-Play Learning in Go",  # a title
+    r"9x9 Go\b",  # what a default was measured on, see docs/log
+    r"TD\(lambda\), Sutton 1988",  # a source
+    r"Source: GTP version 2, 6\.3\.4",  # a source
+]
+CORE_TEXTS = sorted(
+    path
+    for path in [ROOT / "main.py", *(ROOT / "pipeline").rglob("*")]
+    if path.suffix in {".py", ".js", ".css", ".html", ".svg"} and ROOT / "pipeline" / "families" not in path.parents
+)
+
+
+def family_names() -> re.Pattern[str]:
+    plain = {re.escape(name) for name in (OFFERED | set(FAMILIES)) - set(SHARPER)} | CALLED
+    return re.compile("|".join([rf"(?i:\b(?:{'|'.join(sorted(plain))})\b)", *SHARPER.values()]))
+
+
+@pytest.mark.parametrize("path", CORE_TEXTS, ids=name_of)
+def test_the_core_names_no_family(path: Path) -> None:
+    names = family_names()
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        found = names.search(re.sub("|".join(ALLOWED), "", line))
+        assert found is None, f"{name_of(path)}:{number} names {found and found.group()!r}: {line.strip()}"
+
+
+def test_family_names_are_found() -> None:
+    """So that the test above can't pass by finding nothing."""
+    names = family_names()
+    for family, texts in {
+        "go": ("Go, komi included", '"go"', "go:19", "gtp:gnugo"),
+        "shogi": ("a game of Shogi", "USI", ".kif"),
+        "backgammon": ('method="td"', "gnubg:0", "a.mat", "hypergammon"),
+        "lines": ("connect four", "a game of tictactoe"),
+        "text": ("text:KuhnPoker", "a2c with a critic", "models of vLLM"),
+    }.items():
+        for text in texts:
+            assert names.search(text) or family not in FAMILIES, text
+    for text in ("Go on with the match", "games go on", 'element("text", {})', "<td>", "--td-lambda", "lines"):
+        assert not names.search(text), text
+
+
+# What the core does without a family. Tests of these files take less than a minute together.
+DELETED = ["shogi", "backgammon", "text"]
+WITHOUT_IT = [
+    "tests/test_structure.py", "tests/test_extensions.py", "tests/test_config.py", "tests/games/test_specs.py",
+    "tests/games/test_chance.py", "tests/games/test_toys.py", "tests/players/test_player_specs.py",
+    "tests/networks/test_architecture.py",
+]  # fmt: skip
+GENERATION = """
+init --game tictactoe --network-size b1c8
+selfplay --games 40 --readouts 4 --threads 1 --seed 1 --backend torch
+gather --as-many-as-possible --positions-per-chunk 64 --seed 1
+train --epochs 1 --batch-size 32 --seed 1
+evaluate --games 8 --readouts 4 --threads 1 --seed 1 --backend torch
+"""
+
+
+@pytest.fixture(scope="module", params=[family for family in DELETED if family in FAMILIES])
+def without(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the tree in which a family's folder and its tests are deleted; a second copy deletes nothing more."""
+    if len(FAMILIES) < len(list((ROOT / "tests" / "families").glob("[!_]*/__init__.py"))):
+        pytest.fail("a family's tests are there, and the family isn't")
+    copy = tmp_path_factory.mktemp(request.param) / "tree"
+    for name in ("pipeline", "tests", "benchmarks", "docs", "deploy"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in ROOT.glob("*.*"):
+        if path.is_file():
+            shutil.copy2(path, copy)
+    (copy / "pretrained").symlink_to(ROOT / "pretrained")
+    for folder in ("pipeline", "tests"):
+        shutil.rmtree(copy / folder / "families" / request.param)
+    return copy
+
+
+def run_in(copy: Path, folder: Path, *words: str) -> str:
+    """What Python prints in a folder, with the modules of a copy of the tree."""
+    environment = {**os.environ, "PYTHONPATH": str(copy)}
+    environment.pop("PYTEST_CURRENT_TEST", None)
+    done = subprocess.run([sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+def test_without_a_family_the_program_helps_and_plays(without: Path, tmp_path: Path) -> None:
+    assert run_in(without, tmp_path, "-c", "import pipeline; print(pipeline.__file__)").startswith(str(without))
+    assert "selfplay" in run_in(without, tmp_path, str(without / "main.py"), "--help")
+    for line in GENERATION.split("\n")[1:-1]:
+        words = line.split()
+        if words[0] == "evaluate":
+            (challenger,) = (tmp_path / "saved_models").glob("000001-*")
+            words += ["--output-dir", "data/evaluate"]
+        run_in(without, tmp_path, str(without / "main.py"), *words)
+    assert challenger.is_dir() and list((tmp_path / "data/evaluate").glob("*/summary.json"))
+
+
+def test_without_a_family_the_tests_of_the_core_pass(without: Path) -> None:
+    """All can be collected, so that none imports it or plays its games by a list; some are run."""
+    pytest_there = "-m", "pytest", "-q", "-p", "no:cacheprovider"
+    run_in(without, without, *pytest_there, "--collect-only", "tests", "--ignore", "tests/families")
+    run_in(without, without, *pytest_there, *WITHOUT_IT, "-k", "not without_a_family")
 
 
 def imported_by(code: str) -> set[str]:

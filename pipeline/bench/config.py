@@ -29,7 +29,7 @@ class BenchConfig(Options):
         description="pipeline: every command; evaluate: a match in batches, and one game after another.",
         json_schema_extra={"argument": True},
     )
-    game: str = Field("go:9", description="Game spec, e.g. gomoku:15; see init --help.")
+    game: str = Field("go:9", description="Game spec; see init --help.")
     network_size: str = Field("b6c96", description="Blocks and channels of the network, which has random weights.")
     model: Path | None = Field(
         None,
@@ -41,6 +41,7 @@ class BenchConfig(Options):
     readouts: int | None = Field(None, ge=1, description="Simulations per move [default: the preset's, else 64].")
     preset: str | None = Field(None, description="Play and train with this preset's settings [default: plain search].")
     boards: str | None = Field(
-        None, description="go:any: self-play on these, see selfplay --boards [default: the preset's at its start]."
+        None,
+        description="Of a model of all boards: play on these, see selfplay --boards [default: the preset's].",
     )
     seconds: float = Field(10.0, gt=0, description="Seconds per measurement; each is repeated and paired.")

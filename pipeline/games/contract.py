@@ -1,14 +1,14 @@
 """The contract of a game: batched verbs over rows of one flat state array.
 
 Axes: B batch (independent games), S state words, A actions, C planes, H×W the board, P = H·W points,
-K symmetries, T plies, N moves of all rows, O outcomes of chance. Players are 0 (moves first; black in Go) and 1. Every
-value or score that a game returns is seen by the *first player*; planes are seen by the player to move. Functions are
+K symmetries, T plies, N moves of all rows, O outcomes of chance. Players are 0 (moves first) and 1. Every value
+or score that a game returns is seen by the *first player*; planes are seen by the player to move. Functions are
 pure: they never change their inputs, rows never influence each other, and nothing here knows search, networks or files.
 
 Four classes, from what every game has to what a method may ask for:
     AnyGame          states, turns, chance, moves, results: enough for matches, records and replay
-    SuccessorGame    its moves are its successor positions: no action has a fixed number (backgammon's full turns)
-    FeatureGame      such a game whose positions have features, a list of numbers: what learning by TD(λ) needs
+    SuccessorGame    its moves are its successor positions: no action has a fixed number (full turns of several dice)
+    FeatureGame      such a game whose positions have features, a list of numbers: for methods that learn from those
     Game             a fixed list of A actions, a board and planes: what AlphaZero's search and networks need
 
 *Chance* (dice, a shuffled deck) is a player of its own: where to_move() is CHANCE the next move is an outcome, whose
@@ -17,7 +17,7 @@ game is replayed without its dice.
 
 ``History`` carries what repetition rules need: the keys (64-bit hashes) of every position that has occurred,
 the current one included. States themselves don't carry it, so a search tree can share one history between
-all its nodes. Games without repetition rules accept a history and ignore it. Where a repetition ends the game (shogi),
+all its nodes. Games without repetition rules accept a history and ignore it. Where a repetition ends the game,
 play() finds it in the history and the state after it says so.
 """
 
@@ -148,7 +148,7 @@ class AnyGame(ABC):
     max_plies: int  # T: no game lasts longer, outcomes of chance included
     move_limit: int | None = None  # plies after which a game is ended though its rules would go on; None: no such limit
     max_result: float = 1.0  # the most that a game counts for its winner
-    result_names: Mapping[float, str] = MappingProxyType({})  # wins that count more than 1, by points: {2: "gammon"}
+    result_names: Mapping[float, str] = MappingProxyType({})  # wins that count more than 1, by points: {2: "double"}
     heuristic_mixes = False  # whether heuristic()'s scores are logarithms of chances, by which a move is drawn
 
     @abstractmethod
@@ -179,7 +179,7 @@ class AnyGame(ABC):
     def returns(self, states: States) -> FloatArray:
         """[B] float32: the result for the first player, 0 where the game is not over.
 
-        In {-1, 0, +1}, or up to max_result where a game says so (a gammon counts 2).
+        In {-1, 0, +1}, or up to max_result where a game says so (a double win counts 2).
         """
 
     @abstractmethod
@@ -222,7 +222,7 @@ class AnyGame(ABC):
         return np.where(others.any(axis=1, keepdims=True), others, legal)
 
     def scores(self, states: States) -> FloatArray:
-        """[B] float32: by how much the first player is ahead, in the game's own unit (Go: points, komi included); here
+        """[B] float32: by how much the first player is ahead, in the game's own unit (points, komi included); here
         the result.
         """
         return self.returns(states)
@@ -231,7 +231,7 @@ class AnyGame(ABC):
     sgf: Sgf | None = None  # how its games are written in SGF
     has_own_sgf = False  # whether own_sgf() writes them instead, since its moves aren't points of a board
     colours = ("Black", "White")  # what people call the first and the second player
-    gtp_komi: float | None = None  # GTP engines play it, on a square board with this komi and the names of action_name
+    gtp_komi: float | None = None  # of a square board, in whose engines' notation action_name names the moves
     names_need_position = False  # whether move_name() depends on the position, so that an action alone can't be named
     has_chance = False  # whether to_move() may be CHANCE
     perfect_information = True  # whether both players may see all that diagram() shows
@@ -247,10 +247,10 @@ class AnyGame(ABC):
 
     @property
     def family(self) -> str:
-        """The spec that its models name: its own, or that of the game of all boards (go:any) that it belongs to."""
+        """The spec that its models name: its own, or that of the game of all boards that it belongs to."""
         return self.spec
 
-    # Games differ by their *setup*, a number: 0 for the usual game, in Go komi's half points beyond the usual ones.
+    # Games differ by their *setup*, a number: 0 for the usual game, half points of komi beyond the usual ones.
 
     def begin(self, setups: NDArray[np.integer]) -> States:
         """[B, S] the initial positions of games with these setups [B]."""
@@ -286,7 +286,7 @@ class AnyGame(ABC):
 
     def on_board(self, size: int) -> Self:
         """This game on a square board of this size. Raises UsageError unless it is one of all boards."""
-        raise UsageError(f"{self.spec} is played on one board; wanted a game of all boards, e.g. go:any")
+        raise UsageError(f"{self.spec} is played on one board; wanted a game of all boards")
 
     def as_seen(self, other: AnyGame) -> Self | None:
         """How whoever plays this game sees another: the same states, rules and actions, maybe more planes.
@@ -434,7 +434,7 @@ class FeatureTables:
 
 
 class FeatureGame(SuccessorGame):
-    """A game whose positions are seen as a list of F numbers: what learning by temporal differences needs."""
+    """A game whose positions are seen as a list of F numbers, by methods that learn from those."""
 
     num_features: int  # F
     num_tactics: int = 0  # X: features that are no sum over a state's words
@@ -524,7 +524,7 @@ class Game(AnyGame):
 
     @abstractmethod
     def action_name(self, action: int) -> str:
-        """The move in the game's usual notation (Go: GTP, "D4", "pass")."""
+        """The move in the game's usual notation ("D4", "pass")."""
 
     @abstractmethod
     def parse_action(self, text: str) -> int:

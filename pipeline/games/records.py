@@ -121,7 +121,7 @@ class RecordFormat(ABC):
 
 
 def name_of(game: AnyGame) -> str:
-    """What its spec begins with, e.g. "go" of "go:9,komi=7"."""
+    """What its spec begins with, e.g. "NAME" of "NAME:9,komi=7"."""
     return game.spec.partition(",")[0].partition(":")[0]
 
 

@@ -1,4 +1,4 @@
-"""Game records in SGF, the format that every Go program opens: FF[4], one game a file, UTF-8.
+"""Game records in SGF, the format that every program of board games opens: FF[4], one game a file, UTF-8.
 
 Writes games that say how (Game.sgf), and reads the main line of any record of such a game, handicap and setup stones
 included. Doesn't read variations, nor stones that are set up after the first move. A game whose moves aren't points of
@@ -105,8 +105,8 @@ def line_sgf(
     comments: one per move, "" for none; may be shorter than moves. resigned_by: the player who gave up after them.
     winrates: black's, in percent, before each move, None where unknown: SBKV, which Sabaki shows, of the node before.
     settled: the game ended there because nothing was left to decide, see Game.settled_owners.
-    The result is computed from the last position: RE[B+7.5] in Go, RE[B+] in Gomoku, RE[0] for a draw, RE[B+R] where
-    white resigned, RE[?] if the game isn't over. The rules of Gomoku are the options of its spec, or "free".
+    The result is computed from the last position: RE[B+7.5] where there is a margin, else RE[B+], RE[0] for a
+    draw, RE[B+R] where white resigned, RE[?] if the game isn't over. The names of rules and komi are the game's (Sgf).
     """
     form, state = game.sgf, states[-1]
     assert form is not None, f"{game.spec} isn't written in SGF"

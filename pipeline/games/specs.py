@@ -1,6 +1,6 @@
 """Games by spec string: ``name[:size][,option=value…]``, e.g. ``go:9,komi=7``.
 
-An option alone means that it is on: ``gomoku:19,capture`` is ``gomoku:19,capture=on``.
+An option alone means that it is on: ``NAME:19,capture`` is ``NAME:19,capture=on``.
 
 Names come from the extension point ``mugo.games``: a name and a function (size, options) -> game. An installed package
 is imported only if the command line, a preset or a model's manifest names its game. A data file (shard, chunk, match

@@ -31,7 +31,7 @@ REFUSALS = {
     line_kernels.OCCUPIED: "the point is occupied",
 }
 COLUMNS = string.ascii_uppercase
-GTP_COLUMNS = COLUMNS.replace("I", "")  # Go leaves it out, because it looks like a 1
+GTP_COLUMNS = COLUMNS.replace("I", "")  # which looks like a 1
 
 
 def point_name(point: int, height: int, width: int, columns: str = COLUMNS) -> str:
@@ -149,7 +149,7 @@ class BoardGame(Game):
 class RowGame(BoardGame):
     """A game that a row of stones wins, or something else that is written down as a winner, and that can draw.
 
-    A state is the points; then TO_MOVE, PLY, OVER and WINNER as in lines/kernels.py; perhaps more words of the game's
+    A state is the points; then TO_MOVE, PLY, OVER and WINNER as in row_kernels.py; perhaps more words of the game's
     own. Stones own their points; the score is the result.
     """
 
@@ -176,6 +176,6 @@ class RowGame(BoardGame):
         return (points == line_kernels.FIRST).astype(np.int8) - (points == line_kernels.SECOND)
 
     def _word(self, states: States, word: int) -> NDArray[np.int16]:
-        """[B] of states [B, S]; word: as lines/kernels.py counts them."""
+        """[B] of states [B, S]; word: as row_kernels.py counts them."""
         found: NDArray[np.int16] = states[:, self.num_points + word]
         return found

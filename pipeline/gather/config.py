@@ -17,8 +17,7 @@ class GatherConfig(DiscountOptions, SearchTargetOptions):
 
     The newest --max-positions positions form the window. Every position in it is equally likely to be sampled, unless
     --surprise-weight favours some. Damaged shards are skipped, named and counted. Run again, the same command keeps the
-    finished chunks and makes only the missing ones; of text games, whose rewards are normalised over a set, all of
-    them.
+    finished chunks and makes only the missing ones; all of them where a method normalises its targets over a set.
 
     \b
     Reads:   data/selfplay/*/*/*.gz with their .meta files

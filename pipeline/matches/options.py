@@ -28,7 +28,7 @@ class WorkerOptions(Options):
     hang_seconds: float = Field(120.0, gt=0, description="A worker that makes no progress for this long is replaced.")
     engine_seconds: float = Field(60.0, gt=0, description="An engine that thinks longer than this has failed.")
     allow_engines: bool = Field(
-        False, description="Run engines (gtp:COMMAND …) that files name: members of a pool, settings of a preset."
+        False, description="Run engines (KIND:COMMAND) that files name: members of a pool, settings of a preset."
     )
 
 

@@ -228,6 +228,22 @@ class Positions:
         return Positions(*map(np.concatenate, both))
 
 
+# What status and reports show
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One of the numbers that Method.tracked gives, by its name there.
+
+    share    whether it is one, shown in percent
+    heading  of its chart in a report, "" for none      about  what the chart says beneath it
+    """
+
+    share: bool = False
+    heading: str = ""
+    about: str = ""
+
+
 # Training
 
 
@@ -378,6 +394,8 @@ class Method(ABC):
         return {name: " ".join(f"{value:.3g}" for value in of[ply].ravel().tolist()) for name, of in record.own.items()}
 
     tracking_window: int = 0  # of how many of the newest games tracked() says something; 0: of none
+
+    measures: Mapping[str, Measure] = MappingProxyType({})  # what tracked() gives, where a plain number won't do
 
     def tracked(self, game: Any, records: Iterable[GameRecord]) -> dict[str, dict[str, float]]:
         """What status and reports show of the newest games: numbers by source and name."""

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from pipeline.extensions import GAMES, METHODS, bundled
 from pipeline.options import Options
 
 TimeShare = Annotated[
@@ -20,7 +21,9 @@ class FirstModelOptions(Options):
 
     game: str = Field(
         "go:9",
-        description="Game spec: go:9, go:9,komi=7, gomoku:15, gomoku:19,capture, connect4, tictactoe; docs/ lists all.",
+        description="Game spec, e.g. go:9 or go:9,komi=7; docs/ lists all. Games: "
+        + ", ".join(sorted(bundled(GAMES)))
+        + ".",
     )
     network_size: str = Field(
         "b2c32",
@@ -36,8 +39,8 @@ class FirstModelOptions(Options):
     )
     method: str = Field(
         "alphazero",
-        description="How it learns: alphazero; td, from later positions, for games with dice; reinforce, or a2c with a "
-        "critic, for text games; or a method of an installed package.",
+        description=f"How it learns: {', '.join(sorted(bundled(METHODS)))}, or a method of an installed package; docs/ "
+        "describes them.",
     )
     value_head: str = Field(
         "scalar",
@@ -97,5 +100,8 @@ class DiscountOptions(Options):
     of_methods = True
 
     discount: float = Field(
-        1.0, gt=0, le=1, description="Gamma, by which a later value or reward counts less (td, reinforce, a2c)."
+        1.0,
+        gt=0,
+        le=1,
+        description="Gamma, by which a later value or reward counts less, for methods that learn from such.",
     )

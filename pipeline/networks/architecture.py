@@ -140,7 +140,7 @@ class Architecture:
 
     @property
     def point_policy(self) -> bool:
-        """Whether actions stand on points. Otherwise (connect four's columns) the policy head is dense."""
+        """Whether actions stand on points. Otherwise (stones dropped into columns) the policy head is dense."""
         return self.actions >= self.points
 
     @property

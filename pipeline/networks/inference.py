@@ -202,10 +202,10 @@ def available_backends(backend: str) -> list[BackendSpec]:
 
     ``auto`` leaves torch.compile out where OpenVINO is installed: it compiles for tens of seconds and again at each
     start, and was never faster than OpenVINO on the machines measured.
-    Raises UsageError if the backend is unknown, answers for language models only, or isn't installed.
+    Raises UsageError if the backend is unknown, another method's, or isn't installed.
     """
     if backend not in NETWORK_BACKENDS:
-        found = f"{backend} answers for language models only" if backend in BACKENDS else f"{backend!r} is unknown"
+        found = f"{backend} runs other methods' models only" if backend in BACKENDS else f"{backend!r} is unknown"
         raise UsageError(f"inference backend: {found}; wanted one of {', '.join(NETWORK_BACKENDS)}")
     if backend in ("openvino", "int8") and not is_installed("openvino"):
         raise UsageError(f"inference backend {backend}: not installed; run pip install '.[fast]' or use --backend auto")

@@ -6,13 +6,15 @@ from typing import Annotated
 
 from pydantic import Field
 
+from pipeline import extensions
+
 NETWORK_BACKENDS = ("auto", "torch", "compile", "openvino", "int8")
-BACKENDS = (*NETWORK_BACKENDS, "server", "vllm")  # the last two answer for language models only
+BACKENDS = (*NETWORK_BACKENDS, *sorted(extensions.find(extensions.BACKENDS)))  # the others are for some methods only
 Backend = Annotated[
     str,
     Field(
         pattern=f"^({'|'.join(BACKENDS)})$",
         description="How the network runs; auto takes the fastest, measured once per machine; openvino excludes int8. "
-        "Language models: auto, torch, server (a process of its own answers for all threads) or vllm.",
+        f"All: {', '.join(BACKENDS)}; which of them a model can use depends on its method, see docs/.",
     ),
 ]

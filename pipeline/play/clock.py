@@ -1,4 +1,4 @@
-"""``Clock``: how long a player may think about its next move, under the time settings of GTP and KGS.
+"""``Clock``: how long a player may think about its next move, under the time settings of tournaments.
 
 Three systems: *absolute*, all moves within the main time; *canadian*, after it so many stones in each period; and
 *byoyomi* (Japanese), after it so many periods for one move each, a period that isn't used up begins anew. Times are in
@@ -64,7 +64,7 @@ class Clock:
         """For the next move; None without a limit. moves_left: that this player will make, about."""
         settings = self.settings
         if settings is None or (settings.period > 0 and not settings.stones and not settings.periods):
-            return None  # GTP: a period for no stones is no limit
+            return None  # a period for no stones is no limit
         for_one = self._left if settings.periods else self._left / max(1, self._stones)
         if self._main <= 0:
             return _less_margin(for_one, self._left)

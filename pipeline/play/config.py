@@ -26,7 +26,7 @@ class EngineConfig(PlaySearchOptions):
     Reads:   a model, commands on standard input
     Writes:  answers on standard output
     Exit:    0 ended by the manager, 1 failed, 2 wrong usage
-    Example: python main.py engine --protocol gtp --model saved_models/best_model --readouts 400
+    Example: python main.py engine --model saved_models/best_model --readouts 400
     """
 
     protocol: str | None = Field(
@@ -34,7 +34,7 @@ class EngineConfig(PlaySearchOptions):
     )
     model: Path = Field(Path("saved_models/best_model"), description="Directory of the model that plays.")
     game: str | None = Field(
-        None, description="Of a model of go:any: the board and komi to begin with, e.g. go:19 [default: 9x9]."
+        None, description="Of a model of all boards: the game spec to begin with [default: that of 9x9]."
     )
     readouts: int = Field(
         800, ge=0, description="Most simulations per move; fewer where the manager's time limits demand it."
@@ -57,11 +57,12 @@ class PlayConfig(Options):
     Reads:   a model; moves and commands on standard input
     Writes:  boards on standard output; records where sgf FILE says so
     Exit:    0 ended by quit or the end of the input, 1 failed, 2 wrong usage, 130 Ctrl-C
-    Example: python main.py play --model heuristic --game gomoku:9 --colour w
+    Example: python main.py play --model heuristic --game go:9 --colour w
     """
 
     model: str = Field(
-        "saved_models/best_model", description="Who plays: a model's directory, heuristic, random or gnubg:PLIES."
+        "saved_models/best_model",
+        description="Who plays: a model's directory, heuristic, random or KIND:ARGUMENT, see evaluate --help.",
     )
     readouts: int = Field(400, ge=0, description="A model's simulations per move.")
     colour: str = Field("b", pattern="^(b|w)$", description="Yours: b moves first, w second.")
@@ -80,10 +81,9 @@ MOST_SERVED_READOUTS = 10_000  # of one search of the board page
 class ServeConfig(Options):
     """Play against a model in the browser, and look at what it thinks.
 
-    The page lets you play Go, Gomoku, Othello, shogi, connect four and tic-tac-toe against models, heuristic and
-    random, with hints, win rates, territory, undo and records, and backgammon on a board of its own; docs/play.md
-    describes both. It is served to this machine only, needs no network, and lives as long as the command: Ctrl-C ends
-    it, and the games with it. Needs the extra `serve`, which ./play.sh installs.
+    The page lets you play every game that has a board for it against models, heuristic and random, with hints, win
+    rates, undo and records; docs/play.md describes it. It is served to this machine only, needs no network, and lives
+    as long as the command: Ctrl-C ends it, and the games with it. Needs the extra `serve`, which ./play.sh installs.
 
     \b
     Reads:   models

@@ -1,4 +1,4 @@
-"""What a search found, under the names of KataGo's analysis: shared by GTP's and the JSON protocol, and the board page.
+"""What a search found, under the names of KataGo's analysis: shared by the protocols and the board page.
 
 Everything here is seen by the player to move; whoever reports another viewpoint turns it.
 

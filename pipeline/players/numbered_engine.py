@@ -1,4 +1,4 @@
-"""``NumberedEngine``: a program behind a pipe that answers numbered commands, as GTP has it.
+"""``NumberedEngine``: a program behind a pipe that answers numbered commands.
 
 A command goes out as one line, ``7 genmove black``; the answer comes back as ``=7 D4`` or ``?7 why not``, any number
 of further lines, and an empty line. A ``?`` answer is the fault "refusal"; see ``PipedEngine`` for the others. Knows no

@@ -4,8 +4,8 @@
     PATH@READOUTS    the same with readouts of its own; policy:PATH is PATH@0, the raw policy
     random           uniform over the legal moves
     heuristic        the move that a heuristic evaluation of the game prefers, one ply deep
-    KIND:ARGUMENT    or KIND alone: a player of another kind, as plug-ins offer them at mugo.players, e.g. gtp:COMMAND,
-                     an engine behind a pipe; see kinds.py
+    KIND:ARGUMENT    or KIND alone: a player of another kind, as plug-ins offer them at mugo.players, e.g. an
+                     engine behind a pipe and its command; see kinds.py
     handicap:N:SPEC  any of the others, with N handicap stones, so the first player, in every game; its opponent begins
     NAME=SPEC        any of these under a given name
 
@@ -106,7 +106,7 @@ def _with_handicap(text: str, own_name: str | None, body: str, resolve: Callable
     stones = int(match[1]) if match else 0
     inner = match[2].strip() if match else ""
     if stones < 2 or inner.startswith(HANDICAP) or _NAMED.fullmatch(inner) or not _may_take(inner):
-        wanted = f"{HANDICAP}N:PLAYER with N from 2 on, e.g. {HANDICAP}3:gtp:gnugo --mode gtp; a name stands before it"
+        wanted = f"{HANDICAP}N:PLAYER with N from 2 on, e.g. {HANDICAP}3:random; a name stands before it"
         raise UsageError(f"player {text!r}: wanted {wanted}")
     player = parse_player(inner, resolve)
     name = own_name or layout.check_player_name(player.name + handicap_suffix(stones))

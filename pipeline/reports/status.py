@@ -203,7 +203,7 @@ class StatusSummary:
     disk: Disk
     workers: tuple[WorkerSeen, ...]
     warnings: tuple[str, ...]
-    tracked: Tracked = field(default_factory=dict)
+    tracked: Tracked = field(default_factory=Tracked)
 
 
 def status(config: StatusConfig, progress: Progress = SILENT, now: datetime | None = None) -> StatusSummary:

@@ -62,7 +62,7 @@ def _metrics(summary: StatusSummary) -> Iterator[tuple[str, str, str, Samples]]:
         yield gauge("window_max_positions", "Positions that it may ever hold.", window.max_positions)
     tracked: Samples = [
         ({"source": source, "name": name}, value)
-        for source, found in summary.tracked.items()
+        for source, found in summary.tracked.numbers.items()
         for name, value in found.items()
     ]
     yield "tracked", "gauge", "What the method says of the newest games, by source.", tracked

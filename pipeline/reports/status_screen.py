@@ -39,7 +39,7 @@ def screen(summary: StatusSummary) -> RenderableType:
         rows += [("", "")] * (height - len(rows))
     grid.add_row(_panel("now", _facts(now)), _panel("self-play and disk", _facts(play)))
     parts: list[RenderableType] = [_title(summary), grid]
-    if summary.tracked:
+    if summary.tracked.numbers:
         parts.append(_panel("newest games", _facts(list(lines(summary.tracked)))))
     if summary.trainings:
         parts.append(_panel("training", _trainings(summary.trainings, summary.champion)))

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipeline.errors import FileError, UsageError
 from pipeline.phrases import percent
 from pipeline.run.shards import GameRecord, Shard, newest_shards, read_shard
 
-Tracked = Mapping[str, Mapping[str, float]]
-"""By source, e.g. selfplay/KuhnPoker-v0/mirror, and name."""
+if TYPE_CHECKING:
+    from pipeline.methods.method import Measure  # whose imports are slow
 
-SHARES = ("won", "drawn", "lost", "well_formed", "invalid", "unigrams", "bigrams", "trigrams")
+
+@dataclass(frozen=True)
+class Tracked:
+    """numbers: by source, e.g. selfplay/mirror, and name. measures: what the method says of those names."""
+
+    numbers: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    measures: Mapping[str, Measure] = field(default_factory=dict)
 
 
 def of_newest_games(directory: Path, on_damage: Callable[[FileError], None]) -> Tracked:
-    """Of the shards under a directory; {} where there are none, or their method tracks nothing. Reads few of them."""
+    """Of the shards under a directory; nothing where there are none, or their method tracks none. Reads few of them."""
     from pipeline.methods.named import method_named
 
     shards: list[Shard] = []
@@ -35,20 +43,20 @@ def of_newest_games(directory: Path, on_damage: Callable[[FileError], None]) -> 
 
 
 def of_shards(shards: list[Shard]) -> Tracked:
-    """shards: of one game and method, newest first. {} also where that game or method isn't known here."""
+    """shards: of one game and method, newest first. Nothing also where that game or method isn't known here."""
     from pipeline.games.specs import recorded_game
     from pipeline.methods.named import method_named
 
     if not shards:
-        return {}
+        return Tracked()
     try:
         method = method_named(shards[0].header["method"])
         if not method.tracking_window:
-            return {}
+            return Tracked()
         records = list(_newest(shards, method.tracking_window))
-        return method.tracked(recorded_game(shards[0].game_spec), records)
+        return Tracked(method.tracked(recorded_game(shards[0].game_spec), records), dict(method.measures))
     except UsageError:  # its game or method needs packages that aren't here
-        return {}
+        return Tracked()
 
 
 def _newest(shards: list[Shard], most: int) -> Iterator[GameRecord]:
@@ -63,9 +71,12 @@ def _newest(shards: list[Shard], most: int) -> Iterator[GameRecord]:
 
 def lines(tracked: Tracked) -> list[tuple[str, str]]:
     """(source, its measures in words)"""
-    return [(source, ", ".join(f"{name} {_number(name, value)}" for name, value in found.items()))
-            for source, found in tracked.items()]  # fmt: skip
+
+    def number(name: str, value: float) -> str:
+        return f"{name} {_number(value, name in tracked.measures and tracked.measures[name].share)}"
+
+    return [(source, ", ".join(number(*one) for one in found.items())) for source, found in tracked.numbers.items()]
 
 
-def _number(name: str, value: float) -> str:
-    return percent(value) if name in SHARES else f"{value:,.0f}" if float(value).is_integer() else f"{value:.3g}"
+def _number(value: float, is_share: bool) -> str:
+    return percent(value) if is_share else f"{value:,.0f}" if float(value).is_integer() else f"{value:.3g}"

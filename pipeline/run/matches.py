@@ -52,7 +52,7 @@ class PlayerInfo(BaseModel, frozen=True):
     """The player of one side."""
 
     name: str = Field(description="Unique in the match, and fit for a folder.")
-    kind: str = Field(description="model, or what offers it at the extension point mugo.players: random, gtp …")
+    kind: str = Field(description="model, or what offers it at the extension point mugo.players, e.g. random")
     spec: str = Field(description="The spec string that named the player.")
     readouts: int | None = Field(None, description="Simulations per move; models only.")
     weights: str = Field("", description="SHA-256 of a model's weights.")
@@ -466,7 +466,7 @@ def _starts(path: Path, game: Game, games: Sequence[MatchGame]) -> States | None
         try:
             starts.append(handicap_start(game, one.stones))
         except IllegalMove as error:
-            wanted = "wanted handicap stones on free points of a board of Go; remove that line to replay it"
+            wanted = "wanted handicap stones on free points of its board; remove that line to replay it"
             raise FileError(path, f"game {one.index}: {error}; {wanted}") from error
     return np.concatenate(starts)
 

@@ -1,7 +1,7 @@
 """Files of openings, ``benchmarks/openings/go9.json``: where games begin that are to favour neither player.
 
 An opening is a list of moves from the initial position, in the game's own notation: ``["C7", "G3", …]``. origin says
-how the file was made, by whatever made it. In Go the file is for every komi: positions and moves are the same, though
+how the file was made, by whatever made it. The file is for every komi: positions and moves are the same, though
 what was even with the file's komi isn't with one far from it, where both colours must play each opening. Knows nothing
 of matches; see matches/openings.py for who plays which.
 """

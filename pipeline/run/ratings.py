@@ -29,7 +29,7 @@ class RatedPlayer(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """A player's ratings by all three methods."""
 
     name: str = Field(description="The name it is rated as: a model's always with @READOUTS.")
-    kind: str = Field("model", description="model, random, heuristic, gtp or another player's.")
+    kind: str = Field("model", description="model, random, heuristic or another player's.")
     games: int = Field(0, ge=0)
     wins: int = Field(0, ge=0)
     draws: int = Field(0, ge=0)

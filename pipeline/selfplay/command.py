@@ -269,10 +269,10 @@ class _Run:
         self._source = source
         if config.end_settled and not source.game.can_settle:
             raise UsageError(
-                f"selfplay --end-settled: {source.game.spec} is played to its end, or decided by chance; wanted Go"
+                f"selfplay --end-settled: {source.game.spec} is played to its end, or decided by chance; leave it out"
             )
         if config.pass_after and source.game.pass_action is None:
-            raise UsageError(f"selfplay --pass-after: nobody passes in {source.game.spec}; wanted Go")
+            raise UsageError(f"selfplay --pass-after: nobody passes in {source.game.spec}; leave it out")
         variety = Variety.of(config, source.game)
         check_same_game(config.output_dir, source.game.spec)
         source.prepare()

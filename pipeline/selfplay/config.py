@@ -24,7 +24,7 @@ class OpponentOptions(Options):
         description="The model's opponents and their weights, e.g. 'random=5,previous=30,mirror=65'. mirror: the model "
         "itself; previous: the champion before it; random, heuristic; pool:MODE with MODE uniform, champion, "
         "lagged=FROM-TO, mirror, fixed=NAME, top-k=K, nearest[=ELO], match-quality[=TEMPERATURE], ts-dist[=POINTS] or "
-        "exploration. An opponent's moves are recorded, but are no policy targets except in gomoku:…,opponents.",
+        "exploration. An opponent's moves are recorded, but are policy targets only where models see whom they meet.",
     )
     pool: Path = Field(Path("data/pool.json"), description="The pool of opponents that pool:MODE chooses from.")
 
@@ -36,16 +36,16 @@ class VarietyOptions(Options):
 
     boards: str = Field(
         "",
-        description="go:any: sizes of the boards and their shares of the games, e.g. '7=1,9=4,13=2'; empty: its own "
-        "board alone.",
+        description="Of a model of all boards: their sizes and shares of the games, e.g. '7=1,9=4,13=2'; empty: "
+        "its own board alone.",
         json_schema_extra={"scheduled": True},
     )
     komi_spread: float = Field(
         0.0,
         ge=0,
         le=15,
-        description="go:any: komi of each game differs from the usual one by chance, with this standard deviation in "
-        "points, by 15 at most.",
+        description="Of a model that sees komi: that of each game differs from the usual one by chance, with this "
+        "standard deviation in points, by 15 at most.",
     )
 
 

@@ -7,7 +7,7 @@
 
 A game's own seed says whom it is played against and on which side, so game i is the same whoever plays it and whatever
 else is played. Models that search answer greedily, with self-play's readouts and without noise; the learner's opening
-moves keep the games apart. Language models draw their answers at reply_temperature, as the learner does. Where an entry
+moves keep the games apart. Models without a search draw their answers as the learner does. Where an entry
 leads to nobody (no earlier champion, an empty pool, the model itself) the game is a mirror game.
 """
 

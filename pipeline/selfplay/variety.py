@@ -55,7 +55,7 @@ class Variety:
             raise UsageError(f"selfplay --boards {config.boards}: a size stands twice")
         if config.komi_spread and not home.num_global_planes:
             raise UsageError(
-                f"selfplay --komi-spread: networks of {home.spec} don't see komi; wanted a model of go:any"
+                f"selfplay --komi-spread: networks of {home.spec} don't see komi; wanted a model of all boards"
             )
         if not weights:
             return Variety([home], [1.0], config.komi_spread)

@@ -2,7 +2,8 @@
 
 Weights of two or more axes become float16, whose rounding is smaller than that of the bfloat16 or int8 most processors
 run networks in; biases and the norms' statistics stay float32. Reading makes all of them float32 again, so an exported
-model can do whatever any other can, training included. Of a language model the adapter is copied, not its base.
+model can do whatever any other can, training included. Of an adapter of a model the adapter is
+copied, not its base.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.families import having
 from tests.helpers import make_model
 
 KEYS = {
@@ -79,8 +80,14 @@ def test_its_readouts_are_the_option_then_the_presets(tmp_path, preset, readouts
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"preset": "backgammon"}, "--preset backgammon: found method td; wanted a preset of alphazero"),
-        ({"preset": "text-kuhn"}, "--preset text-kuhn: found method reinforce; wanted a preset of alphazero"),
+        *having(
+            "backgammon",
+            ({"preset": "backgammon"}, "--preset backgammon: found method td; wanted a preset of alphazero"),
+        ),
+        *having(
+            "text",
+            ({"preset": "text-kuhn"}, "--preset text-kuhn: found method reinforce; wanted a preset of alphazero"),
+        ),
         ({"preset": "{}/raw.yaml"}, "raw.yaml: self-play begins with 0 readouts; wanted at least 1"),
         ({"what": "evaluate", "preset": "go9"}, "evaluate --preset: found 'go9'; wanted none"),
         ({"what": "evaluate", "boards": "9=1"}, "evaluate --boards: found '9=1'; wanted none"),

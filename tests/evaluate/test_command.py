@@ -25,8 +25,6 @@ from pipeline.reports.show import show
 from pipeline.run.matches import read_match
 from pipeline.run.models import read_promotions, resolve_champion, set_champion
 from pipeline.run.ratings import read_pool
-from pipeline.train.config import InitConfig
-from pipeline.train.init import init
 from pipeline.upkeep.config import VerifyConfig
 from pipeline.upkeep.verify.command import verify
 from tests.helpers import make_champion, make_model
@@ -811,14 +809,6 @@ def test_a_condition_is_no_match_that_was_asked_for_by_name(tmp_path, models, ma
 def test_a_negative_threshold_is_for_games_that_count_several_points(tmp_path, models, made_up_networks):
     with pytest.raises(UsageError, match=r"--threshold: found -1; wanted at least 0, .*a game of tictactoe counts 1"):
         evaluate(config_for(tmp_path, threshold=-1.0))
-
-
-def test_a_match_for_points_that_is_too_short_to_be_passed(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    init(InitConfig(game="hypergammon", method="td", network_size="h4"))
-    with pytest.raises(UsageError, match=r"--games 14: .*; wanted at least 16, or --threshold"):
-        evaluate(EvaluateConfig(games=14, readouts=0, white_model="twin=saved_models/best_model"))
-    assert not (tmp_path / "data/evaluate").exists()
 
 
 def test_a_threshold_beside_a_sequential_test(tmp_path, models):

@@ -40,8 +40,6 @@ from pipeline.run.matches import list_matches, match_lock, read_match
 from pipeline.run.models import read_model, set_champion, write_model
 from pipeline.run.ratings import read_pool, read_ratings
 from pipeline.schedules import RunState
-from pipeline.train.config import InitConfig
-from pipeline.train.init import init
 from tests.helpers import Heard, make_champion, make_model
 from tests.players.scripted_engine import engine_command
 
@@ -729,18 +727,6 @@ def test_other_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: str)
     make_model(Path("saved_models"), 1, spec, seed=1)
     found = watched(readouts=0, opening_plies=1, benchmark=["random"])["000001-test"]
     assert found.is_whole and {one.opponent for one in found.results} == {"000000-test@0", "random"}
-
-
-def test_games_that_count_several_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    init(InitConfig(game="hypergammon", method="td", network_size="h4"))
-    quick = {name: value for name, value in settings(readouts=0).model_dump(exclude_unset=True).items()
-             if name != "opening_plies"}  # fmt: skip
-    (found,) = watch(EvaluateConfig(**quick), Heard())
-    assert found.is_whole and all(one.points_per_game is not None for one in found.results)
-    text = summary_text(found)
-    assert "points a game" in text and "share of games" in text and "of the points" not in text
-    assert "opening_plies" not in found.settings
 
 
 # As a process

@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import math
+import pkgutil
 import resource
 import shutil
 import signal
@@ -29,8 +30,6 @@ import torch  # noqa: F401  readers of models load it, which is no part of what 
 from pipeline.command_state import run_state_of
 from pipeline.commands import COMMANDS
 from pipeline.errors import MOST_CHARACTERS, MuGoError, naming
-from pipeline.families.backgammon.records import read_mat
-from pipeline.families.shogi.kifu import read_kifu
 from pipeline.games.records import RecordText
 from pipeline.games.sgf import game_sgf, read_sgf
 from pipeline.games.specs import parse_game
@@ -85,8 +84,7 @@ from pipeline.upkeep.verify.check_matches import check_evaluations, check_matche
 from pipeline.upkeep.verify.check_models import check_models
 from pipeline.upkeep.verify.findings import Findings
 from tests.damage import GAME, file_of, make_run, reseal
-from tests.families.backgammon.test_records import GOOD
-from tests.families.shogi.test_kifu import RECORDS
+from tests.families import of_each
 from tests.fuzz.mutations import Choices, Parts, damage_bytes, damaged
 from tests.reports.test_show_records import LEFT_COLUMN, record
 from tests.run.random_games import write_shard
@@ -479,7 +477,7 @@ def read_name(run: Path) -> str:
     return SHARD(run).name.removesuffix(layout.SHARD_SUFFIX)
 
 
-GO, GOMOKU, BACKGAMMON = parse_game("go:5"), parse_game("gomoku:9"), parse_game("backgammon")
+GO, GOMOKU = parse_game("go:5"), parse_game("gomoku:9")
 
 
 def make_sgf(run: Path) -> list[Parts]:
@@ -618,14 +616,6 @@ def its_priorities(run: Path, path: Path) -> None:
     read_priorities(path)
 
 
-def a_mat(run: Path, path: Path) -> None:
-    read_mat(path, BACKGAMMON)
-
-
-def a_kifu(run: Path, path: Path) -> None:
-    read_kifu(path)
-
-
 def an_sgf(run: Path, path: Path) -> None:
     data = path.read_bytes()
     with naming(path):
@@ -671,11 +661,11 @@ KINDS: dict[str, Kind] = {
     **{
         f".{form}": Kind(
             **text_file(f"game.{form}", lambda run, text=text: [text.encode().splitlines(keepends=True)]),
-            reads=(a_kifu, shown),
+            reads=(lambda run, path, read=read: read(path), shown),
         )
-        for form, text in RECORDS.items()
+        for where in of_each("FUZZED")
+        for form, (text, read) in pkgutil.resolve_name(where).items()
     },
-    ".mat": Kind(**text_file("game.mat", lambda run: [GOOD.encode().splitlines(keepends=True)]), reads=(a_mat, shown)),
     "SGF": Kind(**text_file("game.sgf", make_sgf), reads=(an_sgf,)),
     "openings": Kind(**text_file("openings.json", make_openings), reads=(the_openings,)),
     "preset": Kind(**text_file("preset.yaml", make_presets), reads=(a_preset,)),

@@ -9,16 +9,12 @@ import pytest
 
 from pipeline.games.contract import History
 from pipeline.games.specs import parse_game
+from tests.families import offered
 
 # Every registered game with a fixed list of actions, with the sizes and options that change what its code does. The
-# contract tests play them all.
-SPECS = ("tictactoe", "connect4", "go:5", "go:5,moves=200", "go:7", "go:9", "go:9,komi=7", "go:13", "go:19",
-         "gomoku:9", "gomoku:10,exact", "gomoku:9,capture",
-         "gomoku:11,capture,pairs=3,threes_by_capture=off,breakable=off", "gomoku:15",
-         "gomoku:19,capture,pairs=7", "othello:6", "othello:8",
-         "shogi", "shogi,declaration=24,moves=300", "shogi:5")  # fmt: skip
-# With chance, or without a fixed list of actions
-OTHERS = ("backgammon", "backgammon,reward=2.5", "hypergammon", "text:KuhnPoker-v0")
+# contract tests play them all: the packages of the families' tests list them.
+SPECS = offered("SPECS")
+OTHERS = offered("OTHERS")  # with chance, or without a fixed list of actions
 
 
 def name_of(spec: str) -> str:

@@ -7,6 +7,7 @@ import pytest
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.extensions import GAMES, bundled
 from pipeline.games.specs import parse_game
+from tests.families import having
 from tests.games.playing import OTHERS, SPECS
 
 
@@ -27,7 +28,7 @@ def test_spec_round_trip(spec: str) -> None:
         ("go:9,komi=7.0", "go:9,komi=7"),
         ("go:9,moves=100,komi=-6.5", "go:9,komi=-6.5,moves=100"),
         ("go:9,komi=-0", "go:9,komi=0"),
-        ("backgammon,reward=3", "backgammon"),
+        *having("backgammon", ("backgammon,reward=3", "backgammon")),
         ("go:19,komi=360.5", "go:19,komi=360.5"),
         ("gomoku:09,exact=on", "gomoku:9,exact"),
         ("gomoku:15,exact=off,capture=off", "gomoku:15"),
@@ -87,12 +88,15 @@ def test_specs_are_canonical(written: str, canonical: str) -> None:
         ("go:9,moves=40000", "from 2 to 30000"),
         ("tictactoe:3", "no size or options"),
         ("connect4,komi=1", "no size or options"),
-        ("backgammon:15", "no size, and no option but reward=2.5"),
-        ("backgammon,cube", "no option but reward=2.5"),
-        ("backgammon,reward=2", "wanted 3 or 2.5"),
-        ("backgammon,reward", "reward=on; wanted 3 or 2.5"),
-        ("hypergammon,reward=2.5", "no size or options"),
-        ("hypergammon:3", "no size or options"),
+        *having(
+            "backgammon",
+            ("backgammon:15", "no size, and no option but reward=2.5"),
+            ("backgammon,cube", "no option but reward=2.5"),
+            ("backgammon,reward=2", "wanted 3 or 2.5"),
+            ("backgammon,reward", "reward=on; wanted 3 or 2.5"),
+            ("hypergammon,reward=2.5", "no size or options"),
+            ("hypergammon:3", "no size or options"),
+        ),
     ],
 )
 def test_wrong_specs_say_what_was_wanted(spec: str, wanted: str) -> None:

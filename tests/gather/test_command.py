@@ -31,6 +31,7 @@ from pipeline.run import atomic, layout
 from pipeline.run.chunks import Chunk, ChunkSet, check_holdout, newest_complete_set, read_chunk, read_header
 from pipeline.run.order import Counted
 from pipeline.run.shards import newest_shards, read_meta, read_shard
+from tests.families import having
 from tests.helpers import Heard
 from tests.run.random_games import random_games, random_shards, write_shard
 
@@ -235,7 +236,10 @@ def test_no_games_yet(tmp_path: Path) -> None:
     ("method", "options", "problem"),
     [
         ("alphazero", {"searched_only": True}, "none searched in full; give selfplay --readouts or leave out --search"),
-        ("reinforce", {}, "none of them a move that the model learns from; leave out selfplay --filter-opp"),
+        *having(
+            "text",
+            ("reinforce", {}, "none of them a move that the model learns from; leave out selfplay --filter-opp"),
+        ),
     ],
 )
 def test_games_from_which_nothing_is_learned(
@@ -799,22 +803,15 @@ def test_only_positions_that_were_searched_in_full(tmp_path: Path) -> None:
     assert abs(half.window_positions - searched / 2) < 20
 
 
-def test_methods_without_searches_refuse_to_learn_from_searches_alone(tmp_path: Path) -> None:
-    write_shard(tmp_path / "selfplay", "000001-a", "w00", "tictactoe", random_games(GAME, 8, 0), {}, method="td")
-    with pytest.raises(UsageError, match="--searched-only: method td"):
-        gather(config(tmp_path, searched_only=True))
-
-
 @pytest.mark.parametrize(
     ("method", "option", "value"),
     [
-        ("alphazero", "sampling_rewards", "normalise"),
+        *having("text", ("alphazero", "sampling_rewards", "normalise")),
         ("alphazero", "discount", 0.9),
-        ("td", "surprise_weight", 0.5),
-        ("a2c", "surprise_weight", 0.5),
-        ("td", "final_rewards", "zero-sum"),
-        ("reinforce", "prime_reward", 0.1),
-        ("a2c", "closeout_reward", 0.1),
+        *having("backgammon", ("td", "surprise_weight", 0.5)),
+        *having("text", ("a2c", "surprise_weight", 0.5)),
+        *having("backgammon", *having("text", ("td", "final_rewards", "zero-sum"))),
+        *having("text", *having("backgammon", ("reinforce", "prime_reward", 0.1), ("a2c", "closeout_reward", 0.1))),
     ],
 )
 def test_options_of_other_methods_are_refused(tmp_path: Path, method: str, option: str, value: object) -> None:
@@ -823,13 +820,6 @@ def test_options_of_other_methods_are_refused(tmp_path: Path, method: str, optio
     with pytest.raises(UsageError, match=f"^gather --{named}: method {method} doesn't read it; leave it out$"):
         gather(config(tmp_path, **{option: value}))
     assert not (tmp_path / "chunks").exists()
-
-
-def test_wrong_rewards_are_told_before_games_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_every_third_surprised(tmp_path / "selfplay", "a2c")
-    monkeypatch.setattr("pipeline.gather.command.Reader", None)
-    with pytest.raises(UsageError, match="gather --sampling-rewards, 'negative=2': value '2'"):
-        gather(config(tmp_path, sampling_rewards="normalise,negative=2"))
 
 
 def test_copies_only_of_what_weighs_more_than_one_carries(tmp_path: Path) -> None:

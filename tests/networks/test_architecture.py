@@ -35,17 +35,6 @@ def test_dict_round_trip(value_head: str) -> None:
     assert Architecture.from_dict(json.loads(json.dumps(architecture.to_dict()))) == architecture
 
 
-def test_kinds_of_moves_are_outputs_of_every_point() -> None:
-    game = parse_game("shogi:5")
-    architecture = Architecture.for_game("b2c32", game)
-    shapes = weight_shapes(architecture)
-    assert shapes["policy_points.weight"] == (27, 27) and "policy_extra.weight" not in shapes
-    assert Architecture.from_dict(json.loads(json.dumps(architecture.to_dict()))) == architecture
-    assert Architecture.for_game("b2c32", parse_game("go:9")).to_dict()["kinds_per_point"] == 1
-    large = Architecture.for_game("b2c32", parse_game("shogi"))
-    assert replace(large, planes=architecture.planes, height=5, width=5, actions=675) == architecture
-
-
 @pytest.mark.parametrize(("value_head", "outputs"), [("scalar", 1), ("wdl", 3)])
 def test_the_value_head_has_one_output_or_three(value_head: str, outputs: int) -> None:
     architecture = Architecture.for_game("b1c8", parse_game("connect4"), value_head)

@@ -303,7 +303,7 @@ class TestChoice:
 def test_unknown_and_missing_backends_are_usage_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="abacus"):
         available_backends("abacus")
-    with pytest.raises(UsageError, match="vllm answers for language models only; wanted one of auto, torch, compile"):
+    with pytest.raises(UsageError, match="vllm runs other methods' models only; wanted one of auto, torch, compile"):
         available_backends("vllm")
     monkeypatch.setattr(inference, "is_installed", lambda _: False)
     with pytest.raises(UsageError, match="openvino: not installed"):

@@ -12,6 +12,7 @@ from pipeline.errors import FileError, UsageError
 from pipeline.players.player_specs import PlayerSpec, is_engine, parse_player
 from pipeline.run import layout
 from pipeline.run.models import ModelInfo, write_model
+from tests.families import having
 
 MODEL = "000018-name"
 
@@ -105,7 +106,8 @@ def test_a_model_takes_a_handicap(saved_models: Path) -> None:
     "text",
     [
         "handicap:1:random", "handicap:0:random", "handicap:x:random", "handicap:2", "handicap:2:", "handicap:random",
-        "handicap:2:handicap:2:random", "handicap:2:g=random", "handicap:2:gnubg:0", "handicap:100:random",
+        "handicap:2:handicap:2:random", "handicap:2:g=random", "handicap:100:random",
+        *having("backgammon", "handicap:2:gnubg:0"),
     ],
 )  # fmt: skip
 def test_what_is_no_handicap(text: str) -> None:

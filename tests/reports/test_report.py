@@ -45,7 +45,6 @@ from pipeline.run.matches import write_summary
 from pipeline.run.models import set_champion
 from pipeline.run.shards import POLICY_COUNTS, End, GameRecord, read_meta, read_shard
 from tests.browser import headless_chromium, needs_chromium
-from tests.families.backgammon.td.helpers import play, shard_of, small_network
 from tests.reports.test_show import make_match, make_model, match_game, player
 from tests.reports.test_show_records import LEFT_COLUMN
 from tests.run.random_games import random_games, write_shard
@@ -170,7 +169,13 @@ def test_games_and_methods_that_are_not_known_here_are_warnings(tmp_path: Path) 
     write_shard(tmp_path / "data/selfplay", "000000-m", "w00", "strange:3", games, {}, method="stranger")
     facts = collect(tmp_path, SILENT, NOW)
     (found,) = facts.games
-    assert (found.games, found.first, found.at_limit, found.policy_entropy, found.tracked) == (1, 1.0, 0.0, None, {})
+    assert (found.games, found.first, found.at_limit, found.policy_entropy, found.tracked.numbers) == (
+        1,
+        1.0,
+        0.0,
+        None,
+        {},
+    )
     assert [text.split(";")[0] for text in facts.warnings] == ["method 'stranger': unknown"]
     assert "Game length" in page(facts, replays(facts))
 
@@ -384,14 +389,6 @@ def test_replays_put_every_stone_where_the_rules_do(run: Path) -> None:
                 board[point] = owner
             assert board == state[0][:9].tolist()
             assert 0 <= here.get("winrate", 0) <= 1 and sum(share for _, share in here.get("policy", [])) <= 1.01
-
-
-def test_games_that_count_points_have_no_win_rates(tmp_path: Path) -> None:
-    """Their values are points, of throws too."""
-    (tmp_path / "saved_models").mkdir()
-    shard_of(tmp_path / "data/selfplay", [one.record for one in play(small_network(), 3)])
-    found = replays(collect(tmp_path, SILENT, NOW))
-    assert found and all("diagram" in here and "winrate" not in here for one in found for here in one["plies"])
 
 
 def test_a_settled_game_is_won_by_what_can_be_captured_too(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from pipeline.selfplay.messages import arrival_of, bytes_of, bytes_of_dropped, r
 from pipeline.selfplay.opponents import Others
 from pipeline.selfplay.playing import Arrival, ModelSource
 from pipeline.train.config import InitConfig
+from tests.families import having
 from tests.helpers import make_champion
 
 
@@ -161,7 +162,7 @@ def test_an_error_is_raised_though_another_thread_waits_for_games(tmp_path, monk
         remote.close()
 
 
-@pytest.mark.parametrize(("spec", "method"), [("connect4", "alphazero"), ("hypergammon", "td")])
+@pytest.mark.parametrize(("spec", "method"), [("connect4", "alphazero"), *having("backgammon", ("hypergammon", "td"))])
 def test_an_actor_takes_up_games_that_come_after_it_had_none(spec, method):
     game = parse_game(spec)
     numbers: deque[int] = deque([0])

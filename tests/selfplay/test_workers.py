@@ -11,15 +11,12 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import MuGoError, UsageError
 from pipeline.machine import available_cores
 from pipeline.run.models import set_champion
 from pipeline.run.shards import newest_shards, read_shard
 from pipeline.selfplay import in_workers as remote
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.in_workers import ProcessGames
-from pipeline.train.config import InitConfig
-from pipeline.train.init import init
 from pipeline.workers.processes import ProcessPool, child_command
 from pipeline.workers.worker_pool import Reading
 from tests.helpers import make_champion, make_model
@@ -102,14 +99,6 @@ def test_what_was_finished_counts_when_it_is_interrupted(pools, tmp_path):
     assert 10 <= len(numbers(tmp_path / "games")) < 60
     selfplay(config)
     assert numbers(tmp_path / "games") == list(range(60))
-
-
-def test_options_that_only_workers_can_check_are_wrong_usage_there_too(tmp_path):
-    path = tmp_path / "saved_models/000000-init"
-    init(InitConfig(game="hypergammon", method="td", network_size="h8", new_model=path))
-    with pytest.raises(MuGoError, match="worker 0: selfplay --readouts: method td plays its games by") as caught:
-        selfplay(selfplay_config(tmp_path, "games", workers=1, network=path, opponents="mirror=1"))
-    assert caught.value.exit_code == UsageError.exit_code
 
 
 def test_each_worker_keeps_to_its_share_of_the_cores(monkeypatch):

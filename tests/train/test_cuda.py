@@ -10,9 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.families.backgammon.td import network as afterstates
-from pipeline.families.backgammon.td.losses import AfterstateObjective
-from pipeline.families.backgammon.td.losses import Batch as AfterstateBatch
 from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.batch import Batch, make_batch
 from pipeline.methods.alphazero.losses import AlphaZeroObjective
@@ -105,20 +102,3 @@ def test_a_loss_that_is_not_finite_changes_nothing() -> None:
         subject.step(bad._replace(value=torch.full_like(bad.value, float("nan"))))
     trained = [name for name in before if ".running_" not in name]
     assert all((subject.weights[name] == before[name]).all() for name in trained)
-
-
-@pytest.mark.parametrize("recordable", [True, False])
-def test_values_of_afterstates_are_learned_recorded_or_not(recordable: bool) -> None:
-    config = TrainConfig(learning_rate=0.01, warmup_steps=0)
-    objective = AfterstateObjective(10, 3.0, 5)
-    objective.recordable = recordable
-    weights = afterstates.random_weights(10, 8, 5, 0)
-    found, wanted = (Trainer(one, weights, config) for one in (objective, AfterstateObjective(10, 3.0, 5)))
-    assert isinstance(found._pass, RecordedPass) == recordable
-    wanted._pass = wanted._pass_eagerly
-    torch.manual_seed(0)
-    for _ in range(6):
-        parts = torch.rand(64, 10), torch.rand(64, 5), torch.rand(64), torch.ones(64)
-        one, other = found.step(AfterstateBatch(*parts)), wanted.step(AfterstateBatch(*parts))
-        assert one.metrics == pytest.approx(other.metrics, rel=1e-3)
-        assert one.value_errors == pytest.approx(other.value_errors, abs=1e-3)

@@ -6,7 +6,6 @@ and whoever uses a tensor of another device is found.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,16 +14,13 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from pipeline.families.backgammon.td import network as afterstates
-from pipeline.families.backgammon.td.losses import AfterstateObjective
-from pipeline.families.backgammon.td.losses import Batch as AfterstateBatch
-from pipeline.families.text.reinforce.losses import ReinforceObjective
 from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.batch import make_batch
 from pipeline.methods.alphazero.losses import AlphaZeroObjective
 from pipeline.methods.method import Objective
 from pipeline.networks.architecture import Architecture, random_weights
 from pipeline.train.config import TrainConfig
+from tests.families import having
 from tests.train.chunk_sets import made_up_examples
 
 ROWS = 6
@@ -57,23 +53,10 @@ def passed(objective: Objective, weights: Any, batch: Any) -> None:
     assert all(parameter.grad is not None for parameter in network.parameters())
 
 
-@pytest.mark.parametrize("spec", ["go:5", "go:any,size=6,komi=7", "gomoku:9", "shogi:5"])
+@pytest.mark.parametrize("spec", ["go:5", "go:any,size=6,komi=7", "gomoku:9", *having("shogi", "shogi:5")])
 def test_alphazero(spec: str) -> None:
     game = parse_game(spec)
     architecture = Architecture.for_game("b2c16", game, "wdl")
     config = TrainConfig(reply_weight=0.1, soft_policy_weight=8.0)
     batch = make_batch(game, made_up_examples(game, ROWS, 0), np.arange(ROWS), np.zeros(ROWS, np.int64))
     passed(AlphaZeroObjective(architecture, config), random_weights(architecture, 0), batch)
-
-
-@pytest.mark.parametrize("outputs", [1, 5])
-def test_td(outputs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())  # which knows no "meta"
-    batch = AfterstateBatch(torch.rand(ROWS, 10), torch.rand(ROWS, 5), torch.rand(ROWS), torch.ones(ROWS))
-    objective = AfterstateObjective(10, 3.0, outputs)
-    passed(objective, afterstates.random_weights(10, 8, outputs, 0), batch)
-
-
-def test_reinforce_is_not_recorded() -> None:
-    """Its network looks at its inputs."""
-    assert not ReinforceObjective.recordable

@@ -128,10 +128,3 @@ def test_other_games_see_something_else(tmp_path: Path, game: str) -> None:
     ):
         init(config(tmp_path, game=game, new_model=other, original_model=small))
     assert not other.exists()
-
-
-def test_a_method_that_is_bound_to_its_game_says_so(tmp_path: Path) -> None:
-    small = init(config(tmp_path, game="hypergammon", method="td", network_size="h4", value_head="points")).model
-    other = tmp_path / "other" / "saved_models" / "000000-init"
-    with pytest.raises(FileError, match="networks of method td can't be taken to another game"):
-        init(config(tmp_path, game="backgammon", new_model=other, original_model=small))

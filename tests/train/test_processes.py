@@ -34,6 +34,7 @@ from pipeline.train.init import init
 from pipeline.train.process_group import ProcessGroup
 from pipeline.train.processes import ALONE, Processes, is_quiet, processes_here
 from tests.chaos.workshop import Done, Running, Workshop
+from tests.families import there_is
 from tests.train.chunk_sets import write_set
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel for processes as Linux has them")
@@ -269,6 +270,7 @@ class TestTraining:
         ]  # fmt: skip
         assert not list((divided / "saved_models").glob(".0*"))
 
+    @pytest.mark.skipif(not there_is("backgammon"), reason="needs the family backgammon")
     def test_a_network_without_norms(self, workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Its replicas have no statistics to share."""
         monkeypatch.setattr("pipeline.train.trainer.available_cores", lambda: 2)

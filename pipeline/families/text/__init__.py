@@ -17,5 +17,9 @@ EXTENSIONS: extensions.Table = {
         "gather.text": "pipeline.families.text.options:TextGatherOptions",
         "train.text": "pipeline.families.text.options:TextTrainOptions",
     },
+    extensions.BACKENDS: {
+        "server": "pipeline.families.text.reinforce.method:Reinforce",
+        "vllm": "pipeline.families.text.reinforce.method:Reinforce",
+    },
     extensions.PRESETS: {"text": "pipeline.families.text"},
 }

@@ -17,8 +17,8 @@ searched with few readouts and without exploration, only to reach the game's res
 raw policy's. Temperature and resignation treat both alike: the value of a cheap search is noisier, and counts. As long
 as one side has been sure of winning at the last moves of both, moves are searched with still fewer readouts and aren't
 policy targets (KataGo: "reduced visits"): unlike a resigned game, a decided one has an end that shows who owns what.
-One search that is less sure ends that. Go can end a game where nobody can change anything any more, which is earlier
-than two passes.
+One search that is less sure ends that. A game that can settle can be ended where nobody can change anything any more,
+which is earlier than two passes.
 
 On a large board that it hardly knows, a network may come to think that the game is decided by komi alone: then every
 move is as bad as a pass, two passes soon end the game, and the result confirms it. So passes can be kept out of the

@@ -33,13 +33,13 @@ class TreeSelfplayOptions(Options):
     )
     decided_readouts: int = Field(4, ge=1, description="Simulations per move in a decided game.")
     end_settled: bool = Field(
-        False, description="End games in which nothing can change any more (Go: all points are in pass-alive areas)."
+        False, description="End games in which nothing can change any more, where the rules can tell."
     )
     pass_after: float = Field(
         0.0,
         ge=0,
         le=2,
-        description="Moves per point of the board before the learner may pass, searching too (Go: 0.75); 0 = no limit.",
+        description="Moves per point of the board before the learner may pass, searching too, e.g. 0.75; 0 = no limit.",
     )
 
 

@@ -74,7 +74,7 @@ class Games:
     wrong: tuple[int, int] | None = None
     policy_entropy: float | None = None
     surprise: float | None = None
-    tracked: Tracked = field(default_factory=dict)
+    tracked: Tracked = field(default_factory=Tracked)
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,6 @@ from pipeline.run import layout
 from pipeline.run.ratings import RatedPlayer
 
 FOLDER = Path(__file__).parent
-# What methods track of their games, where they do: heading, text, name. See families/text/reinforce/tracking.py.
-TRACKED = (
-    ("Won by the model", "Share of the games of each source.", "won"),
-    ("Well-formed answers", "Share of the model's answers in which an action could be read.", "well_formed"),
-    ("Invalid moves", "Share of the model's answers that weren't a legal action.", "invalid"),
-    ("Variety of words", "Different words in answers, as a share of all of their words.", "unigrams"),
-    ("Variety of answers", "Different pairs of words, as a share of all pairs.", "bigrams"),
-)
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 )
@@ -360,20 +352,22 @@ def _self_play(facts: Facts) -> Iterator[str]:
         number=lambda y: f"{100 * y:.1f} %",
         y_from=0.0,
     ).html()
-    for heading, about, name in TRACKED:
+    measures = {name: measure for one in games for name, measure in one.tracked.measures.items() if measure.heading}
+    for name, measure in measures.items():
         series = [
             Series(
                 source,
                 [
-                    Point(one.generation, one.tracked[source][name])
+                    Point(one.generation, one.tracked.numbers[source][name])
                     for one in games
-                    if name in one.tracked.get(source, {})
+                    if name in one.tracked.numbers.get(source, {})
                 ],
             )
-            for source in sorted({source for one in games for source in one.tracked})
+            for source in sorted({source for one in games for source in one.tracked.numbers})
         ]
         if any(one.points for one in series):
-            yield Chart(heading, about + sampled, series, number=_percent, y_from=0.0).html()
+            number = _percent if measure.share else "{:.3g}".format
+            yield Chart(measure.heading, measure.about + sampled, series, number=number, y_from=0.0).html()
 
 
 def _sampled(share: float, what: str = "From") -> str:

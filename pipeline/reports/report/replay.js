@@ -6,10 +6,7 @@ const CELL = 40;
 const PLAY_MILLISECONDS = 700;
 const $ = (id) => document.getElementById(id);
 const games = JSON.parse($("replays").textContent);
-const KINDS = { // how each game's board and its pieces look
-  go: { ground: "", lines: "points" }, gomoku: { ground: "", lines: "points" }, othello: { ground: "felt", lines: "cells" },
-  connect4: { ground: "frame", paints: ["#d8382b", "#f3c526"], holes: true }, tictactoe: { ground: "paper", lines: "open", crosses: true },
-};
+const PAINTS = { black: "#161618", white: "#f7f6f2", red: "#d8382b", yellow: "#f3c526" };
 
 let game = null;
 let ply = 0;
@@ -22,7 +19,8 @@ function element(name, attributes = {}, text = "") {
   return made;
 }
 
-const look = () => KINDS[game.game.split(":")[0]] ?? KINDS.go;
+const isOn = (ground) => game.look.ground === ground;
+const isMark = (owner) => ["cross", "ring"].includes(game.look.stones[owner - 1]);
 const place = (point) => [CELL * (1 + (point % game.width)), CELL * (1 + Math.floor(point / game.width))];
 
 /** The board after a number of moves: owner by point. */
@@ -32,8 +30,8 @@ function boardAt(count) {
   return board;
 }
 
-function net(kind, right, bottom) {
-  const { width, height } = game, half = kind === "points" ? 0 : CELL / 2, skip = kind === "open" ? 1 : 0;
+function net(right, bottom) {
+  const { width, height } = game, half = game.look.on_lines ? 0 : CELL / 2, skip = isOn("paper") ? 1 : 0;
   let lines = "";
   for (let i = skip; i <= (half ? width : width - 1) - skip; i++) lines += `M${CELL * (1 + i) - half} ${CELL - half}V${bottom - CELL + half}`;
   for (let i = skip; i <= (half ? height : height - 1) - skip; i++) lines += `M${CELL - half} ${CELL * (1 + i) - half}H${right - CELL + half}`;
@@ -41,29 +39,29 @@ function net(kind, right, bottom) {
 }
 
 function piece(owner, x, y) {
-  const { paints = ["#161618", "#f7f6f2"], crosses } = look();
-  if (!crosses) return element("circle", { class: "stone", cx: x, cy: y, r: look().lines === "points" ? 18 : 16, fill: paints[owner - 1] });
-  return owner === 1 ? element("path", { class: "cross", d: `M${x - 10} ${y - 10}l20 20m0 -20l-20 20` }) : element("circle", { class: "cross", cx: x, cy: y, r: 11 });
+  const { on_lines, stones } = game.look, stone = stones[owner - 1];
+  if (!isMark(owner)) return element("circle", { class: "stone", cx: x, cy: y, r: on_lines ? 18 : 16, fill: PAINTS[stone] });
+  return stone === "cross" ? element("path", { class: "cross", d: `M${x - 10} ${y - 10}l20 20m0 -20l-20 20` }) : element("circle", { class: "cross", cx: x, cy: y, r: 11 });
 }
 
 function drawBoard() {
-  const right = CELL * (game.width + 1), bottom = CELL * (game.height + 1), board = boardAt(ply), kind = look();
+  const right = CELL * (game.width + 1), bottom = CELL * (game.height + 1), board = boardAt(ply);
   const svg = element("svg", { viewBox: `0 0 ${right} ${bottom}`, role: "img", "aria-label": `Board after ${ply} moves` });
-  svg.append(element("rect", { class: `ground ${kind.ground}`, width: right, height: bottom, rx: 8 }));
-  if (kind.lines) svg.append(net(kind.lines, right, bottom));
-  const off = kind.lines === "points" ? 11 : 9;
+  svg.append(element("rect", { class: `ground ${game.look.ground}`, width: right, height: bottom, rx: 8 }));
+  if (!isOn("frame")) svg.append(net(right, bottom));
+  const off = game.look.on_lines ? 11 : 9;
   game.columns.forEach((name, i) => svg.append(element("text", { class: "name", x: CELL * (1 + i), y: bottom - off }, name)));
   game.rows.forEach((name, i) => svg.append(element("text", { class: "name", x: off, y: CELL * (1 + i) }, name)));
   const placed = (game.plies[ply].changes ?? []).find(([, owner]) => owner && owner === game.plies[ply].by + 1);
   board.forEach((owner, point) => {
     const [x, y] = place(point);
-    if (kind.holes) svg.append(element("circle", { class: "hole", cx: x, cy: y, r: 16.5 }));
+    if (isOn("frame")) svg.append(element("circle", { class: "hole", cx: x, cy: y, r: 16.5 }));
     if (owner) svg.append(piece(owner, x, y));
   });
   const last = lastPoint(placed);
-  if (last !== null && !kind.crosses) {
+  if (last !== null && !isMark(board[last])) {
     const [x, y] = place(last);
-    svg.append(element("circle", { class: "ring", cx: x, cy: y, r: 8, stroke: board[last] === 1 || kind.holes ? "#fff" : "#222" }));
+    svg.append(element("circle", { class: "ring", cx: x, cy: y, r: 8, stroke: board[last] === 1 || isOn("frame") ? "#fff" : "#222" }));
   }
   $("position").replaceChildren(svg);
 }

@@ -1,15 +1,15 @@
 """The games that a report shows move by move, chosen so that the run's course can be seen; replayed by the rules.
 
-A replay is JSON for replay.js: the board's size and colours, and per position the move that led to it, what it changed
-on the board, so that the page needs no rules, and what the search found there. Win rates are the first player's; where
-a game counts several points values are points, and there are none. Games that aren't played on points are shown as
-diagrams. What a search found is its policy: the shares of its visits, or Gumbel's target.
+A replay is JSON for replay.js: the board's size, look and colours, and per position the move that led to it, what it
+changed on the board, so that the page needs no rules, and what the search found there. Win rates are the first
+player's; where a game counts several points values are points, and there are none. Games that aren't played on points are
+shown as diagrams. What a search found is its policy: the shares of its visits, or Gumbel's target.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -228,6 +228,7 @@ def _board(game: BoardGame) -> dict[str, Any]:
     return {
         "height": height,
         "width": width,
+        "look": asdict(game.look),
         "columns": list(game.columns[:width]),
         "rows": [line.split()[0] if line.split()[0].isdigit() else "" for line in labels],
     }

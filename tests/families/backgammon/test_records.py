@@ -143,6 +143,7 @@ GOOD = """ 0 point match
   2) 44: 24/16(2)
       Wins 1 point
 """
+FUZZED = {"mat": (GOOD, lambda path: read_mat(path, GAME))}  # see tests/families/__init__.py
 
 
 @pytest.mark.parametrize(

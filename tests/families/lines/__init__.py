@@ -1,0 +1,1 @@
+SPECS = ("tictactoe", "connect4")

@@ -1,0 +1,1 @@
+SPECS = ("othello:6", "othello:8")

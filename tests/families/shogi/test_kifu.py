@@ -246,7 +246,7 @@ def test_beginnings_of_csa(tmp_path: Path) -> None:
         assert game.sfen(read_back(tmp_path, CSA, text).start[0]) == sfen
 
 
-RECORDS = {  # whole files, for tests/fuzz
+RECORDS = {  # whole files
     CSA: CSA_FILE,
     KIF: "手合割：平手\n先手：a\n   1 ７六歩(77)\n*said\n   2 ３四歩(33)\n   3 ２二角成(88)\n   4 同　銀(31)\n"
     "   5 投了\n",
@@ -254,6 +254,7 @@ RECORDS = {  # whole files, for tests/fuzz
     "sfen": "4k4/9/4P4/9/9/9/9/9/4K4 b G 1\n",
     "kifu": kifu_record(KIF, (_MINI := parse_game("shogi:5")), [], TEXT, start=_MINI.from_sfen("k4/5/5/5/4K w RBb 1")),
 }
+FUZZED = {form: (text, read_kifu) for form, text in RECORDS.items()}  # see tests/families/__init__.py
 
 WRONG = [
     ("a.csa", "PI\n+\n+7776FU\n+2726FU\n%TORYO", "line 4: +2726FU: a move of the player who has just moved"),

@@ -1,0 +1,1 @@
+OTHERS = ("text:KuhnPoker-v0",)

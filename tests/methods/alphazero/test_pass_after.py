@@ -69,5 +69,5 @@ def test_who_can_only_pass_does() -> None:
 
 def test_games_without_passes_refuse_it(tmp_path: Path) -> None:
     champion = make_champion(tmp_path / "saved_models", spec="tictactoe")
-    with pytest.raises(UsageError, match="--pass-after: nobody passes in tictactoe; wanted Go"):
+    with pytest.raises(UsageError, match="--pass-after: nobody passes in tictactoe; leave it out"):
         selfplay(SelfplayConfig(network=champion, output_dir=tmp_path / "selfplay", readouts=2, pass_after=0.5))

@@ -84,7 +84,7 @@ class TemporalDifference(Method):
 
     def load(self, model: Model, max_batch: int, num_threads: int, backend: str, progress: Progress) -> list[Any]:
         if backend not in NETWORK_BACKENDS:
-            raise UsageError(f"--backend {backend}: it answers for language models only; leave it out for method td")
+            raise UsageError(f"--backend {backend}: networks of method td don't run on it; leave it out")
         with naming(model.path):
             game: AnyGame = parse_game(model.info.game)
             self.check(game)

@@ -9,8 +9,7 @@ import numpy as np
 
 from pipeline.errors import IllegalMove
 from pipeline.families.shogi.game import Shogi
-from pipeline.families.shogi.kifu import CSA, FILE_SUFFIXES, KIF, USI
-from pipeline.families.shogi.kifu_reading import SUFFIXES, parse_kifu
+from pipeline.families.shogi.kifu import CSA, FILE_SUFFIXES, KIF, SUFFIXES, USI, parse_kifu
 from pipeline.families.shogi.page.table import ShogiTable
 from pipeline.games.contract import AnyGame, Game
 from pipeline.games.sgf import AnotherGame, is_sgf

@@ -34,7 +34,7 @@ from pipeline.families.text.reinforce.records import (
     unpacked,
 )
 from pipeline.families.text.reinforce.rewards import parse_stages
-from pipeline.families.text.reinforce.tracking import WINDOW, tracked
+from pipeline.families.text.reinforce.tracking import MEASURES, WINDOW, tracked
 from pipeline.games.contract import CHANCE, AnyGame
 from pipeline.methods.alphazero.options import SearchTargetOptions
 from pipeline.methods.method import Actor, ActorJob, Grown, IndexArray, Method, Objective, Positions, Weights
@@ -79,6 +79,7 @@ class Reinforce(Method):
     )
     settled = ("advantage", "target")
     tracking_window = WINDOW
+    measures = MEASURES
 
     def check(self, game: AnyGame) -> None:
         if not isinstance(game, TextGame):

@@ -16,10 +16,23 @@ import numpy as np
 
 from pipeline.families.text.game import TextGame
 from pipeline.families.text.reinforce.records import INVALID_MOVE, WELL_FORMED, unpacked
+from pipeline.methods.method import Measure
 from pipeline.run.shards import BOTH, POLICY_COUNTS, GameRecord
 
 WINDOW = 1_000  # games
 MIRROR = "mirror"
+MEASURES = {
+    "won": Measure(True, "Won by the model", "Share of the games of each source."),
+    "drawn": Measure(True),
+    "lost": Measure(True),
+    "well_formed": Measure(
+        True, "Well-formed answers", "Share of the model's answers in which an action could be read."
+    ),
+    "invalid": Measure(True, "Invalid moves", "Share of the model's answers that weren't a legal action."),
+    "unigrams": Measure(True, "Variety of words", "Different words in answers, as a share of all of their words."),
+    "bigrams": Measure(True, "Variety of answers", "Different pairs of words, as a share of all pairs."),
+    "trigrams": Measure(True),
+}
 NGRAMS = {"unigrams": 1, "bigrams": 2, "trigrams": 3}
 
 

@@ -103,8 +103,8 @@ def test_what_the_commands_leave_behind(run: Path) -> None:
 
 def test_status_and_report_show_what_is_tracked(run: Path, tmp_path: Path) -> None:
     found = status(StatusConfig(directory=Path()))
-    assert set(found.tracked) == {f"selfplay/KuhnPoker-v0/{opponent}" for opponent in ("mirror", "random")}
-    assert sum(one["games"] for one in found.tracked.values()) == GAMES
+    assert set(found.tracked.numbers) == {f"selfplay/KuhnPoker-v0/{opponent}" for opponent in ("mirror", "random")}
+    assert sum(one["games"] for one in found.tracked.numbers.values()) == GAMES
     shown = io.StringIO()
     Console(file=shown, width=120).print(screen(found))
     assert "selfplay/KuhnPoker-v0/mirror" in shown.getvalue() and "unigrams" in shown.getvalue()

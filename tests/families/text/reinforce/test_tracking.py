@@ -11,9 +11,9 @@ pytest.importorskip("textarena", reason="text games need the extra text")
 
 from pipeline.families.text.game import TextGame
 from pipeline.families.text.reinforce.records import INVALID_MOVE, WELL_FORMED, packed
-from pipeline.families.text.reinforce.tracking import coverage, tracked
+from pipeline.families.text.reinforce.tracking import MEASURES, coverage, tracked
 from pipeline.games.specs import parse_game
-from pipeline.reports.tracked import lines, of_newest_games
+from pipeline.reports.tracked import Tracked, lines, of_newest_games
 from pipeline.run.shards import BOTH, GameRecord
 
 
@@ -50,7 +50,9 @@ def test_sources_have_prefixes_and_results_are_the_models(game: TextGame) -> Non
     assert mirror["well_formed"] == mirror["invalid"] == 0.5 and mirror["characters"] == (14 + 7) / 2
     assert random["won"] == random["drawn"] == 0.5 and random["answers"] == 2 and random["plies"] == 2
     assert mirror["unigrams"] == 3 / 5 and mirror["bigrams"] == 2 / 3 and mirror["trigrams"] == 1
-    assert dict(lines(found))["selfplay/KuhnPoker-v0/mirror"].startswith("games 1, won 50.0 %, drawn 0.0 %")
+    assert dict(lines(Tracked(found, MEASURES)))["selfplay/KuhnPoker-v0/mirror"].startswith(
+        "games 1, won 50.0 %, drawn 0.0 %"
+    )
 
 
 def test_coverage_counts_runs_within_answers() -> None:
@@ -60,4 +62,4 @@ def test_coverage_counts_runs_within_answers() -> None:
 
 
 def test_a_folder_without_games_has_nothing_tracked(tmp_path: Path) -> None:
-    assert of_newest_games(tmp_path, lambda error: None) == {}
+    assert of_newest_games(tmp_path, lambda error: None) == Tracked()
