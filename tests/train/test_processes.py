@@ -61,7 +61,7 @@ class TestEnvironment:
     @pytest.mark.parametrize(
         ("changes", "says"),
         [
-            ({"MASTER_ADDR": ""}, r"WORLD_SIZE=2 but MASTER_ADDR not set; wanted what torchrun sets"),
+            ({"MASTER_ADDR": ""}, r"WORLD_SIZE=2 but MASTER_ADDR not set; start it by"),
             ({"RANK": "", "MASTER_PORT": ""}, "RANK and MASTER_PORT not set"),
             ({"WORLD_SIZE": "two"}, "WORLD_SIZE=two: wanted a number"),
             ({"WORLD_SIZE": "-2"}, "WORLD_SIZE=-2: wanted a number"),
@@ -147,7 +147,7 @@ class TestAgreement:
             raise NotYet("too few")
 
         for order in (1, -1):
-            ends = both(*[refuse, lambda group: group.hear("chosen")][::order])[::order]
+            ends = both(*[refuse, lambda group: group.receive("chosen")][::order])[::order]
             assert [getattr(end, "exit_code", None) for end in ends] == [75, 75]
             assert "too few" in str(ends[0]) and str(ends[1]) == ""  # one line on the terminal
 
