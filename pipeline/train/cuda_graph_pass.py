@@ -24,7 +24,7 @@ class CudaGraphPass:
     """Calls a function that leaves gradients in parameters; captures it as a graph for each shape of batch."""
 
     def __init__(self, function: Pass, parameters: Sequence[Tensor], device: torch.device) -> None:
-        """function: gets batches in CPU memory and copies them to the device; other tensors it uses must stay in place."""
+        """function: copies a batch to the device itself; all other tensors that it uses must stay in place."""
         self._function, self._parameters, self._device = function, parameters, device
         self._calls: dict[Any, int] = {}
         self._graphs: dict[Any, _Graph] = {}

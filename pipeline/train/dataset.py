@@ -148,7 +148,7 @@ class Dataset:
         )
 
     def first(self, most: int) -> list[Any]:
-        """Batches of the first `most` examples, without symmetries: a uniform sample, as chunks are. Raises FileError."""
+        """The first `most` examples without symmetries: a uniform sample, as chunks are. Raises FileError."""
         batches: list[Any] = []
         for path in self._paths:
             columns = read_chunk(path, self.game.spec, self._types).columns
