@@ -345,7 +345,7 @@ class TestRefusals:
         done = run(workshop, folder, *[options(config())] * 2, folders=[folder, elsewhere])
         assert [one.code for one in done] == [1, 1] and done[0].said == ""
         assert "process 1 of 2 on" in done[1].said
-        assert "data/training_data: no complete set 000001-00000000; wanted the folder" in done[1].said
+        assert "data/training_data: no complete set 000001-00000000; wanted the first" in done[1].said
         assert not list(Path("saved_models").glob("*000001*"))
 
     def test_who_waits_for_the_others_can_be_stopped(self, workshop: Workshop, folder: Path) -> None:
