@@ -1,4 +1,4 @@
-"""The evaluate command: a match between challenger and champion, the promotion decision, and its summary.
+"""``evaluate``: matches between challengers and champions, promotion decisions, and ``evaluate --watch``.
 
-Imports matches, ratings (the pool) and what lies below them. Never plays games itself: matches/ does.
+Imports matches, ratings (the pool) and what lies below them. Games are played by matches/.
 """

@@ -1,11 +1,11 @@
-"""``evaluate``: the newest model plays the champion, and takes its place if it wins enough.
+"""``evaluate``: the newest model plays the champion and replaces it if it wins enough.
 
-Reads two players, usually models; writes a match folder and, after a promotion, best_model and the pool of opponents.
-Finished games are kept: a match that was killed goes on where it stopped and comes to the same decision. It stops as
-soon as its first games by number decide it, and its rates are those of these games: see promotion.py. Further
-conditions (--require) are matches of their own, played once the first is won.
+Reads two players, usually models. Writes a match folder and, after a promotion, best_model and the pool of opponents.
+Finished games are kept, so a killed match resumes and comes to the same decision. A match stops as soon as its first
+games by number decide it, and its figures are of these games; see promotion.py. Promotion conditions (--require) are
+separate matches, played once the main match is won.
 
-White is the challenger, black the champion, whatever colour each has in a game.
+"White" is the challenger and "black" the champion, whatever their colours in a game.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ from pipeline.run.matches import has_match, list_matches, match_lock, read_match
 from pipeline.run.models import newest_models, present_champion, read_promotions, set_champion
 from pipeline.workers.processes import check_workers
 
-TESTED_AT_ONCE = 64  # games, for a sequential test: those begun after the deciding pair are played for nothing
+SPRT_PARALLEL_GAMES = 64  # at most in a sequential test: games begun after the deciding pair are wasted
 # In summary.json:
 PENDING = "promotion_pending"  # decided, but best_model may not be re-pointed yet
-NOT_IN_POOL = "not_in_pool"  # promoted, but kept from joining the pool
+NOT_IN_POOL = "not_in_pool"  # promoted, but an error kept the model out of the pool
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A further condition, ``random>=0.95``: the challenger must score this share of the points against that player.
+    """A promotion condition, ``random>=0.95``: the challenger must score this share of the points against that player.
 
-    Where games count more than 1: so many points a game. Elsewhere a share of 0 asks for nothing: the match is a
-    measurement, so it isn't ended early.
+    If games count more than 1, `share` is in points per game. Otherwise a share of 0 is always met: the match is a
+    measurement and never ends early.
     """
 
     text: str
@@ -81,9 +81,9 @@ def parse_condition(text: str) -> Condition:
 def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSummary:
     """Play or finish a match, and promote the challenger if it passed. See the module docstring.
 
-    Raises NotYet if there is no challenger or another process plays this match, UsageError for an odd number of games
-    or too few to pass, a player against itself, or processes beside a cluster, FileError for models that can't be
-    loaded, that play different games, or a match begun with other settings, MuGoError if the decision depends on games
+    Raises NotYet if there is no challenger or another process plays this match; UsageError for an odd number of games
+    or too few to pass, a player against itself, or local workers beside a cluster; FileError for models that can't be
+    loaded or play different games, or a match begun with other settings; MuGoError if the decision depends on games
     that failed; KeyboardInterrupt after recording the finished games.
     """
     for name, number in (("--games", config.games), ("--require-games", config.require_games)):
@@ -103,17 +103,20 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
     _check_different(challenger, champion)
     _check_conditions(config, challenger, champion, further)
     if sprt is not None:
-        config = config.model_copy(update={"parallel_games": min(config.parallel_games, TESTED_AT_ONCE)})
+        config = config.model_copy(update={"parallel_games": min(config.parallel_games, SPRT_PARALLEL_GAMES)})
     game = common_game(config.game, [champion, challenger, *(opponent for _, opponent in further)])
+    counts = f"{game.spec} counts up to {game.max_result:g} points"
     if game.max_result > 1 and sprt is not None:
-        counts = f"{game.spec} counts up to {game.max_result:g} points, and the sequential test is about wins"
-        raise UsageError(f"evaluate --sprt: {counts}; wanted --threshold, or nothing for the derived one")
-    models = bool(challenger.model and champion.model)
-    by_points = game.max_result > 1 and config.threshold is None
-    if by_points and models and config.games < 2 * LEAST_PAIRS:
         raise UsageError(
-            f"evaluate --games {config.games}: {game.spec} counts up to {game.max_result:g} points, of which so few "
-            f"games tell nothing; wanted at least {2 * LEAST_PAIRS}, or --threshold"
+            f"evaluate --sprt: {counts}, and the sequential test is about wins; wanted --threshold, or nothing for the "
+            "derived one"
+        )
+    are_models = bool(challenger.model and champion.model)
+    by_points = game.max_result > 1 and config.threshold is None
+    if by_points and are_models and config.games < 2 * LEAST_PAIRS:
+        raise UsageError(
+            f"evaluate --games {config.games}: {counts}, about which so few games show nothing; wanted at least "
+            f"{2 * LEAST_PAIRS}, or --threshold"
         )
     if config.threshold is not None and config.threshold < 0 and game.max_result == 1:
         raise UsageError(
@@ -124,14 +127,14 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
     folder = config.output_dir / layout.match_name(challenger.name, champion.name)
     with MatchRunner(config, game, progress) as runner, match_lock(folder):
         settings = {"sprt": config.sprt, "exclude_duplicates": config.exclude_duplicates}
-        # Nobody is promoted over an engine or by a handicap: such a match is a measurement, played to its end, unless a
-        # sequential test is asked for. (A preset has a threshold for the matches that promote.)
-        even = models and handicap_side_of((challenger, champion)) is None
-        at_stake = even or sprt is not None
-        summary = _play(config, runner, folder, (challenger, champion), rule, settings, at_stake)
+        # A match with an engine or a handicap can't promote. It is a measurement, played to its end in spite of a
+        # threshold, which a preset may have set for matches that promote. Only a sequential test ends it early.
+        can_promote = are_models and handicap_side_of((challenger, champion)) is None
+        stops_early = can_promote or sprt is not None
+        summary = _play(config, runner, folder, (challenger, champion), rule, settings, stops_early)
         for condition, opponent in further:
             if summary.passed:
-                progress.say(f"further condition: {condition.text}")
+                progress.say(f"promotion condition: {condition.text}")
                 summary = _play_condition(config, runner, challenger, condition, opponent, summary)
         return _conclude(config, summary, challenger, champion, progress)
 
@@ -140,19 +143,19 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
 
 
 def _home(champion: Entrant) -> Path | None:
-    """The folder whose best_model is at stake; None if the champion is no model."""
+    """The folder whose best_model may be re-pointed; None if the champion isn't a model."""
     if champion.spec.path is None or champion.spec.given is None:
         return None
     return champion.spec.given.parent if _is_by_link(champion) else champion.spec.path.parent
 
 
 def _is_by_link(champion: Entrant) -> bool:
-    """Whether best_model was asked for, and not a model by its own name."""
+    """Whether the champion was given as best_model, not by its own name."""
     return champion.spec.given is not None and champion.spec.given.name == layout.CHAMPION
 
 
 def _challenger(config: EvaluateConfig, champion: Entrant) -> str:
-    """The player asked for, or the newest model that is newer than the champion and has no finished match with it."""
+    """The given player, else the newest model since the champion that hasn't finished a match with it."""
     if config.white_model is not None:
         return config.white_model
     home = _home(champion)
@@ -163,7 +166,7 @@ def _challenger(config: EvaluateConfig, champion: Entrant) -> str:
     for path in newest_models(home):
         name = layout.parse_model_name(path.name)
         if name is None or (current is not None and name.number <= current.number):
-            break  # so it costs what came after the champion, however many came before
+            break  # older models needn't be looked at
         if path.name == champion.spec.path.name:
             continue
         newer += 1
@@ -171,13 +174,11 @@ def _challenger(config: EvaluateConfig, champion: Entrant) -> str:
         if summary is None or summary.get(PENDING):
             return str(path)
     found = f"newer ones: {newer}, all have played it" if newer else "no model is newer"
-    raise NotYet(
-        f"evaluate: no new challenger for {champion.name} in {home} ({found}); 1 more model needed: run train first", 1
-    )
+    raise NotYet(f"evaluate: no new challenger for {champion.name} in {home} ({found}); run train first", 1)
 
 
 def _check_different(challenger: Entrant, other: Entrant, where: str = "--white-model") -> None:
-    """Raises UsageError. A player may meet itself only under another name, which shows that it is meant."""
+    """Raises UsageError for two equal players. An explicit NAME=PLAYER lets a player play itself."""
     same = all(
         getattr(challenger.info, name) == getattr(other.info, name) for name in ("weights", "readouts", "handicap")
     )
@@ -188,15 +189,13 @@ def _check_different(challenger: Entrant, other: Entrant, where: str = "--white-
             "it: NAME=PLAYER"
         )
     if challenger.name == other.name:
-        raise UsageError(
-            f"evaluate {where}: both players are called {other.name}; give one a name of its own: NAME=PLAYER"
-        )
+        raise UsageError(f"evaluate {where}: both players are called {other.name}; name one of them: NAME=PLAYER")
 
 
 def _check_conditions(
     config: EvaluateConfig, challenger: Entrant, champion: Entrant, further: Sequence[tuple[Condition, Entrant]]
 ) -> None:
-    """Raises UsageError for a further condition that can't be met, before anything is played."""
+    """Raises UsageError for a promotion condition that can't be played."""
     names = [opponent.name for _, opponent in further]
     for condition, opponent in further:
         where = f"--require {condition.text!r}"
@@ -205,18 +204,18 @@ def _check_conditions(
             raise UsageError(f"evaluate {where}: that is the champion of this match; use --threshold")
         if names.count(opponent.name) > 1:
             raise UsageError(
-                f"evaluate {where}: {opponent.name} is asked for {names.count(opponent.name)} times; wanted once"
+                f"evaluate {where}: {opponent.name} is given {names.count(opponent.name)} times; wanted once"
             )
         folder = _condition_folder(config, challenger, opponent)
         if has_match(folder) and (begun := read_match(folder).header.games) != config.require_games:
             raise UsageError(
-                f"evaluate --require-games {config.require_games}: {folder} was begun with {begun}; go on with that, "
+                f"evaluate --require-games {config.require_games}: {folder} was begun with {begun}; use that number "
                 "or remove the folder"
             )
 
 
 def _condition_folder(config: EvaluateConfig, challenger: Entrant, opponent: Entrant) -> Path:
-    """Apart from matches that were asked for by name, whose settings may be others."""
+    """Separate from matches requested by name, which may have other settings."""
     return config.output_dir / layout.REQUIRED / layout.match_name(challenger.name, opponent.name)
 
 
@@ -230,27 +229,27 @@ def _play(
     entrants: tuple[Entrant, Entrant],
     rule: Rule,
     settings: dict[str, Any],
-    at_stake: bool,
+    stops_early: bool,
 ) -> EvaluateSummary:
-    """Play until the match is decided, or to its end if nothing is at stake. Call it under the match's lock.
+    """Play the match to its end, or with stops_early until it is decided. Call it under the match's lock.
 
-    Raises MuGoError if the decision depends on games that failed twice: there is none yet.
+    Raises MuGoError if the decision depends on games that failed twice.
     """
-    # A further condition's share isn't part of its match: it may change, the games stay.
+    # A promotion condition's share may change between runs without making its games invalid, so the match omits it.
     threshold = rule.threshold if settings else None
-    needed = not at_stake or deciding_games(rule, {}) is None
+    needed = not stops_early or deciding_games(rule, {}) is None
     writer = runner.open(folder, entrants, rule.games, threshold, settings, needed)
     try:
-        runner.play(writer, entrants, lambda so_far: at_stake and deciding_games(rule, so_far.games) is not None)
+        runner.play(writer, entrants, lambda so_far: stops_early and deciding_games(rule, so_far.games) is not None)
     finally:
         write_sgfs(runner.game, writer, config.sgf_output)
     checked_results(folder, keep=True)
-    summary = summarise(rule, writer, whole=not at_stake)
-    if at_stake and not match_status(rule, writer.games).decided:
+    summary = summarise(rule, writer, whole=not stops_early)
+    if stops_early and not match_status(rule, writer.games).decided:
         last = writer.failures[-1].problem if writer.failures else "unknown"
         raise MuGoError(
-            f"{folder}: {summary.failed} games failed twice (the last: {last}) and the decision depends on them; mend "
-            "that and run it again: only they are played"
+            f"{folder}: {summary.failed} games failed twice (the last: {last}) and the decision depends on them; fix "
+            "the cause and run it again: only these games are played"
         )
     return summary
 
@@ -263,23 +262,23 @@ def _play_condition(
     opponent: Entrant,
     summary: EvaluateSummary,
 ) -> EvaluateSummary:
-    """Play a further condition's match; the summary with its result."""
+    """Play a promotion condition's match; returns the summary with its result added."""
     rule = Rule(config.require_games, condition.share, max_result=runner.game.max_result)
-    folder, at_stake = _condition_folder(config, challenger, opponent), condition.share > 0 or rule.max_result > 1
+    folder = _condition_folder(config, challenger, opponent)
     with match_lock(folder):
-        theirs = _play(config, runner, folder, (challenger, opponent), rule, {}, at_stake)
-        write_summary(folder, stored(theirs))
-    played = (theirs.games_played, theirs.wins, theirs.draws, theirs.losses)
-    share = theirs.share if theirs.points is None else theirs.points.per_game
-    result = ConditionResult(theirs.passed, *played, share, needed=condition.share, match=theirs.match)
+        stops_early = condition.share > 0 or rule.max_result > 1
+        match = _play(config, runner, folder, (challenger, opponent), rule, {}, stops_early)
+        write_summary(folder, stored(match))
+    played = (match.games_played, match.wins, match.draws, match.losses)
+    share = match.share if match.points is None else match.points.per_game
+    result = ConditionResult(match.passed, *played, share, needed=condition.share, match=match.match)
     summary = replace(summary, guards={**summary.guards, condition.text: result})
-    if theirs.passed:
+    if match.passed:
         return summary
-    points = f"{theirs.wins + theirs.draws / 2:g} points of {theirs.games_played} games"
-    if theirs.points is not None:
-        points = f"{theirs.points.per_game:+.3f} points a game in {theirs.games_played} games"
-    reason = f"{summary.reason}; {condition.text} not met: {points}"
-    return replace(summary, passed=False, reason=reason)
+    points = f"{match.wins + match.draws / 2:g} points of {match.games_played} games"
+    if match.points is not None:
+        points = f"{match.points.per_game:+.3f} points a game in {match.games_played} games"
+    return replace(summary, passed=False, reason=f"{summary.reason}; {condition.text} not met: {points}")
 
 
 # Concluding
@@ -288,9 +287,9 @@ def _play_condition(
 def _conclude(
     config: EvaluateConfig, summary: EvaluateSummary, challenger: Entrant, champion: Entrant, progress: Progress
 ) -> EvaluateSummary:
-    """Write the summary and promote. After a kill in between, the next run finds the promotion pending and makes it.
+    """Write the summary and promote. After a kill in between, the next run completes the pending promotion.
 
-    A match that has promoted its challenger stays the one that did.
+    A match that has already promoted its challenger keeps that outcome.
     """
     folder, home = Path(summary.match), _home(champion)
     before = read_summary(folder) or {}
@@ -308,14 +307,15 @@ def _conclude(
         return summary
     assert home is not None and champion.spec.path is not None and challenger.spec.path is not None
     write_summary(folder, {**stored(summary), PENDING: True})
-    recorded = "games games_played wins draws losses threshold points_needed tail_probability match sprt guards reason"
+    in_journal = (
+        "games games_played wins draws losses threshold points_needed tail_probability match sprt guards reason points"
+    )
     values = stored(summary)
-    recorded += "" if summary.points is None else " points"
     entry = {
         "by": "evaluate",
         "challenger": summary.challenger,
         "over": summary.champion,
-        **{name: values[name] for name in recorded.split()},
+        **{name: values[name] for name in in_journal.split() if name in values},
     }
     present = set_champion(home, challenger.spec.path, entry, over=champion.spec.path)
     outside = {}
@@ -325,7 +325,7 @@ def _conclude(
     else:
         who = present.name if present else "missing"
         summary = _with_outcome(
-            summary, False, f"not promoted: {layout.CHAMPION} is {who} by now, the match was against {champion.name}"
+            summary, False, f"not promoted: {layout.CHAMPION} is now {who}, the match was against {champion.name}"
         )
         progress.warn(summary.reason)
     write_summary(folder, {**stored(summary), **outside})
@@ -333,8 +333,9 @@ def _conclude(
 
 
 def _was_promoted(before: dict[str, Any], challenger: Entrant, champion: Entrant) -> bool:
-    """Whether an earlier run has promoted the challenger by this match, whose summary it left; not if the champion of
-    this match is champion again.
+    """Whether an earlier run, which left the summary `before`, has promoted the challenger by this match.
+
+    False if this match's champion is champion again.
     """
     home = _home(champion)
     if home is None or not (before.get("promoted") or before.get(PENDING)):
@@ -345,17 +346,17 @@ def _was_promoted(before: dict[str, Any], challenger: Entrant, champion: Entrant
 
 
 def _why_not(config: EvaluateConfig, challenger: Entrant, champion: Entrant) -> str:
-    """Why a challenger that has passed isn't promoted; empty if it is."""
+    """Why a challenger that has passed isn't promoted; "" if it is."""
     for entrant in (challenger, champion):
         if entrant.spec.path is None:
-            return f"{entrant.name} is no model"
+            return f"{entrant.name} isn't a model"
         if entrant.spec.handicap:
             return f"{entrant.name} took handicap stones"
     if challenger.spec.path == champion.spec.path:
         return f"{challenger.name} is the champion itself"
     if not config.promote:
         return "--no-promote"
-    # Whoever was reached by the link was the champion when the match began.
+    # A player given as best_model was the champion when the match began.
     return "" if _is_by_link(champion) or _is_champion(champion) else f"{champion.name} isn't the champion"
 
 
@@ -365,13 +366,14 @@ def _is_champion(entrant: Entrant) -> bool:
 
 
 def _join_pool(config: EvaluateConfig, model: Path, progress: Progress) -> dict[str, Any]:
-    """What the summary has to say of it. An error in the pool neither undoes a promotion nor keeps the summary from
-    recording it; the next run that begins with this champion tries again.
+    """Add a promoted model to the pool; returns the mark for the summary, {} if it joined.
+
+    An error neither undoes the promotion nor prevents its summary; the next run with this champion tries again.
     """
     try:
         pool("add", str(model), config.pool, config.ratings, progress=progress)
     except MuGoError as error:
-        progress.warn(f"{model.name} was promoted, but doesn't join the pool: {error}")
+        progress.warn(f"{model.name} was promoted but couldn't join the pool: {error}")
         return {NOT_IN_POOL: True}
     return {}
 
@@ -381,9 +383,7 @@ def _with_outcome(summary: EvaluateSummary, promoted: bool, outcome: str) -> Eva
 
 
 def _finish_promotions(config: EvaluateConfig, champion: Entrant, progress: Progress) -> None:
-    """Complete the journal and the summaries of this champion's promotions that a kill kept from their last write, and
-    the pool that an error kept it out of.
-    """
+    """Complete this champion's promotion after a kill or an error: journal, summary, place in the pool."""
     home = _home(champion)
     if home is not None:
         atomic.sweep(home)  # what a kill left beside best_model
@@ -395,7 +395,7 @@ def _finish_promotions(config: EvaluateConfig, champion: Entrant, progress: Prog
         if summary is None or not (PENDING in summary or NOT_IN_POOL in summary):
             continue
         if summary.get(PENDING) and not is_champion:
-            continue  # the kill came before best_model was re-pointed
+            continue  # killed before best_model was re-pointed
         if summary.pop(PENDING, False):
             summary.update(promoted=True, reason=f"{summary.get('reason', '')}; promoted")
         summary.pop(NOT_IN_POOL, None)

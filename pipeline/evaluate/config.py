@@ -16,25 +16,24 @@ from pipeline.options import composed
 class EvaluateConfig(WatchOptions, MatchOptions):
     """Play a match between the newest model and the champion; promote the newest if it scores enough.
 
-    Each player has each colour in half of the games, and every opening is played both ways. An interrupted match keeps
-    its finished games; only the missing ones are played. The match stops once the remaining games can't change the
-    decision.
+    Every opening is played twice with colours swapped. An interrupted match keeps its finished games; only the missing
+    ones are played. The match stops once the remaining games can't change the decision.
 
-    The summary begins with the score, its 95 % interval and the difference in Elo. With --verbose 2 or --json: pairs
-    counts the pairs of games that brought 0, ½, 1, 1½ and 2 points; tail probability is the chance that an equal player
-    scores as well as this (over games, or over pairs if some were drawn), false promotion the chance that an equal
-    player passes, power the chance that a player 35 Elo stronger passes.
+    The summary begins with the score, its 95 % interval and the Elo difference. --verbose 2 and --json add: pairs, the
+    number of pairs of games worth 0, ½, 1, 1½ and 2 points; tail probability, the chance that an equal player scores at
+    least as well (over games, or over pairs if some games were drawn); false promotion, the chance that an equal player
+    passes; power, the chance that a player 35 Elo stronger passes.
 
-    With --watch nobody is promoted: every new model in the folder of best_model meets others, at the lowest priority,
-    by four strategies with their own schedules (docs/evaluation.md): single, benchmark, ladder, tournament. It prints
-    each evaluation when it is finished, and runs until Ctrl-C, or with --once until no model is left. Engines that the
-    pool names are run only with --allow-engines.
+    --watch evaluates every new model in the folder of best_model, at the lowest priority, and promotes none. There are
+    four strategies with their own schedules (docs/evaluation.md): single, benchmark, ladder, tournament. It prints each
+    finished evaluation and runs until Ctrl-C, or with --once until no model is left. Engines of the pool run only with
+    --allow-engines.
 
     \b
-    Any two players can meet; only models can be promoted:
+    Any two players can play; only models can be promoted:
       PATH, PATH@READOUTS, policy:PATH   a model, with search or with its raw policy
     {players}
-      handicap:N:PLAYER                  any of these, with N handicap stones in every game; where the game knows them
+      handicap:N:PLAYER                  any of these, with N handicap stones in every game, if the game has them
       NAME=PLAYER                        any of these under a name of your choice
 
     \b
@@ -54,17 +53,17 @@ class EvaluateConfig(WatchOptions, MatchOptions):
         "handicap:N:PLAYER takes N handicap stones; NAME=PLAYER gives it a name.",
     )
     white_model: str | None = Field(
-        None, description="The challenger, written likewise [default: the newest model not yet evaluated]."
+        None, description="The challenger, in the same notation [default: the newest model not yet evaluated]."
     )
     games: int = Field(400, ge=2, description="Games to play, half with each colour; an even number.")
     threshold: float | None = Field(
         None,
         ge=-3,
         le=1,
-        description="Share of the points that promotes, a draw counting half [default: 1/2 + 1/sqrt(games)]; 0 "
-        "promotes every challenger without a game. Of games that count more than 1: points per game over whole pairs "
-        "[default: two standard errors above 0]; -3 promotes every challenger after a pair. A match with an engine is "
-        "played to its end all the same.",
+        description="Share of the points that promotes; a draw counts half [default: 1/2 + 1/sqrt(games)]. 0 promotes "
+        "every challenger without a game. If games count more than 1: points per game over whole pairs [default: two "
+        "standard errors above 0]; -3 promotes every challenger after one pair. A match with an engine is always "
+        "played to its end.",
     )
     sprt: str | None = Field(
         None,
@@ -72,13 +71,13 @@ class EvaluateConfig(WatchOptions, MatchOptions):
         "--games is then the largest number of games.",
     )
     require: list[str] = Field(
-        [], description="A further condition of promotion, e.g. 'random>=0.95'; may be given several times."
+        [], description="A promotion condition, e.g. 'random>=0.95'; may be given several times."
     )
-    require_games: int = Field(100, ge=2, description="Games to play for each further condition; an even number.")
-    exclude_duplicates: bool = Field(False, description="Of games with the same moves and colours count only one.")
+    require_games: int = Field(100, ge=2, description="Games to play for each promotion condition; an even number.")
+    exclude_duplicates: bool = Field(False, description="Count games with the same moves and colours only once.")
     output_dir: Path = Field(Path("data/evaluate"), description="Holds the matches, <challenger>-vs-<champion>/.")
     sgf_output: Path | None = Field(None, description="Folder for SGF records [default: the match's folder, sgf/].")
     promote: bool = Field(True, description="Re-point best_model when the challenger passes.")
     pool: Path = Field(Path("data/pool.json"), description="The pool of opponents, which a promoted model joins.")
-    ratings: Path = Field(Path("data/ratings.json"), description="The ratings, which decide who leaves a full pool.")
+    ratings: Path = Field(Path("data/ratings.json"), description="The ratings, which decide what leaves a full pool.")
     time_share: TimeShare = None

@@ -1,9 +1,9 @@
-"""What ``evaluate --watch`` decides of a model before its first game: which strategies are due, and whom it may meet.
+"""What ``evaluate --watch`` decides about a model before its first game: the strategies that are due, and opponents.
 
-A *candidate* is a model of the followed folder with the settings that hold for it: those of its own generation,
-whenever it is evaluated. The *calendar* says which strategies are due for which models. It knows their numbers and when
-they were made, not the clock, so it is the same for whoever looks, and later too. A *plan* is made once for each model,
-from pool, champions and ratings as they are then.
+A *candidate* is a model of the followed folder with the settings for its generation, whenever it is evaluated. The
+*calendar* says which strategies are due for which models. It depends on the models' numbers and creation times, not on
+the clock, so every process gets the same calendar at any time. A *plan* is made once for each model, from the pool,
+champions and ratings of that moment.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from pipeline.run_state import state_of_model
 from pipeline.schedules import RunState
 
 SettingsAt = Callable[[RunState], EvaluateConfig]
-"""The settings that hold when a run has come so far."""
+"""The settings for a run state."""
 
-OTHER_GAMES = 1_000_003  # added to the seed: so these games aren't those that evaluate plays with the same players
-THE_POOL = "the pool"  # as an opponent that is skipped: all its members
-OF_THE_POOL = (LADDER, TOURNAMENT)
-# Of which the games of a match don't depend: the machine's business, and what this run may do.
-MACHINE = (
+SEED_OFFSET = 1_000_003  # added to the seed, so that games differ from those of evaluate between the same players
+THE_POOL = "the pool"  # stands for all members of the pool if they are skipped
+POOL_STRATEGIES = (LADDER, TOURNAMENT)
+# Options that a match's games don't depend on: resources of this machine, and permissions of this run.
+MACHINE_OPTIONS = (
     "parallel_games",
     "threads",
     "workers",
@@ -54,13 +54,13 @@ MACHINE = (
 
 
 def rated_entrant(text: str, readouts: int) -> Entrant:
-    """The player that a spec string names, under the name that it is rated as. Raises as load_entrant."""
+    """Load a player under the name that it is rated as. Raises as load_entrant()."""
     entrant = load_entrant(text, readouts)
     return replace(entrant, info=entrant.info.model_copy(update={"name": entrant.info.rated_as}))
 
 
 def folders_of_matches(config: EvaluateConfig) -> list[Path]:
-    """Of all matches of the run that count for ratings."""
+    """The folders of all the run's matches that count for ratings."""
     evaluated = config.output_dir
     return [evaluated, evaluated / layout.REQUIRED, evaluated / layout.WATCH, evaluated.parent / "tournament"]
 
@@ -70,7 +70,7 @@ def folders_of_matches(config: EvaluateConfig) -> list[Path]:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model that may have to be evaluated. created: None if it doesn't say; strategies: those that are due."""
+    """A model that may be evaluated. created: None if unknown; strategies: those that are due."""
 
     path: Path
     number: int
@@ -98,7 +98,7 @@ class Candidate:
 
 
 def calendar(candidates: Sequence[Candidate], planned: Mapping[str, Sequence[Plan]]) -> dict[str, list[str]]:
-    """The strategies that are due for each model, by name. planned: those of models that have a plan already."""
+    """The strategies that are due for each model, by name. planned: the existing plans, by model."""
     last: dict[str, datetime] = {}
     due: dict[str, list[str]] = {}
     for one in sorted(candidates, key=lambda one: (one.number, one.name)):
@@ -113,28 +113,28 @@ def calendar(candidates: Sequence[Candidate], planned: Mapping[str, Sequence[Pla
 
 def _is_due(one: Candidate, strategy: str, last: datetime | None) -> bool:
     settings = one.settings
-    if not settings.games_of(strategy) or one.number % settings.every_of(strategy):
+    if not settings.games_of(strategy) or one.number % getattr(settings, f"{strategy}_every"):
         return False
     if last is None or one.created is None:
         return True
-    # One that was made before the last by its clock is due: how long after it was made, nobody knows.
-    return not timedelta() <= one.created - last < timedelta(minutes=settings.minutes_of(strategy))
+    # A model created before the last one, by its clock, is due: the real interval is unknown.
+    return not timedelta() <= one.created - last < timedelta(minutes=getattr(settings, f"{strategy}_minutes"))
 
 
-# Whom it may meet
+# Opponents
 
 
 class Planner:
-    """Makes plans from pool, champions and ratings as they are."""
+    """Makes plans from the current pool, champions and ratings."""
 
     def __init__(self, config: EvaluateConfig, home: Path, progress: Progress = SILENT) -> None:
         """home: the folder of models."""
         self._config, self._home, self._progress = config, home, progress
 
     def plan(self, candidate: Candidate, model: Entrant) -> Evaluation:
-        """Raises MuGoError for what no evaluation can do without: a game, a list of promotions that can be read."""
+        """Raises MuGoError without a readable journal of promotions."""
         assert model.model is not None
-        found = _Found(candidate, model, self._strengths(model.name))
+        found = _PlanDraft(candidate, model, self._strengths(model.name))
         members = self._members(found)
         settings = candidate.settings
         plans = []
@@ -168,12 +168,12 @@ class Planner:
         )
 
     def complete(self, record: Evaluation, candidate: Candidate, model: Entrant) -> Evaluation:
-        """The record with those opponents that its plan had to leave out and that are there by now; itself if none is.
+        """Add the opponents that the plan had to skip and that are available now; the record itself if none is.
 
-        Everything else stays as it was planned.
+        Everything else stays as planned.
         """
         wanted = [one for one in record.skipped if one.again and one.strategies]
-        found = _Found(candidate, model, self._strengths(model.name))
+        found = _PlanDraft(candidate, model, self._strengths(model.name))
         members = self._members(found) if any(one.opponent == THE_POOL for one in wanted) else []
         plans = []
         for plan in record.strategies:
@@ -187,9 +187,9 @@ class Planner:
                     texts += self._single(found, members)
                 else:
                     texts += [member.spec for member in members]
-            games = [record.planned[name].games for name in plan.opponents]
-            new = found.opponents_of(texts, max(games, default=candidate.settings.games_of(plan.strategy) or 2),
-                                     plan.strategy)  # fmt: skip
+            default = candidate.settings.games_of(plan.strategy) or 2
+            games = max((record.planned[name].games for name in plan.opponents), default=default)
+            new = found.opponents_of(texts, games, plan.strategy)
             names, start = list(dict.fromkeys([*plan.opponents, *new])), plan.start
             if plan.strategy == LADDER and new:
                 names, start = found.longer_ladder(plan, record.planned, new)
@@ -208,8 +208,9 @@ class Planner:
         return record.model_copy(update=update)
 
     def _strengths(self, name: str) -> dict[str, RatedPlayer]:
-        """Everybody's, by the name that they are rated as, as if this player hadn't been evaluated: a plan that is made
-        anew knows no more than the first.
+        """All players' ratings, by the name that they are rated as, without the evaluations of player `name`.
+
+        So a plan that is made again is equal to the first.
         """
         own = (self._config.output_dir / layout.WATCH).resolve()
         try:
@@ -222,29 +223,29 @@ class Planner:
         except NotYet:
             return {}
         except MuGoError as error:
-            self._progress.warn(f"everybody counts as unrated: {error}")
+            self._progress.warn(f"all players count as unrated: {error}")
             return {}
 
-    def _members(self, found: _Found) -> list[Member]:
-        """The pool's, without engines that nobody has allowed."""
+    def _members(self, found: _PlanDraft) -> list[Member]:
+        """The pool's members without engines, unless these are allowed."""
         try:
             members = read_pool(self._config.pool).members
         except FileError as error:
-            of_the_pool = (*OF_THE_POOL, SINGLE) if found.candidate.settings.single.startswith(POOL) else OF_THE_POOL
-            strategies = [one for one in found.candidate.strategies if one in of_the_pool]
+            affected = (
+                (*POOL_STRATEGIES, SINGLE) if found.candidate.settings.single.startswith(POOL) else POOL_STRATEGIES
+            )
+            strategies = [one for one in found.candidate.strategies if one in affected]
             if strategies:
                 found.skip(THE_POOL, error, True, *strategies)
             return []
         for member in members:
             if is_engine(member.spec) and not self._config.allow_engines:
-                problem = (
-                    f"it is an engine, which would run {member.spec!r}; wanted --allow-engines when this was planned"
-                )
+                problem = f"an engine, which would run {member.spec!r}; the plan was made without --allow-engines"
                 found.skip(member.name, problem, again=False)
         return [member for member in members if member.name not in found.skipped]
 
-    def _single(self, found: _Found, members: Sequence[Member]) -> list[str]:
-        """The spec of the one opponent; empty if there is none."""
+    def _single(self, found: _PlanDraft, members: Sequence[Member]) -> list[str]:
+        """[the single opponent's spec], or [] if there is none."""
         text = found.candidate.settings.single
         if text == CHAMPION:
             champions = [path for path in read_champions(self._home) if _number(path) < found.candidate.number]
@@ -252,9 +253,8 @@ class Planner:
                 found.skip(CHAMPION, "no older model was champion", again=False)
                 return []
             newest = champions[-1]
-            return [
-                f"{self._home}/{newest.name}" if newest.parent == Path(os.path.realpath(self._home)) else str(newest)
-            ]
+            is_in_home = newest.parent == Path(os.path.realpath(self._home))
+            return [f"{self._home}/{newest.name}" if is_in_home else str(newest)]
         if not text.startswith(POOL):
             return [text]
         if THE_POOL in found.skipped:
@@ -271,8 +271,8 @@ class Planner:
         return []
 
 
-class _Found:
-    """What is known while one plan is made. rated: by the name that players are rated as."""
+class _PlanDraft:
+    """Opponents found and skipped while a plan is made. rated: by the name that players are rated as."""
 
     def __init__(self, candidate: Candidate, model: Entrant, rated: dict[str, RatedPlayer]) -> None:
         self.candidate, self.model, self.rated = candidate, model, rated
@@ -281,13 +281,13 @@ class _Found:
         self._entrants: dict[str, Entrant] = {}
 
     def skip(self, name: str, problem: object, again: bool, *strategies: str) -> None:
-        """strategies: those that another run gives this opponent to, if it is there then."""
+        """again: a later run tries again. strategies: those that lack this opponent."""
         before = self.skipped[name].strategies if name in self.skipped else []
-        for_whom: list[Any] = list(dict.fromkeys([*before, *strategies]))
-        self.skipped[name] = Skipped(opponent=name, reason=str(problem), again=again, strategies=for_whom)
+        lacking: list[Any] = list(dict.fromkeys([*before, *strategies]))
+        self.skipped[name] = Skipped(opponent=name, reason=str(problem), again=again, strategies=lacking)
 
     def opponents_of(self, texts: Sequence[str], games: int, strategy: str) -> list[str]:
-        """The names of these players, which become opponents for at least so many games. The model itself isn't one."""
+        """Make these players, except the model itself, opponents for at least `games` games; returns their names."""
         names = []
         for text in texts:
             try:
@@ -300,7 +300,7 @@ class _Found:
                 continue
             known = self._entrants.setdefault(name, entrant)
             if _identity(known) != _identity(entrant):
-                self.skip(text, f"{known.spec.text} is called {name}, too; name one: NAME=PLAYER", again=False)
+                self.skip(text, f"{known.spec.text} is also called {name}; name one: NAME=PLAYER", again=False)
                 continue
             self._add(entrant, text, games)
             names.append(name)
@@ -324,7 +324,7 @@ class _Found:
         )
 
     def ladder(self, names: Sequence[str]) -> tuple[list[str], int]:
-        """(the names by rating, lowest first; where a model begins: beside its parent, or in the middle)."""
+        """(names by rating, lowest first; the model's first rung: beside its parent, else in the middle)."""
         rungs = sorted(names, key=lambda name: (rating_of(name, self.rated), name))
         readouts = self.model.info.readouts
         for parent in reversed(self.candidate.parents):
@@ -335,7 +335,7 @@ class _Found:
         return rungs, len(rungs) // 2
 
     def longer_ladder(self, plan: Plan, planned: Mapping[str, Opponent], new: Sequence[str]) -> tuple[list[str], int]:
-        """As ladder(), of a plan's with new names in between. The others keep their order, the model its place."""
+        """As ladder(), with new names inserted into a plan's ladder, whose order and first opponent stay."""
         if not plan.opponents:
             return self.ladder(new)
         then = [(name, planned[name].rating) for name in plan.opponents]
@@ -358,10 +358,10 @@ def _number(model: Path) -> int:
 
 
 def stored_settings(settings: EvaluateConfig) -> dict[str, Any]:
-    """What the games of a plan depend on. Plies of openings only if they were asked for: games with dice have none."""
-    left_out = {*MACHINE, "game"}
+    """The settings that a plan's games depend on. opening_plies only if given: games with dice have none."""
+    left_out = {*MACHINE_OPTIONS, "game"}
     if "opening_plies" not in settings.model_fields_set:
         left_out.add("opening_plies")
     fields = MatchOptions(**{name: getattr(settings, name) for name in MatchOptions.model_fields})
     stored = fields.model_dump(mode="json", exclude=left_out)
-    return {**stored, "seed": settings.seed + OTHER_GAMES}
+    return {**stored, "seed": settings.seed + SEED_OFFSET}

@@ -1,12 +1,12 @@
-"""The promotion decision: what the games of a match say under its rule, and whether more games could say otherwise.
+"""The promotion decision: whether a match's games promote the challenger under its rule, and whether that is final.
 
-The decision depends on results by number of game, never on the order in which games end: a match that was killed,
-resumed or spread over processes comes to the same one. Games that failed or were not played yet are simply missing;
-the match is decided when none of them can change the decision.
+The decision depends on results by game number, not on the order in which games end, so a killed, resumed or distributed
+match comes to the same decision. Games that failed or weren't played yet are missing; the match is decided when no
+missing game can change the decision.
 
-A match may end once its first games by number decide it, and its figures are about these alone: whatever else is over
-by then was over fast, and whoever wins fast would look stronger than it is. The figures of a match are those that
-summary.json keeps. All results are the challenger's, in half points. Plays nothing and writes no files.
+A match may end once its first games by number decide it. Its figures, as in summary.json, are of these games alone:
+other games that are over by then were short, and would overrate the player who wins fast. All results are the
+challenger's, in half points. Plays nothing and writes no files.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Rule:
     threshold           share of the points; None: derived from the number of games
     sprt                decides instead of the threshold
     exclude_duplicates  of games with the same moves and colours only the one with the lowest number counts; the
-                        threshold is then a share of the games that are left
-    max_result          what a game counts; above 1 the condition is about points per game over whole pairs
-                        (matches/points.py): the threshold is in points, None: derived from what pairs vary by
+                        threshold is a share of the remaining games
+    max_result          the most points that a game counts; above 1 the threshold is in points per game over whole pairs
+                        (matches/points.py), None: derived from the pairs' variance
     """
 
     games: int
@@ -49,7 +49,7 @@ class Rule:
 
 
 def rule_of(header: MatchHeader) -> Rule:
-    """The rule that a match was begun with. Raises UsageError for a sequential test that can't be read."""
+    """The rule that a match was begun with. Raises UsageError for a sequential test that can't be parsed."""
     sprt = header.settings.get("sprt")
     return Rule(
         header.games,
@@ -62,14 +62,15 @@ def rule_of(header: MatchHeader) -> Rule:
 
 @dataclass(frozen=True)
 class MatchStatus:
-    """A match as far as it was played.
+    """The status of a match after the games played so far.
 
     counted           games that count, by number
-    score             the challenger's in these games
+    score             the challenger's score in these games
     duplicates        games whose moves and colours repeat those of a game with a lower number
     pair_scores       [games / 2] half points 0..4; None: not both played, VOID: one is an excluded duplicate
-    games_that_count  of the whole match, played or not: all but the duplicates excluded so far
+    games_that_count  games of the whole match, played or not, without the duplicates excluded so far
     gate              half points to reach in these games, unless sprt decides
+    passed            by the games so far; final only when decided
     """
 
     counted: dict[int, MatchGame]
@@ -84,18 +85,17 @@ class MatchStatus:
 
     @property
     def pair_counts(self) -> statistics.Pentanomial:
-        """Pairs by half points, of those that were played whole."""
+        """Number of whole pairs by their half points."""
         return statistics.pair_counts(self.pair_scores)
 
 
 def match_status(rule: Rule, games: Mapping[int, MatchGame]) -> MatchStatus:
-    """The status of a match. passed: by the games so far; final only when decided."""
     repetitions = repeated_games(games.values())
     excluded = repetitions if rule.exclude_duplicates else set()
     counted = {number: games[number] for number in sorted(games) if number not in excluded}
     pairs = pair_scores(games.values(), rule.games // 2, excluded)
     score = score_of(counted.values())
-    # Excluded games don't belong to the match: the share to reach is that of the others.
+    # Excluded games don't belong to the match: the threshold is a share of the others.
     most = rule.games - len(excluded)
     gate = statistics.gate_half_points(most, rule.threshold)
     state = None if rule.sprt is None else rule.sprt.run(pairs, rule.games // 2)
@@ -112,20 +112,20 @@ def match_status(rule: Rule, games: Mapping[int, MatchGame]) -> MatchStatus:
 
 
 def points_of_pairs(rule: Rule, games: Mapping[int, MatchGame]) -> list[float]:
-    """[N] the challenger's points per game in the pairs that were played whole and count, by number."""
+    """[N] the challenger's points per game in the whole pairs that count, by number."""
     excluded = repeated_games(games.values()) if rule.exclude_duplicates else set()
     return [one for one in points.pair_points(games.values(), rule.games // 2, excluded) if one is not None]
 
 
 def deciding_games(rule: Rule, games: Mapping[int, MatchGame]) -> int | None:
-    """The least even number n such that games 0 to n - 1 are all there and decide the match; None if there is none.
+    """The smallest even n such that games 0 to n - 1 have all been played and decide the match; None if there is none.
 
-    Which games are over already has no part in n: it depends on results by number alone.
+    n depends on results by number alone, not on which further games are over.
     """
     if not match_status(rule, games).decided:
         return None
     gap = next((number for number in range(rule.games) if number not in games), rule.games)
-    low, high = 0, gap // 2  # pairs; once decided, more games don't change it, so the first can be bisected
+    low, high = 0, gap // 2  # pairs; bisection works because a decided match stays decided
     if not match_status(rule, _first(games, 2 * high)).decided:
         return None
     while low < high:
@@ -148,11 +148,11 @@ def _first(games: Mapping[int, MatchGame], count: int) -> dict[int, MatchGame]:
 class PointsSummary:
     """The challenger's points in a match whose games count more than 1.
 
-    per_game, low, high  mean over whole pairs, and its 95 % interval; None where it isn't known
-    deviation            of a pair's points per game; None for fewer than two pairs
-    pairs                that were played whole
-    needed               points per game, by what pairs varied; None: unknown
-    won, lost            games by what they counted
+    per_game, low, high  mean over whole pairs, and its 95 % interval; None: unknown
+    deviation            standard deviation of a pair's points per game; None for fewer than two pairs
+    pairs                number of pairs with both games played
+    needed               points per game that promote, from the pairs' variance; None: unknown
+    won, lost            number of games by the name of their result
     """
 
     per_game: float
@@ -176,9 +176,7 @@ class PointsSummary:
 
 @dataclass(frozen=True)
 class ConditionResult:
-    """A further condition, and the match that was played for it. share, needed: points a game where games count more
-    than 1.
-    """
+    """The result of a promotion condition's match. share, needed: in points per game if games count more than 1."""
 
     passed: bool
     games_played: int
@@ -194,21 +192,21 @@ class ConditionResult:
 class EvaluateSummary:
     """A match and its consequences. Wins, losses, shares and Elo are the challenger's; an Elo of None is unbounded.
 
-    share                    points per game, a draw counting 1/2
-    pairs                    how many pairs of games brought 0, 1/2, 1, 1 1/2, 2 points
-    duplicates               games whose moves and colours repeat those of another
-    ends                     how the games ended: played_out, move_limit, resigned
+    share                    points per game; a draw counts 1/2
+    pairs                    number of pairs worth 0, 1/2, 1, 1 1/2, 2 points
+    duplicates               games whose moves and colours repeat another's
+    ends                     number of games by how they ended: played_out, move_limit, resigned
     failed                   games that failed in both attempts
-    games_that_count         of the match, without excluded duplicates; points_needed are of these
-    measured                 all figures are about the games below this number, which alone decide the match
+    games_that_count         games of the match without excluded duplicates; points_needed refers to these
+    measured                 all figures are of the games below this number, which alone decide the match
     tail_probability         that an equal player does at least this well; over games if none was drawn, else over pairs
-    threshold, points_needed None where the sequential test decides, like the next two
-    false_promotion_at_most  chance that an equal player passes, whatever the number of draws
-    power_35_elo             chance that a player 35 Elo stronger passes, without draws
-    guards                   the further conditions, by their text
-    points                   where games count more than 1: they decide. Then threshold is in points per game, None if
-                             derived; share, Elo and their intervals are about games won; points_needed and
-                             power_35_elo are None, and tail and false promotion hold over pairs, for any points
+    threshold, points_needed None if the sequential test decides, like the next two
+    false_promotion_at_most  probability that an equal player passes, for any number of draws
+    power_35_elo             probability that a player 35 Elo stronger passes, without draws
+    guards                   the promotion conditions' results, by the conditions' text
+    points                   only if games count more than 1; points then decide: threshold is in points per game, None
+                             if derived; share, Elo and their intervals are of games won; points_needed and power_35_elo
+                             are None; tail and false promotion are over pairs, for any distribution of points
     """
 
     challenger: str
@@ -285,9 +283,9 @@ class EvaluateSummary:
 
 
 def summarise(rule: Rule, writer: MatchWriter, whole: bool = False) -> EvaluateSummary:
-    """The figures of a match as far as it was played, without further conditions and promotion.
+    """The figures of a match so far, without promotion conditions and outcome.
 
-    whole: the match is played to its end whatever happens, so all games count.
+    whole: the match is always played to its end, so all games count.
     """
     measured = None if whole else deciding_games(rule, writer.games)
     known = writer.games if measured is None else _first(writer.games, measured)
@@ -297,7 +295,7 @@ def summarise(rule: Rule, writer: MatchWriter, whole: bool = False) -> EvaluateS
     low, high = statistics.wilson_interval(score)
     elo_low, elo, elo_high = (value if math.isfinite(value) else None for value in statistics.elo_interval(score))
     most = status.games_that_count
-    by_gate = status.sprt is None  # a threshold means nothing where the sequential test decides
+    by_gate = status.sprt is None  # otherwise the sequential test decides
     threshold = rule.threshold
     if threshold is None and by_gate:
         threshold = statistics.derived_threshold(most)
@@ -348,7 +346,7 @@ def summarise(rule: Rule, writer: MatchWriter, whole: bool = False) -> EvaluateS
 def _with_points(
     rule: Rule, summary: EvaluateSummary, known: Mapping[int, MatchGame], games: Sequence[MatchGame]
 ) -> EvaluateSummary:
-    """known: the games by number that the figures are about; games: those of them that count."""
+    """Add the points' figures. known: the measured games by number; games: those of them that count."""
     of_pairs = points_of_pairs(rule, known)
     found = points.PairPoints.of(of_pairs)
     low, high = (end if math.isfinite(end) else None for end in found.interval())
@@ -372,7 +370,7 @@ def _with_points(
 
 
 def stored(summary: EvaluateSummary) -> dict[str, Any]:
-    """What summary.json keeps; of games that count 1 nothing about points."""
+    """What summary.json stores: without `points` if games count 1."""
     found = asdict(summary)
     if summary.points is None:
         del found["points"]
@@ -380,7 +378,7 @@ def stored(summary: EvaluateSummary) -> dict[str, Any]:
 
 
 def _reason(rule: Rule, status: MatchStatus, score: Score, unneeded: int) -> str:
-    """unneeded: games that are over though the match was decided without them."""
+    """unneeded: games played that weren't needed for the decision."""
     left_out = f"; {unneeded} more were played, and don't count" if unneeded else ""
     if status.sprt is not None:
         state = status.sprt
@@ -397,5 +395,5 @@ def _reason(rule: Rule, status: MatchStatus, score: Score, unneeded: int) -> str
 
 
 def _elo_text(elo: float | None, above: bool) -> str:
-    """None: not bounded, above or below."""
+    """elo None: unbounded, above or below."""
     return f"{elo:+.0f}" if elo is not None else "+∞" if above else "−∞"

@@ -1,19 +1,19 @@
-"""A sequential test of promotion: stop as soon as the pairs of games show clearly which of two strengths it is.
+"""A sequential promotion test: it stops as soon as the pairs of games clearly favour one of two strengths.
 
 The generalised sequential probability ratio test (GSPRT) of H0 "the challenger is elo0 stronger" against H1 "it is elo1
-stronger". It observes *whole pairs* (see statistics.py), as counts of their five scores (pentanomial): the two
-games of an opening share its bias, pairs are independent of each other. After each pair the log-likelihood ratio (LLR)
-of the best distribution with H1's mean to the best one with H0's is compared with Wald's bounds: log((1−β)/α) above
-accepts, log(β/(1−α)) below rejects.
+stronger". It observes *whole pairs* (see statistics.py), as counts of their five scores (pentanomial): the two games of
+an opening share its bias, while pairs are independent. After each pair it computes the log-likelihood ratio (LLR) of
+the best distribution with H1's mean to the best one with H0's. An LLR of at least log((1−β)/α) accepts, one of at most
+log(β/(1−α)) rejects (Wald's bounds).
 
-A test has a last pair. A challenger not accepted by then is rejected, so truncation can only lower the rate of false
-promotions; it is rejected earlier if winning every pair that is left would no longer be enough.
+The number of pairs is limited. A challenger not accepted by the last pair is rejected, so the limit can only lower the
+rate of false promotions. It is rejected earlier if winning all remaining pairs would no longer be enough.
 
 Sources: A. Wald 1945, "Sequential tests of statistical hypotheses"; M. Van den Bergh's notes on the GSPRT, as used by
 fishtest, which tests chess engines: cantate.be/Fishtest/support_MLE_multinomial.pdf (Proposition 1.1).
 Knows no games or files.
 
-Axes: T pairs in the order of their numbers; the last axis of counts is the pair's score, 0..4 half points.
+The last axis of counts is the pair's score, 0..4 half points.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from pipeline.matches.statistics import pair_counts, share_of_elo
 
 ACCEPTED, REJECTED, UNDECIDED = "accepted", "rejected", "undecided"
 
-MAX_ELO = 1000.0  # beyond, shares are too close to 0 and 1 to be told apart
-MIN_GAP = 0.01  # Elo; a test of less would take some 10^9 games
+MAX_ELO = 1000.0  # beyond it, shares are too close to 0 and 1 to differ numerically
+MIN_GAP = 0.01  # Elo; a smaller gap would take some 10^9 games
 # Added to the count of every score, so that every mean has a distribution with finite likelihood. fishtest replaces
-# zero counts only; added to all, one more pair is exactly 1 more, whatever came before: llr() stays monotonic.
+# only zero counts. Added to all, each further pair adds exactly 1, which keeps llr() monotonic.
 PRIOR_COUNT = 1e-3
-# The log-likelihood is stationary at the multiplier sought, so it changes only by the square of an error there.
+# Enough: the log-likelihood is stationary at the multiplier sought, so an error there enters only squared.
 BISECTIONS = 36
-PAIR_SHARES = np.arange(5) / 4  # of the points of a pair
+PAIR_SHARES = np.arange(5) / 4  # a pair's score as a share of its points
 
 
 @dataclass(frozen=True)
 class SprtState:
-    """The state of a test after its deciding pair, or else after all pairs that are known without a gap.
+    """The state of a test after its deciding pair, else after all pairs before the first missing one.
 
-    decision      ACCEPTED, REJECTED, or UNDECIDED: go on
-    pairs         how many count, without VOID ones
+    decision      ACCEPTED, REJECTED or UNDECIDED
+    pairs         number of pairs that count, without VOID ones
     llr           their log-likelihood ratio
-    lower, upper  bounds of rejection and acceptance; after a rejection above `lower` too few pairs were left
+    lower, upper  bounds of rejection and acceptance; a rejection above `lower` was for too few remaining pairs
     """
 
     decision: str
@@ -60,11 +60,13 @@ class SprtState:
 
 @dataclass(frozen=True)
 class Sprt:
-    """elo0, elo1: the challenger's strength above the champion's under H0 and H1; they stand for shares of the points.
+    """The parameters of a test.
 
-    alpha: how often a challenger of strength elo0 is accepted; beta: how often one of strength elo1 is rejected, if no
-    last pair comes before. Wald's bounds promise α/(1−β) and β/(1−α); as the LLR oversteps them, the rates come out
-    near or below α and β (benchmarks/promotion.py shows them).
+    elo0, elo1  the challenger's Elo above the champion's under H0 and H1, converted to shares of the points
+    alpha       the rate at which challengers of strength elo0 are accepted
+    beta        the rate at which challengers of strength elo1 are rejected, without a limit on pairs
+    Wald's bounds guarantee α/(1−β) and β/(1−α). Because the LLR oversteps the bounds, the actual rates are near or
+    below α and β (measured by benchmarks/promotion.py).
     """
 
     elo0: float
@@ -101,14 +103,14 @@ class Sprt:
         return math.log(self.beta / (1 - self.alpha)), math.log((1 - self.beta) / self.alpha)
 
     def llr(self, counts: ArrayLike) -> NDArray[np.float64]:
-        """The log-likelihood ratio of H1 to H0 for pair counts [..., 5] → [...]; 0 where there are no pairs.
+        """The log-likelihood ratio of H1 to H0 for pair counts [..., 5] → [...]; 0 without pairs.
 
-        With p̂ the shares observed and a the points of each score, the likeliest distribution with mean s is
+        With p̂ the observed shares and a the points of each score, the likeliest distribution with mean s is
         p = p̂ / (1 + x(a − s)), x such that Σ p̂(a − s) / (1 + x(a − s)) = 0. So with g(s) = Σ p̂ log(1 + x(a − s))
         the LLR of N pairs is N·(g(s₀) − g(s₁)).
 
-        Adding a pair won 2–0 always raises it, and by more than any other pair would: the odds of the highest score
-        against any other rise with the mean. can_accept() rests on that.
+        A pair won 2–0 always raises the LLR, and by more than any other pair, because the odds of the highest score
+        against any other rise with the mean. can_accept() relies on that.
         """
         observed = np.asarray(counts, np.float64)
         filled = observed + PRIOR_COUNT
@@ -118,7 +120,7 @@ class Sprt:
         return np.where(observed.any(-1), ratio, 0.0)
 
     def decisions(self, counts: ArrayLike, pairs_left: ArrayLike) -> NDArray[np.int8]:
-        """[...] 1 accept, −1 reject, 0 go on, after these pair counts [..., 5] with pairs_left [...] to come."""
+        """[...] 1 accept, −1 reject, 0 continue, after these pair counts [..., 5] with pairs_left [...] to come."""
         lower, upper = self.bounds()
         ratio = self.llr(counts)
         rejected = (ratio <= lower) | ~self.can_accept(counts, pairs_left)
@@ -131,12 +133,12 @@ class Sprt:
         return self.llr(best) >= self.bounds()[1]
 
     def run(self, pair_scores: Sequence[int | None], max_pairs: int) -> SprtState:
-        """The test over pairs 0, 1, 2 … of a match that has max_pairs at most.
+        """The test over pairs 0, 1, 2 … of a match of at most max_pairs.
 
-        pair_scores: of each pair by its number, 0..4 half points, VOID (one of its games is an excluded duplicate: the
-        pair is left out, its place among max_pairs used up), or None where not both games are there, because they were
-        not played yet or failed, as for pairs the sequence doesn't reach. The test stops at the first None, whatever is
-        known beyond, so which games happen to end early can't sway it.
+        pair_scores, by pair number: 0..4 half points; VOID if one of its games is an excluded duplicate (the pair
+        doesn't count, but uses up its place among max_pairs); None if not both games have been played, as for pairs
+        beyond the end of the sequence. The test stops at the first None, so games that happen to end early can't bias
+        it.
         """
         known = list(takewhile(lambda score: score is not None, pair_scores[:max_pairs]))
         seen = np.zeros((len(known) + 1, 5), np.int64)  # after 0, 1, … pairs
@@ -149,7 +151,7 @@ class Sprt:
         return SprtState(decision, int(seen[end].sum()), float(self.llr(seen[end])), lower, upper)
 
     def check_games(self, games: int) -> None:
-        """Raises UsageError if winning this many games would not be enough to be accepted."""
+        """Raises UsageError if winning all these games would not be enough for acceptance."""
         _, upper = self.bounds()
         pairs = math.floor(upper / math.log(share_of_elo(self.elo1) / share_of_elo(self.elo0)))
         while self.llr((0, 0, 0, 0, pairs)) < upper:
@@ -162,9 +164,10 @@ class Sprt:
 
 
 def _surplus(shares: NDArray[np.float64], mean: float) -> NDArray[np.float64]:
-    """g: by how much a pair's mean log-likelihood falls if the distribution must have this mean. [..., 5] → [...]
+    """g(mean) of llr(): the loss of mean log-likelihood per pair if the distribution must have this mean.
 
-    The sum whose root is the multiplier x falls from +∞ to −∞ between the poles of the highest and the lowest score.
+    [..., 5] → [...]. Bisects for the multiplier x: the sum falls from +∞ to −∞ between the poles of the highest and the
+    lowest score.
     """
     by_score = np.ascontiguousarray(np.moveaxis(shares, -1, 0))  # numpy sums over a short last axis slowly
     deviation = (PAIR_SHARES - mean).reshape(5, *[1] * (shares.ndim - 1))

@@ -1,13 +1,13 @@
-"""``evaluate --watch``: evaluation beside training. It follows a folder of models and lets every new one meet others.
+"""``evaluate --watch``: evaluates every new model of a folder beside training. Promotes none.
 
-A watcher decides which matches are played; a match runner plays them, match folders keep them, and ratings are made of
-them as of all others. What it decides for a model is a *plan* (planning.py), written before the first game and obeyed
-until the last, also by the process that goes on after a kill. Evaluations that were begun come first, then the newest
-model; older ones follow while nothing newer comes.
+A watcher decides which matches to play. A match runner plays them, match folders store them, and they count for ratings
+like all matches. The decisions for a model are its *plan* (planning.py). The plan is written before the first game and
+holds until the last, also for a process that resumes after a kill. Evaluations already begun come first, then the
+newest model, then older ones.
 
-What can't be played is skipped, said, and kept in the model's file: a model that can't be loaded, an engine that isn't
-there, a member of the pool that is gone. The next run tries these again. Nobody is promoted. Evaluated models join the
-pool if their rating is high enough for it.
+A model that can't be loaded, a missing engine or a missing member of the pool is skipped and reported. The model's file
+lists skipped opponents, and the next run tries them again. Evaluated models join the pool if their rating is high
+enough.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pydantic import ValidationError
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.evaluate.config import EvaluateConfig
 from pipeline.evaluate.planning import (
-    MACHINE,
+    MACHINE_OPTIONS,
     Candidate,
     Planner,
     SettingsAt,
@@ -66,6 +66,7 @@ from pipeline.run.models import list_models
 from pipeline.stalls import Hung
 
 LOOK_SECONDS = 5.0  # between two looks for new models
+NO_GAMES = "no game was played"  # an outcome's conclusion
 BUSY = "another watcher is at work here; it evaluates every new model; wait until it is done, or stop it"
 
 
@@ -75,16 +76,16 @@ def watch(
     settings_at: SettingsAt | None = None,
     wait: Callable[[float], None] = time.sleep,
 ) -> Iterator[Evaluation]:
-    """Every evaluation as it is finished; without end, unless config.once. See the module docstring.
+    """Yield each finished evaluation; endless, unless config.once. See the module docstring.
 
-    settings_at: the settings that hold for a model; config is for the paths. wait: called when there is nothing to do.
+    settings_at: the settings for a model's run state; config has the paths. wait: called when there is nothing to do.
     Raises NotYet if another watcher is at work, or with config.once if there was no model to evaluate; UsageError for
-    options that don't go together or wrong players; FileError if its files can't be written; Hung.
+    conflicting options or wrong players; FileError if its files can't be written; Hung.
     """
     given = Path(config.black_model)
     if config.white_model is not None:
         raise UsageError("evaluate --watch --white-model: every new model is evaluated; leave one of them out")
-    spec = parse_player(config.black_model, lambda _: Path("champion"))  # there needn't be one yet
+    spec = parse_player(config.black_model, lambda _: Path("champion"))  # best_model needn't exist yet
     if given.name != layout.CHAMPION or spec.given != given:
         raise UsageError(
             f"evaluate --watch --black-model {given}: its folder is followed; wanted FOLDER/{layout.CHAMPION}"
@@ -117,17 +118,17 @@ def watch(
 
 
 def _check_players(config: EvaluateConfig) -> None:
-    """Raises UsageError for a player or a mode of the pool that makes no sense. A model needn't be there yet."""
+    """Raises UsageError for a wrong player or mode of the pool. A model needn't exist yet."""
     if config.single.startswith(POOL):
         parse_mode(config.single.removeprefix(POOL))
     singles = [] if config.single == CHAMPION or config.single.startswith(POOL) else [config.single]
     for text in (*singles, *config.benchmark):
-        with suppress(FileError):  # its matches are skipped until it is there
+        with suppress(FileError):  # its matches are skipped until it exists
             parse_player(text)
 
 
 class _Watcher:
-    """Who is next, and how an evaluation goes. Only one works in a folder, under its lock."""
+    """Chooses models and evaluates them. Only one works in a folder, under its lock."""
 
     def __init__(
         self, config: EvaluateConfig, home: Path, folder: Path, progress: Progress, settings_at: SettingsAt
@@ -136,9 +137,9 @@ class _Watcher:
         self._settings_at = settings_at
         self._planner = Planner(config, home, progress)
         self._candidates: dict[str, Candidate | None] = {}  # by model; None: it can't be read
-        self._tried: set[str] = set()  # models that this process has evaluated, or tried to
-        self._skipped: dict[str, str] = {}  # models that can't be evaluated, and why
-        self._runner: tuple[Any, MatchRunner] | None = None  # and the settings that it has
+        self._tried: set[str] = set()  # models that this process has evaluated or tried to evaluate
+        self._skipped: set[str] = set()  # models that can't be evaluated
+        self._runner: tuple[Any, MatchRunner] | None = None  # with its key; see runner()
         self._records = {one.model: one for one in self._read_records()}
 
     def _read_records(self) -> Iterator[Evaluation]:
@@ -148,20 +149,24 @@ class _Watcher:
             except FileError as error:
                 self.progress.warn(f"made anew from its matches: {error}")
 
-    # Who is next
+    # Choosing a model
 
     def next_candidate(self) -> Candidate | None:
-        """The newest evaluation that was begun, else the newest model that is due; then what had to be skipped."""
+        """The newest unfinished evaluation, else the newest due model, else the newest with skipped opponents."""
         candidates = [one for path in list_models(self._home) if (one := self._candidate(path)) is not None]
         due = calendar(candidates, {name: record.strategies for name, record in self._records.items()})
-        left = [one for one in candidates if due[one.name] and one.name not in self._tried]
-        ranked: dict[str, int] = {}
-        for one in left:
+        ranked: list[tuple[int, int, str, Candidate]] = []
+        for one in candidates:
             record = self._records.get(one.name)
-            ranked[one.name] = 1 if record is None else 2 if record.finished is None else 3 if record.is_whole else 0
-        left = [one for one in left if ranked[one.name] != 3]
-        best = max(left, key=lambda one: (ranked[one.name], one.number, one.name), default=None)
-        return best and best.with_strategies(due[best.name])
+            if (
+                due[one.name]
+                and one.name not in self._tried
+                and not (record and record.finished is not None and record.is_whole)
+            ):
+                rank = 1 if record is None else 2 if record.finished is None else 0
+                ranked.append((rank, one.number, one.name, one))
+        best = max(ranked, default=None, key=lambda entry: entry[:3])
+        return best and best[3].with_strategies(due[best[2]])
 
     def _candidate(self, path: Path) -> Candidate | None:
         if path.name not in self._candidates:
@@ -172,13 +177,8 @@ class _Watcher:
                 self._skip_model(path.name, error)
         return self._candidates[path.name]
 
-    def _still_skipped(self, record: Evaluation) -> None:
-        for one in record.skipped:
-            if one.again:
-                self.progress.warn(f"{record.model} still can't meet {one.opponent}: {one.reason}")
-
     def _skip_model(self, name: str, error: MuGoError) -> None:
-        self._skipped[name] = str(error)
+        self._skipped.add(name)
         self.progress.warn(f"{name} is not evaluated: {error}")
 
     def left_out(self) -> str:
@@ -190,7 +190,7 @@ class _Watcher:
     # An evaluation
 
     def evaluate(self, candidate: Candidate) -> Evaluation | None:
-        """None if the model can't be loaded, or if nobody can be met who was skipped before; either is said."""
+        """None, with a warning, if the model can't be loaded, or all opponents to try again are still missing."""
         self._tried.add(candidate.name)
         record = self._records.get(candidate.name)
         try:
@@ -200,17 +200,17 @@ class _Watcher:
             if record is None:
                 record = self._planner.plan(candidate, model)
                 write_evaluation(self._folder, record)
-            elif record.finished is not None:  # somebody was skipped then
+            elif record.finished is not None:  # with skipped opponents
                 completed = self._planner.complete(record, candidate, model)
-                if completed is record and not any(
-                    one.again and one.opponent in record.planned for one in record.skipped
-                ):
-                    self._still_skipped(record)
+                again = [one for one in record.skipped if one.again]
+                if completed is record and not any(one.opponent in record.planned for one in again):
+                    for one in again:
+                        self.progress.warn(f"{record.model} still can't play {one.opponent}: {one.reason}")
                     return None
                 record = completed
                 write_evaluation(self._folder, record)
-            # Everything before this line is decided; what follows depends on the record and the games alone.
-            arena = self._arena(record, candidate.settings)
+            # From here on everything depends on the record and the games alone.
+            options = self._match_options(record, candidate.settings)
         except Hung:
             raise
         except FileError as error:
@@ -221,36 +221,36 @@ class _Watcher:
         num = len(record.opponents)
         names = ", ".join(plan.strategy for plan in record.strategies)
         self.progress.say(f"{record.model}: {names}; {counted(num, 'opponent')} at most")
-        finished = self._finish(_Playing(record, model, candidate.settings, arena, self).play())
+        finished = self._finish(_Playing(record, model, candidate.settings, options, self).play())
         self._records[record.model] = finished
         return finished
 
-    def _arena(self, record: Evaluation, settings: EvaluateConfig) -> MatchOptions:
-        """The settings of the record, on this machine's terms. Raises FileError for settings that can't be."""
-        ours = {name: getattr(settings, name) for name in MACHINE}
-        ours["threads"] = settings.threads or 1
-        # Matches of one size have the same batches, so networks stay loaded from one match to the next.
-        ours["parallel_games"] = min([settings.parallel_games, *(one.games for one in record.opponents)])
+    def _match_options(self, record: Evaluation, settings: EvaluateConfig) -> MatchOptions:
+        """The record's settings with this machine's options. Raises FileError for invalid settings."""
+        machine = {name: getattr(settings, name) for name in MACHINE_OPTIONS}
+        machine["threads"] = settings.threads or 1
+        # One batch size for all matches, so that networks stay loaded from one match to the next.
+        machine["parallel_games"] = min([settings.parallel_games, *(one.games for one in record.opponents)])
         try:
-            return MatchOptions(**{**record.settings, **ours, "game": record.game})
+            return MatchOptions(**{**record.settings, **machine, "game": record.game})
         except ValidationError as error:
             path = self._folder / layout.evaluation_name(record.model)
             raise FileError(path, f"damaged: settings, {atomic.first_problem(error)}; remove it") from error
 
-    def runner(self, arena: MatchOptions, entrants: Sequence[Entrant]) -> MatchRunner:
-        """Keeps the last one, with the networks that it has loaded. Raises UsageError, FileError as common_game()."""
-        game = common_game(arena.game, entrants)
-        key = (game.spec, arena.model_dump_json(), sorted(arena.model_fields_set))
+    def runner(self, options: MatchOptions, entrants: Sequence[Entrant]) -> MatchRunner:
+        """The last runner, with its loaded networks, if it fits, else a new one. Raises as common_game()."""
+        game = common_game(options.game, entrants)
+        key = (game.spec, options.model_dump_json(), sorted(options.model_fields_set))
         if self._runner is None or self._runner[0] != key:
-            self._runner = key, MatchRunner(arena, game, self.progress)
+            self._runner = key, MatchRunner(options, game, self.progress)
         return self._runner[1]
 
     def play_match(
-        self, settings: EvaluateConfig, arena: MatchOptions, model: Entrant, opponent: Opponent
-    ) -> tuple[_Met | None, Skipped | None]:
-        """(the match as far as it could be played, why it isn't whole; None if it is).
+        self, settings: EvaluateConfig, options: MatchOptions, model: Entrant, opponent: Opponent
+    ) -> tuple[_Match | None, Skipped | None]:
+        """(the match as far as it was played, why it is incomplete or None).
 
-        These two may have met already, when the other one was evaluated: then that is their match.
+        If the two already played when the opponent was evaluated, that match counts.
         """
         folder = self._folder / layout.match_name(model.name, opponent.name)
         swapped = self._folder / layout.match_name(opponent.name, model.name)
@@ -259,15 +259,15 @@ class _Watcher:
         known = self._results(folder)
         num_games = opponent.games if known is None else known.num_games
         if known is not None and len(known.rows) == num_games:
-            return _Met(known, as_champion), None
+            return _Match(known, as_champion), None
         problem = ""
         try:
             _check_allowed(settings, opponent)
-            other = rated_entrant(opponent.spec, arena.readouts)
+            other = rated_entrant(opponent.spec, options.readouts)
             if other.info.weights != opponent.weights:
                 raise FileError(other.spec.path or other.name, "its weights changed since the plan was made")
             entrants = (other, model) if as_champion else (model, other)
-            runner = self.runner(arena, entrants)
+            runner = self.runner(options, entrants)
             with match_lock(folder):
                 writer = runner.open(folder, entrants, num_games)
                 runner.play(writer, entrants, lambda _: False)
@@ -282,23 +282,23 @@ class _Watcher:
         if missing and not problem:
             problem = f"{counted(missing, 'game')} failed twice"
         skipped = Skipped(opponent=opponent.name, reason=problem, again=True) if problem else None
-        return None if found is None else _Met(found, as_champion), skipped
+        return None if found is None else _Match(found, as_champion), skipped
 
     def _results(self, folder: Path) -> MatchResults | None:
-        """What there is of a match. None: nothing, or it is damaged, which open() says."""
+        """A match's results so far; None if there is none, or it is damaged, which open() reports."""
         if has_match(folder):
             with suppress(FileError):
                 return checked_results(folder, keep=True)
         return None
 
     def _is_ours(self, error: MuGoError) -> bool:
-        """Whether the system kept the watcher from its own files (a full disk): then nothing else would work either."""
+        """Whether the watcher couldn't read or write its own files (a full disk), which must stop it."""
         if not isinstance(error, FileError) or not isinstance(error.__cause__, OSError):
             return False
         return error.path.absolute().is_relative_to(self._folder.absolute())
 
     def _finish(self, record: Evaluation) -> Evaluation:
-        """Ratings and pool are brought up to date before the record says that all is done."""
+        """Update ratings and pool, then mark the record as finished."""
         rating, error = None, None
         try:
             rated = rate_and_write(
@@ -320,7 +320,7 @@ class _Watcher:
             except MuGoError as problem:
                 if isinstance(problem.__cause__, OSError):
                     raise
-                self.progress.warn(f"{record.model} doesn't join the pool: {problem}")
+                self.progress.warn(f"{record.model} couldn't join the pool: {problem}")
         update = {"rating": rating, "rating_error": error, "finished": atomic.utc_now()}
         finished = record.model_copy(update=update)
         write_evaluation(self._folder, finished)
@@ -328,9 +328,7 @@ class _Watcher:
 
 
 def _check_allowed(settings: EvaluateConfig, opponent: Opponent) -> None:
-    """Raises UsageError for an engine that only a file names, as a plan does: whoever reads a folder doesn't run what
-    stands there, unasked.
-    """
+    """Raises UsageError for an engine that only a plan names: reading a folder must not run programs named in it."""
     own = (settings.single, *settings.benchmark)
     if is_engine(opponent.spec) and not settings.allow_engines and opponent.spec not in own:
         raise UsageError(
@@ -340,7 +338,7 @@ def _check_allowed(settings: EvaluateConfig, opponent: Opponent) -> None:
 
 
 def _load(path: Path, readouts: int) -> Entrant:
-    """Raises FileError for a model that can't be read, or whose game or method nobody knows here: it can't play."""
+    """Raises FileError for a model that can't be read, or whose game or method is unknown."""
     try:
         model = rated_entrant(str(path), readouts)
         assert model.model is not None
@@ -351,35 +349,35 @@ def _load(path: Path, readouts: int) -> Entrant:
 
 
 def _readouts(record: Evaluation | None, settings: EvaluateConfig) -> int:
-    """Of players whose spec gives none."""
+    """The readouts of players whose spec gives none."""
     readouts = None if record is None else record.settings.get("readouts")
     return readouts if isinstance(readouts, int) else settings.readouts
 
 
 @dataclass(frozen=True)
-class _Met:
-    """A match of the model with an opponent. as_champion: it was the other's, and counted before the plan was made."""
+class _Match:
+    """A match of the model. as_champion: it belongs to the opponent's evaluation and was rated before this plan."""
 
     match: MatchResults
     as_champion: bool
 
 
 class _Playing:
-    """The matches of one evaluation: each is played when the first strategy comes to it."""
+    """Plays one evaluation. Each match is played when the first strategy needs it."""
 
     def __init__(
-        self, record: Evaluation, model: Entrant, settings: EvaluateConfig, arena: MatchOptions, watcher: _Watcher
+        self, record: Evaluation, model: Entrant, settings: EvaluateConfig, options: MatchOptions, watcher: _Watcher
     ) -> None:
-        """settings: what this run may do; arena: what the record says is to be played."""
+        """settings: this run's permissions; options: the record's match options."""
         self._record, self._model, self._settings = record, model, settings
-        self._arena, self._watcher = arena, watcher
+        self._options, self._watcher = options, watcher
         self._results: dict[str, Result] = {}
-        # What the plan had to leave out; of its opponents nothing is known yet, also if they were skipped before.
+        # Players that the plan had to skip. Planned opponents that an earlier run skipped are tried again.
         self._skipped = {one.opponent: one for one in record.skipped if one.opponent not in record.planned}
         self._elo = record.elo_before
 
     def play(self) -> Evaluation:
-        """The record with its results, not finished yet. Raises what stops a watcher."""
+        """The record with its results, not yet marked as finished. Raises errors that must stop the watcher."""
         outcomes = [self._by_strategy(plan) for plan in self._record.strategies]
         return self._record.model_copy(
             update={
@@ -393,30 +391,30 @@ class _Playing:
     def _by_strategy(self, plan: Plan) -> Outcome:
         if plan.strategy == LADDER:
             return self._ladder(plan)
-        met = [found for name in plan.opponents if (found := self._meet(name)) is not None]
-        rates = rates_of(sum((_score(one) for one in met), Score()))
+        played = [found for name in plan.opponents if (found := self._meet(name)) is not None]
+        rates = _rates_of_all(played)
         if not rates.games:
-            return _outcome(plan.strategy, rates, "nobody was met")
+            return _outcome(plan.strategy, rates, NO_GAMES)
         if plan.strategy == SINGLE:
             told = "stronger than" if rates.low > 0.5 else "weaker than" if rates.high < 0.5 else "not told apart from"
-            return _outcome(plan.strategy, rates, f"{told} {met[0].opponent}")
-        held = sum(one.share >= 0.5 for one in met)
+            return _outcome(plan.strategy, rates, f"{told} {played[0].opponent}")
+        held = sum(one.share >= 0.5 for one in played)
         what = "players of the set" if plan.strategy == BENCHMARK else "members of the pool"
-        of_what = "points" if all(one.points_per_game is None for one in met) else "games"
-        return _outcome(plan.strategy, rates, f"at least half of the {of_what} against {held} of {len(met)} {what}")
+        of_what = "points" if all(one.points_per_game is None for one in played) else "games"
+        return _outcome(plan.strategy, rates, f"at least half of the {of_what} against {held} of {len(played)} {what}")
 
     def _ladder(self, plan: Plan) -> Outcome:
-        """Up after at least half of the points, down otherwise, until the next one up or down has been met."""
+        """Up after at least half of the points, down otherwise, until the next rung has been played."""
         rungs, place, step = list(plan.opponents), plan.start, 0
-        met: list[Result] = []
+        played: list[Result] = []
         beaten, lost = "", ""
         while 0 <= place < len(rungs):
             result = self._meet(rungs[place])
-            if result is None:  # as if it weren't on the ladder
+            if result is None:  # a player without games is taken off the ladder
                 del rungs[place]
                 place -= 1 if step < 0 or (step == 0 and place == len(rungs)) else 0
                 continue
-            met.append(result)
+            played.append(result)
             is_beaten = result.share >= 0.5
             beaten, lost = (result.opponent, lost) if is_beaten else (beaten, result.opponent)
             if step and (step > 0) != is_beaten:
@@ -424,15 +422,14 @@ class _Playing:
             step = 1 if is_beaten else -1
             place += step
         said = [f"{where} {name}" for where, name in (("above", beaten), ("below", lost)) if name]
-        rates = rates_of(sum((_score(one) for one in met), Score()))
-        return _outcome(plan.strategy, rates, ", ".join(said) or "nobody was met")
+        return _outcome(plan.strategy, _rates_of_all(played), ", ".join(said) or NO_GAMES)
 
     def _meet(self, name: str) -> Result | None:
-        """The match with this opponent; None if there is no game of it."""
+        """Play the match with this opponent unless it has been played; None if it has no games."""
         if name in self._results or name in self._skipped:
             return self._results.get(name)
         opponent = self._record.planned[name]
-        found, skipped = self._watcher.play_match(self._settings, self._arena, self._model, opponent)
+        found, skipped = self._watcher.play_match(self._settings, self._options, self._model, opponent)
         if skipped is not None:
             self._skipped[name] = skipped
             self._watcher.progress.warn(f"{self._record.model} against {name}: {skipped.reason}")
@@ -452,8 +449,8 @@ def rates_of(score: Score) -> Rates:
     return Rates(wins=score.wins, draws=score.draws, losses=score.losses, share=score.share, low=low, high=high)
 
 
-def _score(counts: Counts) -> Score:
-    return Score(counts.wins, counts.draws, counts.losses)
+def _rates_of_all(results: Sequence[Result]) -> Rates:
+    return rates_of(sum((Score(one.wins, one.draws, one.losses) for one in results), Score()))
 
 
 def _outcome(strategy: str, rates: Rates, conclusion: str) -> Outcome:
@@ -464,15 +461,15 @@ def _counts(score: Score) -> Counts:
     return Counts(wins=score.wins, draws=score.draws, losses=score.losses)
 
 
-def _result(opponent: Opponent, met: _Met, elo: float) -> Result:
-    """The figures of all games of a match, as the model sees them. elo: the model's before it."""
-    match, games, sign = met.match, met.match.games, -1 if met.as_champion else 1
+def _result(opponent: Opponent, played: _Match, elo: float) -> Result:
+    """The figures of all games of a match from the model's viewpoint. elo: the model's before the match."""
+    match, games, sign = played.match, played.match.games, -1 if played.as_champion else 1
     first = 1 if match.header.handicap else 0  # the player who makes the first move
     won = [sign * game.challenger_result for game in games]
-    began = [(game.challenger_player == first) != met.as_champion for game in games]
+    began = [(game.challenger_player == first) != played.as_champion for game in games]
     score = Score.of(won)
     lengths = [game.length for game in games]
-    gain = 0.0 if met.as_champion else elo_gain(elo, opponent.elo, score.share)
+    gain = 0.0 if played.as_champion else elo_gain(elo, opponent.elo, score.share)
     return Result(
         **rates_of(score).model_dump(),
         opponent=opponent.name,

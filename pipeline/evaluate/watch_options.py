@@ -1,13 +1,12 @@
-"""The options of ``evaluate --watch``: by which strategies new models are evaluated, and how often by each.
+"""The options of ``evaluate --watch``: the strategies that evaluate new models, and their schedules.
 
     single      one opponent: the champion before the model, any player, or one that a mode of the pool chooses
-    benchmark   a set of players that never changes, so that its results compare over a whole run
+    benchmark   a fixed set of players, so that results compare over a whole run
     ladder      the pool and the benchmark set by rating: up after at least half of the points, down otherwise
     tournament  every member of the pool
 
-A strategy's *schedule*: it is due for every Nth model (by number), the first to be made so many minutes after the last
-one that it was due for. Like all numbers these may change in the course of a run (schedules.py). evaluate/watch.py
-obeys them.
+A strategy's *schedule*: it is due for models whose number is a multiple of N, at least M minutes after the last model
+that it was due for. N and M may change during a run (schedules.py).
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ POOL = "pool:"
 
 
 def _games(default: int, against: str) -> int:
-    about = f"--watch: games against {against}; 0 = without this strategy, an odd number counts one more."
+    about = f"--watch: games against {against}; 0 = strategy off; odd numbers are rounded up."
     return Field(default, ge=0, description=about)  # type: ignore[no-any-return]
 
 
 def _every(default: int, strategy: str) -> int:
-    about = f"--watch, {strategy}: only every Nth model: those whose number is a multiple of this."
+    about = f"--watch, {strategy}: only models whose number is a multiple of this."
     return Field(default, ge=1, description=about)  # type: ignore[no-any-return]
 
 
@@ -43,13 +42,13 @@ class WatchOptions(Options):
 
     watch: bool = Field(
         False,
-        description="Follow the folder of --black-model at the lowest priority: let every new model meet the pool and "
-        "other players by the strategies single, benchmark, ladder and tournament. Nobody is promoted.",
+        description="Evaluate every new model in the folder of --black-model, at the lowest priority, by the "
+        "strategies single, benchmark, ladder and tournament. Promotes no model.",
     )
     once: bool = Field(False, description="--watch: stop when no model is left to evaluate; exit 75 if none was.")
     single: str = Field(
         CHAMPION,
-        description="--watch: the single opponent: champion (the newest one among older models), pool:MODE as in "
+        description="--watch: the single opponent: champion (the newest older champion), pool:MODE as in "
         "selfplay --opponents, or any player.",
     )
     single_games: int = _games(40, "the single opponent")
@@ -61,7 +60,7 @@ class WatchOptions(Options):
     benchmark_games: int = _games(20, "each player of the benchmark set")
     benchmark_every: int = _every(1, BENCHMARK)
     benchmark_minutes: float = _minutes(BENCHMARK)
-    ladder_games: int = _games(20, "each player of the ladder that it meets")
+    ladder_games: int = _games(20, "each player of the ladder that it plays")
     ladder_every: int = _every(1, LADDER)
     ladder_minutes: float = _minutes(LADDER)
     tournament_games: int = _games(20, "every member of the pool")
@@ -72,11 +71,3 @@ class WatchOptions(Options):
         """Games against each opponent; even."""
         games: int = getattr(self, f"{strategy}_games")
         return games + games % 2
-
-    def every_of(self, strategy: str) -> int:
-        every: int = getattr(self, f"{strategy}_every")
-        return every
-
-    def minutes_of(self, strategy: str) -> float:
-        minutes: float = getattr(self, f"{strategy}_minutes")
-        return minutes

@@ -1,5 +1,5 @@
-"""The gather command: from the newest games of self-play to sets of chunks of shuffled training examples.
+"""``gather``: samples the newest self-play games and writes shuffled training examples as sets of chunks.
 
-Imports methods, storage and games; knows no network and no other command. Never changes a game shard, and never
-touches a finished set except to remove old ones.
+Imports methods, storage and games; knows no network and no other command. Never changes a game shard. A
+finished set is only removed when it is old, or completed if files were lost or damaged.
 """

@@ -1,14 +1,16 @@
-"""gather: from the newest games of self-play to chunks of shuffled training examples.
+"""``gather``: samples the newest self-play games and writes shuffled training examples as a set of chunks.
 
-All positions are sampled before anything is read: uniformly and without replacement, or more often where the search
-surprised the network; each is assigned to a row of a chunk. Then every shard that holds one is read once, its examples
-go to their rows in a scratch file, and chunks are cut from it. So reading costs the same for any number of chunks. The
-sample depends on the shards, the settings and the seed only. The set's name has a hash of them, by which a rerun finds
-its own work: it makes what is missing, or says that everything is there. A set whose examples depend on each other
-(Method.settled) is made whole.
+Sampling comes first, from sidecars alone: uniform without replacement, or more often where the search surprised the
+network. Each sampled position gets a row of a chunk. Then every shard with a sampled position is read once, its
+examples go to their rows in a scratch file, and chunks are cut from that file. So reading costs the same for any number
+of chunks.
 
-The total number of positions is carried from set to set: a set's chunks say what was counted when it was made, and the
-next gather adds the shards that came since. The first one counts them all.
+The sample depends only on the shards, the settings and the seed. The set's name contains a hash of them, by which a
+rerun finds its earlier work and makes only what is missing. A set whose examples depend on each other (Method.settled)
+is always made whole.
+
+The total number of positions is carried from set to set: chunks store the count at their making, and the next gather
+adds the shards written since. The first gather counts all shards.
 """
 
 from __future__ import annotations
@@ -51,40 +53,40 @@ from pipeline.run.chunks import (
 from pipeline.run.order import COUNTED, TOTAL, Counted, generation_of
 from pipeline.run.pruned import read_pruned
 
-HOLDOUT_CHUNKS = 4  # the hold-out is at most this many chunks large
-TRAINING, HOLDOUT, REPLACEMENTS = 0, 1, 2  # the random streams of a seed
-MOST_SETTLED = 8  # numbers of a column for an example, of those that a method sees of all examples together
+HOLDOUT_CHUNKS = 4  # the hold-out's largest size, in chunks
+TRAINING, HOLDOUT, REPLACEMENTS = 0, 1, 2  # random streams of a seed
+MAX_SETTLED = 8  # numbers per example; Method.settle() gets no larger columns
 NEW = "new_positions"  # in the description of a window
 
 
 @dataclass(frozen=True)
 class GatherSummary:
-    """What one gather run did."""
+    """What one gather run did. The window's figures leave out damaged shards."""
 
     game: str
     set_id: str
     chunks: int  # in the set
-    chunks_made: int  # in this run; 0: the set was there already
-    chunks_short: int  # fewer than were asked for, because there are too few positions
+    chunks_made: int  # in this run; 0: the set was complete
+    chunks_short: int  # missing to --chunks-to-make, for lack of positions
     positions: int  # in the set's chunks
     holdout_positions: int  # in the set's hold-out
-    window_positions: int  # of this and what follows: without damaged shards
+    window_positions: int
     window_games: int
     window_shards: int
     newest_shard: str
     oldest_shard: str
-    total_positions: int  # that self-play has made, up to the newest shard
-    new_positions: int  # of them since the set before
+    total_positions: int  # made by self-play up to the newest shard
+    new_positions: int  # made since the previous set
     shards_read: int
-    shards_skipped: int  # damaged or missing, each named in a warning
-    games_repeated: int  # left out of the window, because an older shard of it has them
+    shards_skipped: int  # damaged or missing; a warning names each
+    games_repeated: int  # left out of the window because one of its older shards has them
     sets_removed: int
     seconds: float
-    positions_per_second: float  # made, from start to end of the run
+    positions_per_second: float  # written, over the whole run
 
     def lines(self) -> list[str]:
         """The short form."""
-        there = f", {self.chunks - self.chunks_made:,} of them made before" if self.chunks_made < self.chunks else ""
+        there = f", {self.chunks - self.chunks_made:,} made before" if self.chunks_made < self.chunks else ""
         lines = [
             f"set {self.set_id}: {counted(self.chunks, 'chunk')}{there} in {duration(self.seconds)}, "
             f"{self.positions_per_second:,.0f} positions/s",
@@ -93,7 +95,7 @@ class GatherSummary:
             f"{counted(self.total_positions, 'position')} so far; {self.new_positions:,} new since the last set",
         ]
         if self.games_repeated:
-            lines.append(f"{counted(self.games_repeated, 'game')} left out that older shards have as well")
+            lines.append(f"{counted(self.games_repeated, 'game')} left out because older shards have them too")
         if self.shards_skipped:
             lines.append(f"{counted(self.shards_skipped, 'damaged or missing shard')} skipped; the warnings name them")
         return lines
@@ -102,10 +104,10 @@ class GatherSummary:
 def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
     """Make one set of chunks from the newest games.
 
-    Raises NotYet if there are no games or too few for min_positions, UsageError for options that the games' method
-    doesn't read, MuGoError if there are fewer positions than the chunks need, none that anything is learned from, a
-    full window is too small, or games are mixed, FileError if this program knows none of the games, or the output
-    directory can't be written.
+    Raises NotYet if there are no games or fewer than min_positions; UsageError for options that the games' method
+    doesn't read; MuGoError if the chunks need more positions than there are, no position is a training target, a full
+    window is too small, or games are mixed; FileError if all games are unknown or the output directory can't be
+    written.
     """
     start = time.monotonic()
     skipped: list[str] = []
@@ -118,16 +120,17 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
     window = _scan(config, skip)
     if window.repeated:
         progress.warn(
-            f"{counted(window.repeated, 'game')} left out that older shards have as well, e.g. in {window.repeated_in}"
+            f"{counted(window.repeated, 'game')} left out because older shards have them too, e.g. in "
+            f"{window.repeated_in}"
         )
     num_chunks = _num_chunks(config, window, len(skipped))
-    game = _game_of(window)
+    game = largest(meta.game for meta in window.metas)  # boards of one family: all examples fit into its columns
     atomic.make_folder(output)
     with atomic.file_lock(output / "sets", on_wait=lambda: progress.say(f"another gather works in {output}; waiting")):
         atomic.sweep(output)
-        making = _Making(config, window, game, skip, progress)
-        made = making.make(num_chunks)
-        chunk_set = making.chunk_set()
+        maker = _SetMaker(config, window, game, skip, progress)
+        made = maker.make(num_chunks)
+        chunk_set = maker.chunk_set()
         sets_removed = remove_old_sets(output, config.keep_sets) if made else 0
     atomic.forget_shards(config.directory, generation_of(window.metas[-1].path.parts[-3]))
     seconds = time.monotonic() - start
@@ -135,7 +138,7 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
     if short:
         chunks = f"{len(chunk_set.chunks)} of {config.chunks_to_make} chunks"
         progress.say(f"{chunks}: the window has too few positions for more")
-    figures = window.figures(making.reader.bad)
+    figures = window.figures(maker.reader.bad)
     return GatherSummary(
         game=game.spec,
         set_id=chunk_set.id,
@@ -150,8 +153,8 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
         newest_shard=figures.newest,
         oldest_shard=figures.oldest,
         total_positions=window.counted.total,
-        new_positions=making.counts.get(NEW, window.new_positions),
-        shards_read=making.reader.shards_read,
+        new_positions=maker.counts.get(NEW, window.new_positions),
+        shards_read=maker.reader.shards_read,
         shards_skipped=len(skipped),
         games_repeated=window.repeated,
         sets_removed=sets_removed,
@@ -186,7 +189,7 @@ def _scan(config: GatherConfig, skip: Callable[[FileError], None]) -> Window:
 
     window = scanned(counted) if counted.total else None
     if window is None or (window.metas and not are_related(window.metas[0].game, game)):
-        # Nothing was counted yet, or the sets in the output directory are of another game.
+        # Nothing was counted yet, or the output directory's sets are of another game.
         window = scanned(read_pruned(config.directory).counted)
     for error in bad:
         skip(error)
@@ -194,7 +197,7 @@ def _scan(config: GatherConfig, skip: Callable[[FileError], None]) -> Window:
 
 
 def _counted_before(output: Path) -> tuple[str, Counted]:
-    """The game of the newest complete set that can be read, and what was counted when it was made."""
+    """(game of the newest readable complete set, what was counted at its making)."""
     for name, files in reversed(list_sets(output).items()):
         chunk_set = complete_set(name, files)
         for path in chunk_set.files if chunk_set else ():
@@ -202,12 +205,12 @@ def _counted_before(output: Path) -> tuple[str, Counted]:
                 header = read_header(path)
                 return header.game, Counted.in_window(header.window)
             except (FileError, ValueError):
-                continue  # whoever needs this chunk reports it
+                continue  # reported when the chunk is needed
     return "", Counted()
 
 
 def _num_chunks(config: GatherConfig, window: Window, num_skipped: int) -> int:
-    """How many chunks can be made; see gather for what it raises."""
+    """How many chunks can be made. Raises as gather()."""
     found, where = window.num_positions, config.directory
     missing = max(config.min_positions, 1) - found
     if not found and window.seen >= missing:  # more games of the same kind wouldn't help
@@ -230,12 +233,13 @@ def _num_chunks(config: GatherConfig, window: Window, num_skipped: int) -> int:
 
 
 def _never_holds(config: GatherConfig, window: Window, missing: int) -> bool:
-    """Whether the window won't come to hold so many positions more: it is full and doesn't grow. Copies of games leave
-    it, and where any position may leave, its size varies by the square root.
+    """Whether the window will never hold `missing` positions more, because it is full and doesn't grow.
+
+    Repeated games will leave the window, and with random replacement its size varies by about its square root.
     """
-    varies = 4 * math.sqrt(window.capacity) if config.replacement == "random" else 0.0
+    variation = 4 * math.sqrt(window.capacity) if config.replacement == "random" else 0.0
     is_full = window.capacity == config.max_positions and window.seen >= window.capacity
-    return is_full and not window.repeated and missing > varies
+    return is_full and not window.repeated and missing > variation
 
 
 def _way_out(config: GatherConfig, option: str) -> str:
@@ -243,7 +247,7 @@ def _way_out(config: GatherConfig, option: str) -> str:
 
 
 def _affordable_chunks(config: GatherConfig, window: Window, available: int) -> int:
-    """available: positions to train on."""
+    """How many chunks to make from `available` training positions. Raises as gather()."""
     held_out = len(window.pool(held_out=True))
     size, wanted = config.positions_per_chunk, config.chunks_to_make * config.positions_per_chunk
     if available >= wanted:
@@ -264,13 +268,8 @@ def _affordable_chunks(config: GatherConfig, window: Window, available: int) -> 
     return available // size
 
 
-def _game_of(window: Window) -> AnyGame:
-    """The window's game; of boards of one family that of the largest, in whose columns all have room."""
-    return largest(meta.game for meta in window.metas)
-
-
 def _set_name(config: GatherConfig, window: Window) -> layout.SetName:
-    """The name under which this window, these settings and this seed were gathered before, or a new one."""
+    """The name of the set already gathered from this window, settings and seed, or a new name."""
     left_out = {"directory", "output_directory", "min_positions", "keep_sets", "replacement", "time_share"}
     evicts_any = config.replacement == "random"
     ingredients = {
@@ -286,9 +285,11 @@ def _set_name(config: GatherConfig, window: Window) -> layout.SetName:
     return same[-1] if same else layout.SetName(names[-1].number + 1 if names else 0, digest)
 
 
-class _Making:
-    """The making of one set. Row r of the scratch file becomes row r % size of the (r // size)th missing chunk;
-    the rows of the hold-out follow."""
+class _SetMaker:
+    """Makes one set.
+
+    Row r of the scratch file becomes row r % size of the (r // size)th missing chunk; the hold-out's rows follow.
+    """
 
     def __init__(
         self,
@@ -304,11 +305,11 @@ class _Making:
         self.types = self.method.columns(game)
         self.output = config.output_directory
         self.set_name = _set_name(config, window)
-        # What is said of the window beside the window itself: in files that are made later as in the first ones.
+        # Counts for the headers; files made by a later run get the counts of the first.
         self.counts = {**window.counted.in_words(), NEW: window.new_positions}
 
     def make(self, num_chunks: int) -> int:
-        """Make whatever is missing, or all where chunks depend on each other; returns how many chunks that was."""
+        """Make the missing chunks, or all if they depend on each other; returns how many were made."""
         existing = self._readable()
         if existing:
             begun = read_header(existing[0]).window
@@ -318,7 +319,7 @@ class _Making:
                 self._already_made(begun["skipped"])
                 self._make_lost_holdout(complete)
                 return 0
-            # Which row replaces a damaged shard's, and what examples are worth together, is known only of all.
+            # Replacements of damaged shards' rows, and settled columns, are determined by the whole set only.
             if begun["skipped"] or self.method.settled:
                 atomic.remove(existing)
                 existing = []
@@ -330,8 +331,8 @@ class _Making:
         wanted = sampled.at(rows) + self._sample_holdout()
         with closing(Scratch(self.output, len(wanted), {**self.types, **ORIGIN})) as scratch:
             failed = self._extract(scratch, wanted, len(rows))
-            if self.reader.bad and len(missing) < num_chunks:
-                self.progress.finish()  # damaged since the others were made
+            if self.reader.bad and len(missing) < num_chunks:  # a shard was damaged after the other chunks were made
+                self.progress.finish()
                 atomic.remove(self._files())
                 return self.make(num_chunks)
             holdout = np.setdiff1d(np.arange(len(rows), len(wanted)), failed)
@@ -348,7 +349,7 @@ class _Making:
         return len(missing)
 
     def _make_lost_holdout(self, complete: ChunkSet) -> None:
-        """Make the hold-out of a set whose chunks are all there, if it was damaged or removed since."""
+        """Make the hold-out of a set with all chunks again, if it was damaged or removed."""
         wanted = self._sample_holdout()
         wanted = wanted.at(~np.isin(wanted.shard, list(self.reader.bad)))
         if not len(wanted):
@@ -360,15 +361,14 @@ class _Making:
             self._write(scratch, len(complete.chunks), [], holdout)
         self.progress.finish()
         if len(failed) < len(wanted):
-            self.progress.say(f"the hold-out of set {self.set_name} was lost and is made again")
+            self.progress.say(f"the hold-out of set {self.set_name} was lost and has been made again")
 
     # The files of this set
 
     def chunk_set(self) -> ChunkSet:
-        """The set, when it is complete."""
         found = complete_set(self.set_name, self._files())
         if found is None:
-            raise FileError(self.output, f"set {self.set_name} lost chunks while it was made; run gather again")
+            raise FileError(self.output, f"set {self.set_name} lost chunks during gather; run it again")
         return found
 
     def _files(self) -> list[Path]:
@@ -378,7 +378,7 @@ class _Making:
         return [self.output / layout.chunk_name(self.set_name, index, num_chunks) for index in range(num_chunks)]
 
     def _readable(self) -> list[Path]:
-        """The files of this set, after removing those that can't be read: they are made again."""
+        """The files of this set. Removes unreadable ones, which are then made again."""
         for path in self._files():
             try:
                 read_header(path)
@@ -388,9 +388,9 @@ class _Making:
         return self._files()
 
     def _already_made(self, skipped: list[str]) -> None:
-        """Say so, and take over which shards were skipped."""
+        """Report a complete set. skipped: ids of the shards that were damaged when it was made."""
         newest = max(list_sets(self.output))
-        later = "" if newest == self.set_name else f"; note that set {newest} is newer, and train takes the newest"
+        later = "" if newest == self.set_name else f"; set {newest} is newer, and train takes the newest"
         self.progress.say(f"set {self.set_name} of this window, settings and seed is already made{later}")
         self.reader.bad.update(number for number, meta in enumerate(self.window.metas) if meta.id in skipped)
 
@@ -400,26 +400,26 @@ class _Making:
         return np.random.default_rng([self.config.seed, stream])
 
     def _sample(self, count: int) -> Positions:
-        """Damaged shards aren't left out, so that reruns sample the same."""
+        """Training positions, those of damaged shards included, so that reruns sample the same."""
         pool = self.window.pool(held_out=False, surprise_weight=self.config.surprise_weight)
         return pool.sample(count, self._rng(TRAINING))
 
     def _sample_holdout(self) -> Positions:
-        """Empty if the hold-out is made already, or nothing is held out."""
+        """Held-out positions; empty if the hold-out exists or nothing is held out."""
         pool = self.window.pool(held_out=True)
         made = atomic.exists(self.output / layout.holdout_name(self.set_name))
         limit = 0 if made else HOLDOUT_CHUNKS * self.config.positions_per_chunk
         return pool.sample(min(len(pool), limit), self._rng(HOLDOUT))
 
     def _extract(self, scratch: Scratch, wanted: Positions, num_training: int) -> IndexArray:
-        """Fill the scratch file; returns the rows that damaged shards left empty."""
+        """Fill the scratch file; returns the rows left empty because of damaged shards."""
         self.progress.start("reading games", len(wanted), "positions")
         td_lambda = np.full(len(wanted), self.config.td_lambda, np.float32)
-        td_lambda[num_training:] = 1  # the hold-out measures how well results are predicted, whatever is learned from
+        td_lambda[num_training:] = 1  # the hold-out always measures how well results are predicted
         return self.reader.extract(scratch, wanted, np.arange(len(wanted)), td_lambda)
 
     def _replace(self, scratch: Scratch, failed: IndexArray, sampled: Positions) -> IndexArray:
-        """Fill rows that damaged shards left empty from the others; returns the rows that remain empty, sorted."""
+        """Fill the empty rows from undamaged shards; returns the rows that remain empty, sorted."""
         rng = self._rng(REPLACEMENTS)
         while len(failed):
             pool = self.window.pool(False, self.reader.bad, self.config.surprise_weight)
@@ -433,7 +433,7 @@ class _Making:
         return failed
 
     def _close_gaps(self, scratch: Scratch, num_rows: int, failed: IndexArray) -> int:
-        """Move the last rows into the empty ones; returns how many whole chunks remain. Raises like gather()."""
+        """Move the last rows into the empty ones; returns how many whole chunks remain. Raises as gather()."""
         num_chunks = _affordable_chunks(self.config, self.window, num_rows - len(failed))
         end = num_chunks * self.config.positions_per_chunk
         holes = failed[failed < end]
@@ -441,10 +441,10 @@ class _Making:
         return num_chunks
 
     def _settle(self, scratch: Scratch, rows: IndexArray) -> None:
-        """Let the method fill in what depends on all examples in these rows."""
+        """Let the method set columns that depend on all examples in these rows."""
         if not self.method.settled or not len(rows):
             return
-        small = [name for name, (_, shape) in {**self.types, **ORIGIN}.items() if np.prod(shape) <= MOST_SETTLED]
+        small = [name for name, (_, shape) in {**self.types, **ORIGIN}.items() if np.prod(shape) <= MAX_SETTLED]
         columns = {name: scratch.column(name, rows) for name in small}
         for name, values in self.method.settle(columns, self.config).items():
             scratch.set_column(name, rows, values)
@@ -452,7 +452,7 @@ class _Making:
     # Writing
 
     def _write(self, scratch: Scratch, num_chunks: int, indices: list[int], holdout: IndexArray) -> None:
-        """Write the hold-out, then the chunks with these indices, whose rows follow each other in the scratch file."""
+        """Write the hold-out, then the chunks with these indices, whose rows are consecutive in the scratch file."""
         size = self.config.positions_per_chunk
         self.progress.start("writing chunks", len(indices), "chunks")
         if len(holdout):
@@ -474,7 +474,7 @@ class _Making:
     def _write_file(self, path: Path, index: int, num_chunks: int, columns: Columns) -> None:
         metas, config = self.window.metas, self.config
         numbers, local = np.unique(columns["shard"], return_inverse=True)
-        columns["shard"] = local.astype(np.uint32)  # index into the shards that occur in this file
+        columns["shard"] = local.astype(np.uint32)  # index into this file's own list of shards
         figures = self.window.figures(self.reader.bad)
         header = ChunkHeader(
             game=self.game.spec,

@@ -15,13 +15,13 @@ from pipeline.options import composed
 class GatherConfig(DiscountOptions, SearchTargetOptions):
     """Sample training positions from the newest games and shuffle them into chunks.
 
-    The newest --max-positions positions form the window. Every position in it is equally likely to be sampled, unless
-    --surprise-weight favours some. Damaged shards are skipped, named and counted. Run again, the same command keeps the
+    The newest --max-positions positions form the window. All its positions are equally likely to be sampled, unless
+    --surprise-weight favours some. Damaged shards are skipped, named and counted. The same command run again keeps the
     finished chunks and makes only the missing ones; all of them where a method normalises its targets over a set.
 
     \b
     Reads:   data/selfplay/*/*/*.gz with their .meta files
-    Writes:  a set of chunks in data/training_data/*.h5, and one more of games held out from training
+    Writes:  a set of chunks in data/training_data/*.h5, and a file of games held out from training
     Exit:    0 made, 1 failed, fewer positions than the chunks need or none to learn from, 2 wrong usage,
              75 no games yet, fewer positions than --min-positions, or with --as-many-as-possible than one chunk
     Example: python main.py gather --max-positions 100000 --as-many-as-possible
@@ -29,12 +29,12 @@ class GatherConfig(DiscountOptions, SearchTargetOptions):
 
     directory: Path = Field(Path("data/selfplay"), description="Holds $MODEL/$WORKER/*.gz; the folders sort by age.")
     output_directory: Path = Field(Path("data/training_data"), description="Where chunks are written.")
-    max_positions: int = Field(2_500_000, ge=1, description="How many of the newest positions form the window.")
+    max_positions: int = Field(2_500_000, ge=1, description="Size of the window: the newest positions.")
     positions_per_chunk: int = Field(2_048, ge=1, description="Positions in each chunk.")
     chunks_to_make: int = Field(190, ge=1, description="Chunks to make.")
     min_positions: int = Field(0, ge=0, description="Exit with 75 (not yet) while the window holds fewer positions.")
     as_many_as_possible: bool = Field(
-        False, description="Make fewer chunks instead of failing if the window has too few positions for all of them."
+        False, description="Make fewer chunks instead of failing if the window has too few positions."
     )
     holdout_fraction: float = Field(0.05, ge=0, lt=1, description="Share of games held out to measure the loss.")
     replacement: str = Field(
@@ -45,7 +45,7 @@ class GatherConfig(DiscountOptions, SearchTargetOptions):
     window_start: int = Field(
         0,
         ge=0,
-        description="The window starts at this many positions and grows by a power of their total; 0 = fixed size.",
+        description="Initial window size; the window grows with a power of all positions played. 0 = fixed size.",
     )
     window_exponent: float = Field(0.65, gt=0, le=1, description="That power (KataGo: 0.65).")
     window_slope: float = Field(0.4, gt=0, description="How fast the window grows at first (KataGo: 0.4).")

@@ -1,8 +1,8 @@
-"""Example extraction: from sampled positions in shards to rows of a scratch file, several shards at a time.
+"""Example extraction: makes examples of sampled positions and puts them into the rows of a scratch file.
 
-Each shard that holds a wanted position is read once. A damaged shard is reported and leaves its rows empty. The
-contents of the scratch file don't depend on the number of threads or on how positions are grouped. Axis: N positions,
-one row each.
+Threads process groups of shards; each shard with a sampled position is read once. A damaged shard is reported and its
+rows stay empty. The scratch file's contents depend neither on the number of threads nor on the grouping. Axis: N
+positions, one row each.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pipeline.progress import Progress
 from pipeline.run import atomic
 from pipeline.run.shards import Shard, read_shard
 
-POSITIONS_PER_GROUP = 32_768  # replayed in one batch: enough to keep kernels busy, little enough to stay in memory
+POSITIONS_PER_GROUP = 32_768  # replayed in one batch: enough to keep kernels busy, few enough for memory
 MAX_THREADS = 8
 
 T = TypeVar("T")
@@ -37,11 +37,11 @@ R = TypeVar("R")
 
 
 class Scratch:
-    """num_rows examples with these columns (see chunks.column_types) in a file of that folder, in any order.
+    """num_rows examples with these columns (see chunks.column_types) in an unnamed file, written in any order.
 
-    The file has no name, so a killed process leaves nothing behind. Its disk space is allocated at once, so that a full
-    disk is an error before the work and not a fault in the middle of it. A row holds all columns of one example side by
-    side. Raises FileError if the disk has no room for it. Close it when done.
+    The file has no name, so a kill leaves nothing behind. Its disk space is allocated at once, so that a full disk is
+    an error here and not a crash (SIGBUS) on access. A row holds all columns of one example. Raises FileError if the
+    folder's disk has no room. Close it when done.
     """
 
     def __init__(self, folder: Path, num_rows: int, columns: dict[str, tuple[str, tuple[int, ...]]]) -> None:
@@ -53,7 +53,7 @@ class Scratch:
         self._rows = np.frombuffer(self._map, np.uint8, num_rows * self._dtype.itemsize).reshape(num_rows, -1)
 
     def put(self, rows: NDArray[np.integer], columns: dict[str, NDArray[Any]]) -> None:
-        """Write examples to these rows. Threads may do so at once, each to its own rows."""
+        """Write examples to these rows. Threads may write different rows at the same time."""
         packed = np.empty(len(rows), self._dtype)
         for name, column in columns.items():
             packed[name] = column
@@ -84,7 +84,8 @@ class Scratch:
 class Reader:
     """Reads the shards of one window.
 
-    bad  damaged shards found so far, as indices into the window's metas   shards_read  number of reads
+    bad          damaged shards found so far, as indices into the window's metas
+    shards_read  number of reads
     """
 
     def __init__(
@@ -109,9 +110,9 @@ class Reader:
     def extract(
         self, scratch: Scratch, wanted: Positions, rows: IndexArray, td_lambda: NDArray[np.float32]
     ) -> IndexArray:
-        """Put the examples of N wanted positions into these rows [N]; returns the rows left empty by damage, sorted.
+        """Put the examples of N wanted positions into rows [N]; returns the rows of damaged shards, sorted.
 
-        td_lambda: [N], see Method.examples. The column shard is then an index into the window's metas.
+        td_lambda: [N], see Method.examples. The column `shard` becomes an index into the window's metas.
         """
         failed = [np.zeros(0, np.int64)]
 
@@ -131,14 +132,12 @@ class Reader:
     def _extract_group(
         self, scratch: Scratch, wanted: Positions, rows: IndexArray, td_lambda: NDArray[np.float32]
     ) -> _Extracted:
-        """The work of one thread: read whole shards, make their examples in one batch, put them into their rows."""
-        numbers = np.unique(wanted.shard)
+        """One thread's work: read whole shards and make their examples in one batch."""
         shards: dict[int, Shard] = {}
         errors: list[tuple[int, FileError]] = []
-        metas = [self._window.metas[number] for number in numbers.tolist()]
-        atomic.bring_all([meta.path for meta in metas if meta.pack is None])
-        for number in numbers.tolist():
-            meta = self._window.metas[number]
+        metas = {number: self._window.metas[number] for number in np.unique(wanted.shard).tolist()}
+        atomic.bring_all([meta.path for meta in metas.values() if meta.pack is None])
+        for number, meta in metas.items():
             try:
                 shards[number] = read_shard(meta.path, meta)
             except FileError as error:
@@ -154,20 +153,20 @@ class Reader:
                 columns = self._method.examples(
                     self._game, [shards[one] for one in known.tolist()], local, td_lambda[good], self._config
                 )
-            except FileError as error:  # one shard spoils the batch: try again without it
-                spoilt = next(number for number in shards if shards[number].path == error.path)
-                del shards[spoilt]
-                errors.append((spoilt, error))
+            except FileError as error:  # try again without the damaged shard
+                damaged = next(number for number in shards if shards[number].path == error.path)
+                del shards[damaged]
+                errors.append((damaged, error))
                 continue
-            columns["shard"] = here.shard.astype(np.uint32)  # in the scratch file: index into the window's shards
+            columns["shard"] = here.shard.astype(np.uint32)
             scratch.put(rows[good], columns)
             break
-        return _Extracted(len(rows), len(numbers), np.delete(rows, good), errors)
+        return _Extracted(len(rows), len(metas), np.delete(rows, good), errors)
 
 
 @dataclass(frozen=True)
 class _Extracted:
-    """The result of one group. failed: the rows that got no example."""
+    """The result of one group. failed: the rows without an example."""
 
     num_rows: int
     shards_read: int
@@ -176,7 +175,7 @@ class _Extracted:
 
 
 def _groups(wanted: Positions) -> Iterator[IndexArray]:
-    """Indices into wanted, grouped so that all positions of a shard are in one group."""
+    """Indices into wanted, in groups of whole shards."""
     order = np.argsort(wanted.shard, kind="stable")
     stops = np.flatnonzero(np.diff(wanted.shard[order], append=-1)) + 1
     start = 0
@@ -187,7 +186,7 @@ def _groups(wanted: Positions) -> Iterator[IndexArray]:
 
 
 def in_threads(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """The results of function for each item, in order; only a few items are in progress at a time."""
+    """The function's results for the items, in order; only a few items are in progress at a time."""
     threads = min(available_cores(), MAX_THREADS)
     with ThreadPoolExecutor(threads) as pool:
         pending: deque[Future[R]] = deque()

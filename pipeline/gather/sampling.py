@@ -1,7 +1,7 @@
 """Sampling positions from a window: uniformly, or more often where the search surprised the network.
 
-Axes: S shards, E spans (a span is consecutive plies of one game), N positions of a pool. Their shard is
-an index into the window's metas.
+Axes: S shards, E spans (a span is consecutive plies of one game), N positions of a pool. Shards are given as indices
+into the window's metas.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ class Spans:
 
 
 class PositionSampler:
-    """Samples positions of a pool, in which they are numbered from 0."""
+    """Samples positions of a pool, numbered from 0 in the order of the spans."""
 
     def __init__(self, spans: Spans, surprises: list[NDArray[np.float16]], surprise_weight: float) -> None:
         """surprises: of every position, shard by shard; see ShardMeta.
 
-        surprise_weight s: the probability of a position is proportional to (1 − s) + s · surprise / mean surprise of
-        the pool, so surprise decides the share s of all samples. A position whose policy doesn't count has surprise 0:
-        it is sampled for its value, by the share 1 − s alone. Sampling is uniform if every surprise is 0.
-        Source: KataGo, docs/KataGoMethods.md, "Policy Surprise Weighting", where s = 1/2 and the mean is of a game.
+        surprise_weight s: a position's probability is proportional to (1 − s) + s · surprise / (mean surprise of the
+        pool), so surprise decides the share s of all samples. A position that isn't a policy target has surprise 0 and
+        is sampled for its value only, by the share 1 − s. If all surprises are 0, sampling is uniform.
+        Source: KataGo, docs/KataGoMethods.md, "Policy Surprise Weighting", with s = 1/2 and the mean over a game.
         """
         self._spans = spans
         self._ends = np.cumsum(spans.num_plies)
@@ -71,22 +71,22 @@ class PositionSampler:
         return Positions(spans.shard[at], spans.game[at], ply)
 
     def sample(self, count: int, rng: np.random.Generator) -> Positions:
-        """count positions in random order; count must not exceed the size of the pool.
+        """`count` positions in random order, at most as many as the pool has.
 
-        Uniformly: without replacement. By surprise: a position whose expected number of copies exceeds 1 occurs that
-        often, rounded down or up; any other occurs at most once.
+        Uniform sampling is without replacement. By surprise, a position occurs as often as expected, rounded down or
+        up: at most once if its expected number of copies is at most 1.
         """
         return self.positions(self._choose(np.arange(len(self)), count, rng))
 
     def sample_others(self, count: int, taken: Positions, rng: np.random.Generator) -> Positions:
-        """Like sample, but leaves out those taken; fewer if fewer are left."""
+        """As sample(), without the positions taken; fewer if fewer are left."""
         free = np.ones(len(self), np.bool_)
         free[self._numbers(taken)] = False
         left = np.flatnonzero(free)
         return self.positions(self._choose(left, min(count, len(left)), rng))
 
     def weights(self) -> NDArray[np.float64]:
-        """[N], 1 on average: see __init__."""
+        """[N] relative probabilities, 1 on average; see __init__."""
         surprises = self._all_surprises()
         mean = surprises.mean() if len(surprises) else 0.0
         if mean == 0.0:
@@ -112,7 +112,7 @@ class PositionSampler:
         return everything[np.arange(len(self)) + np.repeat(shift, spans.num_plies)].astype(np.float64)
 
     def _numbers(self, positions: Positions) -> IndexArray:
-        """The numbers of the positions, leaving out those that aren't in this pool."""
+        """The positions' numbers; positions outside the pool are left out."""
         spans = self._spans
         if not len(spans) or not len(positions):
             return np.zeros(0, np.int64)
@@ -131,10 +131,10 @@ class PositionSampler:
 
 
 def choose_weighted(rng: np.random.Generator, weights: NDArray[np.float64], count: int) -> IndexArray:
-    """[count] numbers below N in random order; i is among them c = count · weights[i] / Σ weights times on average.
+    """[count] numbers below N in random order; i occurs c = count · weights[i] / Σ weights times on average.
 
-    It is there ⌊c⌋ or ⌈c⌉ times, so nothing stands twice whose c is at most 1. Systematic sampling of a shuffled list:
-    points at distance 1 on the line on which i has length c. weights [N] ≥ 0, not all 0.
+    It occurs ⌊c⌋ or ⌈c⌉ times, so at most once if c ≤ 1. weights [N] ≥ 0, not all 0. Systematic sampling of a shuffled
+    list: i is an interval of length c on a line, sampled at points of distance 1.
     Source: Goodman, Kish 1950, "Controlled selection: a technique in probability sampling".
     """
     order = rng.permutation(len(weights))

@@ -1,21 +1,21 @@
 """The window: the self-play positions that may be trained on, and which of them are held out.
 
-A window has a *capacity*: a fixed number, or one that grows with a power of the number of positions ever played. What
-leaves a full window:
+A window has a *capacity*: a fixed number, or one that grows with a power of the number of positions ever played. The
+replacement says which positions leave a full window:
 
-fifo     The oldest: the window is exactly the newest positions; the oldest shard may be cut, within a game even. A
-         ring buffer overwrites its oldest positions in order, which is the same, so ``ring`` is another name for it.
-random   Any: each new position replaces a random one. After e replacements a position is still there with
-         probability (1 − 1/capacity)^e. That is decided here by a number computed from its shard's name, its index in
-         the shard and the seed, so nothing has to be stored, and a position that left never comes back. Each position
-         stays with the same probability as in such a buffer, but independently of the others, so the window has its
-         capacity only on average, give or take the square root. Positions with HORIZON times the capacity after them
-         are skipped, which bounds the cost: at most 2 in a million of them would remain.
+fifo     The oldest: the window is exactly the newest positions. The oldest shard may be cut, even within a game. A ring
+         buffer, which overwrites its oldest positions, is the same, so ``ring`` is a synonym.
+random   Any: each new position replaces a random one, so a position survives e replacements with probability
+         (1 − 1/capacity)^e. A counter-based RNG decides this from the shard's name, the position's index and the seed:
+         nothing needs to be stored, and a position that left never returns. Positions survive independently of each
+         other, unlike in a real buffer, so the window has its capacity only on average, ± about its square root.
+         Positions older than HORIZON times the capacity are skipped to bound the cost; at most 2 in a million of them
+         would have survived.
          Source: Guertler et al. 2025, UnstableBaselines, its step buffer.
 
-Whole games are held out. Whether a game is depends only on its id, so it stays held out in every window, whatever the
-seed, and so do copies of it. Of games with the same id the window has the oldest alone. Opens sidecars only. Axes: S
-shards, G games of a shard, M positions of a shard.
+Whole games are held out, chosen by a hash of their id alone: a game and its copies are held out in every window, for
+every seed. If several games have the same id, only the oldest is in the window. Opens sidecars only. Axes: S shards, G
+games of a shard, M positions of a shard.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ HORIZON = 14  # e^-13 is 2 in a million
 class Capacity:
     """How many positions a window holds.
 
-    most      never more than this
-    start     0: always most; else the capacity until that many positions were played
-    exponent, slope  how it grows from there
+    most             the largest capacity
+    start            0: always `most`; else the capacity until that many positions were played
+    exponent, slope  growth from there on, see at()
     """
 
     most: int
@@ -62,34 +62,32 @@ class Capacity:
         """
         if not self.start or total <= self.start:
             return min(self.start or self.most, self.most)
-        grown = (total / self.start) ** self.exponent - 1  # s^a is taken out: large powers stay small numbers
+        grown = (total / self.start) ** self.exponent - 1  # s^a is factored out to avoid large numbers
         return min(int(self.start + self.slope * self.start / self.exponent * grown), self.most)
 
 
 @dataclass(frozen=True)
 class Figures:
-    """The readable part of a window."""
+    """The size of a window without damaged shards. newest, oldest: shard ids."""
 
     positions: int
     games: int
     shards: int
-    newest: str  # shard ids
+    newest: str
     oldest: str
 
 
 @dataclass(frozen=True)
 class Window:
-    """metas: S sidecars, newest shard first."""
-
-    metas: tuple[ShardMeta, ...]
+    metas: tuple[ShardMeta, ...]  # [S] newest shard first
     spans: Spans
     held_out: NDArray[np.bool_]  # [E]
     capacity: int
     counted: Counted  # up to this window
-    new_positions: int  # since what was counted before
+    new_positions: int  # since the previous count
     repeated: int = 0  # games left out because an older shard of the window has them
     repeated_in: str = ""  # the id of a shard with such a game
-    seen: int = 0  # positions that were looked at, those that nothing is learned from included
+    seen: int = 0  # positions scanned, including those that nothing is learned from
 
     @property
     def num_positions(self) -> int:
@@ -103,8 +101,7 @@ class Window:
         return Figures(left.num_positions, left.num_games, len(shards), *ends)
 
     def pool(self, held_out: bool, without: Collection[int] = (), surprise_weight: float = 0.0) -> PositionSampler:
-        """The positions to train on, or those held out; without: as in figures; surprise_weight: as in
-        PositionSampler."""
+        """The positions held out, or those to train on. without: see figures(); surprise_weight: PositionSampler."""
         inside = (self.held_out == held_out) & ~np.isin(self.spans.shard, list(without))
         return PositionSampler(self.spans.at(inside), [meta.surprises for meta in self.metas], surprise_weight)
 
@@ -121,18 +118,17 @@ def scan_window(
 ) -> Window:
     """The window of the shards under directory; see run/order.py for the order, meta_of for on_damage.
 
-    before       go on counting from there, beyond the window too
-    random_seed  random eviction with this seed; None: fifo
-    searched_only  leave out positions that aren't policy targets: those of surprise 0; the capacity counts them
-    check        called with each method of its games, before any of their positions is left out
-    Opens the sidecars of the window and of what is new, and lists the generations of this window and the last one,
-    whatever is behind them.
-    A sidecar that names a game or method that this program doesn't know is damaged, unless all of them do.
-    Raises MuGoError if the window mixes games, naming both, FileError if all are unknown, and whatever check raises.
+    before         what was counted earlier; counting continues from there, beyond the window too
+    random_seed    random replacement with this seed; None: fifo
+    searched_only  leave out positions that aren't policy targets (surprise 0); they still count for the capacity
+    check          called with each method of the window's games before any positions are left out
+    Opens the sidecars of the window and of new shards. Lists only the generations of this window and the previous one.
+    A sidecar with an unknown game or method counts as damaged.
+    Raises MuGoError if the window mixes games, FileError if all games are unknown, and what check raises.
     """
     metas: list[ShardMeta] = []
     known: set[tuple[str, str]] = set()  # games and methods
-    unknown: FileError | None = None  # the first sidecar that names another one
+    unknown: FileError | None = None  # about the first sidecar with an unknown game or method
     numbers: dict[str, int] = {}
     found = new = 0
     generation: int | None = None
@@ -142,14 +138,14 @@ def scan_window(
         return max(before.total + new, found)
 
     def reach() -> int:
-        """How many positions the window needs to see, as far as is known."""
+        """How many of the newest positions may be in the window, as far as is known."""
         return capacity.at(total()) * (1 if random_seed is None else HORIZON)
 
     for file in newest_files(directory):
         is_new, is_full = not before.has(file), found >= reach()
         is_done = is_full and not is_new
         if is_done and file.generation != generation and file.generation < before.oldest:
-            break  # not within a generation, or what other workers have in it would seem new to the next scan
+            break  # never within a generation: other workers' shards in it would seem new to the next scan
         generation = file.generation
         numbers[file.place] = max(numbers.get(file.place, 0), file.number)
         if is_done:
@@ -174,7 +170,7 @@ def scan_window(
                     f"{meta.game} ({meta.id}); wanted one game; move the others away or lower --max-positions"
                 )
             break
-        if found < most:  # what is counted alone needn't stay in memory
+        if found < most:  # sidecars that are only counted needn't stay in memory
             metas.append(meta)
         found += meta.positions
         new += meta.positions if is_new else 0
@@ -182,7 +178,7 @@ def scan_window(
         raise unknown
     size = capacity.at(total())
     inside = _inside(metas, size, reach(), total(), random_seed, searched_only, check)
-    if inside:  # what the window has left is closed
+    if inside:  # generations before the window's are final
         reached = generation_of(inside[-1][0].path.parts[-3])
         numbers = {place: number for place, number in numbers.items() if place_generation(place) >= reached}
     inside, repeated, where = _once(inside)
@@ -203,18 +199,18 @@ def _inside(
     searched_only: bool,
     check: Callable[[Method], None],
 ) -> Inside:
-    """What is left of the newest `reach` positions: all, or by chance; see "random" in the module docstring."""
+    """The newest `reach` positions, or with a random_seed the survivors among them."""
     checked: set[Method] = set()
-    evictions = max(total - size, 0)  # nobody left while the window was filling
+    replacements = max(total - size, 0)  # none while the window was filling
     inside: Inside = []
     newer = 0
     for meta in metas:
         if newer >= reach:
             break
-        others = newer + np.arange(meta.positions)[::-1]  # that came after each
-        stays = others < reach  # the window must not depend on how far the scan went
+        later = newer + np.arange(meta.positions)[::-1]  # number of later positions
+        stays = later < reach  # the window must not depend on how far the scan went
         if random_seed is not None:
-            chance = (1.0 - 1.0 / size) ** np.minimum(others, evictions)
+            chance = (1.0 - 1.0 / size) ** np.minimum(later, replacements)
             stays &= uniforms(key_of(f"{random_seed} {meta.id}"), np.arange(meta.positions)) < chance
         method = method_named(meta.method)
         if method not in checked:
@@ -229,7 +225,7 @@ def _inside(
 
 
 def _once(inside: Inside) -> tuple[Inside, int, str]:
-    """Without games that an older shard has as well; how many these were, and a shard that had one."""
+    """(the shards without games that an older shard has too, number of such games, id of a shard with one)."""
     known = [(meta, mask, _there(meta, mask), meta.game_ids) for meta, mask in inside[::-1]]
     if not known:
         return inside, 0, ""
@@ -248,7 +244,7 @@ def _once(inside: Inside) -> tuple[Inside, int, str]:
 
 
 def _there(meta: ShardMeta, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """[G] which games have a position in the window. mask [M]"""
+    """[G] which games have a position in the window; mask [M]: which positions are in it."""
     return np.logical_or.reduceat(mask, np.cumsum(meta.lengths) - meta.lengths)
 
 
@@ -258,7 +254,7 @@ def _window(inside: Inside, holdout_fraction: float, capacity: int, counted: Cou
     if not metas:
         empty = Spans(none, none, none, none, none)
         return Window((), empty, np.zeros(0, np.bool_), capacity, counted, new)
-    # The positions of all shards in one array, cut into spans.
+    # Concatenate the positions of all shards, then cut them into spans.
     mask = np.concatenate([mask for _, mask in inside])
     lengths = np.concatenate([meta.lengths for meta in metas]).astype(np.int64)
     num_games = np.array([meta.games for meta in metas])
@@ -283,5 +279,5 @@ def _window(inside: Inside, holdout_fraction: float, capacity: int, counted: Cou
 
 
 def holdout_games(meta: ShardMeta, share: float) -> NDArray[np.bool_]:
-    """[G] which games of a shard are held out. A larger share keeps them held out."""
+    """[G] which games of a shard are held out. A larger share holds out the same games and more."""
     return uniforms(meta.game_ids, np.zeros(meta.games, np.int64)) < share

@@ -268,7 +268,7 @@ class Objective(ABC):
     tensors [B, …].
     terms       names of the loss's parts, "total" among them      metrics  terms and whatever else is reported
     recordable  whether network, losses, accuracies and errors ask for the same operations whatever the numbers of a
-                batch are, and for nothing outside of the batch's device; only so can a GPU record them (RecordedPass)
+                batch are, and for nothing outside of the batch's device; only so can a GPU record them (CudaGraphPass)
     shareable   whether several threads may ask one network at the same time
     """
 

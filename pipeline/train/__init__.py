@@ -1,5 +1,5 @@
-"""The train command: from the newest set of chunks and the newest model to the next model; and ``init``: the first.
+"""``train`` makes the next model from the newest set of chunks; ``init`` makes the first model; ``export`` copies one.
 
-Imports methods, networks, storage and games; its modules may import torch, its command only inside functions. Never
-plays or replays games, and never changes a model or the examples of a chunk.
+Imports methods, networks, storage and games. Commands import torch only inside functions. Never plays or replays games,
+and never changes a model or the examples of a chunk.
 """

@@ -1,7 +1,7 @@
-"""Calibration positions of the training window, which a trained model carries for int8: see players/loading.py.
+"""Calibration positions of the training window, stored with a trained model for int8 (players/loading.py).
 
-They are examples of the set that it learns from, the same whenever that set is chosen. Every second game gives
-positions for scales, the others' check them, so that none of a game stands on both sides.
+They are examples of the chunk set that the model learned from; equal sets give equal positions. Every second game
+gives positions that set the scales, the other games give positions that check them, so no game is on both sides.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from pipeline.methods.method import Method
 from pipeline.players.loading import in_turn
 from pipeline.run.chunks import ChunkSet, read_chunk
 
-POSITIONS = 256  # kept at most; more make no difference that was ever measured (docs/log)
-LEAST = 64  # with fewer, positions of random games say more
-EXAMPLES = 2_048  # that they are chosen from, so that halves aren't what a few games happen to be
+POSITIONS = 256  # kept at most; more made no measurable difference (docs/log)
+LEAST = 64  # with fewer, positions of random games are better
+EXAMPLES = 2_048  # to choose from, so that neither half depends on a few games
 
 
 def calibration_positions(method: Method, game: Any, chunks: ChunkSet) -> NDArray[np.uint8] | None:
-    """[N, bytes] as run/models.py keeps them; None if the method has none, or the set is of too few positions.
+    """[N, bytes] as run/models.py stores them; None if the method has none or the set has too few positions.
 
-    Chunks are uniform samples of the window, so their first examples are one, too. Raises FileError.
+    Takes the first examples: chunks are uniform samples of the window, and so are their beginnings. Raises FileError.
     """
     planes, games, plies = [], [], []
     shards: dict[str, int] = {}

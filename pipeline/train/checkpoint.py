@@ -1,8 +1,8 @@
-"""The checkpoint of a training run: one file in a hidden folder beside the model that the run will become.
+"""The checkpoint of a training run: one file in a hidden folder beside the run's future model.
 
-It holds weights, the optimiser's state, priorities if there are any, and the run's progress, under a key that
-identifies the run; a checksum covers all of them. It is replaced atomically, so a kill at any moment leaves the
-previous one. The folder is locked while a run uses it.
+It holds weights, the optimiser's state, priorities if any, and the run's progress, with a key that identifies the run
+and a checksum over everything. Writing replaces it atomically, so a kill leaves the previous one. A run locks the
+folder.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FILE = "checkpoint.safetensors"
 
 @dataclass(frozen=True)
 class State:
-    """What a checkpoint holds. progress: JSON, the business of the run."""
+    """What a checkpoint holds. progress: JSON that only the run interprets."""
 
     progress: dict[str, Any]
     weights: Arrays
@@ -67,9 +67,10 @@ class Checkpoint:
         self._lock.__exit__(*exception)
 
     def read(self, progress: Progress, check: Callable[[State], None] = lambda state: None) -> State | None:
-        """The state of an interrupted run with this key. None, saying why, if it is damaged or of another run.
+        """The state of an interrupted run with this key. None if there is none, it is damaged (a warning says how), or
+        of another run (a message says so).
 
-        check: raises ValueError or KeyError for a state that the run can't go on from, however whole the file is.
+        check: raises ValueError or KeyError for a state that the run can't resume from.
         """
         if not self._file.exists():
             return None
@@ -79,7 +80,7 @@ class Checkpoint:
                 names = list(opened.keys())
                 arrays = {name: opened.get_tensor(name) for name in names}
             if metadata["sha256"] != _digest(metadata["key"], metadata["progress"], arrays):
-                raise ValueError("its checksum is another")
+                raise ValueError("its checksum doesn't match")
             if metadata["key"] != self._key:
                 progress.say("the checkpoint found is of other settings, chunks or another model: starting over")
                 return None
@@ -106,14 +107,13 @@ class Checkpoint:
 
 
 def finished_checkpoints(saved_models: Path) -> list[Path]:
-    """Those whose model is there: a kill between writing it and removing the checkpoint leaves one nobody needs."""
+    """Checkpoints whose model exists: leftovers of a kill between writing the model and removing the checkpoint."""
     names = atomic.names_in(saved_models)
     models = {name: model for name in names if (model := layout.parse_checkpoint_name(name))}
     return [saved_models / name for name, model in sorted(models.items()) if has_model(saved_models / model)]
 
 
 def _digest(key: str, progress: str, arrays: Arrays) -> str:
-    """The checksum of everything that a checkpoint holds."""
     listed = [(name, str(arrays[name].dtype), arrays[name].shape) for name in sorted(arrays)]
     digest = hashlib.sha256(json.dumps([key, progress, listed]).encode())
     for name, _, _ in listed:

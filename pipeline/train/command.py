@@ -1,21 +1,25 @@
-"""``train``: the newest set of chunks and the newest model in, the next model out.
+"""``train``: trains the next model from the newest model and the newest set of chunks.
 
-The run keeps a checkpoint in a hidden folder beside the model that it will become, renewed every checkpoint_seconds and
-when it is interrupted. It is keyed by the original model, the set and the settings: the same command again goes on from
-it and ends with the same weights as a run that was never interrupted; any other run starts over. The new model appears
-whole, with its optimiser's state, which the next training continues, and positions of the window for int8
+Checkpoint: a file in a hidden folder beside the new model, rewritten every checkpoint_seconds and on an interrupt. Its
+key covers the original model, the set and the settings. A run with the same key resumes and ends with the same weights
+as an uninterrupted one; any other run starts over.
+
+The new model appears whole: weights, the optimiser's state for the next training, and calibration positions for int8
 (``calibration.py``).
 
-With priority_exponent > 0 examples are sampled by priorities (``replay.py``), which change after every batch. The
-checkpoint has them, and a training that ends keeps them beside the chunks, just before its model appears. A training
-starts from the priorities stored for its set or, for positions that were in an earlier set, for that one; an
-interrupted run takes them from its checkpoint. Such a set is held in memory whole. With max_samples_per_position > 0
-the run ends before the model and its ancestors have been trained on more samples per position made by self-play than
-that. With a network_size larger than the original's the network grows first, from the weights that the original plays
-with; its optimiser starts anew and counts its steps from 0.
+priority_exponent > 0: examples are sampled by priorities (``prioritised_replay.py``), which change after every batch.
+The whole set is held in memory. The checkpoint stores the priorities; a finished training writes them beside the chunks
+just before its model appears. A training starts from its checkpoint's priorities, else from those stored for its set
+or, for positions of an earlier set, for that one.
 
-Where torchrun starts several processes, all of them train the same model together (``trainer.py``): the first one
-chooses what is trained and alone writes files and prints; a signal to one of them stops all after the same step.
+max_samples_per_position > 0: training stops before the model and its ancestors have seen more samples per self-play
+position than that.
+
+network_size above the original's: the network grows first, from the weights that the original plays with; the optimiser
+and its step count start anew.
+
+With torchrun, several processes train one model together (``trainer.py``). The first one chooses what to train, and
+only it writes files and prints. A signal to any of them stops all after the same step.
 """
 
 from __future__ import annotations
@@ -79,28 +83,28 @@ if TYPE_CHECKING:
     from pipeline.train.process_group import ProcessGroup
     from pipeline.train.trainer import StepResult, Trainer
 
-MOST_MEASURED = 4_096  # examples of the hold-out that are measured, and as many of the set
-CHOSEN = "chosen"  # what the first of several processes tells the others
+MAX_MEASURED = 4_096  # examples measured of the hold-out, and as many of the set
+CHOSEN = "chosen"  # store key: what the first process chose to train
 SHOWN_EVERY = 10  # steps between two points of the curves
-# Settings that don't change what a run computes: a checkpoint of a run with others is as good.
+# Settings that don't change what a run computes, so a checkpoint may be resumed with other values.
 NOT_IN_KEY = {"directory", "original_model", "new_model", "logdir", "checkpoint_seconds", "time_share"}
 
 AddPoints = Callable[[dict[str, float], int], None]
-"""One point on each curve, by tag, at a step."""
+"""Adds one point to each curve: (values by tag, step)."""
 
 Metrics = dict[str, dict[str, float]]
-"""Of the training's last epoch, the hold-out and the set, each before and after: by name."""
+"""Metrics by name, for each of "train" (the last epoch), and "holdout" and "set", each "_before" and "_after"."""
 
 
 @dataclass(frozen=True)
 class TrainSummary:
     """What one training did; 0 where nothing was measured.
 
-    Losses of training are means over the last epoch's steps. Policy, value and their accuracies are AlphaZero's: 0 for
-    methods whose objective measures no such thing; metrics has what it does measure. value_gap: by how much the new
-    model's (v − z)² is larger on the hold-out than on as many examples of the set; well above 0 it has learned results
-    by heart. Not measured where the set's values are not results alone (gather's td_lambda).
-    metrics: in training and on the hold-out before and after it, by the names of the method's objective.
+    loss, policy_loss …   training losses: means over the last epoch's steps; policy and value figures are AlphaZero's,
+                          0 for methods whose objective doesn't measure them
+    value_gap             the new model's (v − z)² on the hold-out minus that on as many examples of the set; well above
+                          0: it has memorised results. Not measured if the set's values aren't pure results (td_lambda)
+    metrics               "train", "holdout_before" and "holdout_after", by the objective's names
     """
 
     model: Path
@@ -108,8 +112,8 @@ class TrainSummary:
     chunk_set: str
     examples: int
     steps: int
-    steps_cut: int  # not made because of max_samples_per_position
-    total_samples: int  # that the model and its ancestors were trained on
+    steps_cut: int  # left out because of max_samples_per_position
+    total_samples: int  # seen by the model and its ancestors in training
     resumed_from_step: int
     loss: float
     policy_loss: float
@@ -122,7 +126,7 @@ class TrainSummary:
     holdout_policy_accuracy_before: float
     holdout_policy_accuracy_after: float
     value_gap: float
-    seconds: float  # of training steps, this process's only
+    seconds: float  # of this process's training steps
     samples_per_second: float
     method: str
     metrics: Metrics
@@ -160,28 +164,28 @@ class TrainSummary:
 
 
 @dataclass
-class _Progress:
-    """How far a run is, beside the trainer's own state; what a checkpoint carries as JSON."""
+class _RunProgress:
+    """How far a run is, apart from the trainer's state; a checkpoint stores it as JSON."""
 
     step: int = 0
     holdout_before: dict[str, float] = field(default_factory=dict)
-    set_before: dict[str, float] = field(default_factory=dict)  # the same on examples of the set
-    epoch_sums: dict[str, float] = field(default_factory=dict)  # of the steps of the last epoch so far
+    set_before: dict[str, float] = field(default_factory=dict)
+    epoch_sums: dict[str, float] = field(default_factory=dict)  # metrics summed over the last epoch's steps so far
     epoch_steps: int = 0
-    seconds: float = 0.0  # of all processes that trained it, up to the checkpoint
+    seconds: float = 0.0  # in all processes that worked on this run one after the other, up to the checkpoint
 
-
-def _progress_of(found: State) -> _Progress:
-    """Raises ValueError if it isn't the progress of a run."""
-    return TypeAdapter(_Progress).validate_python(found.progress)
+    @staticmethod
+    def of(state: State) -> _RunProgress:
+        """Raises ValueError if the state holds no progress of a run."""
+        return TypeAdapter(_RunProgress).validate_python(state.progress)
 
 
 def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
-    """Train one model; together with other processes, if torchrun has started several.
+    """Train one model, together with the other processes if torchrun started several.
 
-    Raises NotYet if there is no complete set, the newest model has been trained on it already, another process is
-    training the same model, or not one step may be made with the positions there are; FileError for files that are
-    missing, damaged or of another game; MuGoError if the loss stops being finite (then nothing is written).
+    Raises NotYet if there is no complete set, the newest model was trained on it already, another process is training
+    the same model, or max_samples_per_position allows no step yet; FileError for files that are missing, damaged or of
+    another game; MuGoError if the loss stops being finite (nothing is written then).
     """
     processes = processes_here("train")
     if processes == ALONE:
@@ -190,11 +194,11 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
 
     settings = {f"--{name.replace('_', '-')}": value for name, value in config.stored().items()}
     with process_group(processes, settings) as group:
-        return _train(config, progress, group) if processes.first else _follow(config, group)
+        return _train(config, progress, group) if processes.first else _train_chosen(config, group)
 
 
 def _train(config: TrainConfig, progress: Progress, group: ProcessGroup | None = None) -> TrainSummary:
-    """Choose what is trained, and train. group: in which this process is the first."""
+    """Choose what to train, and train it. group: this process is its first."""
     saved_models = config.new_model.parent if config.new_model else layout.SAVED_MODELS
     for finished in finished_checkpoints(saved_models):
         shutil.rmtree(finished, ignore_errors=True)
@@ -203,11 +207,17 @@ def _train(config: TrainConfig, progress: Progress, group: ProcessGroup | None =
     chunks = newest_complete_set(config.directory)
     if chunks is None:
         raise NotYet(f"{config.directory}: no complete set of chunks yet; run `python main.py gather`", missing=1)
-    original = resolve_champion(config.original_model) if config.original_model else _newest(saved_models)
+    if config.original_model:
+        original = resolve_champion(config.original_model)
+    else:
+        try:
+            original = newest_model(saved_models)
+        except FileError as error:
+            raise FileError(saved_models, f"{error.problem}, --original-model names one elsewhere") from error
     model = read_model(original)
     if config.original_model is None and model.info.manifest.get("chunk_set") == chunks.id:
         raise NotYet(f"no new chunks since {model.info.name}: run `python main.py selfplay` and `gather`", missing=1)
-    game, grown = _checked(config, chunks, model)
+    game, grown = _check_inputs(config, chunks, model)
     new_model = config.new_model or next_model_path(
         saved_models, method_named(model.info.method).size(grown.architecture)
     )
@@ -218,16 +228,16 @@ def _train(config: TrainConfig, progress: Progress, group: ProcessGroup | None =
 
     key = _key(config, model, chunks)
     with Checkpoint(layout.checkpoint_path(new_model), key) as checkpoint:
-        # Another process may have begun and ended since the models were looked at. From here on none can.
+        # Another process may have trained a model since the models were listed. From here on the lock prevents that.
         overtaken = config.original_model is None and newest_model(saved_models) != original
         if overtaken or os.path.lexists(new_model):
             raise NotYet(f"{new_model}: another process has trained a model meanwhile; run the command again")
         if group:
-            group.say(CHOSEN, [chunks.id, str(original), str(new_model), key])
+            group.publish(CHOSEN, [chunks.id, str(original), str(new_model), key])
         try:
             summary = _Run(config, game, chunks, model, grown, checkpoint, progress, group).train(new_model)
         except NotFinite:
-            checkpoint.remove()  # it leads here again
+            checkpoint.remove()  # resuming from it would fail again
             raise
         except Conflict as error:
             raise NotYet(
@@ -237,34 +247,25 @@ def _train(config: TrainConfig, progress: Progress, group: ProcessGroup | None =
     return summary
 
 
-def _newest(saved_models: Path) -> Path:
-    """The newest model there. Raises FileError if there is none."""
-    try:
-        return newest_model(saved_models)
-    except FileError as error:
-        raise FileError(saved_models, f"{error.problem}, --original-model names one elsewhere") from error
-
-
-def _follow(config: TrainConfig, group: ProcessGroup) -> TrainSummary:
-    """Train what the first process chose, and leave writing and printing to it."""
-    set_id, original, path, key = group.hear(CHOSEN)
+def _train_chosen(config: TrainConfig, group: ProcessGroup) -> TrainSummary:
+    """Train what the first process chose; only that one writes and prints."""
+    set_id, original, path, key = group.receive(CHOSEN)
     found = [complete_set(name, files) for name, files in list_sets(config.directory).items() if str(name) == set_id]
     if not found or (chunks := found[0]) is None:
         raise FileError(
-            config.directory, f"no complete set {set_id}; wanted the folder of the first process; do they share a disk?"
+            config.directory,
+            f"no complete set {set_id}; wanted the first process's folder; do the machines share a disk?",
         )
     model, new_model = read_model(Path(original)), Path(path)
-    game, grown = _checked(config, chunks, model)
+    game, grown = _check_inputs(config, chunks, model)
     if _key(config, model, chunks) != key:
-        raise FileError(
-            original, "another model than that of the first process; wanted the same; do they share a disk?"
-        )
+        raise FileError(original, "differs from the first process's model; do the machines share a disk?")
     checkpoint = Checkpoint(layout.checkpoint_path(new_model), key)
     return _Run(config, game, chunks, model, grown, checkpoint, SILENT, group).train(new_model)
 
 
-def _checked(config: TrainConfig, chunks: ChunkSet, model: Model) -> tuple[AnyGame, Grown]:
-    """The game of the chunks, and what training starts from. Raises FileError if chunks and model don't fit."""
+def _check_inputs(config: TrainConfig, chunks: ChunkSet, model: Model) -> tuple[AnyGame, Grown]:
+    """(the chunks' game, what training starts from). Raises FileError if chunks and model don't fit each other."""
     atomic.bring_all(chunks.files)
     header, method = read_header(chunks.chunks[0]), method_named(model.info.method)
     if not are_related(model.info.game, header.game):
@@ -274,7 +275,7 @@ def _checked(config: TrainConfig, chunks: ChunkSet, model: Model) -> tuple[AnyGa
     if header.method != method.name:
         raise FileError(
             chunks.chunks[0],
-            f"examples of method {header.method}; {model.info.name} learns by {method.name}; "
+            f"examples of method {header.method}, but {model.info.name} learns by {method.name}; "
             "wanted a folder for each method",
         )
     with naming(model.path):
@@ -282,7 +283,7 @@ def _checked(config: TrainConfig, chunks: ChunkSet, model: Model) -> tuple[AnyGa
 
 
 def _key(config: TrainConfig, model: Model, chunks: ChunkSet) -> str:
-    """Equal keys: equal runs."""
+    """Runs with equal keys compute the same weights."""
     identity = {
         "model": {name: stamp.sha256 for name, stamp in model.info.files.items()},
         "chunk_set": chunks.id,
@@ -291,44 +292,44 @@ def _key(config: TrainConfig, model: Model, chunks: ChunkSet) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
-def _allowed(config: TrainConfig, original: ModelInfo, dataset: Dataset, progress: Progress) -> tuple[IndexArray, int]:
-    """(the batch sizes [steps] that max_samples_per_position allows, how many more were planned).
+def _allowed_batches(config: TrainConfig, original: ModelInfo, dataset: Dataset) -> tuple[IndexArray, int]:
+    """(batch sizes [steps] that max_samples_per_position allows, number of steps that it cuts off).
 
-    Raises NotYet if it allows none.
+    Raises NotYet if it allows no step.
     """
     planned = dataset.batch_sizes(config.epochs)
     cap, positions = config.max_samples_per_position, dataset.window[TOTAL]
     if not cap:
         return planned, 0
-    before = _samples(original)
+    before = _total_samples(original)
     steps = int((before + planned.cumsum() <= cap * positions).sum())
     if not steps:
         missing = max(1, math.ceil((before + int(planned[0])) / cap) - positions)
         raise NotYet(
-            f"{original.name} was trained on {before} samples and self-play has made "
-            f"{positions} positions: {missing} more are missing for a step at {cap:g} samples per position; "
+            f"{original.name} was trained on {before} samples and self-play has made {positions} positions: "
+            f"{missing} more are missing for a step at {cap:g} samples per position; "
             "run `python main.py selfplay` and `gather`",
             missing,
         )
     return planned[:steps], len(planned) - steps
 
 
-def _samples(model: ModelInfo) -> int:
-    """That the model and its ancestors were trained on."""
+def _total_samples(model: ModelInfo) -> int:
+    """Samples that the model and its ancestors were trained on."""
     return int(model.manifest.get("total_samples", 0))
 
 
-def _make_replay(config: TrainConfig, dataset: Dataset, found: State | None, progress: Progress) -> Replay | None:
-    """Samples by the priorities of the checkpoint, else by those stored beside the chunks, else by equal ones."""
+def _make_replay(config: TrainConfig, dataset: Dataset, checkpoint: State | None, progress: Progress) -> Replay | None:
+    """Start from the checkpoint's priorities, else from those stored beside the chunks, else from equal ones."""
     if not config.priority_exponent:
         return None
     if len(dataset.kinds) > 1:
         raise UsageError(
-            f"train --priority-exponent: set {dataset.id} has {len(dataset.kinds)} kinds of examples (sizes of "
-            "boards), which can't share a batch; wanted one kind, or 0"
+            f"train --priority-exponent: set {dataset.id} has {len(dataset.kinds)} kinds of examples (board sizes), "
+            "which can't share a batch; wanted one kind, or 0"
         )
-    if found is not None:
-        priorities = Priorities(dataset.examples, found.replay["priorities"])
+    if checkpoint is not None:
+        priorities = Priorities(dataset.examples, checkpoint.replay["priorities"])
     else:
         path, stored = newest_priorities(config.directory, dataset.id), None
         try:
@@ -354,7 +355,7 @@ class _Run:
         progress: Progress,
         group: ProcessGroup | None = None,
     ) -> None:
-        """game: of the chunks. group: of the processes that train together; only the first one writes."""
+        """game: of the chunks. group: the processes that train together; only the first one writes."""
         from pipeline.train.dataset import MEMORY_BYTES, Dataset, holdout_batches
         from pipeline.train.trainer import Trainer, has_moments, without_moments
 
@@ -365,16 +366,16 @@ class _Run:
         memory = math.inf if config.priority_exponent else MEMORY_BYTES
         dataset = Dataset(method, game, chunks, config.batch_size, config.seed, memory, config.symmetries)
         self._dataset, self._method = dataset, method
-        self._sizes, self._steps_cut = _allowed(config, model.info, dataset, progress)
+        self._sizes, self._steps_cut = _allowed_batches(config, model.info, dataset)
         self._steps = len(self._sizes)
         self._last_epoch_from = self._steps - len(dataset.batch_sizes(1))
-        # What the original and the new model are measured on: the hold-out, and as many examples of the set. Those of
-        # the set are left out where its values are not results alone, as the hold-out's always are.
+        # The original and the new model are measured on the hold-out and on as many examples of the set. The set is
+        # left out if its values aren't pure results, as the hold-out's always are: the two wouldn't compare.
         path = chunks.holdout
-        self._holdout = holdout_batches(method, game, path, config.batch_size, MOST_MEASURED) if path else []
+        self._holdout = holdout_batches(method, game, path, config.batch_size, MAX_MEASURED) if path else []
         self._num_held_out = sum(len(batch.value) for batch in self._holdout)
-        results_alone = dataset.window["td_lambda"] == 1
-        self._of_set = dataset.first(self._num_held_out) if self._holdout and results_alone else []
+        pure_results = dataset.window["td_lambda"] == 1
+        self._of_set = dataset.first(self._num_held_out) if self._holdout and pure_results else []
         self._calibration = calibration_positions(method, game, chunks)  # now: the chunks may be gone at the end
         with naming(model.path):
             weights = grown.weights
@@ -388,21 +389,21 @@ class _Run:
                 progress.say(grown.note)
             found = checkpoint.read(progress, self._check)
             if found is not None:
-                self._done, weights, optimizer = _progress_of(found), found.weights, found.optimizer
+                self._done, weights, optimizer = _RunProgress.of(found), found.weights, found.optimizer
                 progress.say(f"resuming at step {self._done.step} of {self._steps}")
             if group:
-                group.same("the step to go on from", self._done.step if found else 0)
+                group.check_same("the step to resume from", self._done.step if found else 0)
             objective = method.objective(grown.architecture, config)
             self._trainer: Trainer = Trainer(objective, weights, config, optimizer, group)
         if found is None:
             holdout, of_set = self._trainer.evaluate(self._holdout), self._trainer.evaluate(self._of_set)
-            self._done = _Progress(holdout_before=holdout, set_before=of_set)
+            self._done = _RunProgress(holdout_before=holdout, set_before=of_set)
         self._resumed_from = self._done.step
         self._replay = _make_replay(config, dataset, found, progress)
 
     def _check(self, found: State) -> None:
-        """Raises ValueError or KeyError for the checkpoint of no such run, as only somebody who means it can write."""
-        done, wanted = _progress_of(found), self._grown.weights
+        """Guards against a hand-edited checkpoint. Raises ValueError or KeyError if it can't be of this run."""
+        done, wanted = _RunProgress.of(found), self._grown.weights
         if not 0 <= done.step <= self._steps:
             raise ValueError(f"step {done.step} of {self._steps}")
         if {name: array.shape for name, array in found.weights.items()} != {n: a.shape for n, a in wanted.items()}:
@@ -412,24 +413,24 @@ class _Run:
             if values.dtype != np.float32 or values.shape != self._dataset.examples.shape:
                 raise ValueError("its priorities are those of another set")
             if not (np.isfinite(values) & (values > 0)).all():
-                raise ValueError("a priority that isn't above 0")
+                raise ValueError("a priority isn't above 0")
 
     def train(self, new_model: Path) -> TrainSummary:
-        """Train to the end and write the model. An interrupt leaves a checkpoint of all that was done."""
+        """Train to the end and write the model. An interrupt leaves a checkpoint of the steps made."""
         self._started = time.perf_counter()
         try:
             logs = self._config.logdir / new_model.name
-            # The hold-out's points all come at the end; those of steps go on after the steps that were made.
-            go_on = self._trainer.total_steps + 1 if self._resumed_from else 0
-            with self._curves(logs / "train", go_on) as curves, self._curves(logs / "holdout", 0) as holdout_curves:
-                samples = self._steps_to_go(curves)
+            # The hold-out's points are all added at the end, those of training after every few steps.
+            first_new = self._trainer.total_steps + 1 if self._resumed_from else 0
+            with self._curves(logs / "train", first_new) as curves, self._curves(logs / "holdout", 0) as holdout_curves:
+                samples = self._train_steps(curves)
                 seconds = time.perf_counter() - self._started
                 speed = samples / seconds
                 if self._replay:
                     self._save()  # so that a kill between the files below doesn't count these steps twice
-                metrics = self._metrics()
+                metrics = self._measure()
                 self._show_measured(metrics, curves, holdout_curves)
-            info = self._info(new_model, metrics, speed)
+            info = self._model_info(new_model, metrics, speed)
             if self._writes:
                 if self._replay:
                     path = self._config.directory / layout.priorities_name(self._dataset.id)
@@ -442,9 +443,9 @@ class _Run:
             self._progress.say(f"interrupted after step {self._done.step} of {self._steps}; run it again to go on")
             raise
         trained, before, after = (metrics[name] for name in ("train", "holdout_before", "holdout_after"))
-        recorded = "chunk_set", "examples", "steps", "steps_cut", "total_samples", "value_gap"
+        in_manifest = "chunk_set", "examples", "steps", "steps_cut", "total_samples", "value_gap"
         return TrainSummary(
-            **{name: info.manifest[name] for name in recorded},
+            **{name: info.manifest[name] for name in in_manifest},
             model=new_model,
             original_model=self._model.path,
             resumed_from_step=self._resumed_from,
@@ -466,15 +467,15 @@ class _Run:
 
     @contextmanager
     def _curves(self, folder: Path, first_step: int) -> Iterator[AddPoints]:
-        """What adds points to the curves in this folder; those there from first_step on no longer count."""
+        """Add points to the curves in this folder; older points from first_step on no longer count."""
         if not self._writes:
             yield lambda values, step: None
             return
         with closing(Curves(folder, first_step)) as curves:
             yield curves.add
 
-    def _steps_to_go(self, curves: AddPoints) -> int:
-        """Train to the end; how many samples this process trained on."""
+    def _train_steps(self, curves: AddPoints) -> int:
+        """Make the remaining steps; returns how many samples this process trained on."""
         done, samples, saved = self._done, 0, time.monotonic()
         self._progress.start("training", total=self._steps, unit="steps", done=done.step)
         with held_back() as held, self._batches() as batches:
@@ -482,7 +483,11 @@ class _Run:
                 result = self._trainer.step(batch)
                 if self._replay and rows is not None:
                     self._replay.update(rows, result.value_errors)
-                self._count(result)
+                done.step += 1
+                if done.step > self._last_epoch_from:
+                    for name, value in result.metrics.items():
+                        done.epoch_sums[name] = done.epoch_sums.get(name, 0.0) + value
+                    done.epoch_steps += 1
                 samples += result.num_samples
                 if done.step % SHOWN_EVERY == 0 or done.step == self._steps:
                     self._show(result, curves)
@@ -490,22 +495,22 @@ class _Run:
                     self._save()
                     saved = time.monotonic()
                 self._progress.advance()
-                self._interrupt(held)
+                self._deliver_interrupts(held)
         self._progress.finish()
         return samples
 
-    def _interrupt(self, held: Held) -> None:
-        """Deliver the interrupts held back during a step; all processes take one that came to any of them."""
+    def _deliver_interrupts(self, held: Held) -> None:
+        """Deliver the interrupts held back during a step: those of one process in all of them."""
         if self._group is None:
             held()
-        elif number := self._group.largest(held.number):  # 0: one that comes only now waits for the next step
+        elif number := self._group.largest(held.number):  # 0: a signal that arrives only now waits for the next step
             if not held.number:
                 signal.raise_signal(number)
             held()
 
     @contextmanager
     def _batches(self) -> Iterator[Iterator[tuple[IndexArray | None, Any]]]:
-        """The batches of the steps to go; with priorities, each is sampled when it is asked for, with its rows [B]."""
+        """The remaining batches; with priorities each is sampled only when requested, and comes with its rows [B]."""
         from pipeline.train.dataset import prefetched
 
         start = self._done.step
@@ -517,27 +522,20 @@ class _Run:
             yield ((None, batch) for batch in batches)
 
     def _sampled(self, replay: Replay, start: int) -> Iterator[tuple[IndexArray, Any]]:
-        symmetries = self._dataset.num_symmetries
         for step in range(start, self._steps):
-            sample = replay.sample(step, int(self._sizes[step]), symmetries)
+            sample = replay.sample(step, int(self._sizes[step]), self._dataset.num_symmetries)
             yield sample.rows, self._dataset.batch(sample.rows, sample.symmetries, sample.weights)
+
+    def _seconds(self) -> float:
+        """Training time so far, that of resumed processes included."""
+        return self._done.seconds + time.perf_counter() - self._started
 
     def _save(self) -> None:
         if not self._writes:
             return
-        replay = self._replay
-        arrays = {"priorities": replay.priorities.values} if replay else {}
-        so_far = {**vars(self._done), "seconds": self._done.seconds + time.perf_counter() - self._started}
-        state = State(so_far, self._trainer.weights, self._trainer.optimizer_state, arrays)
-        self._checkpoint.write(state)
-
-    def _count(self, result: StepResult) -> None:
-        done = self._done
-        done.step += 1
-        if done.step > self._last_epoch_from:
-            for name, value in result.metrics.items():
-                done.epoch_sums[name] = done.epoch_sums.get(name, 0.0) + value
-            done.epoch_steps += 1
+        arrays = {"priorities": self._replay.priorities.values} if self._replay else {}
+        progress = {**vars(self._done), "seconds": self._seconds()}
+        self._checkpoint.write(State(progress, self._trainer.weights, self._trainer.optimizer_state, arrays))
 
     def _show(self, result: StepResult, curves: AddPoints) -> None:
         of_step = {"step/gradient_norm": result.gradient_norm, "step/learning_rate": result.learning_rate}
@@ -545,7 +543,7 @@ class _Run:
         terms = {"total": "loss"} | {name: name for name in self._method.shown_terms}
         self._progress.describe(" ".join(f"{word} {result.metrics[name]:.3f}" for name, word in terms.items()))
 
-    def _metrics(self) -> Metrics:
+    def _measure(self) -> Metrics:
         done = self._done
         return {
             "train": {name: total / done.epoch_steps for name, total in done.epoch_sums.items()},
@@ -564,8 +562,8 @@ class _Run:
         if self._of_set:
             holdout_curves({"overfitting/value_gap": _value_gap(metrics)}, last)
 
-    def _info(self, path: Path, metrics: Metrics, speed: float) -> ModelInfo:
-        """speed: in samples/s, of this process's steps."""
+    def _model_info(self, path: Path, metrics: Metrics, speed: float) -> ModelInfo:
+        """speed: samples/s in this process's steps."""
         parsed = layout.parse_model_name(path.name)
         return ModelInfo(
             name=path.name,
@@ -583,9 +581,9 @@ class _Run:
                 "steps": self._steps,
                 "steps_cut": self._steps_cut,
                 "total_steps": self._trainer.total_steps,
-                "seconds": round(self._done.seconds + time.perf_counter() - self._started, 1),
+                "seconds": round(self._seconds(), 1),
                 "samples_per_second": round(speed, 1),
-                "total_samples": _samples(self._model.info) + int(self._sizes.sum()),
+                "total_samples": _total_samples(self._model.info) + int(self._sizes.sum()),
                 "metrics": metrics,
                 "value_gap": _value_gap(metrics),
                 "commit": source_commit(),
@@ -595,6 +593,6 @@ class _Run:
 
 
 def _value_gap(metrics: Metrics) -> float:
-    """Of the new model: see TrainSummary."""
+    """The new model's; see TrainSummary."""
     of_holdout, of_set = metrics["holdout_after"], metrics["set_after"]
     return of_holdout[VALUE_ERROR] - of_set[VALUE_ERROR] if VALUE_ERROR in of_holdout and of_set else 0.0

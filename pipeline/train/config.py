@@ -24,7 +24,7 @@ class InitConfig(FirstModelOptions):
 
 
 class PriorityOptions(Options):
-    """Prioritised replay: see prioritised_replay.py."""
+    """See prioritised_replay.py."""
 
     panel = "Prioritised replay"
 
@@ -33,27 +33,27 @@ class PriorityOptions(Options):
         ge=0,
         description="alpha: sample positions in proportion to (value error)^alpha (usual: 0.6); 0 = uniformly.",
     )
-    priority_correction: float = Field(0.4, ge=0, le=1, description="beta: how far weights correct for that, 0 to 1.")
+    priority_correction: float = Field(0.4, ge=0, le=1, description="beta: how far loss weights correct for that.")
     priority_floor: float = Field(0.001, gt=0, description="epsilon: added to every value error.")
 
 
 class OptimizerOptions(Options):
-    """How weights move: see trainer.py and muon.py."""
+    """See trainer.py and muon.py."""
 
     panel = "Optimiser"
 
     optimizer: str = Field(
         "adam", pattern="^(adam|muon)$", description="adam; or muon: orthogonal steps in the blocks, adam elsewhere."
     )
-    warmup_steps: int = Field(50, ge=0, description="Steps in which the rate rises linearly from 0.")
-    weight_decay: float = Field(1e-4, ge=0, description="Decoupled weight decay (L2), on weights only.")
+    warmup_steps: int = Field(50, ge=0, description="Steps over which the learning rate rises linearly from 0.")
+    weight_decay: float = Field(1e-4, ge=0, description="Decoupled weight decay, not of biases and norms.")
     ema_decay: float = Field(
         0.0,
         ge=0,
         lt=1,
-        description="The model is a moving average of the weights with this decay per step; 0 = the last weights.",
+        description="Save a moving average of the weights with this decay per step; 0 = the last weights.",
     )
-    gradient_clip: float = Field(5.0, gt=0, description="Largest norm of a gradient; longer ones are scaled down.")
+    gradient_clip: float = Field(5.0, gt=0, description="Largest gradient norm; larger gradients are scaled down.")
     precision: str = Field(
         "auto",
         pattern="^(auto|float32|bfloat16)$",
@@ -71,8 +71,8 @@ class TrainConfig(PriorityOptions, LossOptions, OptimizerOptions, GrowthOptions)
     Reads:   data/training_data/*.h5, and the model to start from (--original-model)
     Writes:  a new directory in saved_models/, TensorBoard events in data/logs/
     Exit:    0 trained, 1 failed, 2 wrong usage,
-             75 no new chunks yet, too few positions for --max-samples-per-position, or another process trains this
-             model
+             75 no new chunks yet, too few positions for --max-samples-per-position, or another process is training
+             this model
     Example: python main.py train --epochs 2
     """
 
@@ -83,20 +83,20 @@ class TrainConfig(PriorityOptions, LossOptions, OptimizerOptions, GrowthOptions)
     logdir: Path = Field(Path("data/logs"), description="Where TensorBoard event files are written.")
     batch_size: int = Field(512, ge=1, description="Samples per step.")
     learning_rate: float = Field(0.002, gt=0, description="The optimiser's peak learning rate.")
-    symmetries: bool = Field(True, description="Turn and mirror each example at random, as far as the game allows.")
+    symmetries: bool = Field(True, description="Rotate and mirror each example at random, as far as the game allows.")
     max_samples_per_position: float = Field(
         0.0,
         ge=0,
-        description="Train on at most this many samples per position that self-play made (KataGo: 8); 0 = no cap.",
+        description="Train on at most this many samples per self-play position (KataGo: 8); 0 = no limit.",
     )
     checkpoint_seconds: float = Field(60.0, ge=0, description="Seconds between checkpoints to resume from.")
 
 
 class ExportConfig(Options):
-    """Copy a model to give away: weights in 16 bits, nothing that only training needs, its measured strength.
+    """Copy a model to give away: 16-bit weights, measured strength, and nothing that only training needs.
 
-    Half the size, and the same player but for rounding. All commands take the copy as they take any other model,
-    training included. --match names matches that the model played; their results stand in the copy's model.json.
+    The copy is half as large and plays the same but for rounding. All commands accept it, train included. --match names
+    matches that the model played; the copy's model.json states their results.
 
     \b
     Reads:   the model, and matches given with --match
@@ -111,7 +111,5 @@ class ExportConfig(Options):
     output: Path | None = Field(
         None, description="The directory to make; never an existing one.", json_schema_extra={"argument": True}
     )
-    match: list[Path] = Field(
-        [], description="Folder of a match that it played, whose result the copy names; may be given several times."
-    )
-    note: str = Field("", description="A sentence that the copy says about itself, e.g. what else was measured.")
+    match: list[Path] = Field([], description="Folder of a match that the model played; may be given several times.")
+    note: str = Field("", description="A note to store in the copy, e.g. what else was measured.")

@@ -1,7 +1,7 @@
-"""``RecordedPass``: the way of a batch through a network and back, recorded as a CUDA graph.
+"""``CudaGraphPass``: a forward and backward pass captured as a CUDA graph.
 
-A GPU takes a small network's step in a third of the time that Python needs to ask for its thousand operations, one by
-one. Recorded, they are asked for at once.
+Launching the thousand operations of a small network's step one by one from Python takes three times as long as the GPU
+needs to run them. A captured graph launches them all at once.
 """
 
 from __future__ import annotations
@@ -14,43 +14,43 @@ from torch import Tensor
 
 from pipeline.networks.cuda_graphs import undisturbed
 
-EAGER_CALLS = 2  # with batches of a shape, before it is recorded: libraries choose their kernels meanwhile
-MOST_SHAPES = 4  # that are recorded; an epoch has batches of two sizes, a run on several boards more shapes
+EAGER_CALLS = 2  # with each shape before its capture: libraries choose their kernels meanwhile
+MAX_SHAPES = 4  # that are captured; an epoch has batches of two sizes, a run on several boards more shapes
 
 Pass = Callable[[Any], tuple[Tensor, ...]]
 
 
-class RecordedPass:
-    """Calls a function that leaves gradients in parameters, for batches of tensors of this machine's memory."""
+class CudaGraphPass:
+    """Calls a function that leaves gradients in parameters; captures it as a graph for each shape of batch."""
 
     def __init__(self, function: Pass, parameters: Sequence[Tensor], device: torch.device) -> None:
-        """function: brings a batch to the device; may depend on nothing else but on what stays in its place."""
+        """function: copies a batch to the device itself; all other tensors that it uses must stay in place."""
         self._function, self._parameters, self._device = function, parameters, device
         self._calls: dict[Any, int] = {}
-        self._recorded: dict[Any, _Recording] = {}
+        self._graphs: dict[Any, _Graph] = {}
 
     def __call__(self, batch: Any) -> tuple[Tensor, ...]:
-        """What the function returns. Those tensors, and the gradients, hold until the next call."""
+        """What the function returns. The returned tensors and the gradients are overwritten by the next call."""
         shapes = tuple((part.shape, part.dtype) for part in batch)
-        if (recording := self._recorded.get(shapes)) is None:
+        if (graph := self._graphs.get(shapes)) is None:
             calls = self._calls[shapes] = self._calls.get(shapes, 0) + 1
-            if calls <= EAGER_CALLS or len(self._recorded) == MOST_SHAPES:
+            if calls <= EAGER_CALLS or len(self._graphs) == MAX_SHAPES:
                 return self._function(batch)
-            pool = next((one.graph.pool() for one in self._recorded.values()), None)
-            recording = self._recorded[shapes] = _Recording(self._function, self._parameters, batch, self._device, pool)
-        return recording.replay(batch)
+            pool = next((one.graph.pool() for one in self._graphs.values()), None)
+            graph = self._graphs[shapes] = _Graph(self._function, self._parameters, batch, self._device, pool)
+        return graph.replay(batch)
 
 
-class _Recording:
+class _Graph:
     def __init__(
         self, function: Pass, parameters: Sequence[Tensor], batch: Any, device: torch.device, pool: Any
     ) -> None:
-        """pool: memory of another recording, to share; the two never run at the same time."""
+        """pool: memory shared with the other graphs, which never run at the same time."""
         self._parameters = parameters
         self._batch = batch._make(torch.empty_like(part, device=device) for part in batch)
         self.graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize(device)
-        with undisturbed(), torch.cuda.graph(self.graph, pool=pool):  # which computes nothing
+        with undisturbed(), torch.cuda.graph(self.graph, pool=pool):  # captures, computes nothing
             self._found = function(self._batch)
         self._gradients = [parameter.grad for parameter in parameters]
 

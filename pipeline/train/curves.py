@@ -1,19 +1,19 @@
 """TensorBoard curves: event files without torch's or TensorFlow's writers, which take seconds to import.
 
-A training has two folders of curves, which TensorBoard shows as two lines of one chart where their tags are equal:
+A training has two folders of curves. TensorBoard draws equal tags as two lines of one chart:
 
-    LOGDIR/MODEL/train      of single steps, now and then       LOGDIR/MODEL/holdout   of games never trained on
-    loss/total policy …     each term of the loss               the same, before and after
-    accuracy/policy …       shares that were right              the same
+    tag                     LOGDIR/MODEL/train: some steps      LOGDIR/MODEL/holdout: games never trained on
+    loss/total policy …     each term of the loss               the same, before and after training
+    accuracy/policy …       shares of correct predictions       the same
     entropy/policy          how undecided the network is        the same
-    overfitting/value       (v − z)² on examples of the set,    the same on the hold-out: where this line leaves the
-                            before and after                    other, the value is learned by heart
-    overfitting/value_gap                                       by how much, after
+    overfitting/value       (v − z)² on examples of the set,    the same on the hold-out: the network memorises values
+                            before and after                    where the two lines part
+    overfitting/value_gap                                       their difference after training
     step/learning_rate      and step/gradient_norm
 
-What is measured before and after is the model that is exported, without symmetries, on equally many examples of both.
-A point's x is the step counted over all trainings, so that the charts of one model after the other join. A training
-that goes on after a kill, or starts over, says from which step on: TensorBoard leaves out the older points from there.
+Figures before and after training are of the saved weights, without symmetries, on equally many examples of both.
+A point's x is the step counted over all trainings, so that successive models' curves join. A resumed or restarted
+training writes its first step: TensorBoard drops older points from there on.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from typing import Any
 
 from pipeline.run import atomic, layout
 
-GROUPS = ("accuracy", "entropy")  # of metrics that aren't losses, by the end of their names
-VALUE_ERROR = "value_mse"  # the metric that overfitting is seen by, whatever the value head
+GROUPS = ("accuracy", "entropy")  # suffixes of metrics that aren't losses
+VALUE_ERROR = "value_mse"  # (v − z)², a metric of every value head
 
 
 class Curves:
-    """The curves in one folder, which is made if need be; a point is in the file once it was added.
+    """The curves in one folder, which is made if needed. An added point is written at once.
 
-    Writes event files by itself: TensorBoard's own writer has a thread, which tells a full disk by a traceback.
+    Doesn't use TensorBoard's own writer, whose thread reports a full disk as a traceback.
     Raises FileError if the disk is full or read-only.
     """
 
     def __init__(self, folder: Path, first_step: int) -> None:
-        """first_step: points at this step and later ones that stand in the folder don't count any more."""
+        """first_step: the folder's older points from this step on no longer count."""
         from tensorboard.compat.proto.event_pb2 import Event, SessionLog
         from tensorboard.summary.writer.record_writer import RecordWriter
 
         self._folder = folder
         atomic.make_folder(folder)
-        # Each process its own file, by the names that TensorBoard looks for.
+        # One file per process, named as TensorBoard expects.
         name = f"events.out.tfevents.{time.time():017.6f}.{layout.this_host()}.{os.getpid()}"
         with atomic.os_errors(folder):
             self._writer = RecordWriter(open(folder / name, "ab"))  # noqa: SIM115  closed by close()
@@ -71,7 +71,7 @@ class Curves:
 
 
 def tagged(metrics: dict[str, float]) -> dict[str, float]:
-    """Metrics of the losses by their tags."""
+    """Metrics by tag, without the value error."""
     return {_tag(name): value for name, value in metrics.items() if name != VALUE_ERROR}
 
 
@@ -81,5 +81,5 @@ def _tag(name: str) -> str:
 
 
 def overfitting(metrics: dict[str, float]) -> dict[str, float]:
-    """The value's error by its tag; {} where nothing was measured."""
+    """The value error by tag; {} if nothing was measured."""
     return {"overfitting/value": metrics[VALUE_ERROR]} if VALUE_ERROR in metrics else {}

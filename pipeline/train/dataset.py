@@ -1,18 +1,16 @@
-"""Batches of examples from a set of chunks, in a random order that depends on the seed and the step only.
+"""Batches of examples from a chunk set, in a random order.
 
-An *epoch* sees every example once. A set that fits into MEMORY_BYTES is held whole, packed as on disk, and shuffled
-whole; a larger one is read in groups of whole chunks that fit (a chunk that doesn't fit is a group of its own), the
-groups' chunks chosen anew each epoch. (Chunks are uniform samples themselves, so that shuffling within a group loses
-nothing.) A group is cut into batches of equal size, give or take one; examples of different kinds (Method.kinds) never
-share a batch. Each time an example is loaded, one of the board's symmetries is chosen for it, and its planes, policy
-and ownership are moved together.
+An *epoch* visits every example once. A set that fits into MEMORY_BYTES is held whole, packed as on disk, and shuffled
+whole. A larger one is read in groups of chunks that fit (a chunk that doesn't fit is a group by itself); each epoch
+groups the chunks anew. Shuffling within a group loses nothing, since chunks are uniform samples. A group is cut into
+batches whose sizes differ by one at most; examples of different kinds (Method.kinds) never share a batch. Each time an
+example is loaded, a random symmetry of the board is applied to its planes, policy and ownership.
 
-Prioritised replay samples rows of a set that is held whole instead (``replay.py``) and has them made into a batch.
+Prioritised replay (``prioritised_replay.py``) instead samples rows of a set that is held whole.
 
-Because an epoch's order comes from (seed, set, epoch) alone, a run that goes on at step s sees the same batches as one
-that was never interrupted.
+The order depends on (seed, set, epoch) only, so a run resumed at step s sees the same batches as an uninterrupted one.
 
-B batch, n examples; the columns are the method's.
+Axes: B batch, n examples. The columns are the method's.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ from pipeline.run.priorities import example_numbers
 
 MEMORY_BYTES = 1 << 30  # of packed examples held at once
 PREFETCHED_BATCHES = 4
-IN_TURN = 1  # the random stream that mixes batches of different kinds
+BATCH_ORDER = 1  # the random stream that mixes batches of different kinds
 
 Columns = Mapping[str, NDArray[Any]]
 
@@ -43,8 +41,8 @@ Columns = Mapping[str, NDArray[Any]]
 class Dataset:
     """The examples of one chunk set. Equal arguments give equal batches.
 
-    window    the window that gather sampled the set from, as its header says
-    examples  [n] the number of each example, in the order of the chunks
+    window    the window that gather sampled the set from, from the chunks' header
+    examples  [n] the number of each example (run/priorities.py), in the order of the chunks
     """
 
     def __init__(
@@ -57,16 +55,16 @@ class Dataset:
         memory_bytes: float = MEMORY_BYTES,
         symmetries: bool = True,
     ) -> None:
-        """Reads every chunk once, so that a damaged one is found before training and not hours into it.
+        """Read every chunk once, so that a damaged one is found now and not hours into training.
 
-        memory_bytes: math.inf holds the set whole, whatever its size, which batch() needs. symmetries: False shows
-        every example unchanged.
+        memory_bytes  math.inf holds a set of any size whole, as batch() needs
+        symmetries    False: every example stays unchanged
         Raises FileError if a chunk can't be read or the set holds no examples.
         """
         self.game = game
         self._method = method
         self._types = method.columns(game)
-        self.num_symmetries = method.num_symmetries(game) if symmetries else 1  # to choose from; 0: the identity
+        self.num_symmetries = method.num_symmetries(game) if symmetries else 1  # number 0 is the identity
         self.id = chunks.id
         self._paths = chunks.chunks
         self._seeds = [seed, *chunks.id.encode()]
@@ -74,7 +72,7 @@ class Dataset:
         self.window: dict[str, Any] = {}
         self._held: tuple[tuple[int, ...], dict[str, NDArray[Any]]] | None = None
 
-        kinds: list[Counter[int]] = []  # how many examples of each kind each chunk has
+        kinds: list[Counter[int]] = []  # of each chunk: its number of examples of each kind
         sizes, kept, examples, total_bytes, largest = [], [], [], 0, 1
         for path in self._paths:
             chunk = read_chunk(path, game.spec, self._types)
@@ -88,7 +86,7 @@ class Dataset:
             if total_bytes <= memory_bytes:
                 kept.append(columns)
         if not sum(sizes):
-            raise FileError(self._paths[0], "the set holds no examples; wanted some to train on; run gather again")
+            raise FileError(self._paths[0], "the set holds no examples to train on; run gather again")
         self.examples = np.concatenate(examples)
         self._sizes = np.array(sizes, np.int64)
         self.kinds = sorted(set().union(*kinds))
@@ -104,7 +102,7 @@ class Dataset:
         return int(self._sizes.sum())
 
     def _groups(self, epoch: int) -> list[tuple[int, ...]]:
-        """Which chunks are in memory together, in order."""
+        """The chunks (indices) of each group, in order."""
         size, count = self._chunks_per_group, len(self._paths)
         if size == count:
             return [tuple(range(count))]
@@ -119,15 +117,12 @@ class Dataset:
         counts = self._counts[list(group)].sum(axis=0).tolist()
         return [(count, -(-count // self._batch_size)) for count in counts]
 
-    def _num_batches(self, group: tuple[int, ...]) -> int:
-        return sum(batches for _, batches in self._batches_by_kind(group))
-
-    def _in_turn(self, group: tuple[int, ...], epoch: int, number: int) -> IndexArray:
-        """The order in which a group's batches come, which are made kind by kind; number: of the group in its epoch."""
-        count = self._num_batches(group)
+    def _batch_order(self, group: tuple[int, ...], epoch: int, number: int) -> IndexArray:
+        """The order of a group's batches, which are numbered kind by kind. number: of the group in its epoch."""
+        count = sum(batches for _, batches in self._batches_by_kind(group))
         if len(self.kinds) == 1:
             return np.arange(count)
-        return np.random.default_rng([*self._seeds, epoch, number + 1, IN_TURN]).permutation(count)
+        return np.random.default_rng([*self._seeds, epoch, number + 1, BATCH_ORDER]).permutation(count)
 
     def batch_sizes(self, epochs: int) -> IndexArray:
         """[steps] the number of examples in each batch of these epochs."""
@@ -139,13 +134,13 @@ class Dataset:
                     for examples, count in self._batches_by_kind(group)
                     for index in range(count)
                 ]
-                sizes += np.array(made, np.int64)[self._in_turn(group, epoch, number)].tolist()
+                sizes += np.array(made, np.int64)[self._batch_order(group, epoch, number)].tolist()
         return np.array(sizes, np.int64)
 
     def batch(self, rows: IndexArray, symmetry: IndexArray, weights: NDArray[np.float32]) -> Any:
-        """The examples rows [B] of the whole set, in the order of its chunks, with these sample weights [B].
+        """A batch of these rows [B] of the set, with these symmetries [B] and sample weights [B].
 
-        Only for a set that is held whole, see memory_bytes, and of one kind of examples.
+        Only for a set with one kind of examples that is held whole; see memory_bytes.
         """
         columns = self._load(tuple(range(len(self._paths))))
         return self._method.make_batch(self.game, columns, rows, symmetry)._replace(
@@ -153,15 +148,12 @@ class Dataset:
         )
 
     def first(self, most: int) -> list[Any]:
-        """The first examples, at most this many, without symmetries. Raises FileError.
-
-        Chunks are uniform samples of the window, so their first examples are one, too.
-        """
+        """The first `most` examples without symmetries: a uniform sample, as chunks are. Raises FileError."""
         batches: list[Any] = []
         for path in self._paths:
             columns = read_chunk(path, self.game.spec, self._types).columns
             rows = np.arange(min(_num_rows(columns), most))
-            batches += _as_they_stand(self._method, self.game, columns, rows, self._batch_size)
+            batches += _unchanged(self._method, self.game, columns, rows, self._batch_size)
             most -= len(rows)
             if most <= 0:
                 break
@@ -172,15 +164,14 @@ class Dataset:
         step = 0
         for epoch in range(epochs):
             for number, group in enumerate(self._groups(epoch)):
-                count = self._num_batches(group)
-                if step + count > start_step:
-                    skip = max(0, start_step - step)
-                    turns = self._in_turn(group, epoch, number)[skip:]
-                    yield from self._group_batches(group, self._generator(epoch, number + 1), turns)
-                step += count
+                order = self._batch_order(group, epoch, number)
+                if step + len(order) > start_step:
+                    remaining = order[max(0, start_step - step) :]
+                    yield from self._group_batches(group, self._generator(epoch, number + 1), remaining)
+                step += len(order)
 
     def _group_batches(
-        self, group: tuple[int, ...], generator: np.random.Generator, turns: IndexArray
+        self, group: tuple[int, ...], generator: np.random.Generator, numbers: IndexArray
     ) -> Iterator[Any]:
         columns = self._load(group)
         size = _num_rows(columns)
@@ -191,29 +182,29 @@ class Dataset:
         for kind, (_, count) in zip(self.kinds, self._batches_by_kind(group), strict=True):
             theirs = np.flatnonzero(kinds == kind)
             parts += [(order[part], symmetry[part]) for part in (np.array_split(theirs, count) if count else ())]
-        for turn in turns.tolist():
-            yield self._method.make_batch(self.game, columns, *parts[turn])
+        for number in numbers.tolist():
+            yield self._method.make_batch(self.game, columns, *parts[number])
 
     def _load(self, group: tuple[int, ...]) -> dict[str, NDArray[Any]]:
         if self._held is None or self._held[0] != group:
-            self._held = None  # frees the previous group, so that two are never in memory
+            self._held = None  # free the previous group, so that two are never in memory
             chunks = [read_chunk(self._paths[index], self.game.spec, self._types) for index in group]
             for index, chunk in zip(group, chunks, strict=True):
                 if chunk.num_examples != self._sizes[index]:
-                    raise FileError(chunk.path, f"it changed while it was used: {chunk.num_examples} examples now")
+                    raise FileError(chunk.path, f"it changed during training: {chunk.num_examples} examples now")
             self._held = group, _joined([chunk.columns for chunk in chunks], self._types)
         return self._held[1]
 
 
 def holdout_batches(method: Method, game: Any, path: Path, batch_size: int, most: int) -> list[Any]:
-    """The hold-out's examples without symmetries: at most `most`, evenly spread. [] if it is empty."""
+    """Batches of at most `most` evenly spaced examples of the hold-out, without symmetries. [] if it is empty."""
     chunk = read_chunk(path, game.spec, method.columns(game))
     count = min(chunk.num_examples, most)
     rows = np.arange(count) * chunk.num_examples // max(count, 1)
-    return _as_they_stand(method, game, chunk.columns, rows, batch_size)
+    return _unchanged(method, game, chunk.columns, rows, batch_size)
 
 
-def _as_they_stand(method: Method, game: Any, columns: Columns, rows: IndexArray, batch_size: int) -> list[Any]:
+def _unchanged(method: Method, game: Any, columns: Columns, rows: IndexArray, batch_size: int) -> list[Any]:
     kinds = _kinds(method, columns)[rows]
     by_kind = [rows[kinds == kind] for kind in np.unique(kinds)]
     parts = [one[start : start + batch_size] for one in by_kind for start in range(0, len(one), batch_size)]
@@ -222,9 +213,9 @@ def _as_they_stand(method: Method, game: Any, columns: Columns, rows: IndexArray
 
 @contextmanager
 def prefetched(batches: Iterator[Any], depth: int = PREFETCHED_BATCHES) -> Iterator[Iterator[Any]]:
-    """The same batches, made in a background thread, at most `depth` ahead. Its exceptions are raised in the consumer.
+    """The same batches, made at most `depth` ahead in a background thread. Its exceptions are raised in the consumer.
 
-    Leaving the block ends the thread, however much is left.
+    Leaving the block ends the thread, even before the last batch.
     """
     thread = ThreadPoolExecutor(1, "batches")
     ready = deque(thread.submit(next, batches, None) for _ in range(depth))
@@ -245,7 +236,7 @@ def _joined(chunks: Sequence[Columns], names: Iterable[str]) -> dict[str, NDArra
 
 
 def _kinds(method: Method, columns: Columns) -> NDArray[np.integer]:
-    """[n] see Method.kinds; all alike where the method doesn't tell kinds apart."""
+    """[n] see Method.kinds; all 0 if the method has one kind."""
     found = method.kinds(columns)
     return np.zeros(_num_rows(columns), np.uint8) if found is None else found
 

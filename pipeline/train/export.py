@@ -1,9 +1,8 @@
-"""``export``: a copy of a model to give away: half the size, nothing that only training needs, its measured strength.
+"""``export``: a copy of a model to give away, with its measured strength and without what only training needs.
 
-Weights of two or more axes become float16, whose rounding is smaller than that of the bfloat16 or int8 most processors
-run networks in; biases and the norms' statistics stay float32. Reading makes all of them float32 again, so an exported
-model can do whatever any other can, training included. Of an adapter of a model the adapter is
-copied, not its base.
+Weights of two or more axes become float16, which rounds less than the bfloat16 or int8 that most processors compute
+with; biases and norms' statistics stay float32. Reading converts all to float32, so a copy can be used like any model,
+for training too. Of an adapted base model only the adapter is copied.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ STRENGTH = "strength"  # in the manifest: a list of Strength
 
 @dataclass(frozen=True)
 class Strength:
-    """A match that the model played; counts and points are the model's, low and high its 95 % interval's ends."""
+    """A match of the model. Counts and points are the model's; low and high bound the 95 % interval."""
 
     opponent: str
     spec: str  # of the opponent
@@ -48,16 +47,16 @@ class Strength:
 @dataclass(frozen=True)
 class ExportSummary:
     model: Path
-    exported: str  # the name of the model that it is a copy of
+    exported: str  # the original model's name
     game: str
     num_bytes: int
     strength: list[Strength]
-    base: str = ""  # of an adapter: the base model's folder, beside the copy or by its whole path
+    base: str = ""  # an adapter's base model: its folder beside the copy, or its whole path
 
     def lines(self) -> list[str]:
         shown = [f"{self.model}: {self.game}, {self.num_bytes / 1e6:.2f} MB, a copy of {self.exported}"]
         if self.base:
-            shown.append(f"its base model {self.base} isn't part of it; whoever gets one needs the other")
+            shown.append(f"its base model {self.base} isn't part of it; give both away together")
         for one in self.strength:
             at = "" if one.readouts is None else f" at {one.readouts} readouts"
             share = f"{percent(one.points_share)} ({100 * one.points_share_low:.0f}–{100 * one.points_share_high:.0f})"
@@ -66,10 +65,10 @@ class ExportSummary:
 
 
 def export(config: ExportConfig, progress: Progress = SILENT) -> ExportSummary:
-    """Write the model anew under config.output.
+    """Write a copy of the model to config.output.
 
-    Raises UsageError without an output or for a match that the model didn't play, FileError if the output is there
-    already, or a file or a base model is missing or damaged.
+    Raises UsageError without an output or for a match that the model didn't play, FileError if the output exists, or a
+    file or a base model is missing or damaged.
     """
     if config.output is None:
         raise UsageError("export: no output given; wanted the folder to make, e.g. export saved_models/best_model mine")
@@ -103,9 +102,7 @@ def _halved(model: Model, name: str) -> np.ndarray[Any, np.dtype[Any]]:
     with np.errstate(over="ignore"):
         half = array.astype(np.float16)
     if not np.isfinite(half).all():
-        raise FileError(
-            model.path / layout.WEIGHTS, f"{name} has a weight that 16 bits can't hold: export is impossible"
-        )
+        raise FileError(model.path / layout.WEIGHTS, f"{name} has a weight that 16 bits can't hold; can't export it")
     return half
 
 
@@ -120,8 +117,7 @@ def _strength(model: Model, folder: Path) -> Strength:
     if not isinstance(opening_plies, int):
         found = f"its opening_plies are {str(opening_plies)[:40]}"
         raise FileError(folder / layout.MATCH_GAMES, f"damaged: {found}; wanted a number of plies")
-    score = score_of(measured_games(match))
-    side = sides[0]
+    side, score = sides[0], score_of(measured_games(match))
     score = score.reversed if side == 1 else score
     low, high = wilson_interval(score)
     return Strength(

@@ -1,6 +1,6 @@
-"""``init``: the model that every run starts from, with random weights or with those of a model of another board.
+"""``init``: makes the model that a run starts from, with random weights or with those of a model of another board.
 
-Writes one model directory, and points best_model beside it at it if there is no champion yet. Never overwrites.
+Writes one model directory, and points best_model beside it to it if there is no champion yet. Never overwrites.
 """
 
 from __future__ import annotations
@@ -22,12 +22,10 @@ from pipeline.train.config import InitConfig
 
 @dataclass(frozen=True)
 class InitSummary:
-    """The model that init made."""
-
     model: Path
     game: str
     network_size: str
-    parameters: int  # numbers that training adjusts, norms' statistics included
+    parameters: int  # numbers in all weights, norms' statistics included
     champion: bool  # best_model points to it now
 
     def lines(self) -> list[str]:
@@ -37,21 +35,20 @@ class InitSummary:
 
 
 def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
-    """Make the model. If an init with this config was killed after making it, only best_model is still set.
+    """Make the first model. If it was made by an init with this config that was killed, only set best_model.
 
-    Raises FileError if new_model exists already, the champion beside it plays another game, or original_model can't be
-    read or its network can't play this game; UsageError for an unknown game or network size.
+    Raises FileError if new_model exists, the champion beside it plays another game, or original_model can't be read or
+    can't play this game; UsageError for an unknown game or network size.
     """
     game = parse_game(config.game)
     if game.spec != game.family:
         raise UsageError(
-            f"game {game.spec}: a model of {game.family} plays on all boards, each with its own limit of moves; "
-            f"wanted {game.family}"
+            f"game {game.spec}: a model of {game.family} plays all boards and move limits; wanted {game.family}"
         )
     original = read_model(resolve_champion(config.original_model)) if config.original_model else None
     method = method_named(original.info.method if original else config.method)
     method.check(game)
-    # Refused before a model of language makes its base, which takes minutes and stays.
+    # Check all this before the method makes a base model, which takes minutes and isn't removed.
     name, stored = layout.check_model_name(config.new_model.name), config.stored({"method"})
     saved_models = config.new_model.parent
     champion = saved_models / layout.CHAMPION
@@ -100,7 +97,7 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
 
 
 def _is_what_we_would_make(path: Path, method: str, config: dict[str, Any]) -> bool:
-    """Whether an earlier init of this method and config made path. Its config differs only in how path was written."""
+    """Whether an earlier init of this method and config made path; the path may have been written differently then."""
     try:
         found = read_info(path)
     except MuGoError:

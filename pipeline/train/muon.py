@@ -1,9 +1,9 @@
-"""Muon: steps of momentum, made orthogonal, for the matrices inside a network.
+"""Muon: an optimiser for the matrices inside a network, whose steps are orthogonalised momentum.
 
-A step of Adam moves a matrix mostly along the few directions whose gradients are large. Muon gives all directions of
-the momentum the same length, so that rare ones are learned, too. Source: Jordan et al. 2024, "Muon: An optimizer for
-hidden layers in neural networks"; the step's length grows with the matrix as in Liu et al. 2025, arXiv 2502.16982,
-section 2.2, so that a rate means about what it means to Adam.
+An Adam step moves a matrix mostly along the few directions with large gradients. Muon gives all directions of the
+momentum the same length, so that rare ones are learned too. Source: Jordan et al. 2024, "Muon: An optimizer for hidden
+layers in neural networks". The step's length grows with the matrix as in Liu et al. 2025, arXiv 2502.16982, section
+2.2, so that learning rates suit Adam and Muon alike.
 
     m ← β·m + (1 − β)·g        u = β·m + (1 − β)·g  (Nesterov)        o ≈ U·Vᵀ where u = U·S·Vᵀ
     w ← w − rate·decay·w − rate·LENGTH·√max(rows, columns)·o
@@ -22,20 +22,20 @@ from torch import Tensor
 
 MOMENTUM = 0.95
 LENGTH = 0.6
-# Of the polynomial whose iteration brings all singular values near 1: Jordan's, steep at 0, so that five will do.
+# Jordan's polynomial, whose iteration brings all singular values near 1; it is steep at 0, so five iterations suffice.
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 ITERATIONS = 5
 
 
 class Muon(torch.optim.Optimizer):
-    """For parameters of two or more axes. Keeps one moment of each, under Adam's name for it, exp_avg."""
+    """For parameters of two or more axes. Keeps one moment of each, named exp_avg as Adam's."""
 
     def __init__(self, parameters: Iterable[Tensor], lr: float, weight_decay: float) -> None:
         super().__init__(parameters, {"lr": lr, "weight_decay": weight_decay})
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]  # torch's has overloads with a closure
-        """One update of every parameter that has a gradient. closure: unused, as in all optimisers that need none."""
+        """Update every parameter that has a gradient. closure: unused."""
         for group in self.param_groups:
             alike: dict[torch.Size, list[Tensor]] = defaultdict(list)
             for parameter in group["params"]:
@@ -58,7 +58,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
-    """[n, rows, columns]: of each U·S·Vᵀ about U·Vᵀ, with singular values between 0.7 and 1.2 where S isn't tiny."""
+    """[n, rows, columns]: each matrix U·S·Vᵀ becomes about U·Vᵀ: singular values of 0.7 to 1.2 unless S is tiny."""
     if matrices.shape[1] > matrices.shape[2]:
         return orthogonal(matrices.mT).mT
     a, b, c = COEFFICIENTS

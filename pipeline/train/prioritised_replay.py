@@ -1,15 +1,15 @@
-"""Prioritised replay: examples with a larger value error are sampled more often, and weigh less in the loss.
+"""Prioritised replay: examples with a larger value error are sampled more often and weigh less in the loss.
 
     p_i = |v − z| + ε             v: the network's value when example i was last trained on, z: its label
-    P(i) = p_i^α / Σ_k p_k^α      the chance of i in each sample, with replacement
-    w_i = (N·P(i))^−β / max_batch(w)          N examples; the weight of i's loss in that batch
+    P(i) = p_i^α / Σ_k p_k^α      probability of example i in each draw, with replacement
+    w_i = (N·P(i))^−β / max_batch(w)          weight of i's loss in that batch; N examples
 
 Source: Schaul et al. 2016, arXiv 1511.05952, section 3 (proportional variant) and appendix B.2.1: a batch of B samples
-takes one from each of B equal parts of Σ p^α, which leaves P(i) as it is and makes batches alike. An example that was
-never trained on has the largest priority so far (1 if there is none), as in algorithm 1 of the paper.
+takes one from each of B equal parts of Σ p^α, which keeps P(i) and makes batches alike. An example that was never
+trained on has the largest priority so far (1 if there is none), as in the paper's algorithm 1.
 
-Samples see every update before them: they depend on (seed, step, priorities) only. An *epoch* is as many samples as
-there are examples. Doesn't read or write files and knows no networks.
+A batch depends on (seed, step, priorities) only, and sees all updates before it. An *epoch* is as many samples as there
+are examples. Doesn't read or write files and knows no networks.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ FIRST_PRIORITY = 1.0  # of all examples before any was trained on
 
 
 class SumTree:
-    """N weights whose sums are kept in a binary tree: changing B of them or finding B takes O(B log N).
+    """N weights with their sums in a binary tree: changing or finding B of them takes O(B log N).
 
-    Every node is the sum of its two children, whatever the order of the changes, so equal weights make equal trees.
+    Every node is exactly the sum of its two children, so equal weights make equal trees in any order of changes.
     """
 
     def __init__(self, weights: NDArray[np.float64]) -> None:
@@ -51,21 +51,24 @@ class SumTree:
         return self._nodes[self._first + rows]
 
     def set(self, rows: IndexArray, weights: NDArray[np.float64]) -> None:
-        """rows [B] get weights [B]; of a row that occurs twice, the last counts."""
+        """Set the weights [B] of rows [B]; for a row that occurs twice the last one counts."""
         nodes = self._first + rows
         self._nodes[nodes] = weights
-        while nodes[0] > 1:  # all rows are on one level
-            nodes = nodes >> 1  # parents of two rows stand there twice and get the same sum twice
+        while nodes[0] > 1:  # all nodes are on one level
+            nodes = nodes >> 1  # a parent of two rows occurs twice and gets the same sum twice
             self._nodes[nodes] = self._nodes[2 * nodes] + self._nodes[2 * nodes + 1]
 
     def find(self, points: NDArray[np.float64]) -> IndexArray:
-        """[B] the rows in whose part of the line from 0 to total the points [B] lie; never a row of weight 0."""
+        """[B] the rows whose intervals contain the points [B]; never a row of weight 0.
+
+        The intervals follow each other from 0 to total; a row's weight is the length of its interval.
+        """
         nodes = np.ones(len(points), np.int64)
         rest = points.copy()
         while nodes[0] < self._first:
             nodes *= 2
             left = self._nodes[nodes]
-            # Sums are rounded: a point at a seam may lie past its subtree's end, where only zeros are.
+            # Sums are rounded: a point near a boundary may lie past its subtree's end, where all weights are 0.
             right = (rest >= left) & (self._nodes[nodes + 1] > 0)
             rest -= np.where(right, left, 0.0)
             nodes += right
@@ -76,7 +79,7 @@ class SumTree:
 class ReplaySample:
     """One batch of B samples."""
 
-    rows: IndexArray  # [B] of the set, each may stand there more than once
+    rows: IndexArray  # [B] of the set; may repeat
     weights: NDArray[np.float32]  # [B] of their losses, in (0, 1]
     symmetries: IndexArray  # [B]
 
@@ -105,21 +108,21 @@ class Replay:
         parts = (np.arange(batch_size) + generator.random(batch_size)) / batch_size
         rows = self._tree.find(parts * self._tree.total)
         symmetries = generator.integers(0, num_symmetries, batch_size)
-        # N and Σp^α are the same in the whole batch: they go when the weights are divided by the largest.
+        # N and Σp^α cancel when the weights are divided by the largest one.
         lowest = self._tree[rows].min()
         weights = (lowest / self._tree[rows]) ** self._correction
         return ReplaySample(rows, weights.astype(np.float32), symmetries)
 
     def update(self, rows: IndexArray, errors: NDArray[np.float32]) -> None:
-        """The rows [B] of a batch were trained on, with |v − z| [B]; of a row sampled twice, the last one counts."""
+        """Set the priorities of a batch's rows [B] from |v − z| [B]; for a row sampled twice the last one counts."""
         self._values[rows] = errors + np.float32(self._floor)
         self._tree.set(rows, self._values[rows].astype(np.float64) ** self._exponent)
 
 
 def starting_priorities(examples: ExampleArray, stored: Priorities | None) -> Priorities:
-    """Priorities of a set's examples [n] before it is trained on: what is stored of each, the largest for the others.
+    """Initial priorities of a set's examples [n]: the stored ones, and the largest of them for new examples.
 
-    stored: of this set, or of an earlier one that shares positions with it.
+    stored: those of this set, or of an earlier one that shares positions with it.
     """
     if stored is None or not len(stored.values):
         return Priorities(examples, np.full(len(examples), FIRST_PRIORITY, np.float32))

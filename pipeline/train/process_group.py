@@ -1,15 +1,15 @@
-"""What processes that train one model tell each other: outputs, gradients, signals, and why one of them ended.
+"""Communication between the processes that train one model: outputs, gradients, signals, and reasons for ending.
 
-They meet at a *store*, a table of short texts that torchrun keeps (rank 0 does, where processes were started by hand).
-There each says who it is before any work, and those that don't agree end. Tensors go by torch's collectives: gloo on
-processors, NCCL between GPUs; nothing else differs between the two. All sums are made in the order of the ranks,
-whoever is faster: the same run gives the same bits.
+The *store* is a table of short JSON texts, kept by torchrun, or by rank 0 if the processes were started by hand. Before
+any work each process publishes its settings and versions there; if they differ, all end. Tensors go through torch's
+collectives: gloo between CPUs, NCCL between GPUs. Sums are always made in the order of ranks, so equal runs give equal
+bits.
 
-A process that ends early leaves its reason in the store. The others notice that it is gone at the next exchange, and
-end by the same exit code, or by the same signal; the reason is printed once for each machine with a terminal of its
-own. A process that was killed leaves none: then the others say which one is missing.
+A process that ends early publishes its reason. The others notice at the next exchange, and end by the same exit code or
+signal. The reason is printed once on each machine with a terminal of its own. If a process was killed, the others print
+which one is missing.
 
-Never pickles: texts are JSON. Knows neither networks nor files.
+Never pickles. Knows neither networks nor files.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from pipeline.run.provenance import library_versions, source_digest
 from pipeline.stalls import HANG_SECONDS
 from pipeline.train.processes import HOW, Processes
 
-JOIN_SECONDS = 300.0  # until all processes have come: on a cluster, machines start one after the other
+JOIN_SECONDS = 300.0  # for all processes to connect: on a cluster, machines start one after the other
 LOOK_SECONDS = 0.05
-REASON_SECONDS = 2.0  # for a process that ends to say why
+REASON_SECONDS = 2.0  # for a process that ends to publish why
 END, FAILURES, DONE = "end", "failures", "done"  # names in the store
 
 
 class ProcessGroup:
-    """The processes that train together, as one of them sees it.
+    """One process's view of the processes that train together.
 
-    device  where this process trains         cores  of each process, for its own replicas
+    device  where this process trains         cores  that each process uses for its replicas
     """
 
     def __init__(self, processes: Processes, store: Any, device: torch.device, cores: int) -> None:
@@ -61,7 +61,7 @@ class ProcessGroup:
     # Tensors
 
     def gather(self, mine: Tensor, lengths: Sequence[int]) -> list[Tensor]:
-        """By rank, the tensors [lengths[rank]] that all processes have; mine [lengths[self.rank]]."""
+        """The tensors [lengths[rank]] of all processes, by rank. mine [lengths[self.rank]]."""
         longest = max(lengths)
         padded = mine.new_zeros(longest)
         padded[: len(mine)] = mine
@@ -70,10 +70,10 @@ class ProcessGroup:
         return [one[:length] for one, length in zip(found, lengths, strict=True)]
 
     def summed(self, mine: Tensor) -> Tensor:
-        """[n]: the sum of all processes' tensors [n], added up in the order of ranks.
+        """[n] the sum of all processes' tensors [n], added in the order of ranks.
 
-        Each process adds up its part of the numbers, and gathers the sums of the others: 2·n are sent, however many
-        processes there are.
+        Each process sums one part of the numbers, then gathers the other parts: it sends 2·n numbers for any number of
+        processes.
         """
         part = -(-len(mine) // self.count)
         padded = mine.new_zeros(part * self.count)
@@ -86,7 +86,6 @@ class ProcessGroup:
         return torch.cat(self.gather(total, [part] * self.count))[: len(mine)]
 
     def largest(self, number: int) -> int:
-        """Of the numbers that all processes have."""
         found = torch.tensor([number], dtype=torch.int64)
         self._exchange(lambda: dist.all_reduce(found, dist.ReduceOp.MAX))
         return int(found.item())
@@ -94,118 +93,122 @@ class ProcessGroup:
     def _exchange(self, collective: Callable[[], Any]) -> None:
         try:
             collective()
-        except RuntimeError as error:  # torch's for a connection that is gone, and for one that hangs
-            with held_back():  # torchrun ends those that are left at once, but they still have something to say
-                number = self._lost(error)
-            self._take(number)
+        except RuntimeError as error:  # torch's for a closed or hanging connection
+            with held_back():  # torchrun signals the remaining processes at once, but they must still find the reason
+                number = self._peer_lost(error)
+            self._end_by(number)
 
     # Texts
 
-    def say(self, name: str, value: Any) -> None:
-        """Put JSON under this name into the store, for all processes."""
+    def publish(self, name: str, value: Any) -> None:
+        """Store a JSON value under this name, for all processes."""
         self._store.set(name, json.dumps(value))
 
-    def hear(self, name: str, of: int = 0, seconds: float = HANG_SECONDS) -> Any:
-        """What a process has said under this name, once it has. of: that process. Raises MuGoError if it doesn't."""
+    def receive(self, name: str, of: int = 0, seconds: float = HANG_SECONDS) -> Any:
+        """Wait for the value that process `of` publishes under this name. Raises MuGoError if it doesn't in time."""
         self._wait(name, seconds, f"{self.processes.named(of)} has said nothing for {seconds:.0f} seconds")
         return json.loads(self._store.get(name))
 
-    def same(self, what: str, value: Any) -> None:
-        """Raises MuGoError unless value is the same in all processes, which all must ask for."""
+    def check_same(self, what: str, value: Any) -> None:
+        """Raises MuGoError unless value is the same in all processes. All must call it."""
         _agree(self, what, {what: value}, HANG_SECONDS)
 
     def _wait(self, name: str, seconds: float, problem: str) -> None:
-        """Until the name is in the store; looks up now and then, so that interrupts and ends of others arrive."""
+        """Poll until the name is in the store, so that interrupts and other processes' ends take effect meanwhile."""
         until = time.monotonic() + seconds
         while True:
             try:
                 if self._store.check([name]):
                     return
-                number = self._told_to_end() if self._store.check([END]) else 0
+                number = self._published_end() if self._store.check([END]) else 0
             except RuntimeError as error:
-                number = self._lost(error)
+                number = self._peer_lost(error)
             if number:
-                self._take(number)
+                self._end_by(number)
             if time.monotonic() > until:
-                raise MuGoError(f"{problem}; look for why it hangs or never began, then start all of them again")
+                raise MuGoError(f"{problem}; find out why it hangs or never began, then start all of them again")
             time.sleep(LOOK_SECONDS)
 
     # Ends
 
-    def _told_to_end(self) -> int:
-        """The signal that ended another process and shall end this one. Raises Elsewhere if it was something else."""
+    def _published_end(self) -> int:
+        """The signal that ended another process, to end this one too. Raises Elsewhere for any other reason."""
         end = json.loads(self._store.get(END))
-        self.say(f"gone {self.rank}", True)
+        self._publish_gone()
         if end["signal"]:
             return end["signal"]
-        shown = self.first and end["host"] != layout.this_host()  # else it stands on this terminal already
+        shown = self.first and end["host"] != layout.this_host()  # otherwise it is on this terminal already
         text = f"{self.processes.named(end['rank'])} on {end['host']}: {end['text']}" if shown else ""
         raise Elsewhere(text, end["code"])
 
-    def _lost(self, error: Exception) -> int:
-        """Another process is gone, or the store: like _told_to_end, or Elsewhere that says which one it is."""
+    def _peer_lost(self, error: Exception) -> int:
+        """Find out why another process, or the store, is gone: as _published_end, or Elsewhere naming the process."""
         until = time.monotonic() + REASON_SECONDS
         try:
-            self.say(f"alive {self.rank}", True)
+            self.publish(f"alive {self.rank}", True)
             while time.monotonic() < until:
                 if self._store.check([END]):
-                    return self._told_to_end()
+                    return self._published_end()
                 time.sleep(LOOK_SECONDS)
             if self._store.add(FAILURES, 1) > 1:
                 raise Elsewhere("", 1) from error
             gone = [rank for rank in range(self.count) if not self._store.check([f"alive {rank}"])]
         except RuntimeError:
-            gone = [0]  # it keeps the store, where torchrun doesn't
+            gone = [0]  # it keeps the store unless torchrun does
         missing = " and ".join(self.processes.named(rank) for rank in gone) or "one of the processes"
         hung = "timed out" in str(error).lower() or "timeout" in str(error).lower()
         problem = f"made no step for {HANG_SECONDS:.0f} seconds" if hung else "ended without a word"
         text = f"{missing} {problem} (killed, or out of memory?); run the same command again to go on"
         with suppress(RuntimeError):
-            self._put_end(text, 1)
+            self._publish_end(text, 1)
         raise Elsewhere(text, 1) from error
 
-    def _take(self, number: int) -> None:
-        """End by the signal that ended another process. In the middle of a step, where it is held back, by its code."""
+    def _end_by(self, number: int) -> None:
+        """End by the signal that ended another process; during a step, which holds signals back, by its exit code."""
         signal.raise_signal(number)
         raise Elsewhere("interrupted; run the same command again to go on" if self.first else "", 128 + number)
 
-    def _put_end(self, text: str, code: int, number: int = 0) -> None:
-        self.say(END, {"rank": self.rank, "host": layout.this_host(), "text": text, "code": code, "signal": number})
+    def _publish_end(self, text: str, code: int, number: int = 0) -> None:
+        end = {"rank": self.rank, "host": layout.this_host(), "text": text, "code": code, "signal": number}
+        self.publish(END, end)
+
+    def _publish_gone(self) -> None:
+        self.publish(f"gone {self.rank}", True)
 
     def failed(self, error: BaseException, signals: Sequence[int]) -> None:
-        """Tell the others why this process ends. Raises Elsewhere if that is for another one to print.
+        """Publish why this process ends. Raises Elsewhere if another process prints the reason.
 
-        signals: that came to this process.
+        signals: those that this process received.
         """
         if isinstance(error, Elsewhere):
             return
         interrupted, code = isinstance(error, KeyboardInterrupt), getattr(error, "exit_code", 1)
         with suppress(RuntimeError):
-            self.say(f"gone {self.rank}", True)
-        with suppress(RuntimeError):  # the store is gone: this process speaks for itself
+            self._publish_gone()
+        with suppress(RuntimeError):  # without the store this process prints its own reason
             if self._store.add(FAILURES, 1) == 1:
                 text = str(error) if isinstance(error, MuGoError) else f"{type(error).__name__}: {error}"
-                self._put_end(text, code, (signals or [signal.SIGINT])[0] if interrupted else 0)
+                self._publish_end(text, code, (signals or [signal.SIGINT])[0] if interrupted else 0)
                 self._wait_for_others()
             elif isinstance(error, MuGoError):
                 self._wait(END, REASON_SECONDS, str(error))
-                self._told_to_end()
+                self._published_end()
         if isinstance(error, MuGoError) and not self.first:
             where = f"{self.processes.named(self.rank)} on {layout.this_host()}"
             raise Elsewhere(f"{where}: {error}", code) from error
 
     def finish(self) -> None:
-        """All is done and written: rank 0 says so, the others wait for it."""
+        """Wait until rank 0 has written everything."""
         if self.first:
-            self.say(DONE, True)
+            self.publish(DONE, True)
             self._wait_for_others()
             return
-        self.hear(DONE)
+        self.receive(DONE)
         with suppress(RuntimeError):
-            self.say(f"gone {self.rank}", True)
+            self._publish_gone()
 
     def _wait_for_others(self) -> None:
-        """A while, until they have heard what was said last: this process may be the one that keeps the store."""
+        """Give the others time to read the store, which may end with this process."""
         until = time.monotonic() + REASON_SECONDS
         with suppress(RuntimeError):
             while time.monotonic() < until:
@@ -216,9 +219,9 @@ class ProcessGroup:
 
 @contextmanager
 def process_group(processes: Processes, settings: dict[str, Any]) -> Iterator[ProcessGroup]:
-    """Meet the other processes, end together with them. settings: JSON that must be the same in all of them.
+    """Connect to the other processes, and end together with them. settings: JSON that must be the same in all.
 
-    Raises MuGoError if they don't all come or don't agree, and Elsewhere if another process ends this one.
+    Raises MuGoError if not all connect or their settings differ, and Elsewhere if another process ends this one.
     """
     device = _device(processes)
     with noted() as signals:
@@ -240,33 +243,29 @@ def process_group(processes: Processes, settings: dict[str, Any]) -> Iterator[Pr
                 yield group
                 group.finish()
             finally:
-                _leave()
+                with suppress(RuntimeError):
+                    dist.destroy_process_group()
         except BaseException as error:
             with held_back():
                 group.failed(error, signals)
                 raise
 
 
-def _leave() -> None:
-    with suppress(RuntimeError):
-        dist.destroy_process_group()
-
-
 def _device(processes: Processes) -> torch.device:
-    """Each process has a GPU of its own, if there are any."""
+    """A GPU for each process if there are any."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
     if processes.local_count > torch.cuda.device_count():
         raise UsageError(
-            f"train: {processes.local_count} processes on a machine with {torch.cuda.device_count()} GPUs; wanted one "
-            "for each; lower --nproc-per-node, or hide the GPUs by CUDA_VISIBLE_DEVICES= to train on its processor"
+            f"train: {processes.local_count} processes on a machine with {torch.cuda.device_count()} GPUs; wanted a "
+            "GPU for each; lower --nproc-per-node, or hide the GPUs by CUDA_VISIBLE_DEVICES= to train on the CPU"
         )
     torch.cuda.set_device(processes.local_rank)
     return torch.device("cuda", processes.local_rank)
 
 
 def _store(processes: Processes) -> Any:
-    """The store, once it answers; looks up now and then, so that an interrupt arrives."""
+    """Create the store or connect to it."""
     kept_by_torchrun = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     keeps_it = processes.first and not kept_by_torchrun
     with _connecting(processes):
@@ -283,7 +282,7 @@ def _store(processes: Processes) -> Any:
 
 
 def _wait_for_address(processes: Processes) -> None:
-    """Until somebody listens there: torch's own waiting can't be interrupted, and fills the terminal."""
+    """Poll until the store listens: torch's own waiting can't be interrupted, and fills the terminal."""
     until = time.monotonic() + JOIN_SECONDS
     while True:
         try:
@@ -297,19 +296,19 @@ def _wait_for_address(processes: Processes) -> None:
 
 @contextmanager
 def _connecting(processes: Processes) -> Iterator[None]:
-    """Turn torch's errors into one line."""
+    """Turn torch's errors into a one-line MuGoError."""
     try:
         yield
     except RuntimeError as error:
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise MuGoError(
             f"{processes.named(processes.rank)} can't meet the others at {processes.address}:{processes.port} "
-            f"({said}); wanted an address that all machines reach and a free port; start them by {HOW}"
+            f"({said}); wanted an address that all machines can reach and a free port; start them by {HOW}"
         ) from error
 
 
 def _identity(device: torch.device, settings: dict[str, Any]) -> dict[str, Any]:
-    """What processes must have in common to reach the same bits, by the name that an error gives it."""
+    """What must be equal in all processes for equal bits, by its name in error messages."""
     capability = (
         torch.cuda.get_device_name(device) if device.type == "cuda" else torch.backends.cpu.get_cpu_capability()
     )
@@ -322,12 +321,12 @@ def _identity(device: torch.device, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _agree(group: ProcessGroup, name: str, mine: dict[str, Any], seconds: float, cores: int = 0) -> int:
-    """The fewest cores that any process has. Raises MuGoError, printed by the first, unless all say the same."""
+    """Returns the fewest cores of any process. Raises MuGoError, printed by the first, unless all facts are equal."""
     processes = group.processes
-    group.say(f"{name} {group.rank}", {"facts": mine, "cores": cores, "host": layout.this_host()})
+    group.publish(f"{name} {group.rank}", {"facts": mine, "cores": cores, "host": layout.this_host()})
     if group.first:
-        said = [group.hear(f"{name} {rank}", rank, seconds) for rank in range(group.count)]
-        for rank, other in enumerate(said):
+        all_facts = [group.receive(f"{name} {rank}", rank, seconds) for rank in range(group.count)]
+        for rank, other in enumerate(all_facts):
             for fact in {**mine, **other["facts"]}:
                 one, another = (_shown(facts.get(fact)) for facts in (mine, other["facts"]))
                 if one != another:
@@ -335,8 +334,8 @@ def _agree(group: ProcessGroup, name: str, mine: dict[str, Any], seconds: float,
                         f"{fact} differs: {one} in {processes.named(0)}, {another} in {processes.named(rank)} on "
                         f"{other['host']}; wanted the same in all; start them alike"
                     )
-        group.say(f"{name} agreed", min(one["cores"] for one in said))
-    return group.hear(f"{name} agreed", 0, seconds)
+        group.publish(f"{name} agreed", min(one["cores"] for one in all_facts))
+    return group.receive(f"{name} agreed", 0, seconds)
 
 
 def _shown(value: Any) -> str:

@@ -1,40 +1,42 @@
-"""One training run over arrays: weights, optimiser and statistics in, the same out, one step at a time.
+"""The trainer: a network, its optimiser, and one update per step. Doesn't read or write files.
 
-Adam with decoupled weight decay (Loshchilov & Hutter 2019, arXiv 1711.05101) on the weights of convolutions and linear
-layers only, never on biases or norms; or Muon (``muon.py``) for those within blocks and Adam for the rest. The rate
-rises linearly over the optimiser's first warmup_steps and stays; a run that continues an optimiser continues its count,
-so it doesn't warm up again. Convolutions run channels-last, in bfloat16 where the processor is fast at it; weights,
-norms' statistics, losses and the optimiser stay float32.
+Optimiser: Adam with decoupled weight decay (Loshchilov & Hutter 2019, arXiv 1711.05101). Only weights of convolutions
+and linear layers decay, not biases or norms. Or Muon (``muon.py``) for the matrices in the blocks, and Adam for the
+rest. The learning rate rises linearly over the optimiser's first warmup_steps, then stays; a run that continues an
+optimiser continues its step count and doesn't warm up again.
 
-On a processor the rows of a batch are divided among replicas of the network, each in a thread of its own: two cores are
-busy that way, where one network's operations, too small for two threads, use one and a half (docs/log). Replicas
-share their weights; the loss is that of the whole batch, gradients are added up, always in the same order. Norms see
-the rows of their replica, as in any data-parallel training, and their running statistics are the replicas' means.
+Precision: forward and backward pass in bfloat16 where the processor is fast at it, convolutions channels-last. Weights,
+norms' statistics, losses and the optimiser are float32.
 
-Several processes (``process_group.py``) divide the replicas among them, one GPU or some cores each. Every process is
-given the whole batch and sends its replicas through their rows; they gather all outputs, so each has the loss of the
-whole batch, and add up their gradients. Each then makes the same update, so weights, averages and optimiser agree
-without being sent. N processes of one replica each are to the last bit one process of N replicas.
+Replicas: on a CPU, replicas of the network share a batch's rows, each in its own thread. That keeps two cores busy;
+a single network's operations are too small for two threads and use one and a half (docs/log). Replicas share their
+weights. The loss is that of the whole batch; gradients are always summed in the same order. As in any data-parallel
+training, norms see the rows of their replica, and their running statistics are the replicas' means.
 
-With ema_decay d > 0 the trainer returns a moving average of the weights that it trains, the *raw* ones:
+Processes (``process_group.py``): each has some of the replicas, on its GPU or its cores. Every process gets the whole
+batch and runs its replicas on their rows. The processes gather all outputs, so that each computes the loss of the whole
+batch, and sum their gradients. All make the same update, so weights, averages and optimiser needn't be exchanged. N
+processes of one replica equal one process of N replicas to the last bit.
+
+Averaging: with ema_decay d > 0 the trainer returns a moving average of the weights it trains, the *raw* weights:
 
     a_0 = θ_0      a_t = d_t·a_{t−1} + (1 − d_t)·θ_t      d_t = min(d, (1 + t) / (10 + t))
 
-t counts the averaged steps over all runs, θ_t is what step t left. The smaller d_t of the first steps is the usual
-warm-up (TensorFlow's ExponentialMovingAverage): a_t spans about the last tenth of them, until d is reached, and keeps
-nothing of θ_0. Norms' running means and variances are averaged alike (Tarvainen & Valpola 2017, as in timm), so that
-they belong to the same span of steps as the weights. What is measured by evaluate() is the average. A run that
-continues without ema_decay goes on from the raw weights and forgets the average.
+t counts the averaged steps over all runs; θ_t are the weights after step t. The smaller d_t of the first steps is the
+usual warm-up (TensorFlow's ExponentialMovingAverage): until d is reached, a_t spans about the last tenth of the steps
+and contains nothing of θ_0. Norms' running means and variances are averaged alike (Tarvainen & Valpola 2017, as in
+timm), so that they match the weights. evaluate() measures the average. A run that continues without ema_decay goes on
+from the raw weights and drops the average.
 
-Its weights and ``optimizer_state`` are all it is: an equal trainer can be made from them, equal to the last bit on the
-same machine with as many threads. Doesn't read or write files, and doesn't know where batches come from.
+``weights`` and ``optimizer_state`` are a trainer's whole state: a trainer made from them continues with the same bits
+on the same machine with as many threads.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import deepcopy
@@ -53,7 +55,7 @@ from pipeline.machine import available_cores
 from pipeline.methods.method import Objective, Weights
 from pipeline.networks.backends import has_fast_bfloat16
 from pipeline.train.config import TrainConfig
-from pipeline.train.cuda_graph_pass import Pass, RecordedPass
+from pipeline.train.cuda_graph_pass import CudaGraphPass, Pass
 from pipeline.train.malloc import keep_freed_memory
 from pipeline.train.muon import Muon
 
@@ -63,25 +65,25 @@ if TYPE_CHECKING:
 Arrays = dict[str, NDArray[Any]]
 
 MOMENTS: dict[type, tuple[str, ...]] = {torch.optim.AdamW: ("exp_avg", "exp_avg_sq"), Muon: ("exp_avg",)}
-STEP = "step"  # how many steps the optimiser has made, over all runs
-RAW = "raw"  # prefix of the weights that are trained, where those given are their average
+STEP = "step"  # the optimiser's steps over all runs
+RAW = "raw"  # prefix of the trained weights' names if the model's weights are their average
 AVERAGED = "averaged_steps"
-MOST_STEPS = 2**53  # float64, in which the optimisers count, has every number below
-REPLICA_ROWS = 64  # of a batch at least: with fewer its norms would know too little
+MOST_STEPS = 2**53  # optimisers count in float64, which has every integer up to here
+REPLICA_ROWS = 64  # fewest rows per replica: with fewer, its norms' statistics would be too noisy
 
 
 class NotFinite(MuGoError):
-    """The loss or its gradient is infinite or no number: training can't go on."""
+    """The loss or its gradient is infinite or NaN: training can't go on."""
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """Of one step of B samples, before its update. metrics: by the objective's names."""
+    """One step of B samples, measured before its update. metrics: by the objective's names."""
 
     metrics: dict[str, float]
     gradient_norm: float  # before clipping
     learning_rate: float
-    value_errors: FloatArray = field(compare=False)  # [B] |v − z|, value head against result
+    value_errors: FloatArray = field(compare=False)  # [B] |v − z|: value head v, result z
 
     @property
     def num_samples(self) -> int:
@@ -89,7 +91,7 @@ class StepResult:
 
 
 class Trainer:
-    """A network that is being trained."""
+    """A network in training; see the module docstring."""
 
     def __init__(
         self,
@@ -99,8 +101,7 @@ class Trainer:
         optimizer: Arrays | None = None,
         group: ProcessGroup | None = None,
     ) -> None:
-        """optimizer: what optimizer_state gave in an earlier run, to go on from. group: of the processes that train
-        together, if there are several.
+        """optimizer: optimizer_state of the run to continue. group: the processes that train together, if several.
 
         Raises MuGoError if weights or optimiser don't fit the objective's network.
         """
@@ -112,9 +113,9 @@ class Trainer:
             keep_freed_memory()
         raw = weights if optimizer is None else _raw_weights(weights, optimizer) or weights
         self._network = objective.network(raw).to(self._device)
-        # The network that is returned and measured: the trained one, or another that holds the average.
-        self._given = objective.network(weights).to(self._device) if config.ema_decay else self._network
-        self._averages, self._averaged = _tensors(self._given), _tensors(self._network)
+        # The network that is returned and measured: the average, or the trained network itself.
+        self._averaged = objective.network(weights).to(self._device) if config.ema_decay else self._network
+        self._averages, self._raw = _tensors(self._averaged), _tensors(self._network)
         self._averaged_steps = 0
         self._replicas = [self._network, *self._make_replicas()]
         self._statistics = [
@@ -130,21 +131,21 @@ class Trainer:
         self._optimizers = _make_optimizers(self._parameters, config)
         self._pass: Pass = self._pass_eagerly
         if self._device.type == "cuda":
-            torch.backends.cudnn.benchmark = True  # looks for the fastest kernels of each shape
+            torch.backends.cudnn.benchmark = True  # searches for the fastest kernels of each shape
             if group is None and objective.recordable:
-                self._pass = RecordedPass(self._pass_eagerly, list(self._parameters.values()), self._device)
-        self.learning_rate = config.learning_rate  # from the next step on, after the warm-up
+                self._pass = CudaGraphPass(self._pass_eagerly, list(self._parameters.values()), self._device)
+        self.learning_rate = config.learning_rate  # after the warm-up; may be changed between steps
         self.total_steps = 0
         if optimizer is not None:
             self._load_optimizer(optimizer)
 
     def _make_replicas(self) -> list[Module]:
-        """This process's replicas beside the network itself. Also divides the cores between them."""
+        """This process's replicas other than the network itself. Also divides the cores among the replicas."""
         cores = self._group.cores if self._group else available_cores()
         wanted = self._processes * (cores if self._device.type == "cpu" else 1)
-        self._num_replicas = max(1, min(wanted, self._config.batch_size // REPLICA_ROWS))  # of all processes
+        self._num_replicas = max(1, min(wanted, self._config.batch_size // REPLICA_ROWS))  # in all processes
         count = max(1, len(range(self._rank, self._num_replicas, self._processes)))
-        torch.set_num_threads(max(1, cores // count))  # of each replica: this counts for every thread to come
+        torch.set_num_threads(max(1, cores // count))  # holds for every thread started from now on
         replicas = [deepcopy(self._network) for _ in range(count - 1)]
         for replica in replicas:
             for own, shared in zip(replica.parameters(), self._network.parameters(), strict=True):
@@ -153,14 +154,14 @@ class Trainer:
 
     @property
     def weights(self) -> Weights:
-        """A copy, by the names of weight_shapes: the average, if there is one."""
-        return self._objective.weights(self._given)
+        """A copy, by the names of weight_shapes: the average if there is one."""
+        return self._objective.weights(self._averaged)
 
     @property
     def optimizer_state(self) -> Arrays:
-        """A copy: the moments as ``exp_avg.NAME`` and ``exp_avg_sq.NAME``, float32, and ``step``, int64 [1].
+        """A copy: the moments ``exp_avg.NAME`` and ``exp_avg_sq.NAME``, float32, and ``step``, int64 [1].
 
-        Where weights are averaged, also the raw ones as ``raw.NAME`` and ``averaged_steps``, int64 [1].
+        With ema_decay also the raw weights ``raw.NAME``, and ``averaged_steps``, int64 [1].
         """
         arrays: Arrays = {STEP: np.array([self.total_steps], np.int64)}
         for name, parameter in self._parameters.items():
@@ -182,17 +183,19 @@ class Trainer:
         if self._config.ema_decay and AVERAGED in arrays:
             self._averaged_steps = _stored_steps(arrays, AVERAGED)
         for name, parameter in self._parameters.items():
-            # Fused updates count on the device that they run on.
+            # Fused updates need the counter on their device.
             state: dict[str, Any] = {STEP: torch.tensor(float(self.total_steps), device=self._device)}
             for moment in MOMENTS[type(self._optimizers[name])]:
                 found = _stored(arrays, f"{moment}.{name}", tuple(parameter.shape))
-                # In the parameter's own memory format, so that the update runs through the same kernel as before.
+                # In the parameter's memory format, so that the update uses the same kernel as before.
                 state[moment] = torch.empty_like(parameter, requires_grad=False).copy_(torch.from_numpy(found))
             self._optimizers[name].state[parameter] = state
 
     def step(self, batch: Any) -> StepResult:
-        """One update. Raises, before changing any weight, NotFinite if the loss or its gradient isn't finite, MuGoError
-        for a batch that the network can't learn from.
+        """Make one update.
+
+        Raises, before changing any weight, NotFinite if the loss or its gradient isn't finite, and MuGoError for a
+        batch that the network can't learn from.
         """
         objective = self._objective
         objective.check(batch)
@@ -219,22 +222,23 @@ class Trainer:
         return StepResult(metrics, gradient_norm, rate, value_errors)
 
     def _pass_eagerly(self, batch: Any) -> tuple[torch.Tensor, ...]:
-        """Leave the clipped gradients of a batch in the parameters. -> the metrics and the gradient's norm, [M + 1];
-        the errors, [B].
+        """Forward and backward pass: leaves the clipped gradients of a batch in the parameters.
+
+        Returns the M metrics and the gradient's norm, [M + 1], and the value errors, [B].
         """
         batch = batch._make(part.to(self._device, non_blocking=True) for part in batch)
         inputs, objective = batch[0], self._objective
         shares = inputs.tensor_split(max(1, min(self._num_replicas, len(inputs) // REPLICA_ROWS)))
-        mine = slice(self._rank, None, self._processes)  # of the shares: replica i is one of process i mod processes
+        mine = slice(self._rank, None, self._processes)  # share i belongs to process i mod processes
         replicas = self._replicas[: len(shares[mine])]
         parts: list[Any] = list(self._each(self._forward, replicas, shares[mine]))
         whole = self._gather_outputs(parts, inputs, [len(share) for share in shares])
         outputs = whole._make(field.requires_grad_() for field in whole)
         terms = objective.losses(outputs, batch)
         terms["total"].backward()
-        gradients = list(_parts_of_gradients(outputs, [len(share) for share in shares]))
+        gradients = _split_gradients(outputs, [len(share) for share in shares])
         list(self._each(_backward, parts, gradients[mine]))
-        self._gather_replicas(replicas, len(shares))
+        self._combine_replicas(replicas, len(shares))
         norm = torch.nn.utils.clip_grad_norm_(self._parameters.values(), self._config.gradient_clip)
         with torch.no_grad():
             found = {**terms, **objective.accuracies(outputs, batch)}
@@ -252,10 +256,10 @@ class Trainer:
 
     @torch.no_grad()
     def _gather_outputs(self, parts: list[Any], inputs: torch.Tensor, sizes: list[int]) -> Any:
-        """The outputs of all replicas, which have so many rows each, in the order of the rows. parts: of those here."""
+        """The outputs for the whole batch. parts: of this process's replicas; sizes: rows of every replica."""
         if self._group is None:
             return parts[0]._make(torch.cat(field) for field in zip(*parts, strict=True))
-        like = parts[0] if parts else self._shapes_of_outputs(inputs)
+        like = parts[0] if parts else self._example_outputs(inputs)
         widths = [one[0].numel() for one in like]
         rows = [sum(sizes[rank :: self._processes]) for rank in range(self._processes)]
         flat = [torch.cat([part[index].flatten() for part in parts]).float() for index in range(len(like)) if parts]
@@ -271,17 +275,17 @@ class Trainer:
             for of_share, one in zip(of_shares, like, strict=True)
         )
 
-    def _shapes_of_outputs(self, inputs: torch.Tensor) -> Any:
-        """Outputs of one row, for a process that has none of this batch's; leaves norms' statistics alone."""
-        self._network.eval()
+    def _example_outputs(self, inputs: torch.Tensor) -> Any:
+        """Outputs for one row, whose shapes a process needs that has no rows of this batch."""
+        self._network.eval()  # leaves norms' statistics alone
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16):
             return self._network(inputs[:1])
 
     @torch.no_grad()
-    def _gather_replicas(self, replicas: list[Module], count: int) -> None:
-        """Give the network the sum of all gradients, and every replica the mean of all norms' statistics.
+    def _combine_replicas(self, replicas: list[Module], count: int) -> None:
+        """Sum the gradients in the network's parameters, and set all norms' statistics to the replicas' means.
 
-        replicas: those of this process that had rows; count: those of all processes.
+        replicas: those of this process that had rows; count: how many had rows in all processes.
         """
         for parameter, *others in zip(*(replica.parameters() for replica in replicas), strict=True):
             for other in others:
@@ -296,7 +300,7 @@ class Trainer:
                     tensor.copy_(mean)
 
     def _add_gradients(self, group: ProcessGroup, had_rows: bool) -> None:
-        """Those of all processes. had_rows: whether this one has any of its own."""
+        """Add the other processes' gradients. had_rows: whether this process computed any."""
         if not had_rows:
             self._network.zero_grad(set_to_none=True)
         parameters = list(self._parameters.values())
@@ -304,13 +308,13 @@ class Trainer:
         flat = [torch.zeros_like(one) if one.grad is None else one.grad for one in parameters]
         total = group.summed(torch.cat([*(one.flatten() for one in flat), known.float()]))
         *sums, known = total.split([*(one.numel() for one in parameters), len(parameters)])
-        for parameter, found, anybody in zip(parameters, sums, known.tolist(), strict=True):
-            if anybody:  # the loss depends on it
+        for parameter, found, num_known in zip(parameters, sums, known.tolist(), strict=True):
+            if num_known:  # otherwise the loss doesn't depend on it
                 parameter.grad = torch.empty_like(parameter) if parameter.grad is None else parameter.grad
                 parameter.grad.copy_(found.view(parameter.shape))
 
     def _all_statistics(self, count: int) -> list[list[torch.Tensor]]:
-        """Of each of the norms' statistics, what it is in the replicas that had rows, count of all processes."""
+        """For each of the norms' statistics, its values in the `count` replicas that had rows, of all processes."""
         if self._group is None:
             return [list(tensors[:count]) for tensors in zip(*self._statistics, strict=True)]
         held = [len(range(rank, count, self._processes)) for rank in range(self._processes)]
@@ -325,18 +329,18 @@ class Trainer:
         ]
 
     def _average(self) -> None:
-        """One step of the moving average: see the module docstring."""
+        """One step of the moving average; see the module docstring."""
         self._averaged_steps += 1
         decay = min(self._config.ema_decay, (1 + self._averaged_steps) / (10 + self._averaged_steps))
         with torch.no_grad():
-            torch._foreach_lerp_(self._averages, self._averaged, 1 - decay)
+            torch._foreach_lerp_(self._averages, self._raw, 1 - decay)
 
     def evaluate(self, batches: Iterable[Any]) -> dict[str, float]:
-        """The objective's metrics over batches that are not trained on, in float32 and with norms' running statistics.
+        """The objective's metrics over batches, without training: in float32, with norms' running statistics.
 
-        Each is weighted by the rows that count for it. {} if there are no rows.
+        Each metric is the mean over the rows that count for it. {} if there are no rows.
         """
-        self._given.eval()
+        self._averaged.eval()
         sums = dict.fromkeys(self._objective.metrics, 0.0)
         counts = dict.fromkeys(self._objective.metrics, 0.0)
         for measured in self._measured(list(batches)):
@@ -346,12 +350,12 @@ class Trainer:
         if not counts["total"]:
             return {}
         means = {name: sums[name] / counts[name] if counts[name] else 0.0 for name in self._objective.metrics}
-        # The total of means, not the mean of totals: a batch's total mixes terms that other rows count for.
+        # The total of the means, not the mean of the totals: different rows count for different terms.
         means["total"] = self._objective.total(means)
         return means
 
     def _measured(self, batches: list[Any]) -> Iterable[dict[str, tuple[float, float]]]:
-        """_measure of each batch; processes share them out, and threads where they may share the network."""
+        """_measure of each batch, divided among processes, and among threads if the network allows it."""
         each = self._each if self._objective.shareable else map
         if self._group is None or not batches:
             return each(self._measure, batches)
@@ -368,7 +372,7 @@ class Trainer:
         self._objective.check(given)
         with torch.inference_mode():
             objective, batch = self._objective, given._make(part.to(self._device) for part in given)
-            outputs = self._given(batch[0])
+            outputs = self._averaged(batch[0])
             found = {**objective.losses(outputs, batch), **objective.accuracies(outputs, batch)}
             rows = objective.counting_rows(batch)
             return {name: (found[name].item(), rows[name].sum().item()) for name in objective.metrics}
@@ -376,8 +380,10 @@ class Trainer:
 
 @contextmanager
 def _without_denormals() -> Iterator[None]:
-    """Numbers below 1e-38 count as 0 here. The moments of a unit that no gradient reaches shrink to such numbers within
-    2,000 steps, and a processor takes a hundred times as long for each: an update took three times as long (docs/log).
+    """Round numbers below 1e-38 to 0. A CPU computes with them a hundred times slower.
+
+    The moments of a unit that no gradient reaches decay to such numbers within 2,000 steps; then an update took three
+    times as long (docs/log).
     """
     torch.set_flush_denormal(True)
     try:
@@ -386,14 +392,14 @@ def _without_denormals() -> Iterator[None]:
         torch.set_flush_denormal(False)
 
 
-def _parts_of_gradients(outputs: Any, sizes: list[int]) -> Iterable[list[torch.Tensor | None]]:
-    """For each part of so many rows, the gradients of every output; None where the loss doesn't depend on an output."""
+def _split_gradients(outputs: Any, sizes: list[int]) -> list[tuple[torch.Tensor | None, ...]]:
+    """For each replica, with `sizes` rows, its outputs' gradients; None for outputs that the loss doesn't depend on."""
     split = [[None] * len(sizes) if field.grad is None else field.grad.split(sizes) for field in outputs]
-    return map(list, zip(*split, strict=True))
+    return list(zip(*split, strict=True))
 
 
-def _backward(outputs: Any, gradients: list[torch.Tensor | None]) -> None:
-    """From the gradients of a replica's outputs to those of its weights."""
+def _backward(outputs: Any, gradients: Sequence[torch.Tensor | None]) -> None:
+    """Propagate the gradients of a replica's outputs to its weights."""
     known = [gradient is not None for gradient in gradients]
     torch.autograd.backward(tuple(compress(outputs, known)), tuple(compress(gradients, known)))
 
@@ -401,10 +407,10 @@ def _backward(outputs: Any, gradients: list[torch.Tensor | None]) -> None:
 def _make_optimizers(
     parameters: dict[str, torch.nn.Parameter], config: TrainConfig
 ) -> dict[str, torch.optim.Optimizer]:
-    """The optimiser of each parameter, by its name."""
+    """The optimiser of each parameter, by the parameter's name."""
     matrices = {name: parameter for name, parameter in parameters.items() if parameter.ndim > 1}
-    within = [name for name in matrices if config.optimizer == "muon" and name.startswith("blocks.")]
-    inner = {name: matrices.pop(name) for name in within}
+    in_blocks = [name for name in matrices if config.optimizer == "muon" and name.startswith("blocks.")]
+    inner = {name: matrices.pop(name) for name in in_blocks}
     groups = [
         {"params": list(matrices.values()), "weight_decay": config.weight_decay},
         {"params": [parameter for parameter in parameters.values() if parameter.ndim <= 1], "weight_decay": 0.0},
@@ -415,14 +421,14 @@ def _make_optimizers(
 
 
 def has_moments(arrays: Arrays, config: TrainConfig) -> bool:
-    """Whether an optimiser's state has what this training's goes on from: Adam keeps two moments, Muon one of them."""
+    """Whether an optimiser's state has the moments that this training needs: Adam's two, or only the first for Muon."""
     first, second = MOMENTS[torch.optim.AdamW]
     names = [name.removeprefix(f"{first}.") for name in arrays if name.startswith(f"{first}.")]
     return config.optimizer == "muon" or all(f"{second}.{name}" in arrays for name in names)
 
 
 def without_moments(arrays: Arrays) -> Arrays:
-    """An optimiser's state from which it starts anew, its steps too; the raw weights go on, and their average."""
+    """The state of a fresh optimiser, with zero moments and steps; raw weights and their averaging are kept."""
     first, second = MOMENTS[torch.optim.AdamW]
     kept = {name: array for name, array in arrays.items() if name == AVERAGED or name.startswith(f"{RAW}.")}
     starting = {name: np.zeros_like(array) for name, array in arrays.items() if name.startswith(f"{first}.")}
@@ -431,7 +437,7 @@ def without_moments(arrays: Arrays) -> Arrays:
 
 
 def _stored(arrays: Arrays, name: str, shape: tuple[int, ...], dtype: Any = np.float32) -> NDArray[Any]:
-    """This array of an optimiser's state. Raises MuGoError unless it is there and has this shape and type."""
+    """An array of an optimiser's state. Raises MuGoError if it is missing or has another shape or type."""
     found = arrays.get(name)
     if found is None or found.shape != shape or found.dtype != dtype:
         shown = "missing" if found is None else f"{found.dtype} of shape {list(found.shape)}"
@@ -451,19 +457,19 @@ def _stored_steps(arrays: Arrays, name: str) -> int:
 
 
 def _tensors(network: Module) -> list[torch.Tensor]:
-    """Weights and norms' statistics, in a fixed order; not their counters of batches, which nobody reads."""
+    """Weights and norms' statistics in a fixed order, without the unused counters of batches."""
     return [tensor for tensor in network.state_dict().values() if tensor.is_floating_point()]
 
 
 def _raw_weights(weights: Weights, arrays: Arrays) -> Weights | None:
-    """The weights that were trained, where those of the model are their average; None where they are the same."""
+    """The trained weights if the model's are their average, else None."""
     if not any(name.startswith(f"{RAW}.") for name in arrays):
         return None
     return {name: _stored(arrays, f"{RAW}.{name}", array.shape) for name, array in weights.items()}
 
 
 def samples_per_second(trainer: Trainer, batches: Iterable[Any], seconds: float) -> float:
-    """How fast the trainer takes these batches, after one to warm up; ends after so many seconds or the last batch."""
+    """Training speed on these batches after one to warm up; stops after `seconds` or the last batch."""
     source = iter(batches)
     trainer.step(next(source))
     samples, started = 0, time.perf_counter()

@@ -410,9 +410,7 @@ def test_a_decision_that_hangs_on_failed_games_is_refused_and_a_rerun_plays_only
     tested = evaluate(asking.model_copy(update={"output_dir": tmp_path / "tested"}))
     fail_in(monkeypatch, mode, 0, 1)
     folder = tmp_path / "evaluate" / "random-vs-heuristic"
-    with pytest.raises(
-        MuGoError, match=r"2 games failed twice \(the last: .*\) and the decision depends on them; mend"
-    ):
+    with pytest.raises(MuGoError, match=r"2 games failed twice \(the last: .*\) and the decision depends on them; fix"):
         evaluate(asking)
     match = read_match(folder)
     assert match.summary is None and len(match.games) == 18
@@ -535,7 +533,7 @@ def test_malformed_conditions(tmp_path, models, text):
     ("conditions", "problem"),
     [
         (["nobody>=0.5"], "no such model or built-in player"),
-        (["random>=0.5", "random>=0.6"], "random is asked for 2 times; wanted once"),
+        (["random>=0.5", "random>=0.6"], "random is given 2 times; wanted once"),
         (["{models}/000000-test>=0.5"], "that is the champion of this match"),
         (["{models}/000001-test>=0.5"], "it is the challenger itself; wanted another player"),
     ],
@@ -562,7 +560,7 @@ def test_nobody_is_promoted_where_a_player_is_no_model(tmp_path, models, made_up
     summary = evaluate(config)
     assert not summary.promoted
     if summary.passed:
-        assert re.search("not promoted: (random|heuristic) is no model$", summary.reason)
+        assert re.search("not promoted: (random|heuristic) isn't a model$", summary.reason)
     assert resolve_champion(models / "best_model").name == "000000-test"
 
 
@@ -784,7 +782,7 @@ def test_trouble_with_the_pool_does_not_hide_a_promotion(tmp_path, models, made_
     progress = Once()
     summary = evaluate(config_for(tmp_path, threshold=0.01), progress)
     assert summary.promoted and read_match(Path(summary.match)).summary["promoted"] is True
-    assert ["doesn't join the pool" in text for text in progress.warnings] == [True]
+    assert ["couldn't join the pool" in text for text in progress.warnings] == [True]
     (tmp_path / "pool.json").unlink()
     with pytest.raises(NotYet):  # the champion has no new challenger, and joins now
         evaluate(config_for(tmp_path), Once())

@@ -183,7 +183,7 @@ def climb(monkeypatch: pytest.MonkeyPatch, rungs: list[str], start: int, beats: 
         (0, "abcd", "b", ["a", "c", "d", "above d"]),
         (3, "a", "dc", ["b", "a", "above a, below b"]),
         (1, "a", "b", ["c", "a", "above a, below c"]),
-        (0, "a", "abcd", ["nobody was met"]),
+        (0, "a", "abcd", ["no game was played"]),
     ],
 )
 def test_the_ladder(monkeypatch: pytest.MonkeyPatch, start: int, beats: str, gone: str, met: list[str]) -> None:
@@ -457,7 +457,7 @@ def test_a_member_of_the_pool_that_is_gone_is_skipped_until_it_is_back(run: Path
     heard = Heard()
     with pytest.raises(NotYet):  # it isn't back: nothing is written anew
         watched(heard)
-    assert any(text.startswith("000003-test still can't meet saved_models/000000-test: ") for text in heard.warned)
+    assert any(text.startswith("000003-test still can't play saved_models/000000-test: ") for text in heard.warned)
     shutil.move("elsewhere", "saved_models/000000-test")
     again = watched()
     for model in ("000003-test", "000002-test", "000001-test"):

@@ -15,7 +15,7 @@ from pipeline.methods.alphazero.batch import Batch, make_batch
 from pipeline.methods.alphazero.losses import AlphaZeroObjective
 from pipeline.networks.architecture import Architecture, random_weights
 from pipeline.train.config import TrainConfig
-from pipeline.train.cuda_graph_pass import RecordedPass
+from pipeline.train.cuda_graph_pass import CudaGraphPass
 from pipeline.train.trainer import NotFinite, Trainer
 from tests.train.chunk_sets import made_up_examples
 
@@ -37,7 +37,7 @@ def trainer(config: TrainConfig, state: Any = None, weights: Any = None) -> Trai
 def test_a_recorded_pass_learns_like_any_other(optimizer: str, precision: str) -> None:
     config = TrainConfig(precision=precision, optimizer=optimizer, ema_decay=0.9, warmup_steps=3, learning_rate=0.002)
     recorded, eager = trainer(config), trainer(config)
-    assert isinstance(recorded._pass, RecordedPass)
+    assert isinstance(recorded._pass, CudaGraphPass)
     eager._pass = eager._pass_eagerly
     for step in range(12):
         batch = examples(64 + step % 2, step)  # of two sizes, as in an epoch
@@ -48,7 +48,7 @@ def test_a_recorded_pass_learns_like_any_other(optimizer: str, precision: str) -
                 assert found.metrics[name] == pytest.approx(value, abs=tolerance, rel=tolerance), (step, name)
         assert found.gradient_norm == pytest.approx(wanted.gradient_norm, rel=10 * tolerance)
         assert np.abs(found.value_errors - wanted.value_errors).max() < 10 * tolerance
-    assert len(recorded._pass._recorded) == 2
+    assert len(recorded._pass._graphs) == 2
     held = examples(100, 99)
     assert recorded.evaluate([held])["total"] == pytest.approx(eager.evaluate([held])["total"], rel=0.05)
     again = trainer(config, recorded.optimizer_state, recorded.weights)
@@ -74,9 +74,9 @@ def test_recordings_that_nobody_uses_spoil_no_other() -> None:
     subject = trainer(config)
     for _ in range(4):
         subject.step(batch)
-    assert isinstance(subject._pass, RecordedPass) and subject._pass._recorded
+    assert isinstance(subject._pass, CudaGraphPass) and subject._pass._graphs
     subject = trainer(config)
-    assert isinstance(subject._pass, RecordedPass)
+    assert isinstance(subject._pass, CudaGraphPass)
     usual = subject._pass._function
 
     def collecting(batch: Batch) -> tuple[torch.Tensor, ...]:
@@ -88,7 +88,7 @@ def test_recordings_that_nobody_uses_spoil_no_other() -> None:
     subject._pass._function = collecting
     for _ in range(5):
         assert np.isfinite(subject.step(batch).metrics["total"])
-    assert gc.get_threshold()[0] == 1 and subject._pass._recorded
+    assert gc.get_threshold()[0] == 1 and subject._pass._graphs
 
 
 def test_a_loss_that_is_not_finite_changes_nothing() -> None:

@@ -62,7 +62,7 @@ class TestEnvironment:
     @pytest.mark.parametrize(
         ("changes", "says"),
         [
-            ({"MASTER_ADDR": ""}, r"WORLD_SIZE=2 but MASTER_ADDR not set; wanted what torchrun sets"),
+            ({"MASTER_ADDR": ""}, r"WORLD_SIZE=2 but MASTER_ADDR not set; start it by"),
             ({"RANK": "", "MASTER_PORT": ""}, "RANK and MASTER_PORT not set"),
             ({"WORLD_SIZE": "two"}, "WORLD_SIZE=two: wanted a number"),
             ({"WORLD_SIZE": "-2"}, "WORLD_SIZE=-2: wanted a number"),
@@ -148,7 +148,7 @@ class TestAgreement:
             raise NotYet("too few")
 
         for order in (1, -1):
-            ends = both(*[refuse, lambda group: group.hear("chosen")][::order])[::order]
+            ends = both(*[refuse, lambda group: group.receive("chosen")][::order])[::order]
             assert [getattr(end, "exit_code", None) for end in ends] == [75, 75]
             assert "too few" in str(ends[0]) and str(ends[1]) == ""  # one line on the terminal
 
@@ -347,7 +347,7 @@ class TestRefusals:
         done = run(workshop, folder, *[options(config())] * 2, folders=[folder, elsewhere])
         assert [one.code for one in done] == [1, 1] and done[0].said == ""
         assert "process 1 of 2 on" in done[1].said
-        assert "data/training_data: no complete set 000001-00000000; wanted the folder" in done[1].said
+        assert "data/training_data: no complete set 000001-00000000; wanted the first" in done[1].said
         assert not list(Path("saved_models").glob("*000001*"))
 
     def test_who_waits_for_the_others_can_be_stopped(self, workshop: Workshop, folder: Path) -> None:
