@@ -93,7 +93,7 @@ def test_who_asks_for_the_wrong_thing_is_told(run: Path) -> None:
         init(InitConfig(game="tictactoe", value_head="points", new_model=elsewhere))
     with pytest.raises(UsageError, match="networks of method td don't grow"):
         train(TrainConfig(network_size="b2c32", original_model=Path("saved_models/000001-h16t"), new_model=Path("x/1")))
-    with pytest.raises(UsageError, match="--backend vllm: it answers for language models only"):
+    with pytest.raises(UsageError, match="--backend vllm is for language models only"):
         selfplay(SelfplayConfig(games=2, backend="vllm", output_dir=Path("other")))
     with pytest.raises(UsageError, match="--opponents: method td plays itself only"):
         selfplay(SelfplayConfig(games=2, opponents="random=1", output_dir=Path("other")))
