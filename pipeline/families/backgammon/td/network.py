@@ -93,7 +93,8 @@ class AfterstateNetwork:
             return np.zeros((0, self.outputs), np.float32)
         first = np.minimum(found.offsets[:-1], len(found.states) - 1)
         viewers = self.game.turns(found.states[first])
-        tactics = self.game.tactics(found.states) if self._sees_tactics else np.zeros((len(found.states), 0), np.float32)
+        none = np.zeros((len(found.states), 0), np.float32)
+        tactics = self.game.tactics(found.states) if self._sees_tactics else none
         inputs = before, found.offsets, found.states, viewers, *self._parts, self._bias
         chances: FloatArray = kernels.evaluate(*inputs, tactics, self._tactics_weights, *self._output)
         return chances
