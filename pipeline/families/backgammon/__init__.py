@@ -1,4 +1,4 @@
-"""Backgammon and hypergammon, and learning by temporal differences (td/)."""
+"""Backgammon, hypergammon, and the learning method TD(λ) (td/)."""
 
 from pipeline import extensions
 

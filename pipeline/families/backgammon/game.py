@@ -1,20 +1,20 @@
-"""Backgammon without the doubling cube, and hypergammon, which is the same with three checkers each.
+"""Backgammon without the doubling cube, and hypergammon: the same game with three checkers each.
 
 Rules, where implementations differ:
-    start      backgammon as usual; hypergammon has each player's three checkers on their own points 24, 23 and 22
-    opening    the first player moves first, with a throw of two different dice, all fifteen equally likely: the same as
-               when both throw a die and whoever has the higher one begins with these two dice
-    turn       one move: both dice, or four of the same after a double, in any order; as many of them as possible, and
-               the larger one if either can be played but not both
-    same turn  turns that end in the same position are one move; who can't move has one, which changes nothing
-    bearing    only with all checkers in the home board; a die may bear off from the highest point if that is lower
-    result     1 point; 2 (gammon) if the loser has borne off none; 3 (backgammon) if the loser besides has a checker on
-               the bar or in the winner's home board
-    end        nobody wins games of MAX_PLIES plies: the rules set no limit, and players that know nothing can go on
+    start      backgammon's standard position; in hypergammon each player's checkers are on their points 24, 23 and 22
+    opening    the first player moves first, with two different dice; all fifteen such throws are equally likely. This
+               equals the usual rule: both throw a die, and the higher one begins with these two dice
+    turn       one move plays both dice, or a double's number four times, in any order. A player plays as many dice as
+               possible, and the larger one if either can be played but not both
+    same turn  turns that end in the same position are one move; a player who can't move has one move: no change
+    bearing    only with all checkers in the home board; a die larger than the highest point bears off from that point
+    result     1 point; 2 (gammon) if the loser has borne off no checker; 3 (backgammon) if the loser also has a checker
+               on the bar or in the winner's home board
+    end        a game of MAX_PLIES plies has no winner. The rules set no limit, but random players may never finish
 
 Specs: ``backgammon``; ``backgammon,reward=2.5``, where a backgammon counts 2.5 points instead of 3; ``hypergammon``.
 
-A throw and a turn are a ply each. Outcomes of chance are the 21 throws: 11, 21, 22, 31, 32, 33 … 66.
+A throw and a turn are one ply each. Chance outcomes are the 21 throws: 11, 21, 22, 31, 32, 33 … 66.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pipeline.games.records import PlayedGame
 
 MAX_PLIES = 2000
-PRIME = 5  # points in a row that make one
+PRIME_LENGTH = 5  # points in a row
 STARTS = {"backgammon": {24: 2, 13: 5, 8: 3, 6: 5}, "hypergammon": {24: 1, 23: 1, 22: 1}}  # point: checkers
 REWARDS = {"3": 3.0, "2.5": 2.5}
 
@@ -59,7 +59,7 @@ _ODDS = np.stack([PROBABILITIES, OPENING_PROBABILITIES])
 
 
 class Backgammon(FeatureGame):
-    """See the module docstring for the rules, kernels for the state's layout, notation for names of moves."""
+    """Rules: the module docstring. State layout: kernels.py. Move names: notation.py."""
 
     state_size = kernels.STATE_SIZE
     max_plies = move_limit = MAX_PLIES
@@ -68,8 +68,9 @@ class Backgammon(FeatureGame):
     num_tactics = tactics.NUM_TACTICS
 
     def __init__(self, name: str = "backgammon", reward: float = 3.0) -> None:
-        """name: of STARTS; reward: the points that a backgammon counts."""
+        """name: a key of STARTS; reward: points for a backgammon."""
         self.spec = name if reward == 3 else f"{name},reward={reward:g}"
+        self.is_hypergammon = name == "hypergammon"
         self.max_result = reward
         self.result_names = {2.0: "gammon", reward: "backgammon"}
         self.num_checkers = sum(STARTS[name].values())  # of each player
@@ -79,12 +80,12 @@ class Backgammon(FeatureGame):
 
     @staticmethod
     def from_spec(size: str | None, options: dict[str, str]) -> Backgammon:
-        """Raises UsageError for a size, for options other than reward, and for other rewards than 3 and 2.5."""
+        """Raises UsageError for a size, an option other than reward, or a reward other than 3 and 2.5."""
         if size is not None or set(options) - {"reward"}:
-            raise UsageError("game backgammon: it has no size, and no option but reward=2.5; wanted just backgammon")
+            raise UsageError("game backgammon has no size and only the option reward=2.5; wanted just backgammon")
         reward = options.get("reward", "3")
         if reward not in REWARDS:
-            raise UsageError(f"game backgammon: reward={reward}; wanted 3 or 2.5, the points for a backgammon")
+            raise UsageError(f"game backgammon: reward={reward}; wanted 3 or 2.5 points for a backgammon")
         return Backgammon(reward=REWARDS[reward])
 
     @staticmethod
@@ -127,22 +128,23 @@ class Backgammon(FeatureGame):
         return np.where(throwing, CHANCE, states[:, TURN]).astype(np.int8)
 
     def turns(self, states: States) -> NDArray[np.int8]:
-        """[B] int8: whose turn it is, 0 or 1, before the throw as well as after it."""
+        """[B] int8: whose turn it is, 0 or 1, both before and after the throw."""
         return states[:, TURN].astype(np.int8)
 
     def features(self, states: States, viewers: NDArray[np.int8] | None = None) -> FloatArray:
         """[B, 198] float32: Tesauro's inputs, see kernels.features.
 
-        viewers [B] int8: by whom each position is seen; None: by the player whose turn it is.
+        viewers [B] int8: each position's viewer; None: the player whose turn it is.
         """
         return kernels.features(states, self.turns(states) if viewers is None else viewers)
 
     def tactics(self, states: States, viewers: NDArray[np.int8] | None = None) -> FloatArray:
-        """[B, 21] float32: shots, ways and the like, see tactics.py; viewers as in features()."""
+        """[B, 21] float32: tactical features, see tactics.py; viewers as in features()."""
         return tactics.tactics(states, self.turns(states) if viewers is None else viewers, tactics.ways())
 
     def feature_tables(self) -> FeatureTables:
-        # What a single word adds to an empty board. A bar or what is off is never negative: those entries mean nothing.
+        # The contribution of each single word to an empty board. Counts on the bar and off are never negative, so
+        # their negative entries are unused.
         words = np.arange(TURN)
         values = np.arange(-self.num_checkers, self.num_checkers + 1)
         empty = np.zeros((2, self.state_size), np.int16)
@@ -157,7 +159,7 @@ class Backgammon(FeatureGame):
         points = np.where(players[:, None] == 0, states[:, :NUM_POINTS], -states[:, NUM_POINTS - 1 :: -1])
         made = points >= 2
         barred = states[np.arange(len(states)), kernels.BAR + 1 - players] > 0
-        runs = np.lib.stride_tricks.sliding_window_view(made, PRIME, axis=1).all(axis=2)
+        runs = np.lib.stride_tricks.sliding_window_view(made, PRIME_LENGTH, axis=1).all(axis=2)
         return np.stack([made[:, : kernels.HOME].all(axis=1) & barred, np.any(runs, axis=1)], axis=1)
 
     def plies(self, states: States) -> IntArray:
@@ -177,16 +179,16 @@ class Backgammon(FeatureGame):
         if self._throwing(state):
             found = [i for i, throw in enumerate(THROW_NAMES) if text.strip() in (throw, throw[::-1])]
             if not found or not self.chance(state[None])[0, found[0]]:
-                raise IllegalMove(f"{self.spec}: {text!r} is no throw here; wanted two dice, e.g. 31")
+                raise IllegalMove(f"{self.spec}: {text!r} is not a possible throw here; wanted two dice, e.g. 31")
             return found[0]
         after = self.successors(state[None]).states
-        found = notation.meant(text, state, after)
+        found = notation.matching(text, state, after)
         if len(found) == 1:
             return found[0]
         names = [notation.name(state, after[i]) for i in (found or range(min(len(after), 2)))]
         if not names:
             raise IllegalMove(f"{self.spec}: {text!r}: the game is over")
-        problem = "may mean several moves; wanted" if found else "is no move here; wanted e.g."
+        problem = "is ambiguous; wanted" if found else "is not a legal move here; wanted e.g."
         raise IllegalMove(f"{self.spec}: {text!r} {problem} {' or '.join(names)}")
 
     def diagram(self, state: States) -> str:
@@ -203,7 +205,7 @@ class Backgammon(FeatureGame):
         return partial(move_scores, self)
 
     def _throwing(self, state: States) -> bool:
-        """Whether a throw comes next in one state [S]."""
+        """Whether a throw comes next in state [S]."""
         return bool(self.to_move(state[None])[0] == CHANCE)
 
 

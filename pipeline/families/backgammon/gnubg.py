@@ -1,8 +1,8 @@
-"""``GnubgPlayer``: GNU Backgammon at a number of plies, as a player of backgammon: cubeless money play, our own dice.
+"""``GnubgPlayer``: GNU Backgammon as a player, cubeless money play with the match's own dice.
 
-gnubg runs as a process behind a pipe, with gnubg_answers.py in the Python that it brings along; one process serves all
-rows of a player, since every question carries its whole position. What it answers is checked by our rules. Needs the
-program ``gnubg`` (Debian: the package of that name), on the PATH or in /usr/games.
+gnubg runs as an engine; its embedded Python runs gnubg_answers.py. One process serves all rows of a player, since every
+question carries its complete position. Its answers are checked against the rules. Requires the program ``gnubg``
+(Debian package gnubg) on the PATH or in /usr/games.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.families.backgammon import notation
-from pipeline.families.backgammon.game import STARTS, Backgammon
+from pipeline.families.backgammon.game import Backgammon
 from pipeline.families.backgammon.kernels import HIGH_DIE, LOW_DIE, TURN
 from pipeline.games.contract import AnyGame
 from pipeline.players.engine_process import GAMES_FOLDER, PipedEngine
@@ -25,12 +25,12 @@ from pipeline.players.player import PlayerFault
 from pipeline.players.process_player import ProcessPlayer, Question
 
 PROGRAM, SCRIPT = "gnubg", Path(__file__).with_name("gnubg_answers.py")
-# Answers have a file of their own, because gnubg greets on standard output.
+# Answers go through a separate file descriptor, because gnubg prints a greeting on standard output.
 REDIRECTED = 'exec 3>&1 1>&2 "$0" "$@"'
 
 
 def installed() -> str | None:
-    """Where gnubg is; None if it isn't."""
+    """The path of gnubg; None if it isn't installed."""
     return shutil.which(PROGRAM) or shutil.which(PROGRAM, path=GAMES_FOLDER)
 
 
@@ -39,15 +39,15 @@ def command(plies: int) -> str:
     path = installed()
     if path is None:
         raise UsageError(
-            f"gnubg:{plies}: no program {PROGRAM!r}, neither on the PATH nor in {GAMES_FOLDER}; install it "
+            f"gnubg:{plies}: no program {PROGRAM!r} on the PATH or in {GAMES_FOLDER}; install it "
             "(Debian: apt install gnubg)"
         )
     return shlex.join(["sh", "-c", REDIRECTED, path, "--tty", "--quiet", "--no-rc", "--python", str(SCRIPT)])
 
 
 def check_game(game: AnyGame, text: str) -> None:
-    """Raises UsageError unless gnubg plays it. text: the player's spec."""
-    if not isinstance(game, Backgammon) or game.num_checkers != sum(STARTS["backgammon"].values()):
+    """Raises UsageError unless gnubg plays this game. text: the player's spec."""
+    if not isinstance(game, Backgammon) or game.is_hypergammon:
         raise UsageError(f"player {text}: GNU Backgammon plays backgammon only, not {game.spec}; name another player")
 
 
@@ -62,7 +62,7 @@ class GnubgPlayer(ProcessPlayer):
     """See the module docstring."""
 
     def __init__(self, game: AnyGame, num_rows: int, plies: int, name: str, seconds: float) -> None:
-        """seconds: limit of each move. Starts no process yet.
+        """seconds: limit for each move. Doesn't start a process yet.
 
         Raises UsageError if the game isn't backgammon with 15 checkers, or gnubg isn't installed.
         """
@@ -70,7 +70,7 @@ class GnubgPlayer(ProcessPlayer):
         self._command = command(plies)
         self._plies = plies
         self._seconds = seconds
-        self._engine: GnubgEngine | None = None  # the thread's alone
+        self._engine: GnubgEngine | None = None  # used by the player's thread only
         super().__init__(game, num_rows, name)
 
     def _discard(self, question: Question) -> None:
@@ -86,7 +86,7 @@ class GnubgPlayer(ProcessPlayer):
         engine = self._engine = self._engine or GnubgEngine(self._command, self._name, self._seconds)
         with self._asking(engine):
             if is_new and engine.send("hello", engine.start_seconds) != PROGRAM:
-                raise PlayerFault("protocol", self._name, f"is another program than {PROGRAM}")
+                raise PlayerFault("protocol", self._name, f"is not the program {PROGRAM}")
             text = engine.send(f"move {' '.join(map(str, self._numbers(question)))}")
         try:
             return self._game.parse_move(question.state[0], text)
@@ -95,7 +95,7 @@ class GnubgPlayer(ProcessPlayer):
             raise PlayerFault("illegal", self._name, problem) from None
 
     def _numbers(self, question: Question) -> list[int]:
-        """Dice, both players' checkers, plies: see gnubg_answers.py."""
+        """The numbers of a question, see gnubg_answers.py: dice, both players' checkers, plies."""
         state = question.state[0]
         mover = int(state[TURN])
         found = [int(state[HIGH_DIE]), int(state[LOW_DIE])]

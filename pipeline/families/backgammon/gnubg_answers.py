@@ -1,10 +1,9 @@
-"""A script for the Python inside GNU Backgammon (``gnubg --tty --python THIS``); MuGo never imports it.
+"""A script for the Python embedded in GNU Backgammon (``gnubg --tty --python THIS``); MuGo never imports it.
 
-Answers questions on standard input, framed as in the Go Text Protocol so that GtpEngine can be the other side. Answers
-go to the file open as ANSWERS: on standard output gnubg has words of its own. ``NUMBER move HIGH LOW`` and 51 numbers
-ask for a move: checkers of the player to move on points 1 to 24 in their own numbering and on the bar, the same of the
-opponent in theirs, the plies to look ahead. The answer is gnubg's best move in cubeless money play, in steps
-``24/21 13/11``, or ``pass``.
+It answers questions on standard input in the framing of the Go Text Protocol. Answers go to file descriptor ANSWERS,
+because gnubg itself prints on standard output. ``NUMBER move HIGH LOW`` and 51 numbers ask for a move: the mover's
+checkers on points 1 to 24 in their own numbering and on the bar, the same for the opponent, and the plies to look
+ahead. The answer is gnubg's best move in cubeless money play as steps ``24/21 13/11``, or ``pass``.
 """
 
 import os
@@ -23,7 +22,7 @@ SETTINGS = (
     "set confirm save off",
     "set player 0 human",
     "set player 1 human",
-    "set jacoby off",  # with it gammons don't count before the cube is turned
+    "set jacoby off",  # Jacoby rule: gammons don't count before the cube is turned
     "set cube use off",
     "new session",
 )
@@ -33,7 +32,7 @@ NOISELESS = 0.0
 def best_move(words: list[str], info: dict) -> str:
     high, low, *numbers = map(int, words)
     mine, theirs, plies = tuple(numbers[:25]), tuple(numbers[25:50]), numbers[50]
-    gnubg.command(f"set dice {high} {low}")  # findbestmove() takes them from the game under way
+    gnubg.command(f"set dice {high} {low}")  # findbestmove() takes them from the current game
     context = gnubg.evalcontext(0, plies, 1, int(plies > 0), NOISELESS)  # cubeless, deterministic, pruned
     points = gnubg.findbestmove((theirs, mine), info, context)
     steps = [

@@ -1,12 +1,11 @@
-"""Heuristic evaluation of turns in backgammon: the race, blots, made points, primes before checkers that they trap.
+"""Heuristic evaluation of turns in backgammon: the race, blots, made points, and primes that trap checkers.
 
-Every successor of a position is looked at as it stands after the turn, for the one who made it. While the players are
-in contact, pips count, and besides: how likely the opponent is to hit, and how much that would cost; points made at
-home and next to it, more of them in a row for each of the opponent's checkers behind them; an anchor; what sits on the
-bar before closed points. Without contact only the race counts. All in pips, by hand, tried against itself.
+It scores each successor for the player who made the turn, in pips. The race always counts. During contact it adds the
+risk and cost of being hit, made points in and near the home board, runs of points with opposing checkers behind them,
+anchors, and opposing checkers on the bar before closed points. The weights were tuned by hand in self-play.
 
-Axes: n positions, M successors of all of them, A the most of one; points from 1 to 24 in the mover's own numbering.
-Scores as in games/heuristic.py.
+Axes: n positions, M successors of all positions, A the most successors of one; points 1 to 24 in the mover's own
+numbering. Scores as in games/heuristic.py.
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ if TYPE_CHECKING:
 
 Numbers = NDArray[np.float64]
 
-# Of 36 throws, how many hit a blot so many points before a single checker (1 … 12), if nothing stands between.
+# Share of throws that hit a blot 1 … 12 points ahead of a single checker, if no point between is blocked.
 SHOTS = np.array([11, 12, 14, 15, 15, 17, 6, 6, 5, 3, 2, 3]) / 36
-HIT_COST = 0.35  # of the pips that a hit checker has made, more where the opponent's home is closed
-CLOSED_COST = 3.0  # pips for each point that the opponent has closed at home
-# What a made point is worth to its owner, by its number: home and the bar point most.
+HIT_COST = 0.35  # per pip that a hit checker loses
+CLOSED_COST = 3.0  # pips added to a hit's cost for each point that the opponent has closed at home
+# Pips that a made point is worth to its owner, by its number.
 POINT_WORTH = np.array([0, 1.5, 2.5, 3, 4.5, 5.5, 4.5, 3.5, 1.5, 1, 0.5, 0.5, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 1, 0.5, 0])
-BLOCKED = 0.6  # pips for each checker that the opponent has behind a made point, for that point
-ON_BAR = 3.0  # pips for each checker of the opponent on the bar, for each closed point
-STACKED = 0.7  # pips for each checker on a point beyond three
-BORNE_OFF = 2.0  # pips for each checker: a gap in the home board costs as much
+BLOCKED = 0.6  # pips for each pair of a made point and an opposing checker behind it
+ON_BAR = 3.0  # pips for each pair of an opposing checker on the bar and a closed point
+STACKED = 0.7  # pips lost for each checker beyond three on a point
+BORNE_OFF = 2.0  # pips for each checker borne off: the cost of a gap in the home board
 
 
 def move_scores(game: Backgammon, states: States, history: History) -> Scores:
-    """[n, A] how each position stands for its mover after each turn, in pips; a result decides."""
+    """[n, A] the mover's lead after each turn, in pips; a final result outweighs everything."""
     found = game.successors(states)
     counts = np.diff(found.offsets)
     rows = np.repeat(np.arange(len(states)), counts)
@@ -52,7 +51,7 @@ def move_scores(game: Backgammon, states: States, history: History) -> Scores:
 
 
 def checkers(states: States, players: NDArray[np.integer]) -> Numbers:
-    """[M, 26] what each player [M] has: borne off, on points 1 to 24 in their own numbering, on the bar."""
+    """[M, 26] each player's [M] checkers: borne off, on points 1 to 24 in the player's own numbering, on the bar."""
     points = states[:, :NUM_POINTS].astype(np.float64)
     own = np.where(players[:, None] == 0, points, -points[:, ::-1]).clip(0)
     rows = np.arange(len(states))
@@ -60,14 +59,13 @@ def checkers(states: States, players: NDArray[np.integer]) -> Numbers:
 
 
 def lead(mine: Numbers, theirs: Numbers) -> Numbers:
-    """[M] by how many pips the owner of `mine` [M, 26] stands better, the owner of `theirs` to throw."""
+    """[M] the lead in pips of the owner of `mine` [M, 26] when the owner of `theirs` is to throw."""
     numbers = np.arange(26.0)
     numbers[0] = 0
     race = (theirs - mine) @ numbers + BORNE_OFF * (mine[:, 0] - theirs[:, 0])
-    # The opponent's point p is 25 - p here: what is there as I count, bar first.
     seen = theirs[:, ::-1].copy()  # [M, 26] seen[p]: theirs on my point p; seen[0]: on their bar
     seen[:, 25] = 0
-    behind = np.cumsum(seen, axis=1) - seen  # theirs that have still to pass my point p, those on the bar included
+    behind = np.cumsum(seen, axis=1) - seen  # theirs that have yet to pass my point p, including the bar
     last = np.where(mine > 0, numbers, 0).max(axis=1)
     first = np.where(seen > 0, numbers, 99).min(axis=1)
     contact = last > first
@@ -88,8 +86,9 @@ def lead(mine: Numbers, theirs: Numbers) -> Numbers:
 
 
 def _in_a_row(made: NDArray[np.bool_]) -> Numbers:
-    """[M, 25] 1, and more for each made point in a row with this one: primes hold better than single points. Checkers
-    that have been borne off count as one below the first: it is a yardstick, which stays as it was measured.
+    """[M, 25] 1 + 0.5 for each of up to three made points directly below: primes block better than single points.
+
+    Two or more checkers borne off count as a made point 0. This is kept: the weights were tuned with it.
     """
     run = np.ones(made.shape)
     for step in (1, 2, 3):

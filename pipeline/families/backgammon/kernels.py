@@ -4,19 +4,19 @@ Plain twin: tests/reference/backgammon.py.
 
 Axes: B batch, N successors of all rows, S state words.
 
-A state row is the points 1 to 24 as the first player counts them, with the first player's checkers as positive numbers
-and the second's as negative ones; then the words below. The first player moves from 24 down to 1 and off, the second
-from 1 up to 24 and off. A player's *own numbering* counts the points so that they bear off below 1: the second's point
-p is the first's 25 - p. The bar is point 25 of whoever sits on it.
+A state row has points 1 to 24 as the first player counts them (the first player's checkers are positive, the second's
+negative), then the words below. The first player moves from 24 down to 1 and off, the second from 1 up to 24 and off.
+In a player's *own numbering* that player bears off below 1: the second's point p is the first's 25 - p. The bar is
+point 25 for either player.
 
-A *placement* is what a turn can change, packed into two numbers of 60 bits. Four bits for each point in the mover's own
-numbering say how many checkers the mover has there: points 24 to 10 in `high`, 9 to 1 in `low`; below them `low` has a
-bit for each point with a single checker of the opponent (a blot). Two successors of a position are equal exactly if
-their placements are: the bar holds the same in all of them, because whoever sits there enters first, and who entered
-bears nothing off in that turn. The order of placements as pairs of numbers is the order of a position's successors.
-It must stay what it is: recorded games hold the numbers of successors.
+A *placement* is everything that a turn can change, packed into two 60-bit numbers. Four bits for each point in the
+mover's own numbering hold the mover's number of checkers: points 24 to 10 in `high`, 9 to 1 in `low`. Below them, `low`
+has a bit for each point with a single opposing checker (a blot). Two successors of a position are equal exactly if
+their placements are equal: checkers on the bar enter first, so all successors have the same bar, and a player who
+enters bears nothing off in that turn. Successors are ordered by their placements (high, low). This order must never
+change: recorded games store the indices of successors.
 
-Sets of points are bit masks: bit p stands for point p of the mover's own numbering.
+Sets of points are bit masks: bit p is point p in the mover's own numbering.
 
 Kernels run one thread and take all parameters as arguments. They don't check array shapes.
 """
@@ -30,21 +30,21 @@ from pipeline.games.contract import BoolArray, FloatArray, KeyArray, States
 from pipeline.kernels import kernel
 
 NUM_POINTS = 24
-BAR, OFF = 24, 26  # words of the first player; the second's are the next ones
-TURN, HIGH_DIE, LOW_DIE, PLY = 28, 29, 30, 31  # whose turn it is; both dice are 0 until they are thrown
+BAR, OFF = 24, 26  # the first player's words; the second's follow each
+TURN, HIGH_DIE, LOW_DIE, PLY = 28, 29, 30, 31  # TURN: player 0 or 1; both dice are 0 before the throw
 STATE_SIZE = 32
 
 ENTERING = 25  # the bar as a point
 HOME = 6  # the highest point of the home board
-MOST_PLAYS = 20480  # no roll has more plays: there are C(28, 4) ways to choose four of 25 points, order aside
+MOST_PLAYS = 20480  # upper bound for a throw: C(28, 4) multisets of four of 25 points
 
-HALF_FEATURES = 98  # of a player: four for each point, the bar, what is off
+HALF_FEATURES = 98  # of one player: four for each point, the bar, checkers off
 NUM_FEATURES = 198
 
 
 @kernel
 def count_at(high: int, low: int, point: int) -> int:
-    """How many checkers of the mover a placement has on a point from 1 to 24."""
+    """The number of the mover's checkers that a placement has on a point from 1 to 24."""
     if point >= 10:
         return (high >> (4 * (point - 10))) & 15
     return (low >> (4 * (point - 1) + NUM_POINTS)) & 15
@@ -52,7 +52,7 @@ def count_at(high: int, low: int, point: int) -> int:
 
 @kernel
 def highest(points: int) -> int:
-    """The highest point of a mask that isn't empty."""
+    """The highest point of a nonempty mask."""
     point = 0
     for step in (16, 8, 4, 2, 1):
         if points >> step:
@@ -63,9 +63,9 @@ def highest(points: int) -> int:
 
 @kernel
 def sources(occupied: int, landable: int, die: int) -> int:
-    """The points, as a mask, from which a checker may move by this die.
+    """Mask of the points from which a checker may move by this die.
 
-    occupied: where the mover has checkers, the bar included; landable: where the opponent hasn't made a point.
+    occupied: points with the mover's checkers, including the bar; landable: points that the opponent hasn't made.
     """
     if occupied >> ENTERING:
         occupied = 1 << ENTERING
@@ -79,7 +79,7 @@ def sources(occupied: int, landable: int, die: int) -> int:
 
 @kernel
 def move_checker(high: int, low: int, bar: int, occupied: int, source: int, die: int) -> tuple[int, int, int, int]:
-    """-> high, low, bar and occupied after one checker has moved, hitting what it finds. Doesn't check that it may."""
+    """-> high, low, bar and occupied after one checker has moved and perhaps hit. Doesn't check legality."""
     if source == ENTERING:
         bar -= 1
         emptied = bar == 0
@@ -104,7 +104,7 @@ def move_checker(high: int, low: int, bar: int, occupied: int, source: int, die:
 
 @kernel
 def insert(highs: NDArray[np.int64], lows: NDArray[np.int64], start: int, end: int, high: int, low: int) -> int:
-    """Put a placement into the ascending ones from start to end, unless it is there; -> their new end."""
+    """Insert a placement into the ascending range from start to end unless present; -> the new end."""
     at = end
     while at > start and (high < highs[at - 1] or (high == highs[at - 1] and low < lows[at - 1])):
         at -= 1
@@ -126,10 +126,10 @@ def two_dice(
     large: int,
     small: int,
 ) -> int:
-    """Write the placements that a roll of two different dice leads to from index start on; -> where they end.
+    """Write all placements after a throw of two different dice, from index start on; -> their end.
 
-    placement: high, low, bar, occupied before the move. Both dice are played if that is possible; otherwise the larger
-    one if it can be played at all; otherwise the smaller one.
+    placement: high, low, bar, occupied before the move. Plays both dice if possible, else the larger one if possible,
+    else the smaller one.
     """
     high, low, bar, occupied = placement
     end = start
@@ -142,7 +142,7 @@ def two_dice(
             h, l, b, o = move_checker(high, low, bar, occupied, source, one)  # noqa: E741
             second = sources(o, landable, other)
             if turn == 1 and bar == 0 and o >> (HOME + 1):
-                # Whatever else moves now could have moved first: only the same checker's way matters.
+                # Two different checkers could also have moved in the first order: only the same checker matters.
                 second &= 1 << max(source - one, 0)
             while second:
                 then = highest(second)
@@ -172,14 +172,13 @@ def double(
     die: int,
     stack: NDArray[np.int64],
 ) -> int:
-    """Write the placements that a double leads to from index start on; -> where they end.
+    """Write all placements after a double, from index start on; -> their end.
 
-    stack [5, 5] int64 is scratch: after so many checkers, a placement and the points still to be tried.
+    stack [5, 5] int64: scratch; row k holds a placement after k steps and a mask of the points still to be tried.
 
-    Every play can be made with its sources in descending order: a checker that moves earlier never stands in another's
-    way, and those farther back must come home before anything is borne off. In that order all plays are different, and
-    they come out in the order of placements: the play that moves more checkers from the highest point on which two
-    plays differ leaves fewer there.
+    Every play can be made with its sources in descending order: earlier steps never block later ones, and the rearmost
+    checkers must come home before any is borne off. In that order all plays are different and come out in the order of
+    placements: at the highest point where two plays differ, the one that moves more checkers leaves fewer.
     """
     end, depth, longest = start, 0, 0
     for i in range(4):
@@ -209,19 +208,12 @@ def double(
 
 
 @kernel
-def grown(values: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """A longer copy."""
-    longer = np.empty(size, np.int64)
-    longer[: len(values)] = values
-    return longer
-
-
-@kernel
 def successors(states: States, checkers: int, max_plies: int) -> tuple[NDArray[np.int64], States]:
-    """-> offsets [B + 1] int64 and the states [N, S] after each legal turn; none where no dice lie or a game is over.
+    """-> offsets [B + 1] int64 and the states [N, S] after each legal turn.
 
-    checkers: of each player; a game of max_plies is over. Row b has offsets[b] to offsets[b + 1], in the order of their
-    placements; the opponent is about to throw. Who can't move has one successor, the same board.
+    checkers: of each player; a game of max_plies is over. Row b has successors offsets[b] to offsets[b + 1], in the
+    order of their placements; the opponent throws next. A row without dice and a finished game have none. A player who
+    can't move has one successor, with the same board.
     Plain twin: BackgammonReference.successors.
     """
     B = len(states)
@@ -235,7 +227,8 @@ def successors(states: States, checkers: int, max_plies: int) -> tuple[NDArray[n
         going = state[PLY] < max_plies and state[OFF] < checkers and state[OFF + 1] < checkers
         if going and state[HIGH_DIE] > 0:
             if end + MOST_PLAYS > len(highs):
-                highs, lows = grown(highs, 2 * len(highs) + MOST_PLAYS), grown(lows, 2 * len(lows) + MOST_PLAYS)
+                more = np.empty(len(highs) + MOST_PLAYS, np.int64)
+                highs, lows = np.concatenate((highs, more)), np.concatenate((lows, more))
             mover = state[TURN]
             sign, bar = 1 - 2 * mover, state[BAR + mover]
             occupied = landable = high = low = 0
@@ -272,7 +265,7 @@ def successors(states: States, checkers: int, max_plies: int) -> tuple[NDArray[n
 
 @kernel
 def unpack(state: NDArray[np.int16], high: int, low: int, checkers: int, after: NDArray[np.int16]) -> None:
-    """Fill after [S] with the state that a turn from state [S] has led to, given its placement."""
+    """Fill after [S] with the state after a turn from state [S], given the turn's placement."""
     mover = state[TURN]
     sign = 1 - 2 * mover
     standing = hits = 0
@@ -301,7 +294,7 @@ def unpack(state: NDArray[np.int16], high: int, low: int, checkers: int, after: 
 
 @kernel
 def ended(states: States, checkers: int, max_plies: int) -> BoolArray:
-    """-> [B] bool: whether somebody has borne off all checkers, or max_plies have been played."""
+    """-> [B] bool: whether a player has borne off all checkers or max_plies have been played."""
     found = np.empty(len(states), np.bool_)
     for b in range(len(states)):
         state = states[b]
@@ -311,7 +304,7 @@ def ended(states: States, checkers: int, max_plies: int) -> BoolArray:
 
 @kernel
 def points_won(states: States, checkers: int) -> NDArray[np.int8]:
-    """-> [B] int8: 1 single, 2 gammon, 3 backgammon, negative if the second player won; 0 where nobody has.
+    """-> [B] int8: 1 single, 2 gammon, 3 backgammon; negative if the second player won; 0 if nobody has won.
 
     Plain twin: BackgammonReference.points_won.
     """
@@ -338,9 +331,9 @@ def points_won(states: States, checkers: int) -> NDArray[np.int8]:
 def features(states: States, viewers: NDArray[np.int8]) -> FloatArray:
     """-> [B, 198] float32: Tesauro's inputs, seen by the player viewers [B] int8.
 
-    98 numbers of the viewer, then the same of the opponent, each in their own numbering: for every point from 1 to 24
-    with n checkers n >= 1, n >= 2, n >= 3 and (n - 3) / 2 if n > 3, else 0; the bar / 2; what is off / 15. Then two
-    flags: whether it is the viewer's turn, and whether it is the opponent's.
+    98 numbers of the viewer, then 98 of the opponent, each in their own numbering: for every point from 1 to 24 with n
+    checkers n >= 1, n >= 2, n >= 3 and max(n - 3, 0) / 2; checkers on the bar / 2; checkers off / 15. Then two flags:
+    viewer's turn, opponent's turn.
     Source: Tesauro 1992; Sutton and Barto 2018, section 16.1. Plain twin: BackgammonReference.features.
     """
     found = np.zeros((len(states), NUM_FEATURES), np.float32)
@@ -372,10 +365,7 @@ def features(states: States, viewers: NDArray[np.int8]) -> FloatArray:
 
 @kernel
 def keys(states: States, weights: KeyArray) -> KeyArray:
-    """-> [B] uint64: a hash of all words of a state but PLY; weights [PLY] uint64.
-
-    Equal for equal boards, bars, turns and dice.
-    """
+    """-> [B] uint64: a hash of all words of a state except PLY; weights [PLY] uint64."""
     found = np.zeros(len(states), np.uint64)
     for b in range(len(states)):
         for word in range(PLY):

@@ -1,12 +1,12 @@
-"""Names of turns, from the boards before and after them, and diagrams.
+"""Names of turns, derived from the boards before and after them, and diagrams. Legality is checked by kernels.py.
 
-A turn is written as people do, in the mover's own numbering: ``24/18 13/11``; ``bar/21``; ``6/off``; ``8/5*`` hits;
-``13/7*/5`` is one checker that hits on its way; ``8/5(2)`` are two checkers. Where a checker touches down without
-hitting isn't written. A turn without any move is ``pass``. Throws are written with the higher die first: ``31``.
+Turns use the standard notation in the mover's own numbering: ``24/18 13/11``; ``bar/21``; ``6/off``; ``8/5*`` hits;
+in ``13/7*/5`` one checker hits on the way; ``8/5(2)`` moves two checkers. Intermediate points without a hit are
+omitted. A turn without a move is ``pass``. Throws have the higher die first: ``31``.
 
-A *view* is a board as one player sees it: [26] what that player has borne off, the points from 1 to 24 in their own
-numbering (the opponent's checkers are negative), what they have on the bar. So point 0 is off, and point 25 the bar.
-A *step* is one checker that moves by one die: (from, to). What is legal is the kernels' business, not this module's.
+A *view* is a board from one player's side: [26] checkers borne off, on points 1 to 24 in that player's own numbering
+(the opponent's are negative), on the bar. So point 0 is off, and point 25 the bar.
+A *step* moves one checker by one die: (from, to).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ PASS = "pass"
 WORDS = {ENTERING: "bar", 0: "off"}
 POINTS = {"bar": ENTERING, "off": 0, **{str(point): point for point in range(ENTERING + 1)}}
 PART = re.compile(r"(bar|\d+)((?:/(?:off|\d+)\*?)+)(?:\(([1-4])\))?")
-HEIGHT = 5  # of the points in a diagram, in checkers
+HEIGHT = 5  # rows of checkers in each half of a diagram
 
 
 def view(state: NDArray[np.int16], player: int) -> View:
-    """The board of a state [S] as a player sees it."""
+    """The board of a state [S] from a player's side."""
     points = state[:NUM_POINTS].tolist()
     if player == 1:
         points = [-count for count in reversed(points)]
@@ -40,7 +40,7 @@ def view(state: NDArray[np.int16], player: int) -> View:
 
 
 def changes(before: NDArray[np.int16], after: NDArray[np.int16]) -> tuple[Counter[int], frozenset[int]]:
-    """How many checkers of the mover each point has lost (negative: gained), and where a checker has been hit."""
+    """The number of the mover's checkers that each point lost (negative: gained), and the points that were hit."""
     old, new = view(before, int(before[TURN])), view(after, int(before[TURN]))
     lost = {point: max(old[point], 0) - max(new[point], 0) for point in range(1, ENTERING + 1)}
     hits = (point for point in range(1, ENTERING) if old[point] == -1 and new[point] >= 0)
@@ -48,7 +48,7 @@ def changes(before: NDArray[np.int16], after: NDArray[np.int16]) -> tuple[Counte
 
 
 def name(before: NDArray[np.int16], after: NDArray[np.int16]) -> str:
-    """The turn that leads from a state [S] with dice to one of its successors [S]."""
+    """The name of the turn from a state [S] with dice to one of its successors [S]."""
     lost, hits = changes(before, after)
     if not lost:
         return PASS
@@ -67,16 +67,16 @@ def name(before: NDArray[np.int16], after: NDArray[np.int16]) -> str:
 
 
 def steps(before: NDArray[np.int16], after: NDArray[np.int16]) -> list[Step]:
-    """The turn that leads from a state [S] with dice to one of its successors [S], die by die, in order."""
+    """The steps of the turn from a state [S] with dice to one of its successors [S], rearmost checker first."""
     lost, hits = changes(before, after)
     return sorted(_steps(before, lost, hits), reverse=True) if lost else []
 
 
 def _steps(before: NDArray[np.int16], lost: Counter[int], hits: frozenset[int]) -> list[Step]:
-    """Steps that make these changes with the dice of a state [S]."""
+    """Steps that produce these changes with the dice of a state [S]."""
     high, low = int(before[HIGH_DIE]), int(before[LOW_DIE])
     if high == low:
-        # What left a point are the checkers that it lost and those that came from a die farther back.
+        # The checkers that left a point: its own loss plus the arrivals from one die farther back.
         left: dict[int, int] = {}
         for point in range(ENTERING, 0, -1):
             left[point] = lost[point] + left.get(point + high, 0)
@@ -86,11 +86,11 @@ def _steps(before: NDArray[np.int16], lost: Counter[int], hits: frozenset[int]) 
         landed = {point for _, point in steps if point}
         if all(board[point] >= -1 for point in landed) and {point for point in landed if board[point] == -1} == hits:
             return steps
-    raise AssertionError("no two dice lead from one of these boards to the other")
+    raise AssertionError("no play of these dice connects the two boards")
 
 
 def _plays_of_two(lost: Counter[int], high: int, low: int) -> Iterator[list[Step]]:
-    """All steps by one or both of two dice that change the points like this."""
+    """All plays of one or both of two dice that change the points by `lost`."""
     losing = [point for point in lost if lost[point] > 0]
     sources = sorted({point - die for point in losing for die in (0, high, low) if point > die}, reverse=True)
     singles = [[(source, max(source - die, 0))] for die in (high, low) for source in sources]
@@ -103,7 +103,7 @@ def _plays_of_two(lost: Counter[int], high: int, low: int) -> Iterator[list[Step
 
 
 def _paths(steps: list[Step]) -> list[tuple[int, ...]]:
-    """Steps joined to the ways of single checkers: every point that each touches."""
+    """Steps joined into paths of single checkers, with every point that each touches."""
     waiting, paths = sorted(steps, reverse=True), []
     while waiting:
         path = list(waiting.pop(0))
@@ -115,16 +115,16 @@ def _paths(steps: list[Step]) -> list[tuple[int, ...]]:
 
 
 @dataclass(frozen=True)
-class Written:
-    """What the text of a turn says: what each point loses (negative: gains), points touched, points marked as hit."""
+class WrittenTurn:
+    """A parsed turn: checkers that each point loses (negative: gains), points touched, points marked as hit."""
 
     lost: Counter[int]
     touched: frozenset[int]
     marked: frozenset[int]
 
 
-def parse(text: str) -> Written | None:
-    """The turn that a text names, its parts in any order; None if it names none on any board."""
+def parse(text: str) -> WrittenTurn | None:
+    """Parse a turn, its parts in any order. None if the text isn't a turn on any board."""
     lost: Counter[int] = Counter()
     touched: set[int] = set()
     marked: set[int] = set()
@@ -137,22 +137,22 @@ def parse(text: str) -> Written | None:
         found = PART.fullmatch(word)
         if found is None:
             return None
-        start, way, checkers = found[1], found[2][1:].split("/"), int(found[3] or 1)
-        path = [POINTS.get(point.rstrip("*"), -1) for point in (start, *way)]
+        start, targets, checkers = found[1], found[2][1:].split("/"), int(found[3] or 1)
+        path = [POINTS.get(point.rstrip("*"), -1) for point in (start, *targets)]
         if min(path) < 0 or sorted(set(path), reverse=True) != path:
             return None
         lost.update({path[0]: checkers})
         if path[-1]:
             lost.update({path[-1]: -checkers})
         touched.update(path[1:])
-        marked.update(point for point, written in zip(path[1:], way, strict=True) if written.endswith("*"))
-    return Written(lost, frozenset(touched), frozenset(marked))
+        marked.update(point for point, target in zip(path[1:], targets, strict=True) if target.endswith("*"))
+    return WrittenTurn(lost, frozenset(touched), frozenset(marked))
 
 
-def meant(text: str, before: NDArray[np.int16], successors: Iterable[NDArray[np.int16]]) -> list[int]:
-    """Which successors [S] of a state [S] a text may mean: one, unless it leaves open what is hit.
+def matching(text: str, before: NDArray[np.int16], successors: Iterable[NDArray[np.int16]]) -> list[int]:
+    """Indices of the successors [S] of a state [S] that match a text; several only if it leaves open what is hit.
 
-    Every point that is written is touched, so marks of hits may be left out.
+    A checker touches every point written, so the text may omit the marks of hits.
     """
     written = parse(text)
     if written is None:
@@ -170,10 +170,10 @@ def meant(text: str, before: NDArray[np.int16], successors: Iterable[NDArray[np.
 
 
 def diagram(state: NDArray[np.int16]) -> list[str]:
-    """The lines of a board: X is the first player, O the second, points are numbered for whoever's turn it is.
+    """The lines of a board. X is the first player, O the second; points are numbered for the player whose turn it is.
 
-    X moves from the upper right to the lower right, O the other way round. On a point with more than HEIGHT checkers
-    the innermost mark is their number.
+    X moves from the upper right to the lower right, O in the opposite direction. On a point with more than HEIGHT
+    checkers, the innermost mark is their number.
     """
     labels = [point if state[TURN] == 0 else 25 - point for point in range(NUM_POINTS + 1)]
     upper, lower = range(13, 25), range(12, 0, -1)
@@ -197,7 +197,7 @@ def _row(cells: list[str]) -> str:
 
 
 def _mark(count: int, row: int) -> str:
-    """Three characters for the checkers on a point, in the row-th row from the edge."""
+    """Three characters for a point's checkers in a row counted from the edge."""
     if abs(count) > HEIGHT and row == HEIGHT - 1:
         return f"{abs(count):3d}"
     if abs(count) > row:

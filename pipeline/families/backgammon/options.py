@@ -8,7 +8,7 @@ from pipeline.options import Options
 
 
 class TdPlayerOptions(Options):
-    """How a model of td chooses moves."""
+    """How a td model chooses moves."""
 
     panel = "Temporal differences (method td)"
     of_methods = True
@@ -16,13 +16,13 @@ class TdPlayerOptions(Options):
     temperature: float = Field(
         0.0,
         ge=0,
-        description="Moves are drawn in proportion to exp(value / temperature); 0 = the best one.",
+        description="Sample moves with probability proportional to exp(value / temperature); 0 = play the best one.",
     )
     static_weight: float = Field(0.0, ge=0, description="1 ply: weight of the network's own value in a move's score.")
-    replies_weight: float = Field(
-        1.0, ge=0, description="1 ply: weight of the replies' mean value in it."
+    replies_weight: float = Field(1.0, ge=0, description="1 ply: weight of the replies' mean value in a move's score.")
+    replies_counted: int = Field(
+        1, ge=1, description="1 ply: number of best replies to each throw in that mean; 1 = expectimax."
     )
-    replies_counted: int = Field(1, ge=1, description="1 ply: best replies to each throw in that mean; 1 = expectimax.")
 
 
 class TdSelfplayOptions(Options):
@@ -35,13 +35,13 @@ class TdSelfplayOptions(Options):
         0,
         ge=0,
         le=1,
-        description="1 records what positions are worth on average over all throws, instead of after the throw "
-        "that came: far less noise to learn from, twenty times the work.",
+        description="0 records a position's value after the throw that came, 1 its mean value over all throws: "
+        "far less noise in the targets, twenty times the work.",
     )
 
 
 class TdGatherOptions(Options):
-    """Rewards beside the result."""
+    """Rewards in addition to the result."""
 
     panel = "Temporal differences (method td)"
     of_methods = True
@@ -49,8 +49,7 @@ class TdGatherOptions(Options):
     closeout_reward: float = Field(
         0.0,
         ge=0,
-        description="Points for a player's first close-out in a game (six points made, the opponent on the bar).",
+        description="Points for a player's first close-out in a game (all six home points made, an opposing checker "
+        "on the bar).",
     )
-    prime_reward: float = Field(
-        0.0, ge=0, description="The same for the first prime of five points."
-    )
+    prime_reward: float = Field(0.0, ge=0, description="Points for a player's first prime of five points in a game.")

@@ -1,4 +1,4 @@
-"""``gnubg:PLIES``: GNU Backgammon, looking so many plies ahead: 0, 1, 2 …"""
+"""The player spec ``gnubg:PLIES``: GNU Backgammon with a lookahead of 0, 1, 2 … plies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class GnubgKind(PlayerKind):
         from pipeline.families.backgammon import gnubg
 
         gnubg.check_game(game, spec)
-        gnubg.command(int(argument))  # it says so if the program is missing
+        gnubg.command(int(argument))  # raises UsageError if the program is missing
 
     def make(self, argument: str, name: str, seconds: float) -> MakePlayer:
         from pipeline.families.backgammon.gnubg import GnubgPlayer

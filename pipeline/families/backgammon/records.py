@@ -1,9 +1,9 @@
-"""Records of backgammon for other programs: ``.mat``, which every program imports, and SGF as GNU Backgammon writes it.
+"""Game records for other programs: ``.mat``, which every backgammon program imports, and SGF as in GNU Backgammon.
 
-Both are money play without the cube. A .mat has two columns of turns, ``31: 8/5 6/5``, the first player's left, and a
-line that says who wins how many points; a turn without a move has dice alone. In SGF (GM[6]) the first player is W: a
-turn is the dice and two letters for each step, from and to, where W's points 1 to 24 are a to x and B's x to a, the bar
-is y, off is z. .mat is read, too: whole games from the initial position, every move checked by our rules.
+Both describe money play without the cube. A .mat has two columns of turns, ``31: 8/5 6/5``, the first player's on the
+left, and a line with the winner's points; a turn without a move has only dice. In SGF (GM[6]) the first player is W. A
+turn has the dice and two letters for each step (from, to): W's points 1 to 24 are a to x, B's are x to a, the bar is y,
+off is z. This module also reads .mat: complete games from the initial position, with every move checked.
 Sources: GNU Backgammon's manual, "Import and export"; https://www.red-bean.com/sgf/backgammon.html
 """
 
@@ -28,9 +28,9 @@ from pipeline.games.sgf import sgf_property
 from pipeline.run import atomic
 
 MAT_SUFFIX = ".mat"
-COLUMN = 28  # characters of the first player's turns in a .mat
+COLUMN = 28  # width of the first player's column in a .mat, in characters
 MOST_BYTES, MOST_LINE = 16 << 20, 500  # bytes of a file, characters of a line
-COLOURS = "WB"  # the first player's, as GNU Backgammon counts them
+COLOURS = "WB"  # by player; W first, as in GNU Backgammon
 
 _ANY_CASE = re.IGNORECASE | re.ASCII
 _GAME = re.compile(r"\s*Game\s+(\d{1,9})\s*", _ANY_CASE)
@@ -44,7 +44,7 @@ _NO_MOVE = re.compile(r"cannot move|can't move|\?{2,}", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Turn:
-    """One turn. ply: of its move; name: in the game's notation; steps: (from, to) of each die that was played."""
+    """One turn. ply: of its move; name: in the game's notation; steps: (from, to) of each die played."""
 
     player: int
     ply: int
@@ -54,9 +54,9 @@ class Turn:
 
 
 def turns(game: Backgammon, moves: Sequence[int]) -> tuple[list[Turn], np.ndarray]:
-    """The turns of one game, throws and moves [T] as they are recorded, and the state [S] after the last of them.
+    """The turns of one game with recorded throws and moves [T], and the state [S] after the last one.
 
-    Raises IllegalMove for a move that the rules forbid.
+    Raises IllegalMove for an illegal move.
     """
     states = [state[0] for state in replay_one(game, moves)]
     found = []
@@ -68,7 +68,7 @@ def turns(game: Backgammon, moves: Sequence[int]) -> tuple[list[Turn], np.ndarra
 
 
 def _points(game: Backgammon, state: np.ndarray, resigned_by: int | None = None) -> int:
-    """What the first player has won; a player who resigned loses 1 point."""
+    """The first player's points; a player who resigned loses 1."""
     if resigned_by is not None:
         return -1 if resigned_by == 0 else 1
     return int(kernels.points_won(state[None], game.num_checkers)[0])
@@ -78,12 +78,12 @@ def _points(game: Backgammon, state: np.ndarray, resigned_by: int | None = None)
 
 
 def mat_record(game: Backgammon, moves: Sequence[int], text: RecordText, resigned_by: int | None = None) -> str:
-    """One game as a session of its own. text.first: the first player's name; resigned_by: who gave up after the moves.
+    """A .mat session of one game. text.first: the first player's name; resigned_by: the player who resigned.
 
-    Raises IllegalMove for a move that the rules forbid, MuGoError for hypergammon, which .mat doesn't know.
+    Raises IllegalMove for an illegal move, MuGoError for hypergammon, which .mat doesn't support.
     """
-    if not _is_whole(game):
-        raise MuGoError(f".mat knows backgammon alone, not {game.spec}; SGF knows both")
+    if game.is_hypergammon:
+        raise MuGoError(f".mat supports backgammon only, not {game.spec}; SGF supports both")
     played, last = turns(game, moves)
     columns: tuple[list[str], list[str]] = ([], [])
     for turn in played:
@@ -101,14 +101,14 @@ def mat_record(game: Backgammon, moves: Sequence[int], text: RecordText, resigne
 
 
 class Mat(RecordFormat):
-    """The format as ``mugo.records`` has it."""
+    """The format for the extension point ``mugo.records``."""
 
     games = tuple(STARTS)
     suffixes = reads = (MAT_SUFFIX,)
     holds = "match"
 
     def refusal(self, game: AnyGame) -> str:
-        return "" if isinstance(game, Backgammon) and _is_whole(game) else ".mat is for backgammon"
+        return "" if isinstance(game, Backgammon) and not game.is_hypergammon else ".mat is for backgammon"
 
     def write(self, game: AnyGame, played: PlayedGame) -> str:
         assert isinstance(game, Backgammon)
@@ -119,23 +119,17 @@ class Mat(RecordFormat):
         return game, read_mat(path, game)
 
 
-def _is_whole(game: Backgammon) -> bool:
-    """Whether it is played with all the checkers."""
-    return game.num_checkers == sum(STARTS["backgammon"].values())
-
-
 def read_mat(path: Path, game: Backgammon) -> list[ReadGame]:
-    """The games of a .mat, each played again by our rules. A game that stopped before its end was resigned.
+    """The games of a .mat, replayed and checked. A game with a result but no final position was resigned.
 
-    Cube actions end the reading of a file with an error: there is none here. The player who makes the first turn is our
-    first, on whichever side of the page.
-    Raises FileError that says where, what was found and what was wanted.
+    The player who makes the first turn becomes the first player, in either column.
+    Raises FileError with the line, what was found and what was wanted; also for cube actions, which aren't supported.
     """
     data = atomic.read_bytes(path, "a match of backgammon (.mat)")
     if len(data) > MOST_BYTES:
         raise FileError(path, f"{len(data):,} bytes; at most {MOST_BYTES:,} are read")
     games: list[ReadGame] = []
-    current: _Reading | None = None
+    current: _Reader | None = None
     for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith(";"):
             continue
@@ -147,7 +141,7 @@ def read_mat(path: Path, game: Backgammon) -> list[ReadGame]:
                 games.append(current.ended())
                 current = None
             if new_game:
-                current = _Reading(game, int(new_game[1]))
+                current = _Reader(game, int(new_game[1]))
             elif current is not None:
                 current.take(line)
         except MuGoError as error:
@@ -155,14 +149,14 @@ def read_mat(path: Path, game: Backgammon) -> list[ReadGame]:
     try:
         games += [] if current is None else [current.ended()]
     except MuGoError as error:
-        raise FileError(path, f"its end: {error}") from error
+        raise FileError(path, f"at its end: {error}") from error
     if not games:
         raise FileError(path, "no line 'Game 1'; wanted a match of backgammon (.mat)")
     return games
 
 
-class _Reading:
-    """One game as its lines come."""
+class _Reader:
+    """Reads one game line by line."""
 
     def __init__(self, game: Backgammon, number: int) -> None:
         self._game, self._number = game, number
@@ -173,7 +167,7 @@ class _Reading:
         self._points: int | None = None
 
     def take(self, line: str) -> None:
-        """Raises MuGoError that says what is wrong with it."""
+        """Read one line. Raises MuGoError if it is wrong."""
         if self._names is None:
             found = _PLAYERS.fullmatch(line)
             if found is None:
@@ -215,13 +209,14 @@ class _Reading:
             self._moves.append(move)
 
     def ended(self) -> ReadGame:
-        """Raises MuGoError if it isn't."""
+        """The complete game. Raises MuGoError if it is incomplete or its result is wrong."""
         if self._names is None:
             raise MuGoError(f"game {self._number} has no players; was the file cut off?")
         over = bool(self._game.is_over(self._state)[0])
         played = _points(self._game, self._state[0])
         if over and self._points not in (None, played):
-            raise MuGoError(f"game {self._number}: {self._points:+d} points for who began; its moves give {played:+d}")
+            problem = f"{self._points:+d} points for the first player; the moves give {played:+d}"
+            raise MuGoError(f"game {self._number}: {problem}")
         if not over and self._points is None:
             raise MuGoError(f"game {self._number} has no result after {len(self._moves)} plies; was the file cut off?")
         names = self._names if self._left_is_first is not False else self._names[::-1]
@@ -239,10 +234,10 @@ def gammon_sgf(
     comments: Sequence[str] = (),
     resigned_by: int | None = None,
 ) -> str:
-    """The record of one game. text.first: the first player's name, who is W here; comments: by ply, "" for none;
-    resigned_by: who gave up after the moves.
+    """The SGF record of one game. text.first: the first player's name (W); comments: by ply, "" for none;
+    resigned_by: the player who resigned.
 
-    Raises IllegalMove for a move that the rules forbid.
+    Raises IllegalMove for an illegal move.
     """
     played, last = turns(game, moves)
     nodes = []
@@ -252,7 +247,7 @@ def gammon_sgf(
         nodes.append(f";{COLOURS[turn.player]}[{turn.dice}{letters}]" + sgf_property("C", comment))
     points = _points(game, last, resigned_by)
     result = f"{COLOURS[points < 0]}+{abs(points)}{'' if resigned_by is None else 'R'}" if points else ""
-    rules = "NoCube" if _is_whole(game) else "NoCube:Hypergammon3"
+    rules = "NoCube:Hypergammon3" if game.is_hypergammon else "NoCube"
     header = [
         sgf_property("FF", "4"),
         sgf_property("GM", "6"),
@@ -271,7 +266,7 @@ def gammon_sgf(
 
 
 def _letter(point: int, player: int) -> str:
-    """A point of this player's own numbering."""
+    """The SGF letter of a point in this player's own numbering."""
     if point in (0, ENTERING):
         return "z" if point == 0 else "y"
     return chr(ord("a") + (point - 1 if player == 0 else NUM_POINTS - point))

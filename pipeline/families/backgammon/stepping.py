@@ -1,6 +1,7 @@
-"""A turn checker by checker: which single steps lead on to a legal turn, for whoever plays with their fingers.
+"""A turn entered checker by checker: the single steps that lead to a legal turn.
 
-The legal turns are the game's successors; this only finds the ways to them. Views, steps and points as in notation.py.
+The legal turns are the game's successors; this module finds the paths to them. Views, steps and points as in
+notation.py.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from pipeline.families.backgammon.kernels import ENTERING, HIGH_DIE, HOME, LOW_D
 from pipeline.families.backgammon.notation import Step
 
 Board = tuple[int, ...]  # a view
-Dice = tuple[int, ...]  # those that are left
+Dice = tuple[int, ...]  # the dice left to play
 
 
 class Stepper:
-    """The ways to the legal turns of one state [S] with dice. Steps are given in the order in which they are made."""
+    """The paths to the legal turns of one state [S] with dice. Steps are in playing order."""
 
     def __init__(self, game: Backgammon, state: np.ndarray) -> None:
         mover, (high, low) = int(state[TURN]), (int(state[HIGH_DIE]), int(state[LOW_DIE]))
@@ -29,29 +30,29 @@ class Stepper:
         self._leads: dict[tuple[Board, Dice], bool] = {}
 
     def options(self, done: Sequence[Step] = ()) -> list[Step]:
-        """The steps that may follow; none if the turn is complete, or if nothing can be played at all."""
+        """The possible next steps; none if the turn is complete or nothing can be played."""
         return sorted(
             {step for board, dice in self._after(done) for step, *_ in self._ahead(board, dice)}, reverse=True
         )
 
     def board(self, done: Sequence[Step]) -> list[int]:
-        """The mover's view after these steps. Raises ValueError if they can't be made."""
+        """The mover's view after these steps. Raises ValueError if they are impossible."""
         found = self._after(done)
         if not found:
-            raise ValueError("these steps lead to no turn")
+            raise ValueError("these steps don't lead to a legal turn")
         return list(min(found)[0])
 
     def action(self, done: Sequence[Step]) -> int | None:
-        """The turn that these steps are, if they are a whole one; without steps, the turn of who can't move.
+        """The action of a complete turn, else None. Without steps: the action of a player who can't move.
 
-        A board may be that of a whole turn while there is a die left to play: 6/off with 61 is also 6/5/off.
+        A board can equal a complete turn's while a die is left to play: 6/off with 61 is also 6/5/off.
         """
         if self.options(done):
             return None
         return next((self._turns[board] for board, _ in self._after(done) if board in self._turns), None)
 
     def _after(self, done: Sequence[Step]) -> set[tuple[Board, Dice]]:
-        """Where the steps may have led: which die bore a checker off can matter."""
+        """Possible boards and dice after the steps. There can be several: either die may have borne a checker off."""
         found = {self._start}
         for wanted in done:
             found = {
@@ -60,7 +61,7 @@ class Stepper:
         return found
 
     def _ahead(self, board: Board, dice: Dice) -> Iterator[tuple[Step, Board, Dice]]:
-        """Single steps after which a legal turn can still be reached."""
+        """Single steps that can still lead to a legal turn."""
         for die in set(dice):
             left = list(dice)
             left.remove(die)
@@ -76,7 +77,7 @@ class Stepper:
 
 
 def _single(board: Board, die: int) -> Iterator[tuple[Step, Board]]:
-    """One checker by one die, and the board then."""
+    """Each step of one checker by one die, with the board after it."""
     highest = max((point for point in range(1, ENTERING + 1) if board[point] > 0), default=0)
     for source in [ENTERING] if board[ENTERING] else range(1, ENTERING):
         target = source - die

@@ -1,25 +1,25 @@
-"""What Tesauro's inputs don't say of a position: who may hit whom, and who gets away.
+"""Tactical features: hits and escapes, which Tesauro's inputs don't contain.
 
-One hidden layer can't find these in the checkers of single points: a shot is a matter of two points and of all between
-them. Each is asked of a player as if that player threw next, and counted over all 36 throws. HALF numbers of the
-viewer, the same of the opponent, then one of both:
+One hidden layer can't derive these from the checkers on single points: a shot depends on two points and all points
+between them. Each feature assumes that its player throws next, and covers all 36 throws. HALF features of the viewer,
+the same of the opponent, then one of both:
 
-    shots         the share of throws that hit
-    pips hit      the mean over all throws of what the opponent loses by the hit that costs most, in 25 pips
-    double shots  the share of throws that reach more than one blot, with any checkers
-    moves, last   the share of throws with which the rearmost checker can move
-    way, last     the pips that it makes with a throw of its own, on average, in 8 pips
-    moves, next   the same two of the checker before it, which may stand on the same point
+    shots         share of throws that hit
+    pips hit      mean over all throws of the pips that the opponent loses by the costliest hit, / 25
+    double shots  share of throws that reach more than one blot, with any checkers
+    moves, last   share of throws that let the rearmost checker move
+    way, last     mean pips that it moves if it uses the whole throw, / 8
+    moves, next   the same for the checker ahead of it, which may be on the same point
     way, next
-    pips          the pip count, in 100
-    prime         the most points in a row that the opponent has made ahead of the rearmost checker, up to 6, in 4
-    enters        the share of throws that bring in a checker from the bar; 1 if there is none
-    contact       how far the rearmost checkers have still to go to pass each other, in 12 points; 0 in a race
+    pips          pip count, / 100
+    prime         longest run of points that the opponent has made ahead of the rearmost checker, up to 6, / 4
+    enters        share of throws that bring in a checker from the bar; 1 if none is there
+    contact       distance until the rearmost checkers have passed each other, in points / 12; 0 in a race
 
-A checker makes the whole of a throw if it can step on one of the points between; of a double only two steps count. A
-hit is made by one checker, with one die or with both, after a double with up to four.
+A checker moves by the whole throw if one of the intermediate points is free; only two steps of a double count. A hit
+uses one checker and one or both dice, or up to four steps of a double.
 
-Sets of points are bit masks, as in kernels.py: bit p stands for point p of a player's own numbering.
+Sets of points are bit masks, as in kernels.py: bit p is point p in a player's own numbering.
 Plain twin: tests/reference/tactics.py.
 """
 
@@ -34,28 +34,28 @@ from pipeline.families.backgammon.kernels import BAR, ENTERING, HOME, NUM_POINTS
 from pipeline.games.contract import FloatArray, States
 from pipeline.kernels import kernel
 
-HALF = 10  # numbers of each player
+HALF = 10  # features of each player
 NUM_TACTICS = 2 * HALF + 1
-REACH = 12  # points ahead of a checker on which its way depends
+REACH = 12  # points ahead of a checker that its moves depend on
 LONGEST_PRIME = 6
 MIXED = [(high, low) for high in range(1, 7) for low in range(1, high)]  # throws of two different dice
 NUM_MIXED, NUM_THROWS = len(MIXED), len(MIXED) + 6
 HIGHS, LOWS = (np.array([*(throw[die] for throw in MIXED), *range(1, 7)]) for die in range(2))
 DOUBLES = np.array([0] * NUM_MIXED + [-1] * 6)  # a mask
 NOTHING, FAR_NUMBER = np.int32(0), np.int32(ENTERING)
-NUMBERS = np.arange(1, NUM_POINTS + 1, dtype=np.int32)  # of the words of a state, as the first player counts
-OWN, OTHER = np.int32(1) << NUMBERS, np.int32(1) << (FAR_NUMBER - NUMBERS)  # as masks, for the first, for the second
+NUMBERS = np.arange(1, NUM_POINTS + 1, dtype=np.int32)  # the points of a state's words, in the first player's numbering
+OWN, OTHER = np.int32(1) << NUMBERS, np.int32(1) << (FAR_NUMBER - NUMBERS)  # their masks for the first, second player
 WEIGHTS = np.array([2] * NUM_MIXED + [1] * 6)  # of 36
 
-SHARE = np.float32(1 / 36)  # of throws
+SHARE = np.float32(1 / 36)  # one of 36 throws
 PIPS_HIT, PIPS_MADE, PIPS, PRIME, CONTACT = (np.float32(1 / unit) for unit in (25, 8, 100, 4, 12))
 
 
 @lru_cache(maxsize=1)
 def ways() -> FloatArray:
-    """[2 ** REACH, 2] float32: the share of throws with which a checker can move, and the pips that it makes, in 8.
+    """[2 ** REACH, 2] float32: the share of throws that let a checker move, and its mean pips / 8.
 
-    By a mask whose bit k - 1 says whether it may stand k points farther on.
+    Indexed by a mask whose bit k - 1 says whether the point k ahead is free.
     """
     free = (np.arange(2**REACH)[:, None] >> np.arange(REACH)) & 1 > 0  # [., k - 1]
     moves, pips = np.zeros(len(free)), np.zeros(len(free))
@@ -70,7 +70,7 @@ def ways() -> FloatArray:
 
 @kernel
 def entering(occupied: int, landable: int, bar: int, high: int, low: int) -> int:
-    """The points that a throw reaches when checkers have to enter first: bar of them, at least one."""
+    """Mask of the points that a throw reaches when `bar` ≥ 1 checkers have to enter first."""
     if high == low:
         reached = 1 << (ENTERING - high)
         if landable & reached:
@@ -94,10 +94,10 @@ def entering(occupied: int, landable: int, bar: int, high: int, low: int) -> int
 def shots(
     occupied: int, landable: int, blots: int, bar: int, reached: NDArray[np.int64], bits: NDArray[np.int64]
 ) -> tuple[int, int, int]:
-    """-> of the 36 throws: how many hit, the sum of the pips lost by their dearest hits, how many reach several blots.
+    """-> of the 36 throws: the number that hit, the total pips of their costliest hits, the number reaching many blots.
 
-    occupied: where the hitter stands, the bar included; landable: the points that the opponent hasn't made; blots: the
-    opponent's. reached, bits [21] are scratch. Without branches where no checker has to enter.
+    occupied: the hitter's points, including the bar; landable: points that the opponent hasn't made; blots: the
+    opponent's. reached, bits [21]: scratch. Branch-free unless a checker has to enter.
     """
     if bar:
         for throw in range(NUM_THROWS):
@@ -113,7 +113,7 @@ def shots(
     hits = lost = several = 0
     numbers = bits.view(np.float64)
     for throw in range(NUM_THROWS):
-        numbers[throw] = np.float64(reached[throw])  # its exponent is the highest point that is hit
+        numbers[throw] = np.float64(reached[throw])  # the exponent is the highest point hit
     for throw in range(NUM_THROWS):
         hit = reached[throw]
         weight = WEIGHTS[throw] * (hit != 0)
@@ -124,7 +124,7 @@ def shots(
 
 
 @kernel
-def look(
+def fill_half(
     occupied: int,
     several: int,
     made: int,
@@ -135,17 +135,17 @@ def look(
     scratch: NDArray[np.int64],
     found: FloatArray,
 ) -> int:
-    """Fill found [HALF] but for the pips with a player's tactics; -> the rearmost checker's point.
+    """Fill found [HALF] with a player's features except the pip count; -> the rearmost checker's point.
 
-    occupied, several: where the player has one checker or more, and two or more, the bar included; made: the opponent's
-    points of two or more, made_turned the same in the opponent's numbering; blots: the opponent's. table: ways().
+    occupied, several: points with at least one, two of the player's checkers, including the bar; made: points that the
+    opponent has made, made_turned the same in the opponent's numbering; blots: the opponent's. table: ways().
     """
     found[:] = 0
     if blots:
         hits, lost, doubly = shots(occupied, ~made & ~1, blots, bar, scratch[0], scratch[1])
         found[0], found[1], found[2] = hits * SHARE, lost * SHARE * PIPS_HIT, doubly * SHARE
     last = highest(occupied)
-    # Point 25 - p of the opponent is mine, so farther on is a higher bit; from its bar on nothing hinders bearing off.
+    # In the opponent's numbering, points ahead are higher bits. From 25 on they stand for bearing off: always free.
     free = ~made_turned | 1 << ENTERING
     mask = (1 << REACH) - 1
     found[3], found[4] = table[(free >> (ENTERING - last + 1)) & mask]
@@ -167,9 +167,9 @@ def look(
 
 @kernel
 def tactics(states: States, viewers: NDArray[np.int8], table: FloatArray) -> FloatArray:
-    """-> [B, NUM_TACTICS] float32 of positions where nobody has borne off all checkers; zeros elsewhere.
+    """-> [B, NUM_TACTICS] float32; zeros where a player has borne off all checkers.
 
-    viewers [B] int8: who sees each; table: ways(). Plain twin: tests/reference/tactics.py.
+    viewers [B] int8: each position's viewer; table: ways(). Plain twin: tests/reference/tactics.py.
     """
     found = np.empty((len(states), NUM_TACTICS), np.float32)
     scratch = np.zeros((2, NUM_THROWS), np.int64)
@@ -178,7 +178,7 @@ def tactics(states: States, viewers: NDArray[np.int8], table: FloatArray) -> Flo
         bars = (state[BAR], state[BAR + 1])
         any0 = two0 = two0_turned = one0_turned = pips0 = NOTHING
         any1 = two1 = two1_turned = one1_turned = pips1 = NOTHING
-        for word in range(NUM_POINTS):  # sums of 32 bits and no branches: this way they become vector instructions
+        for word in range(NUM_POINTS):  # 32-bit sums without branches compile to vector instructions
             count, own, other = np.int32(state[word]), OWN[word], OTHER[word]
             any0 += own if count > 0 else NOTHING
             two0 += own if count > 1 else NOTHING
@@ -198,8 +198,8 @@ def tactics(states: States, viewers: NDArray[np.int8], table: FloatArray) -> Flo
         at0 = 0 if viewers[b] == 0 else HALF
         at1 = HALF - at0
         one, other_half = row[at0 : at0 + HALF], row[at1 : at1 + HALF]
-        last0 = look(any0, two0, two1_turned, two1, one1_turned, bars[0], table, scratch, one)
-        last1 = look(any1, two1, two0_turned, two0, one0_turned, bars[1], table, scratch, other_half)
+        last0 = fill_half(any0, two0, two1_turned, two1, one1_turned, bars[0], table, scratch, one)
+        last1 = fill_half(any1, two1, two0_turned, two0, one0_turned, bars[1], table, scratch, other_half)
         one[7], other_half[7] = (pips0 + ENTERING * bars[0]) * PIPS, (pips1 + ENTERING * bars[1]) * PIPS
         row[2 * HALF] = max(last0 + last1 - ENTERING, 0) * CONTACT
     return found

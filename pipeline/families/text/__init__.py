@@ -1,4 +1,4 @@
-"""Text games of TextArena, played by language models that learn by REINFORCE."""
+"""Text games of TextArena for language models, which learn by REINFORCE or A2C."""
 
 from pipeline import extensions
 

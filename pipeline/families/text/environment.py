@@ -1,10 +1,10 @@
-"""``Environment``: one game of a TextArena environment, as this program needs it.
+"""``Environment``: one game of a TextArena environment.
 
-TextArena's environments draw from Python's and numpy's global random numbers. Here each has states of its own, which
-are exchanged for the global ones while it works, so that a game depends on its seed and its actions, not on the games
-beside it. Therefore only one environment of a process works at a time.
+TextArena's environments use the global random generators of Python and numpy. Each Environment swaps in its own random
+states while it runs, so that a game depends only on its seed and its actions. Therefore only one environment of a
+process can run at a time.
 
-Rewards stand by player, in whatever order the environment names them. Source: TextArena 0.7.4, core.py and state.py.
+Rewards are by player number. Source: TextArena 0.7.4, core.py and state.py.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ NOT_INSTALLED = "text games need the packages of the extra text: pip install 'mu
 OWN = {"KuhnChips-v0": ("pipeline.families.text.kuhn", "KuhnChips", {"max_rounds": 1})}  # module, class, settings
 KINDS = {"PROMPT": "prompt", "PLAYER_ACTION": "action", "GAME_BOARD": "board", "GAME_ADMIN": "admin"}
 
-_working = threading.RLock()  # global random numbers are everybody's
+_working = threading.RLock()  # guards the global random generators
 
 
 def environment_class(name: str) -> tuple[Any, dict[str, Any]]:
-    """(class, settings) of an environment, e.g. KuhnPoker-v0. Raises UsageError if there is none that can be played."""
+    """(class, settings) of an environment, e.g. KuhnPoker-v0. Raises UsageError if it is unknown or unsupported."""
     try:
         from textarena.envs.registration import ENV_REGISTRY
     except ImportError as error:
@@ -42,8 +42,8 @@ def environment_class(name: str) -> tuple[Any, dict[str, Any]]:
         raise UsageError(f"game text:{name}: unknown environment; wanted one of {', '.join(known)}")
     if name.split("-")[0] not in LISTED:
         raise UsageError(
-            f"game text:{name}: it asks for words that nobody lists, so they have no numbers; wanted one that lists "
-            f"the legal actions: {', '.join(known)}"
+            f"game text:{name}: it expects free text, so its actions can't be numbered; wanted one that lists the "
+            f"legal actions: {', '.join(known)}"
         )
     spec = ENV_REGISTRY[name]
     module, kind = spec.entry_point.split(":")
@@ -51,21 +51,21 @@ def environment_class(name: str) -> tuple[Any, dict[str, Any]]:
 
 
 def _is_plain(name: str) -> bool:
-    """TextArena registers every environment a few times, with other wrappers, of which none is used here."""
+    """Whether it is registered without wrappers. TextArena also registers every environment with some."""
     return not name.endswith(("-raw", "-train"))
 
 
 class Environment:
-    """One game. messages: by player, all that it was told so far."""
+    """One game. messages: by player, all messages so far."""
 
     def __init__(self, name: str, made: Any, seed: int) -> None:
-        """made: an environment that this object alone uses. Raises GameFault if it can't begin."""
+        """made: TextArena's environment, owned by this object. Raises GameFault if it can't begin."""
         self.name, self._env = name, made
         self.messages: tuple[list[Message], list[Message]] = ([], [])
         self._random = random.Random(seed).getstate()
         self._numpy = np.random.RandomState(seed).get_state()
         self._done = False
-        with self._at_work("its beginning"):
+        with self._running("its start"):
             self._env.reset(num_players=2, seed=seed)
             self._collect()
 
@@ -75,38 +75,38 @@ class Environment:
 
     @property
     def to_move(self) -> int:
-        """The player to move; TextArena's number, 0 or 1."""
+        """The player to move, 0 or 1."""
         return int(self._env.state.current_player_id)
 
     @property
     def rewards(self) -> tuple[float, float]:
-        """Of players 0 and 1, when the game is over."""
+        """The rewards of players 0 and 1 when the game is over."""
         found = self._env.state.rewards or {}
         return float(found.get(0, 0.0)), float(found.get(1, 0.0))
 
     @property
     def invalid(self) -> int:
-        """The player whose invalid actions ended the game; -1: nobody's did."""
+        """The player whose invalid actions ended the game, else -1."""
         info = self._env.state.game_info
         return next((player for player in (0, 1) if info.get(player, {}).get("invalid_move")), -1)
 
     def step(self, action: str) -> None:
-        """An action of the player to move, whether it is legal or not. Raises GameFault if the environment does."""
-        with self._at_work(f"action {action!r}"):
+        """Play an action, legal or not, of the player to move. Raises GameFault if the environment fails."""
+        with self._running(f"action {action!r}"):
             done, _ = self._env.step(action)
             self._done = bool(done)
             self._collect()
 
     def _collect(self) -> None:
-        """Move what the players were told from the environment to messages."""
+        """Move the environment's new observations to messages."""
         waiting = self._env.state.observations
         for player in (0, 1):
             for sender, text, kind in waiting[player]:
-                self.messages[player].append(Message(int(sender), str(text), KINDS.get(kind.name, "told")))
+                self.messages[player].append(Message(int(sender), str(text), KINDS.get(kind.name, "event")))
             waiting[player] = []
 
     @contextlib.contextmanager
-    def _at_work(self, what: str) -> Iterator[None]:
+    def _running(self, what: str) -> Iterator[None]:
         with _working:
             ours = random.getstate(), np.random.get_state()
             random.setstate(self._random)
@@ -115,7 +115,7 @@ class Environment:
                 yield
                 if self._done and self._env.state.rewards is None:
                     raise ValueError("it ended without rewards")
-            except Exception as error:  # whatever the environment does is no reason to stop the other games
+            except Exception as error:  # a faulty environment must not stop the other games
                 raise GameFault(f"text:{self.name}: at {what} it raised {type(error).__name__}: {error}") from error
             finally:
                 self._random, self._numpy = random.getstate(), np.random.get_state()

@@ -1,16 +1,16 @@
 """``TextGame``: environments of TextArena as a game. ``text:KuhnPoker-v0``, ``text:KuhnPoker-v0+SimpleTak-v0``.
 
-The first move is chance's: one of SEEDS seeds, each as likely as any, which fixes the environment's random numbers (and
-with several environments, which of them is played). After it, action i is the i-th of the actions that the environment
-lists in this position, and INVALID stands for any answer that is none of them: the environment is given INVALID_TEXT,
-and does what it does with invalid moves, e.g. let the player try again once. So a game is replayed from its moves.
+The first move is chance's: one of SEEDS equally likely seeds, which fixes the environment's random numbers and, with
+several environments, selects one. After it, action i is the i-th action that the environment lists in this position.
+INVALID stands for any other answer: the environment gets INVALID_TEXT and applies its own rule for invalid moves, e.g.
+a second try. So a game can be replayed from its moves.
 
-Players are the environment's player 0 and player 1; where player 1 begins, it does. Results are the sign of the
-difference of their rewards; rewards() has the rewards themselves. A game is cut short after so many plies.
+Players are the environment's players 0 and 1; the environment decides which one begins. The result is the sign of the
+difference of their rewards; rewards() returns the rewards themselves. A game is cut short at its limit of plies.
 
 State words: PLIES, TO_MOVE, OVER, RESULT (first player's), LOST_BY (1 + the player whose invalid move ended the game),
-CUT, SEED, then the actions in order. What an environment has said is no part of it: it is found again by playing the
-actions, and kept for the last positions that were asked about. Axes as in games/contract.py.
+CUT, SEED, then the actions in order. A state holds no messages: they are recovered by replaying the actions, and cached
+for recent positions. Axes as in games/contract.py.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ INVALID = 9_999
 INVALID_TEXT = "(none of the listed actions)"
 PLIES, TO_MOVE, OVER, RESULT, LOST_BY, CUT, SEED = range(7)
 HEADER = 7
-KEPT = 20_000  # positions whose messages are kept
-# Options of a spec that aren't the environment's: (default, what it says).
+KEPT = 20_000  # positions in the cache
+# Options of a spec that aren't the environment's, with their defaults.
 LENGTHS = {
-    "plies": 64,  # a game is cut short after so many, chance's included
-    "prompt": 512,  # tokens of a prompt at most; the oldest are left out
-    "reply": 32,  # tokens of an answer at most
+    "plies": 64,  # maximum length of a game, including chance's ply
+    "prompt": 512,  # maximum tokens of a prompt; the oldest are dropped
+    "reply": 32,  # maximum tokens of an answer
 }
 
 _REFUSALS = {1: "not one of the listed actions", 2: "the game is over"}
@@ -63,9 +63,9 @@ _REFUSALS = {1: "not one of the listed actions", 2: "the game is over"}
 
 @dataclass
 class _Position:
-    """What is known of a position beside its state. messages [2]: those to each player, of which the first count.
+    """The cached data of a position. messages [2]: by player; only the first counts[player] belong to the position.
 
-    environment: None once it is over or has gone on to a later position.
+    environment: None once it is over or has advanced to a later position.
     """
 
     environment: Environment | None
@@ -84,8 +84,7 @@ class _Position:
 class TextGame(AnyGame):
     """See the module docstring.
 
-    environments   their names          show           how a player is shown what it was told, a name of words.SHOWN
-    prompt_tokens  of a language model  reply_tokens   likewise
+    environments: their names; prompt_tokens, reply_tokens: the maximum for a language model
     """
 
     has_chance = True
@@ -95,7 +94,7 @@ class TextGame(AnyGame):
     def __init__(
         self, names: tuple[str, ...], settings: dict[str, Any], show: str, plies: int, prompt: int, reply: int
     ) -> None:
-        """settings: of the only environment. Raises UsageError for what can't be played."""
+        """settings: of the only environment; show: a key of words.SHOWN. Raises UsageError if it can't be played."""
         self.environments = names
         self._settings, self._show = settings, SHOWN[show]
         self._classes = [environment_class(name) for name in names]
@@ -103,10 +102,10 @@ class TextGame(AnyGame):
         self.state_size = HEADER + plies
         self.prompt_tokens, self.reply_tokens = prompt, reply
         lengths = {"plies": plies, "prompt": prompt, "reply": reply}
-        said = [f"{key}={value}" for key, value in sorted(settings.items())]
-        said += [f"show={show}"] if show != "whole" else []
-        said += [f"{key}={value}" for key, value in lengths.items() if value != LENGTHS[key]]
-        self.spec = ",".join([f"text:{'+'.join(names)}", *said])
+        options = [f"{key}={value}" for key, value in sorted(settings.items())]
+        options += [f"show={show}"] if show != "whole" else []
+        options += [f"{key}={value}" for key, value in lengths.items() if value != LENGTHS[key]]
+        self.spec = ",".join([f"text:{'+'.join(names)}", *options])
         self._lock = threading.RLock()
         self._known: OrderedDict[bytes, _Position] = OrderedDict()
         for seed in range(len(names)):
@@ -127,7 +126,7 @@ class TextGame(AnyGame):
                 raise UsageError(f"game text:{size}: {key}={text}; wanted a number from 2 to 9999")
             lengths[key] = number
         if options and len(names) > 1:
-            raise UsageError(f"game text:{size}: {next(iter(options))}: settings are for one environment alone")
+            raise UsageError(f"game text:{size}: {next(iter(options))}: several environments can't have settings")
         return cls(names, {key: _value(text) for key, text in options.items()}, show, **lengths)
 
     def _check_begins(self, seed: int) -> None:
@@ -141,7 +140,7 @@ class TextGame(AnyGame):
     # The environment behind a position
 
     def environment_of(self, state: NDArray[np.int16]) -> int:
-        """The number of the environment that is played; state [S] after chance's move."""
+        """The index of the environment in play; state [S] after chance's move."""
         return int(state[SEED]) % len(self.environments)
 
     def _make(self, seed: int) -> Environment:
@@ -150,15 +149,15 @@ class TextGame(AnyGame):
         name = self.environments[number]
         try:
             made = kind(**{**settings, **self._settings})
-        except Exception as error:  # a class of another package, with settings of the user's
+        except Exception as error:  # another package's class with the user's settings
             raise UsageError(
-                f"game text:{name}: it can't be made ({type(error).__name__}: {error}); "
+                f"game text:{name}: creating it raised {type(error).__name__}: {error}; "
                 f"wanted settings such as {', '.join(f'{key}={value}' for key, value in settings.items()) or 'none'}"
             ) from error
         return Environment(name, made, seed)
 
     def _position(self, key: bytes) -> _Position:
-        """key: the words from SEED on. Raises GameFault if the environment does."""
+        """key: the words from SEED on. Raises GameFault if the environment fails."""
         with self._lock:
             found = self._known.get(key)
             if found is None:
@@ -171,7 +170,7 @@ class TextGame(AnyGame):
             return found
 
     def _reach(self, key: bytes) -> _Position:
-        """From the position before, if its environment still stands there, else from the start."""
+        """Continue from the previous position if its environment is still there, else replay from the start."""
         words = np.frombuffer(key, np.int16).tolist()
         before = self._known.get(key[:-2]) if len(words) > 1 else None
         if before is not None and before.environment is not None:
@@ -182,15 +181,12 @@ class TextGame(AnyGame):
             for action in words[1:]:
                 listed = listed_actions(environment.messages[environment.to_move])
                 environment.step(INVALID_TEXT if action == INVALID else listed[action])
-        return self._seen(environment)
-
-    def _seen(self, environment: Environment) -> _Position:
         messages = environment.messages
         listed: tuple[str, ...] = ()
         if not environment.over:
             listed = listed_actions(messages[environment.to_move])
             if not listed:
-                raise GameFault(f"text:{environment.name}: a player is to move, and no message lists the actions")
+                raise GameFault(f"text:{environment.name}: a player is to move, but no message lists the actions")
         counts = len(messages[0]), len(messages[1])
         rewards = environment.rewards if environment.over else (0.0, 0.0)
         facts = environment.to_move, environment.over, environment.invalid
@@ -203,36 +199,36 @@ class TextGame(AnyGame):
         several = len(self.environments) > 1 and len(moves) > 0
         return self.environments[int(moves[0]) % len(self.environments)] if several else ""
 
-    # In words
+    # Text
 
     def observation(self, state: NDArray[np.int16]) -> str:
-        """What the player to move is shown; state [S] after chance's move, not over."""
+        """The text shown to the player to move; state [S] after chance's move, not over."""
         return self._show(self._of(state).view(int(state[TO_MOVE])))
 
-    def told(self, state: NDArray[np.int16], player: int) -> list[Message]:
-        """All that a player was told so far; state [S] after chance's move."""
+    def messages_to(self, state: NDArray[np.int16], player: int) -> list[Message]:
+        """All messages to a player so far; state [S] after chance's move."""
         return self._of(state).view(player)
 
     def listed(self, state: NDArray[np.int16]) -> tuple[str, ...]:
-        """The legal actions, action i is the i-th; () where the game is over or chance is to move."""
+        """The legal actions in order; () where the game is over or chance is to move."""
         return () if state[OVER] or state[TO_MOVE] == CHANCE else self._of(state).listed
 
     def read(self, state: NDArray[np.int16], text: str) -> int:
-        """The action that an answer names; INVALID if it is none of those listed."""
+        """The action that an answer names; INVALID if it isn't listed."""
         wanted = plain(text)
         return next((i for i, action in enumerate(self.listed(state)) if plain(action) == wanted), INVALID)
 
     def rewards(self, states: States) -> FloatArray:
-        """[B, 2] of player 0 and player 1, as the environment gives them; 0 where the game isn't over."""
+        """[B, 2] the environment's rewards of players 0 and 1; 0 where the game isn't over."""
         found = [self._of(state).rewards if state[OVER] and not state[CUT] else (0.0, 0.0) for state in states]
         return np.array(found, np.float32).reshape(-1, 2)
 
     def lost_by_invalid(self, states: States) -> NDArray[np.int8]:
-        """[B] the player whose invalid move ended the game; -1: nobody's did."""
+        """[B] the player whose invalid move ended the game, else -1."""
         return (states[:, LOST_BY] - 1).astype(np.int8)
 
     def heuristic(self) -> MoveScores | None:
-        """The logarithms of an exact equilibrium's chances, for Kuhn poker alone."""
+        """Kuhn poker only: the logarithms of an exact equilibrium's probabilities."""
         if any(not name.startswith("Kuhn") for name in self.environments):
             return None
 
@@ -334,7 +330,7 @@ class TextGame(AnyGame):
         return action
 
     def diagram(self, state: NDArray[np.int16]) -> str:
-        """The seed; all that player 0 was told, and behind it what only player 1 was; who moves."""
+        """The seed, all messages to player 0, those to player 1 alone, and the player to move."""
         if not state[PLIES]:
             return f"{self.spec}: before its seed"
         first, second = ([message.text for message in self._of(state).view(player)] for player in (0, 1))
@@ -344,7 +340,7 @@ class TextGame(AnyGame):
 
 
 def _value(text: str) -> int | bool | str:
-    """A setting of an environment, as written by hand or in a spec: on and True, off and False are the same."""
+    """The value of an environment's setting in a spec. on and True are the same, as are off and False."""
     if text in (ON, OFF, "True", "False"):
         return text in (ON, "True")
     return small_number(text) if small_number(text) >= 0 else text

@@ -1,8 +1,8 @@
-"""Kuhn poker in which bets count, and an exact equilibrium of Kuhn poker.
+"""``KuhnChips-v0``: Kuhn poker in which bets count.
 
-TextArena 0.7.4's ``KuhnPoker-v0`` never adds bets to the pot, and only says who won. ``KuhnChips-v0`` is the same
-environment with the rules as they are known: a bet and a call cost a chip, and rewards are the chips won. Source: Kuhn
-1950, "A simplified two-person poker". Imports textarena, so it is imported only where that environment is asked for.
+TextArena 0.7.4's ``KuhnPoker-v0`` never adds bets to the pot and rewards only the winner. ``KuhnChips-v0`` is the same
+environment with the standard rules: a bet or a call costs one chip, and rewards are the chips won. Source: Kuhn 1950,
+"A simplified two-person poker". Imports textarena, so import this module only for that environment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class KuhnChips(KuhnPokerEnv):  # type: ignore[misc]
             facts["player_chips"][self.state.current_player_id] -= 1
         done, info = super().step(action)
         if done and not any(self.state.game_info[player].get("invalid_move") for player in (0, 1)):
-            # Antes are paid once more when all rounds are over; the difference is right all the same.
+            # The environment takes both antes once more after the last round; the difference is still right.
             chips = (facts["player_chips"][0] - facts["player_chips"][1]) / 2
             self.state.rewards = {0: chips, 1: -chips}
         return done, info

@@ -20,90 +20,86 @@ class TextPlayerOptions(Options):
     reply_temperature: float = Field(
         1.0,
         ge=0,
-        description="An answer's tokens are drawn at this temperature; 0 = always the likeliest.",
+        description="Temperature for sampling an answer's tokens; 0 = always the likeliest token.",
     )
 
 
 class TextInitOptions(Options):
-    """The base model, and how it is asked."""
+    """The base model and its prompts."""
 
     panel = PANEL
     of_methods = True
 
     base_model: Path | None = Field(
         None,
-        description="Folder of the language model that adapters are trained for, with its tokenizer "
-        "[default: a tiny one is made].",
+        description="Folder of the language model to train adapters for, with its tokenizer "
+        "[default: make a tiny one].",
     )
     prompt_template: str = Field(
         "plain",
         pattern="^(plain|reasoning|chatml|boxed-chatml)$",
-        description="How an observation is put to the model: plain, reasoning, chatml or boxed-chatml.",
+        description="Format of the prompt: plain, reasoning, chatml or boxed-chatml.",
     )
     reading: str = Field(
         "brackets",
         pattern="^(brackets|boxed|whole)$",
-        description="How an action is read from an answer: brackets (the last), boxed (the last \\boxed{}) "
-        "or whole.",
+        description="Where an answer's action is: brackets (the last ones), boxed (the last \\boxed{}) or whole.",
     )
     pretraining_steps: int = Field(
         400,
         ge=0,
-        description="Steps in which a tiny model learns to write legal actions, from random play.",
+        description="Steps that train a tiny base model to write legal actions, on random play.",
     )
 
 
 class TextSelfplayOptions(Options):
-    """Which games are learned from."""
+    """Which games to learn from."""
 
     panel = PANEL
     of_methods = True
 
     filter_opponent_invalid: bool = Field(
         False,
-        description="Learn nothing from games that the other player ended by an invalid move.",
+        description="Don't learn from games that the other player ended with an invalid move.",
     )
 
 
 class TextGatherOptions(Options):
-    """What rewards become."""
+    """Reward transformations."""
 
     panel = PANEL
     of_methods = True
 
     final_rewards: str = Field(
         "",
-        description="What a game's rewards become, in this order: win-draw-loss=W:D:L, zero-sum, "
+        description="Transformations of a game's rewards, applied in this order: win-draw-loss=W:D:L, zero-sum, "
         "role-advantage=RATE, or PACKAGE.MODULE:FUNCTION.",
     )
     step_rewards: str = Field(
         "",
-        description="Then what a step gets for itself: format=X, valid=X, invalid=X or a function likewise.",
+        description="Rewards added to each step: format=X, valid=X, invalid=X, or a function as above.",
     )
     sampling_rewards: str = Field(
         "",
-        description="Then what is trained on: normalise, normalise-by-environment (each may be =mean), "
-        "negative=SHARE of what is below 0, or a function likewise.",
+        description="Transformations of the advantages before training: normalise, normalise-by-environment (each may "
+        "be =mean), negative=SHARE (scales negative ones), or a function as above.",
     )
 
 
 class TextTrainOptions(Options):
-    """The loss, and how much memory it takes."""
+    """The loss and its memory use."""
 
     panel = PANEL
     of_methods = True
 
     kl_weight: float = Field(0.0, ge=0, description="Weight of the answers' divergence from the base model.")
-    entropy_weight: float = Field(
-        0.0, ge=0, description="Weight of the answers' entropy."
-    )
+    entropy_weight: float = Field(0.0, ge=0, description="Weight of the answers' entropy.")
     activation_checkpointing: bool = Field(
         False,
-        description="Keep less in memory and compute it again; a third more work.",
+        description="Recompute activations instead of storing them: less memory, a third more work.",
     )
     micro_batch: int = Field(
         0,
         ge=0,
-        description="Go through so many answers of a batch at a time, and add up their gradients; "
-        "0 = all at once.",
+        description="Number of a batch's answers to process at a time, adding up the gradients; 0 = all at once.",
     )

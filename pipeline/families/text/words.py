@@ -1,11 +1,11 @@
-"""What a player is shown of an environment's messages, and which actions they list. Small named functions on text.
+"""The text shown to a player, made from an environment's messages, and the actions that the messages list.
 
-A *message* has a sender (a player's number, or GAME) and a kind: prompt (the rules), board, action (what a player
-answered), told (what the game says) or admin (an answer was invalid). A player's *view* is the list of all messages to
-it so far, the newest last.
+A *message* has a sender (a player's number, or GAME) and a kind: prompt (the rules), board, action (a player's answer),
+event (news of the game) or admin (an answer was invalid). A player's *view* is the list of all messages to it so far,
+the newest last.
 
-An environment is played by the actions that it lists ("Available Moves: [0], [1]"). Those that stand in LISTED do so
-whenever a player is to move; others ask for words that nobody lists, and aren't played.
+Players choose from the actions that an environment lists ("Available Moves: [0], [1]"). The environments in LISTED list
+them whenever a player is to move; others expect free text and aren't supported.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-GAME = -1  # the sender of what the environment says
+GAME = -1  # the sender of the environment's own messages
 
-# Environments that list the legal actions, all of them and nothing else, wherever a player is to move. Othello doesn't:
-# whoever has none is told of no way to say so, and nothing is listed for the opponent then.
+# Environments that list exactly the legal actions whenever a player is to move. Othello doesn't: it has no action for a
+# player without a move, and then lists nothing for the opponent.
 LISTED = (
     "Crusade",
     "KuhnChips",
@@ -46,7 +46,7 @@ View = Sequence[Message]
 
 
 def listed_actions(view: View) -> tuple[str, ...]:
-    """The actions that the newest message with a list names, in its order, each once; () if there is none."""
+    """The actions in the newest message with a list, in order, each once; () if there is none."""
     for message in reversed(view):
         if message.kind in ("action", "admin", "prompt"):
             continue
@@ -57,38 +57,38 @@ def listed_actions(view: View) -> tuple[str, ...]:
 
 
 def plain(text: str) -> str:
-    """An action as it is compared with others: case and blanks make no difference."""
+    """An action normalised for comparison, without regard to case and blanks."""
     return _BLANKS.sub(" ", text).strip().replace("[ ", "[").replace(" ]", "]").casefold()
 
 
-# What a player is shown
+# Ways to show a view, see SHOWN
 
 
 def whole(view: View) -> str:
-    """Every message with its sender, as TextArena's own wrapper for language models does."""
+    """Every message with its sender, like TextArena's own wrapper for language models."""
     return "\n".join(f"[{'GAME' if sender == GAME else f'Player {sender}'}] {text}" for sender, text, _ in view)
 
 
 def board(view: View) -> str:
-    """The rules, what the game has told, and the newest board: TextArena's wrapper for training on board games."""
-    rules = [message.text for message in view if message.kind == "prompt"]
-    told = [message.text for message in view if message.kind == "told"]
-    boards = [message.text for message in view if message.kind == "board"]
-    return "\n\n".join([*rules[-1:], "\n".join(told), *boards[-1:]]).replace("\n\n\n\n", "\n\n")
+    """The rules, the events and the newest board, like TextArena's wrapper for training on board games."""
+    rules, events, boards = (
+        [message.text for message in view if message.kind == kind] for kind in ("prompt", "event", "board")
+    )
+    return "\n\n".join([*rules[-1:], "\n".join(events), *boards[-1:]]).replace("\n\n\n\n", "\n\n")
 
 
 def newest(view: View) -> str:
-    """The newest board alone, and whatever came after it: enough where a board shows everything, and short."""
+    """The newest board and the admin messages after it: short, and sufficient if a board shows everything."""
     last = max((i for i, message in enumerate(view) if message.kind == "board"), default=0)
     lines = [message.text for message in view[last:] if message.kind in ("board", "admin")]
     return _first_line(view) + "\n".join(lines)
 
 
 def grid(view: View) -> str:
-    """The newest board alone, a word a cell: empty cells their numbers, own stones O, the opponent's X.
+    """The newest board, one word for each cell: an empty cell's number, O for own stones, X for the opponent's.
 
-    For boards that are drawn with "|" between cells that have numbers. Whose letters are whose is read from the rules;
-    where they don't say it, letters stay as they are, below the first line of the rules.
+    For boards drawn with "|" between numbered cells. The rules tell which letter is the player's own. If they don't,
+    letters stay unchanged, and the first line of the rules comes first.
     """
     drawn = next((message.text for message in reversed(view) if message.kind == "board"), "")
     rows = [line.strip(" |").split("|") for line in drawn.split("\n") if "|" in line]
@@ -103,7 +103,7 @@ def grid(view: View) -> str:
 
 
 def round_(view: View) -> str:
-    """The round that is being played: from its heading ("### …") on, with the scores before it, without the rules."""
+    """The current round from its heading ("### …") on, with the scores before it, without the rules."""
     headings = [i for i, message in enumerate(view) if message.text.startswith("###")]
     start = headings[-1] if headings else 0
     scores = [found[0] for message in view[:start] if (found := _SCORES.search(message.text))]
@@ -115,17 +115,17 @@ def round_(view: View) -> str:
 
 
 def kuhn_equilibrium(view: View, listed: Sequence[str], bets_count: bool) -> tuple[float, ...]:
-    """The chance of each listed action.
+    """The probability of each listed action.
 
-    bets_count: of Kuhn's game, the equilibrium in which the first player never bets at once (alpha = 0). Source: Kuhn
-    1950. Where bets cost nothing, an equilibrium is never to fold.
+    bets_count: the equilibrium of Kuhn's game in which the first player never bets at once (alpha = 0); source: Kuhn
+    1950. Otherwise bets cost nothing, and never folding is an equilibrium.
     """
     if "[fold]" in listed and not bets_count:
         return tuple(float(action != "[fold]") for action in listed)
     start = max((i for i, message in enumerate(view) if message.text.startswith("###")), default=0)
     card = _CARD.search(view[start].text)
     moves = sum("submitted move" in message.text for message in view[start:])
-    # Of betting or calling: by card, the first player's before any move, the second's after one, the first's after two.
+    # Probability of a bet or call by card: first player at once, second player after one move, first player after two.
     chances = {"J": (0.0, 1 / 3, 0.0), "Q": (0.0, 0.0, 1 / 3), "K": (0.0, 1.0, 1.0)}
     chance = chances[card[1] if card else "J"][min(moves, 2)]
     if "[fold]" in listed and moves == 1:  # the first player has bet
@@ -134,7 +134,7 @@ def kuhn_equilibrium(view: View, listed: Sequence[str], bets_count: bool) -> tup
 
 
 def _first_line(view: View) -> str:
-    """ "You are Player 0 in …": how the rules begin."""
+    """The first line of the rules: "You are Player 0 in …"."""
     return next((message.text.split("\n", 1)[0] + "\n" for message in view if message.kind == "prompt"), "")
 
 

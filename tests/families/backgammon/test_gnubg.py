@@ -94,7 +94,7 @@ for line in sys.stdin:
         ("lie", "illegal", "chose '24/1 13/2' at ply"),
         ("garbage", "illegal", "chose 'resign\\?'"),
         ("nothing", "illegal", "chose ''"),
-        ("other", "protocol", "another program"),
+        ("other", "protocol", "is not the program gnubg"),
         ("noise", "protocol", "wanted a line that begins with ="),
     ],
 )
@@ -126,5 +126,5 @@ def test_specs_and_who_cannot_play(monkeypatch: pytest.MonkeyPatch) -> None:
         common_game("hypergammon", entrants)
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(gnubg, "GAMES_FOLDER", "/nowhere")
-    with pytest.raises(UsageError, match=r"gnubg:0: no program 'gnubg', .*apt install gnubg"):
+    with pytest.raises(UsageError, match=r"gnubg:0: no program 'gnubg' .*apt install gnubg"):
         common_game("backgammon", entrants)

@@ -72,7 +72,7 @@ def test_undo_a_checker_then_a_turn_and_what_is_refused() -> None:
     for wrong, problem in (((24, 1), "point|24 to 1"), ((3, 2), "3 to 2")):
         with pytest.raises(Refused, match=problem):
             table.step(*wrong, start["ply"])
-    with pytest.raises(Refused, match="no move here"):
+    with pytest.raises(Refused, match="not a legal move here"):
         table.move("24/1", start["ply"])
     with pytest.raises(Refused, match="another window"):
         table.resign(start["ply"] + 1)
@@ -221,7 +221,7 @@ def test_a_person_plays_some_turns_with_mouse_keyboard_and_text(address: str) ->
             until(lambda: source in places("from"))
         box = browser.find_element(By.ID, "turn")
         box.send_keys("24/1", Keys.ENTER)
-        until(lambda: "no move here" in status())
+        until(lambda: "not a legal move here" in status())
         browser.find_element(By.ID, "theme").click()
         browser.set_window_size(420, 900)
         shot("dark_phone")

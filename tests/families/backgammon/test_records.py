@@ -149,12 +149,12 @@ FUZZED = {"mat": (GOOD, lambda path: read_mat(path, GAME))}  # see tests/familie
 @pytest.mark.parametrize(
     ("before", "after", "problem"),
     [
-        ("31: 8/5", "71: 8/5", r"line 5: 71: 8/5 6/5: backgammon: '71' is no throw here"),
-        ("31: 8/5", "33: 8/5", r"line 5: 33: .* is no throw here"),  # no double begins a game
-        ("8/5 6/5", "8/5 7/6", r"line 5: 31: 8/5 7/6: backgammon: '8/5 7/6' is no move here; wanted e.g."),
-        ("24/16(2)", "24/16(16)", r"line 6: 44: 24/16\(16\): .*is no move here"),
-        ("24/16(2)", "", r"line 6: 44: : backgammon: 'pass' is no move here"),
-        ("      Wins 1 point\n", "", "its end: game 1 has no result after 6 plies; was the file cut off"),
+        ("31: 8/5", "71: 8/5", r"line 5: 71: 8/5 6/5: backgammon: '71' is not a possible throw here"),
+        ("31: 8/5", "33: 8/5", r"line 5: 33: .* is not a possible throw here"),  # no double begins a game
+        ("8/5 6/5", "8/5 7/6", r"line 5: 31: 8/5 7/6: backgammon: '8/5 7/6' is not a legal move here; wanted e.g."),
+        ("24/16(2)", "24/16(16)", r"line 6: 44: 24/16\(16\): .*is not a legal move here"),
+        ("24/16(2)", "", r"line 6: 44: : backgammon: 'pass' is not a legal move here"),
+        ("      Wins 1 point\n", "", "at its end: game 1 has no result after 6 plies; was the file cut off"),
         (" a : 0                       b : 0\n", "", r"line 4: '1\) 31: 8/5 6/5 .*wanted both players"),
         (" Game 1\n", "", "no line 'Game 1'; wanted a match of backgammon"),
         ("44: 24/16(2)", "Doubles => 2", "line 6: 'Doubles => 2'; wanted dice and moves.*no cube"),
@@ -212,7 +212,7 @@ def test_records_of_a_match_through_show(tmp_path: Path) -> None:
 def test_who_is_not_written_so(tmp_path: Path) -> None:
     hyper: Backgammon = parse_game("hypergammon")  # type: ignore[assignment]
     moves = random_moves(hyper, 0)
-    with pytest.raises(MuGoError, match="hypergammon; SGF knows both"):
+    with pytest.raises(MuGoError, match="hypergammon; SGF supports both"):
         mat_record(hyper, moves, TEXT)
     assert "Hypergammon3" in gammon_sgf(hyper, moves, TEXT)
     players = {"white_model": "random", "black_model": "heuristic", "game": "tictactoe"}

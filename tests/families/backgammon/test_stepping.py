@@ -40,7 +40,7 @@ def test_who_is_stuck_passes_and_bearing_off_takes_the_die_that_fits() -> None:
     assert off.action([(6, 0), (2, 1)]) is not None and off.board([(6, 0)])[0] == 14
     assert off.action([(6, 0)]) is None and off.options([(6, 0)]) == [(2, 1)]  # the 1 must be played, too
     assert off.action([(6, 5), (5, 0)]) is not None
-    with pytest.raises(ValueError, match="lead to no turn"):
+    with pytest.raises(ValueError, match="don't lead to a legal turn"):
         off.board([(2, 0)])
     stalled = Stepper(BACKGAMMON, board({5: 1, 2: 1}, {1: 15}, "65")[0])
     assert stalled.options() == [(5, 0)] and stalled.options([(5, 0)]) == [(2, 0)]  # whichever die bore it off

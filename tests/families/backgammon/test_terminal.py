@@ -98,7 +98,7 @@ def test_throws_have_the_chances_of_dice() -> None:
 def test_undo_meets_the_same_dice_and_a_hint_is_a_move() -> None:
     text = run("hint", "undo", "24/18 24/1", "resign", "undo", "quit", seed=5)
     first, second = refusals(text)
-    assert first == "? there is no turn of yours to take back" and "is no move here; wanted e.g." in second
+    assert first == "? there is no turn of yours to take back" and "is not a legal move here; wanted e.g." in second
     hint = re.search(r"heuristic would play (.*)", text)
     assert hint and "The game is over: O wins by resignation. You lose." in text and "the seed was 5" in text
     again = run(hint[1], "undo", hint[1], "quit", seed=5)

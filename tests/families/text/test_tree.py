@@ -12,13 +12,13 @@ pytest.importorskip("textarena", reason="text games need the extra text")
 from pipeline.errors import UsageError
 from pipeline.families.text import tree as trees
 from pipeline.families.text.game import TextGame
-from pipeline.families.text.tree import Tree, exploitability, whole_tree
+from pipeline.families.text.tree import Tree, build_tree, exploitability
 from pipeline.games.specs import parse_game
 
 
 @pytest.fixture(scope="module")
 def tree() -> Tree:
-    return whole_tree(parse_game("text:KuhnPoker-v0,show=round,max_rounds=1"))
+    return build_tree(parse_game("text:KuhnPoker-v0,show=round,max_rounds=1"))
 
 
 def play(tree: Tree, number: int, chances: list[np.ndarray], responder: int, choice: dict[int, int]) -> float:
@@ -26,24 +26,24 @@ def play(tree: Tree, number: int, chances: list[np.ndarray], responder: int, cho
     node = tree.nodes[number]
     if node.player < 0:
         return node.value
-    odds = np.eye(2)[choice[node.known]] if node.player == responder else chances[node.asked]
+    odds = np.eye(2)[choice[node.information_set]] if node.player == responder else chances[node.decision]
     return sum(p * play(tree, child, chances, responder, choice) for p, child in zip(odds, node.children, strict=True))
 
 
 def test_the_tree_is_that_of_kuhn_poker(tree: Tree) -> None:
     assert len(tree.roots) == 6 and tree.weights.sum() == pytest.approx(1) and (abs(tree.weights - 1 / 6) < 0.02).all()
     assert sum(node.player < 0 for node in tree.nodes) == 6 * 5
-    assert len({node.known for node in tree.nodes if node.player >= 0}) == len(tree.asked) == 12
+    assert len({node.information_set for node in tree.nodes if node.player >= 0}) == len(tree.decisions) == 12
     assert all(child < number for number, node in enumerate(tree.nodes) for child in node.children)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_best_response_is_the_best_of_all_pure_strategies(tree: Tree, seed: int) -> None:
     generator = np.random.default_rng(seed)
-    chances = [generator.dirichlet(np.ones(len(listed))) for _, listed in tree.asked]
+    chances = [generator.dirichlet(np.ones(len(listed))) for _, listed in tree.decisions]
     found = exploitability(tree, lambda asked: chances)
     for responder, best in enumerate(found.best):
-        sets = sorted({node.known for node in tree.nodes if node.player == responder})
+        sets = sorted({node.information_set for node in tree.nodes if node.player == responder})
         assert len(sets) == 6
         values = [
             sum(weight * play(tree, root, chances, responder, dict(zip(sets, pure, strict=True)))
@@ -56,20 +56,20 @@ def test_a_best_response_is_the_best_of_all_pure_strategies(tree: Tree, seed: in
 
 def test_never_to_fold_is_an_equilibrium_because_bets_cost_nothing_here(tree: Tree) -> None:
     """TextArena's Kuhn poker never adds bets to the pot."""
-    policy = [np.array([float(action != "[fold]") for action in listed]) for _, listed in tree.asked]
+    policy = [np.array([float(action != "[fold]") for action in listed]) for _, listed in tree.decisions]
     assert exploitability(tree, lambda asked: policy).total == pytest.approx(0)
-    always = [np.array([float(action not in ("[call]", "[bet]")) for action in listed]) for _, listed in tree.asked]
+    always = [np.array([float(action not in ("[call]", "[bet]")) for action in listed]) for _, listed in tree.decisions]
     assert exploitability(tree, lambda asked: always).total > 0.5
 
 
 @pytest.fixture(scope="module")
 def chips() -> Tree:
-    return whole_tree(parse_game("text:KuhnChips-v0,show=round"))
+    return build_tree(parse_game("text:KuhnChips-v0,show=round"))
 
 
 def even(tree: Tree) -> Tree:
     """With cards that are dealt as they should be, which those of 4,096 seeds nearly are."""
-    return Tree(tree.nodes, tree.roots, np.full(len(tree.roots), 1 / len(tree.roots)), tree.asked)
+    return Tree(tree.nodes, tree.roots, np.full(len(tree.roots), 1 / len(tree.roots)), tree.decisions)
 
 
 def equilibrium(spec: str, asked: list[tuple[str, tuple[str, ...]]]) -> list[np.ndarray]:
@@ -113,7 +113,7 @@ def test_kuhn_poker_with_bets_is_open_spiels(chips: Tree, seed: int) -> None:
     for key, row in policy.state_lookup.items():  # "0", "1pb": the card, then p and b
         chances[key] = policy.action_probability_array[row] = generator.dirichlet(np.ones(2))
     ours = []
-    for shown, listed in chips.asked:
+    for shown, listed in chips.decisions:
         card = "JQK".index(shown.split("Your card is: '")[1][0])
         moves = "".join("p" if "[check]" in line else "b" for line in shown.split("\n") if "submitted move" in line)
         passes, bets = chances[f"{card}{moves}"]
@@ -126,4 +126,4 @@ def test_a_game_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     game = parse_game("text:KuhnPoker-v0,show=round,max_rounds=2")
     assert isinstance(game, TextGame)
     with pytest.raises(UsageError, match="more than 40 positions; wanted a smaller game"):
-        whole_tree(game)
+        build_tree(game)

@@ -1,4 +1,4 @@
-"""``GammonPage``: backgammon and hypergammon on a page of their own, /gammon."""
+"""``GammonPage``: the page /gammon for backgammon and hypergammon."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pipeline.play.page.kinds import At, Body, Models, OwnPage, Verb
 
 
 class NewGammon(Body):
-    """human: 0 moves first; the opponent nobody: both sides."""
+    """human: 0 moves first. With the opponent "nobody" the person plays both sides."""
 
     game: str = Field("backgammon", max_length=100)
-    opponent: str = Field(max_length=4096)  # a model may be called by its path
+    opponent: str = Field(max_length=4096)  # may be a model's path
     human: int = Field(0, ge=0, le=1)
 
 

@@ -1,9 +1,8 @@
-"""``GammonTable``: one game of backgammon at the server, played checker by checker, and what its page shows of it.
+"""``GammonTable``: one game of backgammon on the server, played checker by checker, and its view for the page.
 
-Thread-safe: a lock guards each table, and no opponent that thinks holds it. Throws come from FairDice: the page gets
-the commitment from the start, the seed when the game is over. What is on the board is told as the viewer sees it, who
-is the person, or in games of nobody against nobody whose turn it is: points by the viewer's own numbering, own checkers
-positive.
+Thread-safe: a lock guards each table and is released while an opponent thinks. Throws come from FairDice: the page gets
+the commitment at the start and the seed after the game. The board is seen by the viewer (the person; or, if the person
+plays both sides, the player whose turn it is): points in the viewer's own numbering, the viewer's checkers positive.
 """
 
 from __future__ import annotations
@@ -36,12 +35,11 @@ ENGINE_SECONDS = 60.0
 COLOURS = ("White", "Black")
 MAT, SGF = MAT_SUFFIX.removeprefix("."), "sgf"  # suffixes of records
 
-
 MakeOpponent = Callable[[Backgammon], Player]
 
 
 def opponents(game: str, models: Models) -> dict[str, MakeOpponent]:
-    """Whom this game can be played against here, by name."""
+    """The available opponents of a game, by name."""
     found: dict[str, MakeOpponent] = {name: make for name, (spec, make) in models.items() if spec == game}
     found |= {
         name: lambda game, name=name: make_builtin(name)(game, 1, 0)  # type: ignore[misc]
@@ -65,7 +63,7 @@ class GammonTable:
         seed: str | None = None,
         models: Models = NO_MODELS,
     ) -> None:
-        """Raises Refused for a game or an opponent that isn't there."""
+        """Raises Refused for an unknown game or opponent."""
         if spec not in GAMES:
             raise Refused(400, f"game: found {spec[:40]!r}; wanted {' or '.join(GAMES)}")
         known = opponents(spec, models)
@@ -78,9 +76,9 @@ class GammonTable:
         self._game: Backgammon = game
         self._table = DiceGame(self._game, FairDice(seed))
         self._player = None if opponent == NOBODY else PlayerOpponent(opponent, known[opponent](self._game), None)
-        self._lock, self._thinking = threading.RLock(), threading.Lock()  # the second is the player's
-        self._steps: list[notation.Step] = []  # of the turn that isn't complete
-        self._stepper: tuple[int, Stepper] | None = None  # of how many moves
+        self._lock, self._thinking = threading.RLock(), threading.Lock()  # _thinking guards the opponent
+        self._steps: list[notation.Step] = []  # of the incomplete turn
+        self._stepper: tuple[int, Stepper] | None = None  # with its ply
         self._resigned: int | None = None
         self._last = ""  # the last turn, in words
 
@@ -88,13 +86,13 @@ class GammonTable:
         if self._player is not None:
             self._player.close()
 
-    # What the page asks for
+    # Requests of the page
 
     def step(self, source: int, target: int, ply: int) -> None:
-        """One checker of the person's. The turn is made when it is complete. Raises Refused."""
+        """Move one of the person's checkers; play the turn once it is complete. Raises Refused."""
         with self._lock:
             self._check_mine(ply)
-            stepper, steps = self._ways(), [*self._steps, (source, target)]
+            stepper, steps = self._current_stepper(), [*self._steps, (source, target)]
             if (source, target) not in stepper.options(self._steps):
                 raise Refused(400, f"{_point(source)} to {_point(target)} is not possible with these dice")
             self._steps, action = steps, stepper.action(steps)
@@ -102,7 +100,7 @@ class GammonTable:
                 self._play(action)
 
     def move(self, text: str, ply: int) -> None:
-        """A whole turn as it is written, "pass" among them. Raises Refused."""
+        """Play a complete turn in notation, including "pass". Raises Refused."""
         with self._lock:
             self._check_mine(ply)
             try:
@@ -112,7 +110,7 @@ class GammonTable:
             self._play(action)
 
     def reply(self, ply: int) -> None:
-        """The opponent's turn; nothing happens where it isn't theirs or the game changed meanwhile."""
+        """Play the opponent's turn; do nothing if it isn't their turn or the game has changed meanwhile."""
         if self._player is None:
             return
         with self._lock:
@@ -131,7 +129,10 @@ class GammonTable:
                     self._play(action)
 
     def undo(self, ply: int) -> None:
-        """The last checker of a turn that isn't complete; else back to the person's last turn, with the same dice."""
+        """Take back a resignation, else the last checker of an incomplete turn, else the person's last turn.
+
+        The dice stay the same.
+        """
         with self._lock:
             self._check(ply)
             if self._resigned is not None:
@@ -149,11 +150,11 @@ class GammonTable:
         with self._lock:
             self._check(ply)
             if self._over:
-                raise Refused(409, "the game is over already")
+                raise Refused(409, "the game is already over")
             self._resigned = self._table.to_move if self.human is None else self.human
 
     def record(self, suffix: str) -> str:
-        """The game so far as .mat or SGF. Raises Refused for another suffix, and for .mat where that isn't written."""
+        """The game so far as .mat or SGF. Raises Refused for another suffix, and for .mat of hypergammon."""
         with self._lock:
             if suffix not in (MAT, SGF):
                 raise Refused(400, f"{self._game.spec} isn't written as {suffix[:10]}; wanted {MAT} or {SGF}")
@@ -174,7 +175,7 @@ class GammonTable:
             theirs = [int(state[OFF + 1 - viewer]), int(state[BAR + 1 - viewer])]
             steps, must_pass = [], False
             if mine:
-                stepper = self._ways()
+                stepper = self._current_stepper()
                 board, steps = stepper.board(self._steps), stepper.options(self._steps)
                 theirs[1] += sum(before == -1 and after >= 0 for before, after in zip(
                     notation.view(state, viewer)[1:25], board[1:25], strict=True))  # fmt: skip
@@ -212,11 +213,11 @@ class GammonTable:
         return self._resigned is not None or self._table.is_over
 
     def _waits_after(self, moves: list[int]) -> bool:
-        """Whether these are the game's moves, and the next one is the opponent's."""
+        """Whether these are still the game's moves and it is the opponent's turn."""
         with self._lock:
             return moves == self._table.moves and not self._over and self._table.to_move != self.human
 
-    def _ways(self) -> Stepper:
+    def _current_stepper(self) -> Stepper:
         ply = len(self._table.moves)
         if self._stepper is None or self._stepper[0] != ply:
             self._stepper = ply, Stepper(self._game, self._table.state[0])
@@ -250,7 +251,7 @@ class GammonTable:
             return None
         points = float(self._game.returns(self._table.state)[0])
         if not points:
-            return "Nobody wins a game of so many turns"
+            return "Nobody wins: the game reached its move limit"
         kind = self._game.result_names.get(abs(points))
         return (
             f"{COLOURS[points < 0]} wins{f' a {kind}' if kind else ''}: {abs(points):g} point{'s' * (abs(points) > 1)}"

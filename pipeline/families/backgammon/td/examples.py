@@ -1,7 +1,7 @@
-"""From recorded games to examples: replay, check every move, compute the targets.
+"""From recorded games to examples: replay the games, check every move, compute the targets.
 
-A throw and the move that follows are two plies of a record, but one turn, and one example: the position before the
-throw. Both plies stand for it, so each example is found twice among a window's positions.
+A throw and the move that follows are two plies of a record, but one turn and one example: the position before the
+throw. Both plies map to it, so each example occurs twice among a window's positions.
 
 Axes: N wanted positions, G games, T plies, K turns, O outputs.
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 from pipeline.errors import FileError, UsageError
 from pipeline.families.backgammon.options import TdGatherOptions
-from pipeline.families.backgammon.td.records import MOST_OUTPUTS, column_types
+from pipeline.families.backgammon.td.outcomes import MOST_OUTPUTS
 from pipeline.families.backgammon.td.targets import lambda_returns
 from pipeline.games.contract import CHANCE, FeatureGame, FloatArray, States
 from pipeline.games.replay import IllegalRecord, replay
@@ -22,19 +22,26 @@ from pipeline.methods.game_table import GameTable
 from pipeline.methods.method import Positions
 from pipeline.methods.options import DiscountOptions
 from pipeline.options import Options, taken
-from pipeline.run.chunks import ORIGIN, Columns
+from pipeline.run.chunks import ORIGIN, Columns, ColumnTypes
 from pipeline.run.shards import Shard
+
+
+def column_types(game: FeatureGame) -> ColumnTypes:
+    """The columns of an example, in addition to chunks.ORIGIN.
+
+    state   [S] the position before a throw             target  the outputs' target; NaN beyond the outputs
+    """
+    return {"state": ("<i2", (game.state_size,)), "target": ("<f4", (MOST_OUTPUTS,))}
 
 
 def make_examples(
     game: FeatureGame, shards: Sequence[Shard], wanted: Positions, td_lambda: FloatArray, config: Options
 ) -> Columns:
-    """The examples of the wanted positions, in their order; columns as in records.column_types and chunks.ORIGIN.
+    """The examples of the wanted positions, in their order; columns as in column_types and chunks.ORIGIN.
 
-    td_lambda: [N], the same for all positions of a game. Of config only what targets depend on is read.
-    Raises FileError, whose path is the shard's, if its game is another one, a move is illegal, throws and moves don't
-    alternate, a result is not the one on the board, or chances are none; UsageError for rewards where the network has
-    five outputs.
+    td_lambda: [N], the same for all positions of a game. config: reads TdGatherOptions and DiscountOptions.
+    Raises FileError, with the shard's path, for a shard of another game, an illegal move, throws and moves that don't
+    alternate, a result that contradicts the board, or invalid chances; UsageError for rewards with five outputs.
     """
     for shard in shards:
         if shard.game_spec != game.spec:
@@ -47,8 +54,8 @@ def make_examples(
     num_outputs = _outputs(table, chances)
     if with_rewards and num_outputs > 1:
         raise UsageError(
-            "gather --closeout-reward, --prime-reward: a network with five outputs learns chances, which nothing can "
-            "be added to; wanted a model with one output (init --value-head scalar)"
+            "gather --closeout-reward, --prime-reward: a network with five outputs learns chances, to which no reward "
+            "can be added; wanted a model with one output (init --value-head scalar)"
         )
     by_game = np.ones(len(table), np.float32)
     by_game[table.row] = td_lambda
@@ -74,7 +81,7 @@ def make_examples(
 
 
 def _outputs(table: GameTable, chances: FloatArray) -> int:
-    """How many outputs the network had that recorded chances [T, G, MOST_OUTPUTS]."""
+    """The number of outputs of the network that recorded chances [T, G, MOST_OUTPUTS]."""
     if not len(table):
         return MOST_OUTPUTS
     num_outputs = int(np.isfinite(chances[0, 0]).sum())
@@ -83,16 +90,19 @@ def _outputs(table: GameTable, chances: FloatArray) -> int:
     wrong = (known != (np.arange(MOST_OUTPUTS) < num_outputs)).any(axis=2) & played
     if num_outputs not in (1, MOST_OUTPUTS) or wrong.any():
         row = int(wrong.any(axis=0).argmax())
-        raise table.error(row, f"its chances are not {num_outputs} numbers from 0 to 1 everywhere")
+        raise table.error(row, f"its chances are not {num_outputs} numbers from 0 to 1 at every ply")
     return num_outputs
 
 
 def _replay(game: FeatureGame, table: GameTable, shaping: TdGatherOptions | None) -> tuple[States, FloatArray]:
-    """Play all games in lockstep; the states [N, S] before the throws of wanted turns, and rewards [K, G] in points."""
+    """Replay all games in lockstep. Returns states [N, S] before the throws of wanted turns, and rewards [K, G].
+
+    Rewards are in points.
+    """
     num_turns = (len(table.moves) + 1) // 2
     states_of_wanted = np.empty((len(table.ply), game.state_size), np.int16)
     rewards = np.zeros((num_turns, len(table)), np.float32)
-    earned = np.zeros((2, len(table), 2), np.bool_)  # by player, game and kind: paid once
+    earned = np.zeros((2, len(table), 2), np.bool_)  # by player, game and kind: each is paid once
     by_turn = np.argsort(table.ply // 2, kind="stable")
     starts = np.searchsorted((table.ply // 2)[by_turn], np.arange(num_turns + 1))
     try:
@@ -108,17 +118,16 @@ def _replay(game: FeatureGame, table: GameTable, shaping: TdGatherOptions | None
                 here = by_turn[starts[ply // 2] : starts[ply // 2 + 1]]
                 states_of_wanted[here] = states[table.row[here]]
     except IllegalRecord as error:
-        problem = f"illegal move: {error}; wanted games as they were played"
-        raise table.error(error.row, problem, error.ply) from error
+        raise table.error(error.row, f"illegal move: {error}; wanted unchanged records", error.ply) from error
     return states_of_wanted, rewards
 
 
 def _check_results(game: FeatureGame, table: GameTable, states: States, going: int) -> None:
-    """The games behind the first `going` of states end here."""
+    """Check the games after the first `going` of states, which end here."""
     ended = np.arange(going, len(states))
     over = game.is_over(states)
     for row in ended[~over[ended]]:
-        raise table.error(row, "the game is not over; wanted a game that was played out", int(table.lengths[row]))
+        raise table.error(row, "the game is not over; wanted a finished game", int(table.lengths[row]))
     returns = game.returns(states[ended])
     for row in ended[returns != table.results[ended]]:
         found, wanted = f"{table.results[row]:+g}", f"{returns[row - going]:+g}"
@@ -126,7 +135,7 @@ def _check_results(game: FeatureGame, table: GameTable, states: States, going: i
 
 
 def _rewards(game: FeatureGame, states: States, earned: np.ndarray, shaping: TdGatherOptions) -> FloatArray:
-    """[g] points for the player who has just moved to states [g, S]; earned [2, G, 2] is what was paid before."""
+    """[g] points for the player who has just moved to states [g, S]. Updates earned [2, G, 2], what has been paid."""
     movers = 1 - game.turns(states)
     built = game.structures(states, movers)
     rows = np.arange(len(states))

@@ -1,15 +1,15 @@
-"""``Expectimax``: what positions are worth, looking some plies ahead, and ``ExpectimaxPlayer``, which plays by it.
+"""``Expectimax``: values of positions by lookahead, and ``ExpectimaxPlayer``, which plays by them.
 
-A *ply* is a throw of the opponent or of one's own, and the turn that follows. At 0 plies a turn is worth what the
-network says of the position that it leaves; at 1 ply the mean over the opponent's throws, each answered by the reply
-that the network likes best; at 2 plies each reply is followed by one's own next throw and turn. (That is gnubg's way of
-counting; Tesauro calls them 1, 2 and 3.) Everything is done for many games at once.
+A *ply* is a throw of either player and the turn that follows. At 0 plies, a turn's value is the network's value of its
+afterstate. At 1 ply it is the mean over the opponent's throws, each answered by the reply with the best network value.
+At 2 plies each reply is followed by the player's own next throw and turn. (gnubg counts like this; Tesauro calls these
+1, 2 and 3 plies.) All functions work on many games at once.
 
-*Filters* keep the work small: of a position's turns only the best few by the level below are looked at more closely,
-and only if they are within a margin of the best. Without filters the result is exact expectimax.
+*Filters* limit the work: only the best few turns by the level below are evaluated at the next level, and only if they
+are within a margin of the best. Without filters the result is exact expectimax.
 
-A score by one ply may be mixed and softened: α · (what the network says) - β · Σ p(throw) · mean(the best k replies);
-α 0, β 1 and k 1 is expectimax.
+A 1-ply score can be mixed and softened: α · (network's value) - β · Σ p(throw) · mean(best k replies). Expectimax has
+α 0, β 1 and k 1.
 
 Axes: B positions where a throw comes next, N turns of all positions, O outputs, n rows of a call.
 """
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from pipeline.counter_rng import uniforms
 from pipeline.families.backgammon.options import TdPlayerOptions
-from pipeline.families.backgammon.td.kernels import best_of, draw_of
+from pipeline.families.backgammon.td.kernels import best_of, sample_of
 from pipeline.families.backgammon.td.network import AfterstateNetwork
 from pipeline.families.backgammon.td.outcomes import seen_by_other
 from pipeline.games.contract import BoolArray, FeatureGame, FloatArray, KeyArray, States, Successors
@@ -31,39 +31,39 @@ from pipeline.options import Options, taken
 from pipeline.players.player import BoardsPlayer, Decisions, Rows
 
 MOST_PLIES = 2
-POSITIONS_AT_ONCE = 32  # whose throws are followed together: enough to be fast, and their turns fit into the cache
+POSITIONS_AT_ONCE = 32  # in one batch of throws: large enough to be fast, and the turns fit into the cache
 
 
 @dataclass(frozen=True)
 class Filter:
-    """Which turns are looked at more closely: the `most` best ones that are within `margin` points of the best."""
+    """The turns evaluated at the next level: the `most` best ones within `margin` points of the best."""
 
     most: int
     margin: float
 
 
 ALL = Filter(1 << 30, np.inf)
-AT_ROOT = (Filter(8, 0.3), Filter(4, 0.15))  # before they are judged by 1 ply, and by 2
-BELOW = Filter(1, 0.0)  # replies that are followed further
+ROOT_FILTERS = (Filter(8, 0.3), Filter(4, 0.15))  # before evaluation at 1 ply and at 2 plies
+REPLY_FILTER = Filter(1, 0.0)  # replies evaluated further
 
 
 class Expectimax:
-    """A network, and how far to look. evaluations: positions that the network was asked about so far."""
+    """Lookahead with a network. evaluations: positions that the network has evaluated so far."""
 
-    def __init__(self, network: AfterstateNetwork, below: Filter = BELOW) -> None:
+    def __init__(self, network: AfterstateNetwork, reply_filter: Filter = REPLY_FILTER) -> None:
         self.network = network
         self.game: FeatureGame = network.game
         self.evaluations = 0
-        self._below = below
+        self._reply_filter = reply_filter
 
     def turns(self, states: States) -> tuple[Successors, FloatArray]:
-        """The turns from states [B, S], thrown or over, and the mover's chances [N, O] after each by the network."""
+        """The turns from states [B, S] with dice or over, and the mover's chances [N, O] after each, by the network."""
         found = self.game.successors(states)
         self.evaluations += len(found.states)
         return found, seen_by_other(self.network.chances(states, found))
 
     def expected(self, states: States, plies: int) -> FloatArray:
-        """[B, O] the chances of the player who is about to throw in states [B, S], this many plies ahead.
+        """[B, O] the chances of the player who is about to throw in states [B, S], by a lookahead of plies.
 
         Exact where the game is over.
         """
@@ -82,7 +82,7 @@ class Expectimax:
         if plies == 1:
             best = best_of(found.offsets, self.network.values(chances)) if len(owners) else np.zeros(0, np.int64)
         else:
-            best, chances = self._look_on(found, chances, plies)
+            best, chances = self._best_replies(found, chances, plies)
         answer = np.empty((len(states), self.network.outputs), np.float32)
         answer[over] = self.network.exact(states[over])
         going = np.flatnonzero(~over)
@@ -92,17 +92,16 @@ class Expectimax:
         return answer
 
     def _all_throws(self, states: States) -> tuple[NDArray[np.int64], NDArray[np.float64], Successors, FloatArray]:
-        """Of every throw that may come in states [B, S]: whose it is, how likely, the turns and the mover's chances."""
+        """For every possible throw in states [B, S]: its row, its probability, its turns and the mover's chances."""
         odds = self.game.chance(states)
         owners, outcomes = np.nonzero(odds)
         found, chances = self.turns(self.game.happen(states[owners], outcomes.astype(np.int32)))
         return owners, odds[owners, outcomes].astype(np.float64), found, chances
 
-    def _look_on(self, found: Successors, chances: FloatArray, plies: int) -> tuple[NDArray[np.int64], FloatArray]:
-        """The best turn of each row by plies - 1 further plies, of those that pass the filter, and the chances [N, O]
-        as they are seen now."""
+    def _best_replies(self, found: Successors, chances: FloatArray, plies: int) -> tuple[NDArray[np.int64], FloatArray]:
+        """Each row's best turn by plies - 1 further plies among those that pass the filter; updated chances [N, O]."""
         values = self.network.values(chances)
-        kept = np.flatnonzero(passing(found.offsets, values, self._below))
+        kept = np.flatnonzero(passing(found.offsets, values, self._reply_filter))
         chances = chances.copy()
         chances[kept] = seen_by_other(self.expected(found.states[kept], plies - 1))
         scores = np.full(len(values), -np.inf, np.float32)
@@ -122,7 +121,7 @@ class Expectimax:
 
 
 def passing(offsets: NDArray[np.int64], values: FloatArray, wanted: Filter) -> BoolArray:
-    """[N] which of each row's turns pass a filter by their values [N]; of equals the first."""
+    """[N] whether each row's turns pass a filter by their values [N]; of equal turns the first passes."""
     rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     order = np.lexsort((-values, rows))
     rank = np.empty(len(values), np.int64)
@@ -139,16 +138,16 @@ def _means_of_best(offsets: NDArray[np.int64], values: FloatArray, most: int) ->
 
 
 class ExpectimaxPlayer(BoardsPlayer):
-    """Plays the turn of the highest score, or one drawn with probability ∝ exp(score / temperature).
+    """Plays the turn with the highest score, or samples one with probability ∝ exp(score / temperature).
 
-    Values are expected points of the turn that is played, as many plies ahead as it was judged.
+    Its decisions' values are the expected points of the turn played.
     """
 
     def __init__(
         self, game: FeatureGame, num_rows: int, network: AfterstateNetwork, config: Options, plies: int,
-        filters: tuple[Filter, ...] = AT_ROOT,
+        filters: tuple[Filter, ...] = ROOT_FILTERS,
     ) -> None:  # fmt: skip
-        """plies: more than MOST_PLIES are that many. filters: of the root, before its turns are judged by 1, 2 plies"""
+        """plies: capped at MOST_PLIES. filters: for the root's turns before evaluation at 1 and 2 plies."""
         self._search, self._config = Expectimax(network), taken(config, TdPlayerOptions)
         self._plies, self._filters = min(plies, MOST_PLIES), filters
         super().__init__(game, num_rows)
@@ -161,20 +160,20 @@ class ExpectimaxPlayer(BoardsPlayer):
     def step(self) -> Decisions:
         rows = np.flatnonzero(self._wanted)
         if self._plies:
-            rows = rows[:POSITIONS_AT_ONCE]  # a step takes a moment, however many games there are
+            rows = rows[:POSITIONS_AT_ONCE]  # limits the duration of a step
         if not rows.size:
             return Decisions.none()
         self._wanted[rows] = False
         found, scores = self.scores(self._boards.states[rows])
         if self._config.temperature:
             points = uniforms(self._keys[rows], self._boards.plies(rows))
-            chosen = draw_of(found.offsets, scores, self._config.temperature, points)
+            chosen = sample_of(found.offsets, scores, self._config.temperature, points)
         else:
             chosen = best_of(found.offsets, scores)
         return Decisions(rows, (chosen - found.offsets[:-1]).astype(np.int32), scores[chosen])
 
     def scores(self, states: States) -> tuple[Successors, FloatArray]:
-        """The turns from states [n, S], and the score [N] of each for the mover; -inf for those that were left out."""
+        """The turns from states [n, S], and the mover's score [N] of each; -inf for those that were filtered out."""
         config, network = self._config, self._search.network
         found, chances = self._search.turns(states)
         scores = network.values(chances)

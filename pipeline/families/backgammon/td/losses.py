@@ -1,11 +1,11 @@
-"""The network as a torch module, and what a batch costs it.
+"""The network as a torch module, and its loss.
 
-B batch, F inputs (features, perhaps tactics), H hidden units, O outputs. All values are seen by the player who is about
-to throw. Terms:
+B batch, F inputs (features, perhaps with tactics), H hidden units, O outputs. All values are seen by the player who is
+about to throw. Terms:
 
-    total     the mean over the batch of Σ_o (output - target)², each row times its sample_weight; a target without
-              luck may lie a little outside of what outputs can say
-    value_mse (value - target's value)², in points: what `overfitting` and prioritised replay go by
+    total     mean over the batch of sample_weight · Σ_o (output - target)². With value_plies 1 a target can lie
+              slightly outside [0, 1]
+    value_mse (value - target's value)², in points²: used by `overfitting` and prioritised replay
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pipeline.methods.method import Objective, Weights
 
 
 class Batch(NamedTuple):
-    features: Tensor  # [B, at least F] float32; a network reads the first ones
+    features: Tensor  # [B, ≥ F] float32; a network reads the first F
     target: Tensor  # [B, MOST_OUTPUTS] float32; NaN beyond the outputs
     value: Tensor  # [B] float32, the target in points
     sample_weight: Tensor  # [B] float32
@@ -35,7 +35,7 @@ class Outputs(NamedTuple):
 
 
 class AfterstateModule(nn.Module):
-    """One hidden layer of sigmoids. Always in float32: 16 bits would round chances to hundredths."""
+    """One hidden layer of sigmoids. Always float32: 16 bits would round chances to hundredths."""
 
     def __init__(self, num_inputs: int, hidden: int, outputs: int) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class AfterstateObjective(Objective):
 
     def __init__(self, num_inputs: int, max_result: float, outputs: int) -> None:
         self._num_inputs, self._outputs = num_inputs, outputs
-        self._weights = value_weights(outputs, max_result).tolist()  # numbers: on no device
+        self._weights = value_weights(outputs, max_result).tolist()  # plain numbers, independent of the device
         self._offset = float(value_offset(outputs, max_result))
 
     def network(self, weights: Weights) -> AfterstateModule:

@@ -1,4 +1,4 @@
-"""TD(λ) as a Method: which of this package's and its floors' pieces each stage gets."""
+"""``TemporalDifference``: TD(λ) as a Method."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from pipeline.errors import UsageError, naming
 from pipeline.families.backgammon.options import TdGatherOptions, TdPlayerOptions, TdSelfplayOptions
-from pipeline.families.backgammon.td.actor import AfterstateActor
-from pipeline.families.backgammon.td.examples import make_examples
+from pipeline.families.backgammon.td.actor import AfterstateActor, recorded_columns
+from pipeline.families.backgammon.td.examples import column_types, make_examples
 from pipeline.families.backgammon.td.expectimax import ExpectimaxPlayer
 from pipeline.families.backgammon.td.network import AfterstateNetwork, parse_hidden, random_weights
 from pipeline.families.backgammon.td.outcomes import FIVE, ONE, values_of
-from pipeline.families.backgammon.td.records import column_types, recorded_columns
 from pipeline.games.contract import AnyGame, FeatureGame
 from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.options import SearchTargetOptions
@@ -38,7 +37,7 @@ OUTPUTS = {"scalar": ONE, "points": FIVE}  # by value head
 
 
 class TemporalDifference(Method):
-    """See methods/method.py for what each part is."""
+    """Each part is documented in methods/method.py."""
 
     name = "td"
     options = (SearchTargetOptions, DiscountOptions, TdPlayerOptions, TdSelfplayOptions, TdGatherOptions)
@@ -48,7 +47,7 @@ class TemporalDifference(Method):
     def check(self, game: AnyGame) -> None:
         if not isinstance(game, FeatureGame) or not game.has_chance:
             raise UsageError(
-                f"method {self.name}: {game.spec} has no features, or no throws before its moves; wanted backgammon or "
+                f"method {self.name}: {game.spec} has no features or no throws before its moves; wanted backgammon or "
                 "hypergammon"
             )
 
@@ -94,7 +93,7 @@ class TemporalDifference(Method):
     def player(
         self, game: FeatureGame, num_rows: int, evaluate: Any, search: SearchOptions, readouts: int, leaves: int = 1
     ) -> Player:
-        """readouts: plies of lookahead, see families/backgammon/td/expectimax.py."""
+        """readouts: plies of lookahead, see expectimax.py."""
         return ExpectimaxPlayer(game, num_rows, evaluate, search, readouts)
 
     def actor(self, job: ActorJob) -> Actor:

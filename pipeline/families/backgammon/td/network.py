@@ -1,10 +1,9 @@
-"""``AfterstateNetwork``: how good the positions are that a turn may end in, for many games at once.
+"""``AfterstateNetwork``: evaluates afterstates, the positions after each possible turn, of many games at once.
 
-The network is one hidden layer of sigmoids over a game's features, and one or five sigmoids over that (outcomes.py).
-With a size like h80t it sees the game's tactics besides, which follow the features as inputs. Its weights are arrays:
-hidden.weight [H, F], hidden.bias [H], output.weight [O, H], output.bias [O]. It sees a position from the side of the
-player whose turn it is there; who has just moved wants little of it. Positions where the game is over are never asked
-about: their results are exact.
+The network is one hidden layer of sigmoids over a game's features, followed by one or five sigmoids (outcomes.py). With
+a size like h80t its inputs also include the game's tactics, after the features. Its weights are arrays: hidden.weight
+[H, F], hidden.bias [H], output.weight [O, H], output.bias [O]. It evaluates a position for the player whose turn it is,
+so the player who has just moved prefers low values. Finished games use their exact results instead.
 
 Axes: B positions before a move, N their successors, O outputs, H hidden units, F inputs.
 """
@@ -26,7 +25,7 @@ MOST_HIDDEN = 4096
 
 
 def parse_hidden(size: str) -> tuple[int, bool]:
-    """The hidden units of a network size like h80 or h80t, and whether it sees tactics. Raises UsageError."""
+    """(hidden units, whether tactics are inputs) of a network size like h80 or h80t. Raises UsageError."""
     found = re.fullmatch(r"h([1-9][0-9]{0,3})(t?)", size)
     if found is None or int(found[1]) > MOST_HIDDEN:
         raise UsageError(
@@ -45,7 +44,7 @@ def weight_shapes(num_features: int, hidden: int, outputs: int) -> dict[str, tup
 
 
 def random_weights(num_features: int, hidden: int, outputs: int, seed: int) -> Weights:
-    """Uniform in ±1/sqrt(inputs); a network that says nearly the same everywhere."""
+    """Uniform in ±1/sqrt(inputs), so that outputs are nearly constant."""
     rng = np.random.default_rng(seed)
     reach = {"hidden": num_features**-0.5, "output": hidden**-0.5}
     return {
@@ -55,7 +54,7 @@ def random_weights(num_features: int, hidden: int, outputs: int, seed: int) -> W
 
 
 def check_weights(weights: Weights, num_features: int) -> tuple[int, int]:
-    """(hidden units, outputs). Raises MuGoError unless these are the weights of a network on so many inputs."""
+    """(hidden units, outputs). Raises MuGoError unless these are the weights of a network with num_features inputs."""
     hidden, outputs = (len(weights.get(f"{part}.bias", ())) for part in ("hidden", "output"))
     wanted = weight_shapes(num_features, hidden, outputs)
     found = {name: array.shape for name, array in weights.items()}
@@ -65,40 +64,43 @@ def check_weights(weights: Weights, num_features: int) -> tuple[int, int]:
 
 
 class AfterstateNetwork:
-    """A game's network, ready to be asked; any thread may ask it. outputs: O."""
+    """A game's network. Thread-safe. outputs: O."""
 
     def __init__(self, game: FeatureGame, weights: Weights) -> None:
-        """Raises MuGoError if the weights aren't those of a network for this game."""
+        """Raises MuGoError if the weights don't fit this game."""
         self.game = game
         num_inputs = game.num_features + game.num_tactics
         self._sees_tactics = np.shape(weights.get("hidden.weight", ()))[-1:] == (num_inputs,)
         hidden, self.outputs = check_weights(weights, num_inputs if self._sees_tactics else game.num_features)
         parts = game.feature_tables()
         first, tactics = np.split(weights["hidden.weight"].astype(np.float32), [game.num_features], axis=1)
-        self._tactics = np.ascontiguousarray(tactics.T)
+        self._tactics_weights = np.ascontiguousarray(tactics.T)
         tables = parts.tables @ first.T  # [2, W, V, H]
-        # What a word that is 0 adds belongs to every position.
+        # Move the contribution of words that are 0 into the bias.
         zero = tables[:, :, -parts.lowest]
         self._bias = (weights["hidden.bias"] + first @ parts.fixed + zero.sum(axis=1)[0]).astype(np.float32)
-        assert np.allclose(zero.sum(axis=1)[0], zero.sum(axis=1)[1], atol=1e-5), "an empty board has two faces"
+        assert np.allclose(zero.sum(axis=1)[0], zero.sum(axis=1)[1], atol=1e-5), "an empty board depends on the viewer"
         tables = np.ascontiguousarray((tables - zero[:, :, None]).reshape(2, -1, hidden), np.float32)
         self._parts = (parts.words, parts.lowest, tables)
         self._output = tuple(np.ascontiguousarray(weights[f"output.{name}"], np.float32) for name in ("weight", "bias"))
 
     def outputs_of(self, before: States, found: Successors) -> FloatArray:
-        """[N, O]: of the successors found of before [B, S], over or not, as the player whose turn it is sees them."""
+        """[N, O]: the outputs for found, the successors of before [B, S], seen by the player whose turn it is.
+
+        Not exact where the game is over.
+        """
         if not len(found.states):
             return np.zeros((0, self.outputs), np.float32)
         first = np.minimum(found.offsets[:-1], len(found.states) - 1)
         viewers = self.game.turns(found.states[first])
-        seen = self.game.tactics(found.states) if self._sees_tactics else np.zeros((len(found.states), 0), np.float32)
-        chances: FloatArray = kernels.evaluate(
-            before, found.offsets, found.states, viewers, *self._parts, self._bias, seen, self._tactics, *self._output
-        )
+        none = np.zeros((len(found.states), 0), np.float32)
+        tactics = self.game.tactics(found.states) if self._sees_tactics else none
+        inputs = before, found.offsets, found.states, viewers, *self._parts, self._bias
+        chances: FloatArray = kernels.evaluate(*inputs, tactics, self._tactics_weights, *self._output)
         return chances
 
     def chances(self, before: States, found: Successors) -> FloatArray:
-        """The same with the exact results of those that are over."""
+        """Like outputs_of, with exact results where the game is over."""
         chances = self.outputs_of(before, found)
         over = np.flatnonzero(self.game.is_over(found.states))
         if over.size:
@@ -110,11 +112,11 @@ class AfterstateNetwork:
         return self.chances(states, Successors(np.arange(len(states) + 1), states))
 
     def exact(self, states: States) -> FloatArray:
-        """[B, O] where the game is over."""
+        """[B, O] of finished games."""
         results = self.game.returns(states)
         turned = np.where(self.game.turns(states) == 0, results, -results)
         return chances_of(turned, self.outputs, self.game.max_result)
 
     def values(self, chances: FloatArray) -> FloatArray:
-        """[N] expected points, seen by whoever sees chances [N, O] like that."""
+        """[N] expected points, from the same viewpoint as chances [N, O]."""
         return values_of(chances, self.game.max_result)

@@ -1,13 +1,13 @@
-"""What the outputs of an afterstate network mean: the expected result, or the chances of winning and losing so much.
+"""The outputs of an afterstate network: the expected result, or the chances of each result.
 
-A game counts 1 point, 2 (a gammon) or M (a backgammon; M is 3, or what the game says). Values are expected points in
-[-M, M], seen by the player whose turn it is, like all chances here. A network has
+A game is worth 1 point, 2 (gammon) or M (backgammon; the game's max_result). Values are expected points in [-M, M].
+Values and chances are seen by the player whose turn it is. A network has
 
     one output     y in [0, 1]; the value is M (2 y - 1)
-    five outputs   the chances to win; to win 2 or more; to win M; to lose 2 or more; to lose M. Chances of more points
-                   are part of those of fewer. The value is the equity 2 w - 1 + w2 - l2 + (M - 2)(w3 - l3).
+    five outputs   the chances to win; to win at least 2; to win M; to lose at least 2; to lose M. The value is the
+                   equity 2 w - 1 + w2 - l2 + (M - 2)(w3 - l3). These are gnubg's outputs.
 
-Five outputs are gnubg's. Axes: N positions, O outputs.
+Axes: N positions, O outputs.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from pipeline.games.contract import FloatArray
 
 ONE, FIVE = 1, 5
+MOST_OUTPUTS = FIVE  # columns have this many entries; NaN beyond the network's outputs
 WIN, WIN_2, WIN_3, LOSE_2, LOSE_3 = range(FIVE)
 
 
@@ -24,13 +25,13 @@ def values_of(chances: FloatArray, max_result: float) -> FloatArray:
     """[N] float32 from chances [N, O]."""
     weights, offset = value_weights(chances.shape[1], max_result), value_offset(chances.shape[1], max_result)
     values = np.full(len(chances), -offset, np.float32)
-    for output, weight in enumerate(weights):  # in a fixed order: a product of matrices depends on the batch's size
+    for output, weight in enumerate(weights):  # a matrix product's order of summation depends on the batch size
         values += weight * chances[:, output]
     return values
 
 
 def value_weights(outputs: int, max_result: float) -> FloatArray:
-    """[O] by which a value is value_weights · chances - value_offset."""
+    """[O] such that a value is value_weights · chances - value_offset."""
     if outputs == ONE:
         return np.array([2 * max_result], np.float32)
     more = max_result - 2
@@ -42,9 +43,9 @@ def value_offset(outputs: int, max_result: float) -> np.float32:
 
 
 def chances_of(results: FloatArray, outputs: int, max_result: float) -> FloatArray:
-    """[N, O]: what is certain once a game has ended with these results [N], seen by the player whose turn it is.
+    """[N, O]: the exact chances of finished games with results [N], seen by the player whose turn it is.
 
-    A game that nobody wins counts as won by either with equal chances.
+    A game without a winner counts as won with probability 1/2.
     """
     if outputs == ONE:
         return ((results[:, None] / max_result + 1) / 2).astype(np.float32)
@@ -54,7 +55,7 @@ def chances_of(results: FloatArray, outputs: int, max_result: float) -> FloatArr
 
 
 def seen_by_other(chances: FloatArray) -> FloatArray:
-    """[N, O] the same chances, seen by the other player."""
+    """[N, O] the same chances seen by the other player."""
     turned = np.empty_like(chances)
     turned[:, WIN] = 1 - chances[:, WIN]
     if chances.shape[1] == FIVE:
@@ -63,7 +64,7 @@ def seen_by_other(chances: FloatArray) -> FloatArray:
 
 
 def discounted(chances: FloatArray, gamma: float) -> FloatArray:
-    """[N, O] chances whose value is gamma times as large."""
+    """[N, O] chances whose value is multiplied by gamma."""
     if gamma == 1:
         return chances
     shrunk = np.float32(gamma) * chances

@@ -1,22 +1,21 @@
-"""TD(λ): what the positions of recorded games should have been said to be worth.
+"""TD(λ): training targets for the positions of recorded games.
 
-With L_t for what was recorded at turn t's throw, C_t for what was recorded after its move, and γ, λ:
+L_t was recorded at turn t's throw and C_t after its move (see actor.py):
 
     G_t = γ·L_t + λ·γ·(other(G_{t+1}) - C_t)          the last turn of a game: G_t = L_t, its result not discounted
 
-other() turns the chances of one player into those of the other. Where L_t is C_t, that is the usual
-(1 - λ)·γ·C_t + λ·γ·other(G_{t+1}), with C_t the value of the next position as the network saw it; λ = 0 is TD(0), and
-λ = 1 learns from the results alone. Where L_t is the mean over all throws, what the dice brought doesn't move the
-target: G_t is L_t plus the sum of the errors, likewise without luck, that the network made later in the game. Values
-are those of the network that played: nothing is evaluated here, and a game's targets are the same whenever it is
-gathered.
+other() converts one player's chances into the other's. If L_t = C_t, this is the usual
+(1 - λ)·γ·C_t + λ·γ·other(G_{t+1}), where C_t is the network's value of the next position: λ = 0 is TD(0), and λ = 1
+learns from the results alone. If L_t is the mean over all throws, the luck of the dice cancels: G_t is L_t plus the
+network's later errors, which are free of luck too. All values come from the network that played, so a game's targets
+don't depend on when it is gathered.
 
-Rewards for what a player has built (shaping) are added to the value of the turn that earned them.
+Shaping rewards are added to the value of the turn that earned them.
 
 Sources: Sutton 1988, "Learning to predict by the methods of temporal differences"; Tesauro 1992; for the expectation
 instead of a sample, van Seijen et al. 2009, "Expected Sarsa". Plain twin: tests/reference/td.py.
 
-Axes: K turns of the longest game, G games, O outputs. Games stand in columns; what is behind a game's end isn't read.
+Axes: K turns of the longest game, G games, O outputs. Games are columns; entries after a game's end are ignored.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ def lambda_returns(
     gamma: float = 1.0,
     rewards: FloatArray | None = None,
 ) -> FloatArray:
-    """[K, G, O] the targets G_t of each turn.
+    """[K, G, O] the target G_t of each turn.
 
     at_throw, after_move [K, G, O]: L_t and C_t; num_turns [G] ≥ 1, td_lambda [G]
-    rewards [K, G]: for the mover of a turn, as a share of the outputs' range; only for networks of one output
+    rewards [K, G]: for a turn's mover, as a fraction of the output's range; only for networks with one output
     """
     targets = np.zeros_like(at_throw)
     for turn in range(len(at_throw) - 1, -1, -1):

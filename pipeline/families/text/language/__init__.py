@@ -1,10 +1,11 @@
-"""Language models that answer in words: a base model in Hugging Face's format, and small LoRA adapters on it.
+"""Language models: a base model in Hugging Face's format with small LoRA adapters.
 
-base.py        what a base model is, and the tiny one that init makes
-adapters.py    LoRA on any linear layer, exchanged in no time
-prompts.py     how an observation becomes a prompt, and an action is read from an answer
-generation.py  answers for many prompts at once
-server.py      the same from a process of its own
-vllm.py        the same by vLLM, where it is installed
-network.py     the same model as a network that is trained
+base.py        the base model, and the tiny one that init makes
+adapters.py    LoRA on linear layers, with adapters that can be swapped
+prompts.py     prompts from observations, actions from answers
+generation.py  batched answers in this process
+server.py      batched answers from a separate process
+vllm.py        batched answers by vLLM
+network.py     the base model with an adapter as a network to train
+players.py     base models on disk, players
 """

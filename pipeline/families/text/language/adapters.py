@@ -1,10 +1,10 @@
-"""LoRA: a low-rank matrix added to a linear layer's weights. y = W·x + (α/r)·B·(A·x), with W as it stands.
+"""LoRA: a low-rank update of a linear layer. y = W·x + (α/r)·B·(A·x), with W frozen.
 
-Source: Hu et al. 2021, arXiv 2106.09685, section 4.1. Arrays are named as the package peft names them:
+Source: Hu et al. 2021, arXiv 2106.09685, section 4.1. Arrays have peft's names:
 ``base_model.model.LAYER.lora_A.weight`` [r, inputs] and ``….lora_B.weight`` [outputs, r].
 
-A *slot* says which adapter a model's layers add: exchanging it costs nothing, so one base serves any number of adapters
-in turn. Axes: r rank.
+A *slot* holds the adapter that a model's layers apply. Swapping it is free, so one base model can serve any number of
+adapters in turn. Axes: r rank.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PREFIX, A, B = "base_model.model.", ".lora_A.weight", ".lora_B.weight"
 
 @dataclass(frozen=True)
 class LoraShape:
-    """rank r, alpha α; targets: the last words of the layers' names, e.g. q_proj."""
+    """rank r, alpha α; targets: the last parts of the layers' names, e.g. q_proj."""
 
     rank: int
     alpha: float
@@ -39,14 +39,14 @@ class LoraShape:
 
 @dataclass
 class Slot:
-    """The adapter in use: layer → (A, B); empty: none, the base alone."""
+    """The adapter in use: layer → (A, B); empty for the base model alone."""
 
     adapter: Mapping[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
     scale: float = 1.0
 
 
-class _Added:
-    """Added to what a layer says. An object and no function, so that a copy of a model has slots of its own."""
+class _AdapterHook:
+    """Adds the adapter to a layer's output. An object, not a closure, so that a copied model gets its own slot."""
 
     def __init__(self, slot: Slot, layer: str) -> None:
         self.slot, self.layer = slot, layer
@@ -60,7 +60,7 @@ class _Added:
 
 
 def layers_of(model: nn.Module, targets: Sequence[str] | None = None) -> dict[str, nn.Linear]:
-    """The linear layers that these targets name; None: all but the one that gives the logits."""
+    """The linear layers with these targets; None: all except the output layer."""
     output = model.get_output_embeddings()  # type: ignore[operator]
     found = {
         name: module
@@ -69,20 +69,20 @@ def layers_of(model: nn.Module, targets: Sequence[str] | None = None) -> dict[st
         and (module is not output if targets is None else name.rsplit(".", 1)[-1] in targets)
     }
     if not found:
-        raise MuGoError(f"the base model has no linear layers named {', '.join(targets or ['…'])}; wanted some")
+        raise MuGoError(f"the base model has no linear layers named {', '.join(targets or ['…'])}")
     return found
 
 
 def put_slot(model: nn.Module, targets: Sequence[str]) -> Slot:
-    """Let these layers add whatever adapter stands in the slot."""
+    """Make these layers apply the adapter in the returned slot."""
     slot = Slot()
     for name, layer in layers_of(model, targets).items():
-        layer.register_forward_hook(_Added(slot, name))
+        layer.register_forward_hook(_AdapterHook(slot, name))
     return slot
 
 
 def new_adapter(model: nn.Module, shape: LoraShape, seed: int) -> Weights:
-    """A random, B zero: the model says exactly what the base says. Source: the paper; A as in peft."""
+    """A random, B zero: the model starts equal to the base. Source: the paper; A as in peft."""
     generator = np.random.default_rng([seed, 0x10AA])
     weights: Weights = {}
     for name, layer in layers_of(model, shape.targets).items():
@@ -93,7 +93,7 @@ def new_adapter(model: nn.Module, shape: LoraShape, seed: int) -> Weights:
 
 
 def check_adapter(model: nn.Module, shape: LoraShape, weights: Mapping[str, NDArray[Any]]) -> None:
-    """Raises MuGoError, naming the first array that is missing, too much or of another shape."""
+    """Raises MuGoError with the first array that is missing, unexpected or of another shape."""
     wanted: dict[str, tuple[int, int]] = {}
     for name, layer in layers_of(model, shape.targets).items():
         wanted[f"{PREFIX}{name}{A}"] = (shape.rank, layer.in_features)
@@ -105,11 +105,11 @@ def check_adapter(model: nn.Module, shape: LoraShape, weights: Mapping[str, NDAr
             raise MuGoError(f"adapter: {name} is {shown}; wanted {list(size)}; was it trained on another base model?")
     for name in weights:
         if name.startswith(PREFIX) and name not in wanted:
-            raise MuGoError(f"adapter: {name} is too much; the base model has no such layer")
+            raise MuGoError(f"adapter: {name} is unexpected; the base model has no such layer")
 
 
 def pairs(tensors: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
-    """What goes into a slot, of tensors with the arrays' names."""
+    """The adapter for a slot, from tensors by the arrays' names."""
     ends = [name for name in tensors if name.startswith(PREFIX) and name.endswith(A)]
     return {
         name.removeprefix(PREFIX).removesuffix(A): (tensors[name], tensors[name.removesuffix(A) + B]) for name in ends

@@ -1,6 +1,6 @@
-"""The base model, a causal language model of transformers with its tokenizer; and the tiny one that init makes.
+"""``Base``: a causal language model of transformers with its tokenizer; and the tiny one that init makes.
 
-Reads and writes no files: families/text/language/players.py does.
+Reads and writes no files; see players.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pipeline.errors import UsageError
 NOT_INSTALLED = "language models need the packages of the extra text: pip install 'mugo[text]'"
 END, PAD = "<eos>", "<pad>"
 BYTES = 256
-NUMBERS = 90  # of two digits
+NUMBERS = 90  # two-digit numbers
 HEAD_WIDTH = 16  # of the tiny model's attention
 
 
@@ -29,7 +29,7 @@ def transformers_package() -> Any:
         import transformers
     except ImportError as error:
         raise UsageError(f"{NOT_INSTALLED} ({error})") from error
-    for old in ("past_key_values", "gradient_checkpointing_enable"):  # their new names are too new to rely on
+    for old in ("past_key_values", "gradient_checkpointing_enable"):  # older versions lack the new names
         warnings.filterwarnings("ignore", f"`{old}` is deprecated", FutureWarning)
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
@@ -38,16 +38,16 @@ def transformers_package() -> Any:
 
 @dataclass(frozen=True)
 class Base:
-    """A base model. model: a causal language model of transformers, float32, not to be trained."""
+    """A base model. model: a causal language model of transformers, float32, frozen."""
 
     path: Path
     fingerprint: str
     model: Any
     tokenizer: Any
-    end_token: int  # ends an answer
+    end_token: int  # the last token of an answer
 
     def encode(self, text: str) -> list[int]:
-        """Tokens, without a beginning or an end that a tokenizer may add."""
+        """A text's tokens, without special tokens."""
         return list(self.tokenizer.encode(text, add_special_tokens=False))
 
     def decode(self, tokens: list[int]) -> str:
@@ -55,10 +55,9 @@ class Base:
 
 
 def without_dropout(config: Any) -> None:
-    """Set every dropout of a configuration of transformers to 0, those of its parts too.
+    """Set every dropout of a transformers configuration and its parts to 0.
 
-    An adapter is trained on the base as it answers, and compared with it: its logarithms of chances and its divergence
-    would be those of another model each time.
+    With dropout, an adapter's log-probabilities and its divergence from the base would be random.
     """
     for name, value in list(vars(config).items()):
         if hasattr(value, "to_diff_dict"):
@@ -68,9 +67,9 @@ def without_dropout(config: Any) -> None:
 
 
 def byte_tokenizer() -> Any:
-    """A token for each byte, one that ends a text, one that fills up, and one for each number from 10 to 99.
+    """A tokenizer with a token for each byte, each number from 10 to 99, the end and padding.
 
-    So a board's cell is one token wherever it stands, and a place of an answer too.
+    The numbers make each cell of a board, in an observation or an answer, one token.
     """
     transformers = transformers_package()
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -86,9 +85,9 @@ def byte_tokenizer() -> Any:
 
 
 def tiny_model(layers: int, width: int, longest: int, seed: int) -> Any:
-    """A causal language model of bytes with random weights.
+    """A causal language model for byte_tokenizer() with random weights.
 
-    width: a multiple of HEAD_WIDTH; longest: tokens of a text.
+    width: a multiple of HEAD_WIDTH; longest: maximum tokens of a text.
     """
     transformers = transformers_package()
     config = transformers.LlamaConfig(
@@ -99,7 +98,7 @@ def tiny_model(layers: int, width: int, longest: int, seed: int) -> Any:
         num_attention_heads=width // HEAD_WIDTH,
         num_key_value_heads=width // HEAD_WIDTH,
         max_position_embeddings=longest,
-        initializer_range=0.1,  # 0.02 is meant for wide models: this one would learn nothing for hundreds of steps
+        initializer_range=0.1,  # the usual 0.02 suits wide models; a tiny one would learn nothing for hundreds of steps
         tie_word_embeddings=True,
         bos_token_id=None,
         eos_token_id=BYTES,

@@ -1,10 +1,10 @@
-"""``Speaker``: a base model with an adapter that answers many prompts at once.
+"""``TorchGenerator``: a base model with an adapter, which answers many prompts in one batch.
 
-Prompts that are alike are read once, whoever asks. Each row has a random stream of its own, so that an answer depends
-on its prompt, its stream and the model, not on the other rows, as far as the arithmetic of a batch doesn't depend on
-its size. The speakers of one thread share a base model and take turns with its slot.
+Equal prompts are processed once. Each row has its own random stream, so an answer depends on its prompt, its stream and
+the model, not on the other rows, except that a batch's size may affect rounding. The generators of one thread share a
+base model and take turns with its slot.
 
-Axes: n prompts, U different ones, L tokens of the longest, A tokens of the longest answer.
+Axes: n prompts, L tokens of the longest, A maximum tokens of an answer.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from pipeline.families.text.language.adapters import LoraShape, Slot, check_adap
 from pipeline.families.text.language.base import Base
 from pipeline.families.text.language.prompts import READINGS, TEMPLATES
 
-NONE = -1  # instead of a token
-MOST_PROMPTS = 128  # different ones that are read at once
+NONE = -1  # no token
+MOST_PROMPTS = 128  # different prompts in a batch
 VALUE_WEIGHT, VALUE_BIAS = "value_head.weight", "value_head.bias"
 
 
 @dataclass(frozen=True)
 class Answers:
-    """tokens [n, A] int32, NONE after the end; values [n] float32, to move, NaN without a critic; texts [n]."""
+    """tokens [n, A] int32, NONE after the end; values [n] float32, for the player to move, NaN without a critic."""
 
     tokens: NDArray[np.int32]
     values: NDArray[np.float32]
     texts: list[str]
 
 
-class Voice:
-    """A base model in one thread, and the slot of its layers."""
+class SharedBase:
+    """A base model with a slot, shared by the generators of one thread."""
 
     def __init__(self, base: Base, targets: Sequence[str]) -> None:
         self.base = base
@@ -49,11 +49,11 @@ class Voice:
         self.device = next(base.model.parameters()).device
 
 
-class Answering(ABC):
-    """A model that answers prompts, wherever it runs."""
+class TextGenerator(ABC):
+    """A model that answers prompts, on any backend."""
 
     def __init__(self, encode: Callable[[str], list[int]], template: str, reading: str) -> None:
-        """encode: a text's tokens. Raises MuGoError for names that nobody knows."""
+        """encode: text → tokens. Raises MuGoError for an unknown template or reading."""
         for name, known in ((template, TEMPLATES), (reading, READINGS)):
             if name not in known:
                 raise MuGoError(f"its architecture names {name!r}; known are {', '.join(known)}")
@@ -62,7 +62,7 @@ class Answering(ABC):
         self._prompts: OrderedDict[str, list[int]] = OrderedDict()
 
     def prompt_tokens(self, observation: str, most: int) -> list[int]:
-        """Of an observation, in this model's template; the newest so many."""
+        """The last `most` tokens of an observation in this model's template."""
         found = self._prompts.get(observation)
         if found is None:
             found = self._prompts[observation] = self._encode(self.template(observation))
@@ -79,23 +79,23 @@ class Answering(ABC):
         temperature: float,
         most: int,
     ) -> Answers:
-        """keys, counters [n]: the random stream of each row, and where in it the numbers of this answer begin.
+        """keys, counters [n]: each row's random stream and this answer's first position in it.
 
-        temperature: 0 takes the likeliest token. most: tokens of an answer, the one that ends it included.
+        temperature: 0 takes the likeliest token. most: maximum tokens of an answer, including the end token.
         """
 
 
-class Speaker(Answering):
+class TorchGenerator(TextGenerator):
     """See the module docstring."""
 
     def __init__(
-        self, voice: Voice, shape: LoraShape, weights: Mapping[str, NDArray[Any]], template: str, reading: str
+        self, shared: SharedBase, shape: LoraShape, weights: Mapping[str, NDArray[Any]], template: str, reading: str
     ) -> None:
-        """Raises MuGoError if the weights are another base's."""
-        super().__init__(voice.base.encode, template, reading)
-        check_adapter(voice.base.model, shape, weights)
-        self._voice, self._scale = voice, shape.scale
-        tensors = {name: torch.from_numpy(np.array(array)).to(voice.device) for name, array in weights.items()}
+        """Raises MuGoError if the weights don't fit the base model."""
+        super().__init__(shared.base.encode, template, reading)
+        check_adapter(shared.base.model, shape, weights)
+        self._shared, self._scale = shared, shape.scale
+        tensors = {name: torch.from_numpy(np.array(array)).to(shared.device) for name, array in weights.items()}
         self._adapter = pairs(tensors)
         self._critic = (tensors[VALUE_WEIGHT], tensors[VALUE_BIAS]) if VALUE_WEIGHT in tensors else None
 
@@ -108,7 +108,7 @@ class Speaker(Answering):
         temperature: float,
         most: int,
     ) -> Answers:
-        slot, base = self._voice.slot, self._voice.base
+        slot, base = self._shared.slot, self._shared.base
         slot.adapter, slot.scale = self._adapter, self._scale
         different = list(dict.fromkeys(map(tuple, prompts)))
         number = {prompt: i for i, prompt in enumerate(different)}
@@ -125,15 +125,15 @@ class Speaker(Answering):
 
     @torch.inference_mode()
     def logprobs(self, prompts: Sequence[Sequence[int]], answers: Sequence[str]) -> NDArray[np.float64]:
-        """[n] of each answer, its end included, to the prompt beside it; at temperature 1."""
-        slot, base = self._voice.slot, self._voice.base
+        """[n] the log-probability of each answer to its prompt, including the end token, at temperature 1."""
+        slot, base = self._shared.slot, self._shared.base
         slot.adapter, slot.scale = self._adapter, self._scale
         found = []
         for start in range(0, len(prompts), MOST_PROMPTS):
-            said = [[*base.encode(text), base.end_token] for text in answers[start : start + MOST_PROMPTS]]
-            texts = [[*prompt, *tokens] for prompt, tokens in zip(prompts[start:], said, strict=False)]
-            ids, mask = padded_left(texts, self._voice.device)
-            longest = max(map(len, said))
+            encoded = [[*base.encode(text), base.end_token] for text in answers[start : start + MOST_PROMPTS]]
+            texts = [[*prompt, *tokens] for prompt, tokens in zip(prompts[start:], encoded, strict=False)]
+            ids, mask = padded_left(texts, self._shared.device)
+            longest = max(map(len, encoded))
             logits = base.model(
                 input_ids=ids,
                 attention_mask=mask,
@@ -142,7 +142,7 @@ class Speaker(Answering):
                 logits_to_keep=longest + 1,
             ).logits[:, :-1]
             log_all = torch.log_softmax(logits.double(), -1).gather(-1, ids[:, -longest:, None])[..., 0]
-            found += [float(row[longest - len(tokens) :].sum()) for row, tokens in zip(log_all, said, strict=True)]
+            found += [float(row[longest - len(tokens) :].sum()) for row, tokens in zip(log_all, encoded, strict=True)]
         return np.array(found)
 
     def _answer(
@@ -154,9 +154,9 @@ class Speaker(Answering):
         temperature: float,
         most: int,
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        model, end = self._voice.base.model, self._voice.base.end_token
-        ids, mask = padded_left(prompts, self._voice.device)
-        said = model(
+        model, end = self._shared.base.model, self._shared.base.end_token
+        ids, mask = padded_left(prompts, self._shared.device)
+        output = model(
             input_ids=ids,
             attention_mask=mask,
             position_ids=positions_of(mask),
@@ -166,15 +166,15 @@ class Speaker(Answering):
         )
         values = torch.full((len(prompts),), torch.nan)
         if self._critic is not None:
-            values = (said.hidden_states[-1][:, -1].float() @ self._critic[0].T + self._critic[1])[:, 0].cpu()
+            values = (output.hidden_states[-1][:, -1].float() @ self._critic[0].T + self._critic[1])[:, 0].cpu()
         chosen = torch.from_numpy(which).to(ids.device)
-        cache, logits, mask = said.past_key_values, said.logits[chosen, -1], mask[chosen]
+        cache, logits, mask = output.past_key_values, output.logits[chosen, -1], mask[chosen]
         cache.reorder_cache(chosen)
-        rows = np.arange(len(which))  # that aren't done
+        rows = np.arange(len(which))  # unfinished answers
         found = np.full((len(which), most), NONE, np.int32)
         for step in range(most):
             points = uniforms(keys[rows], counters[rows] + step)
-            token = drawn(logits.float(), points, temperature)
+            token = sample_tokens(logits.float(), points, temperature)
             found[rows, step] = token.cpu().numpy()
             going = (token != end).cpu().numpy()
             if step + 1 == most or not going.any():
@@ -184,19 +184,19 @@ class Speaker(Answering):
                 rows, token, mask = rows[going], token[kept], mask[kept]
                 cache.reorder_cache(kept)
             mask = torch.cat([mask, mask.new_ones(len(mask), 1)], 1)
-            said = model(
+            output = model(
                 input_ids=token[:, None],
                 attention_mask=mask,
                 position_ids=mask.sum(1, keepdim=True) - 1,
                 past_key_values=cache,
                 use_cache=True,
             )
-            logits = said.logits[:, -1]
+            logits = output.logits[:, -1]
         return found, values[which].numpy()
 
 
 def padded_left(prompts: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Tensor]:
-    """(ids, mask) [n, L] int64: every prompt ends in the last column."""
+    """(ids, mask) [n, L] int64, with right-aligned prompts."""
     longest = max(map(len, prompts))
     ids = np.zeros((len(prompts), longest), np.int64)
     mask = np.zeros((len(prompts), longest), np.int64)
@@ -207,12 +207,12 @@ def padded_left(prompts: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, 
 
 
 def positions_of(mask: Tensor) -> Tensor:
-    """[n, L] the place of each token in its own text."""
+    """[n, L] the position of each token in its own text."""
     return (mask.cumsum(1) - 1).clamp(min=0)
 
 
-def drawn(logits: Tensor, points: NDArray[np.float64], temperature: float) -> Tensor:
-    """[n] int64 a token of each row, the one in whose part of [0, 1) its point lies; temperature 0: the likeliest."""
+def sample_tokens(logits: Tensor, points: NDArray[np.float64], temperature: float) -> Tensor:
+    """[n] int64 a token for each row, sampled with points [n] in [0, 1); the likeliest for temperature 0."""
     if temperature == 0:
         return logits.argmax(1)
     ends = torch.softmax(logits.double() / temperature, 1).cumsum(1)

@@ -1,7 +1,7 @@
-"""``AnsweringNetwork``: a base model with an adapter, as a network that is trained. Only the adapter is.
+"""``AdapterNetwork``: a base model with an adapter as a network; only the adapter is trained.
 
-Input [B, 2, L] int64: tokens, NONE where there are none, prompts before answers, no gaps within; and 1 where a token is
-part of the answer. Outputs are float32 [B, L], 0 outside of answers, unless they say otherwise.
+Input [B, 2, L] int64: tokens (prompt, then answer, contiguous; NONE elsewhere), and 1 for tokens of the answer. Outputs
+are float32 [B, L], 0 outside of answers, unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from pipeline.families.text.language.generation import VALUE_BIAS, VALUE_WEIGHT,
 Weights = dict[str, NDArray[np.float32]]
 
 
-class Said(NamedTuple):
-    """logprob: of each token of the answer; entropy: of what might have stood there, in nats; kl: from the base's
-    distribution there, KL(this || base); value [B]: to move, before the answer, 0 without a critic.
+class TokenOutputs(NamedTuple):
+    """logprob: of each token of the answer; entropy: of the token's distribution, in nats; kl: KL(this || base) of it;
+    value [B]: the critic's, seen by the player to move before the answer; 0 without a critic.
     """
 
     logprob: Tensor
@@ -33,18 +33,18 @@ class Said(NamedTuple):
     value: Tensor
 
 
-class AnsweringNetwork(nn.Module):
-    """See the module docstring. Changes the base model that it is given: nobody else may use it."""
+class AdapterNetwork(nn.Module):
+    """See the module docstring. Modifies the given base model, which must not be shared."""
 
     def __init__(
         self, base: Base, shape: LoraShape, weights: Weights, checkpointing: bool = False, micro_batch: int = 0
     ) -> None:
-        """checkpointing: keep fewer activations and compute them again for the gradient.
+        """checkpointing: recompute activations for the gradient instead of storing them.
 
-        micro_batch: go through so many rows at a time, without keeping their activations, whether or not it learns: the
-        gradients are added up when the loss, which is still that of the whole batch, is known. 0: all rows at once.
+        micro_batch: rows per forward pass, in training and evaluation; 0 for all at once. Each part's activations are
+        recomputed in the backward pass, so the loss is still that of the whole batch.
 
-        Raises MuGoError if the weights are another base's.
+        Raises MuGoError if the weights don't fit the base model.
         """
         super().__init__()
         check_adapter(base.model, shape, weights)
@@ -60,30 +60,30 @@ class AnsweringNetwork(nn.Module):
         self._micro_batch = micro_batch
 
     def weights(self) -> Weights:
-        """A copy, by the arrays' names."""
+        """A copy of the weights, by the arrays' names."""
         return {
             name.replace("/", "."): tensor.detach().cpu().float().numpy().copy()
             for name, tensor in self.adapter.items()
         }
 
-    def forward(self, inputs: Tensor) -> Said:
-        # Short games ask the same questions again and again: rows that are alike are computed once.
+    def forward(self, inputs: Tensor) -> TokenOutputs:
+        # Short games repeat the same prompts and answers: compute equal rows once.
         rows, which = np.unique(inputs.cpu().numpy().reshape(len(inputs), -1), axis=0, return_inverse=True)
         if len(rows) == len(inputs):
             return self._in_parts(inputs)
         different = torch.from_numpy(rows.reshape(-1, *inputs.shape[1:])).to(inputs.device)
         back = torch.from_numpy(which.reshape(-1)).to(inputs.device)
-        return Said(*(part[back] for part in self._in_parts(different)))
+        return TokenOutputs(*(part[back] for part in self._in_parts(different)))
 
-    def _in_parts(self, inputs: Tensor) -> Said:
+    def _in_parts(self, inputs: Tensor) -> TokenOutputs:
         if not 0 < self._micro_batch < len(inputs):
             return self._forward(inputs)
         learns = torch.is_grad_enabled()
         each = partial(checkpoint, self._forward, use_reentrant=False) if learns else self._forward
         parts = [each(rows) for rows in inputs.split(self._micro_batch)]
-        return Said(*map(torch.cat, zip(*parts, strict=True)))
+        return TokenOutputs(*map(torch.cat, zip(*parts, strict=True)))
 
-    def _forward(self, inputs: Tensor) -> Said:
+    def _forward(self, inputs: Tensor) -> TokenOutputs:
         tokens, is_answer = inputs[:, 0], inputs[:, 1].bool()
         there = tokens >= 0
         first = int(there.any(0).int().argmax())
@@ -93,14 +93,14 @@ class AnsweringNetwork(nn.Module):
         with torch.no_grad():
             self.slot.adapter = {}
             base = torch.log_softmax(self._logits(ids, mask, kept, False)[0], -1)
-        # It stays there: checkpointing computes the activations again when the gradient is.
+        # The adapter stays in the slot, because checkpointing recomputes activations in the backward pass.
         self.slot.adapter = pairs({name.replace("/", "."): tensor for name, tensor in self.adapter.items()})
         logits, hidden = self._logits(ids, mask, kept, self._has_critic)
         here = is_answer[:, last - kept + 1 : last].float()
-        spoken = ids[:, ids.shape[1] - kept + 1 :]
+        targets = ids[:, ids.shape[1] - kept + 1 :]
         log_all = torch.log_softmax(logits, -1)
         chance = log_all.exp()
-        logprob = log_all.gather(-1, spoken[..., None])[..., 0] * here
+        logprob = log_all.gather(-1, targets[..., None])[..., 0] * here
         entropy = -(chance * log_all).sum(-1) * here
         kl = (chance * (log_all - base)).sum(-1) * here
         width, behind = tokens.shape[1], tokens.shape[1] - last
@@ -113,11 +113,11 @@ class AnsweringNetwork(nn.Module):
             before = is_answer[:, first:last].int().argmax(1) - 1
             at = hidden[torch.arange(len(tokens)), before].float()
             value = (at @ self.adapter[_flat(VALUE_WEIGHT)].T + self.adapter[_flat(VALUE_BIAS)])[:, 0]
-        return Said(spread(logprob), spread(entropy), spread(kl), value)
+        return TokenOutputs(spread(logprob), spread(entropy), spread(kl), value)
 
     def _logits(self, ids: Tensor, mask: Tensor, kept: int, with_hidden: bool) -> tuple[Tensor, Tensor | None]:
         """(float32 logits [B, kept - 1, V] before each of the last kept - 1 tokens, hidden states [B, l, H])."""
-        said = self.base(
+        output = self.base(
             input_ids=ids,
             attention_mask=mask,
             position_ids=positions_of(mask),
@@ -125,11 +125,11 @@ class AnsweringNetwork(nn.Module):
             logits_to_keep=kept,
             output_hidden_states=with_hidden,
         )
-        return said.logits[:, :-1].float(), said.hidden_states[-1] if with_hidden else None
+        return output.logits[:, :-1].float(), output.hidden_states[-1] if with_hidden else None
 
 
 def critic_weights(width: int) -> Weights:
-    """A value head that says 0."""
+    """A value head that outputs 0."""
     return {VALUE_WEIGHT: np.zeros((1, width), np.float32), VALUE_BIAS: np.zeros(1, np.float32)}
 
 
@@ -138,5 +138,5 @@ def hidden_size(base: Base) -> int:
 
 
 def _flat(name: str) -> str:
-    """A parameter's name may have no dots."""
+    """Parameter names must not contain dots."""
     return name.replace(".", "/")

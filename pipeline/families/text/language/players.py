@@ -1,9 +1,9 @@
-"""Language models on disk, and as players of text games.
+"""Base models on disk, and language models as players of text games.
 
-A base model is a folder with a causal language model and its tokenizer, as Hugging Face's transformers save them.
-Nothing is ever downloaded, no code of the folder is run, and weights are read from safetensors only. A base is
-recognised by its fingerprint: a hash of its configuration, its tokenizer, and the names, sizes and ends of its weight
-files (all of a small file; hashing all of a large one would take longer than to load it).
+A base model is a folder with a causal language model and its tokenizer, as saved by Hugging Face's transformers.
+Nothing is downloaded, no code in the folder is run, and only safetensors weights are read. A base model is identified
+by its fingerprint: a hash of its configuration, its tokenizer, and its weight files' names, sizes, and first and last
+bytes (hashing a large file completely would take longer than loading it).
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from pipeline.run import atomic
 if TYPE_CHECKING:
     from pipeline.families.text.language.adapters import LoraShape
     from pipeline.families.text.language.base import Base
-    from pipeline.families.text.language.generation import Answering, Voice
+    from pipeline.families.text.language.generation import SharedBase, TextGenerator
     from pipeline.families.text.language.server import GenerationServer
 
 CONFIG, TOKENIZER = "config.json", ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json")
-HASHED_BYTES = 1 << 20  # of either end of a file
+HASHED_BYTES = 1 << 20  # at each end of a file
 BASES_KEPT = 4
-BACKENDS = ("auto", "torch", "server", "vllm")  # auto is torch, in this process
-COUNTERS = 1 << 16  # random numbers of an answer at most
+BACKENDS = ("auto", "torch", "server", "vllm")  # auto means torch
+COUNTERS = 1 << 16  # maximum random numbers of an answer
 
 
 def fingerprint(path: Path) -> str:
-    """Raises FileError if the folder has no model or no tokenizer."""
-    wanted = "wanted a causal language model as transformers' save_pretrained writes it"
+    """A hash that identifies a base model. Raises FileError if the folder has no model or no tokenizer."""
+    wanted = "wanted a causal language model saved by transformers' save_pretrained"
     if not (path / CONFIG).is_file():
-        raise FileError(path, f"no {CONFIG} is here; {wanted}; give its folder by --base-model")
+        raise FileError(path, f"no {CONFIG} is here; {wanted}; give its folder as --base-model")
     names = atomic.names_in(path)
     weights = sorted(name for name in names if name.endswith(".safetensors"))
     if not weights:
@@ -64,19 +64,19 @@ def fingerprint(path: Path) -> str:
 
 
 def _checked(path: Path, expected: str | None) -> str:
-    """The fingerprint of the folder. Raises FileError if it isn't the expected one."""
+    """The folder's fingerprint. Raises FileError if it isn't the expected one."""
     found = fingerprint(path)
     if expected is not None and found != expected:
         raise FileError(
             path,
             f"it is another base model ({found[:8]}) than the adapter was trained on; wanted {expected[:8]}; restore "
-            "that folder",
+            "the original folder",
         )
     return found
 
 
 def load_base(path: Path, expected: str | None = None) -> Base:
-    """Raises FileError if it can't be read, or isn't the base with the expected fingerprint."""
+    """Load a base model. Raises FileError if it can't be read or has another fingerprint than expected."""
     found = _checked(path, expected)
     import torch
 
@@ -90,19 +90,19 @@ def load_base(path: Path, expected: str | None = None) -> Base:
         model = transformers.AutoModelForCausalLM.from_pretrained(
             path, config=config, local_files_only=True, use_safetensors=True, dtype=torch.float32
         )
-    except Exception as error:  # of many kinds, whatever is wrong with the files
+    except Exception as error:  # damaged files raise many types
         text = str(error).split("\n")[0]
         raise FileError(path, f"not readable as a language model ({type(error).__name__}: {text})") from error
     end = tokenizer.eos_token_id
     if end is None:
-        raise FileError(path, "its tokenizer has no token that ends a text (eos_token); wanted one")
+        raise FileError(path, "its tokenizer has no eos_token; wanted a token that ends a text")
     model.requires_grad_(False)
     model.eval()
     return Base(path, found, model, tokenizer, int(end))
 
 
 def write_base(path: Path, model: Any) -> None:
-    """A folder with the model and the byte tokenizer, whole or not at all. Raises FileError if it exists."""
+    """Write a folder with the model and the byte tokenizer, atomically. Raises FileError if it exists."""
     from pipeline.families.text.language.base import byte_tokenizer
 
     with atomic.new_directory(path) as folder:
@@ -110,18 +110,18 @@ def write_base(path: Path, model: Any) -> None:
         byte_tokenizer().save_pretrained(folder)
 
 
-class Voices:
-    """The base models that this process has loaded: one for each thread and kind."""
+class SharedBases:
+    """The base models loaded in this process, one for each thread, fingerprint and targets."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[str, tuple[str, ...], int], Voice] = OrderedDict()
+        self._known: OrderedDict[tuple[str, tuple[str, ...], int], SharedBase] = OrderedDict()
 
-    def get(self, path: Path, expected: str, targets: Sequence[str], thread: int) -> Voice:
+    def get(self, path: Path, expected: str, targets: Sequence[str], thread: int) -> SharedBase:
         """Raises FileError like load_base."""
         import torch
 
-        from pipeline.families.text.language.generation import Voice
+        from pipeline.families.text.language.generation import SharedBase
 
         key = _checked(path, expected), tuple(targets), thread
         with self._lock:
@@ -129,54 +129,54 @@ class Voices:
                 base = load_base(path, expected)
                 if torch.cuda.is_available():
                     base.model.to("cuda")
-                self._known[key] = Voice(base, targets)
+                self._known[key] = SharedBase(base, targets)
                 while len(self._known) > BASES_KEPT and len({one[0] for one in self._known}) > 1:
                     self._known.popitem(last=False)
             self._known.move_to_end(key)
             return self._known[key]
 
 
-VOICES = Voices()
-_SERVERS: list[GenerationServer] = []  # at most one, of this process
-_ENGINES: dict[str, Any] = {}  # vLLM's, by the fingerprint of their base
+SHARED_BASES = SharedBases()
+_SERVERS: list[GenerationServer] = []  # at most one for this process
+_VLLM_BASES: dict[str, Any] = {}  # by fingerprint
 
 
-def answering(
+def make_generators(
     backend: str,
     num_threads: int,
     base: tuple[Path, str],
     shape: LoraShape,
     weights: Mapping[str, NDArray[Any]],
     words: tuple[str, str],
-) -> list[Answering]:
-    """What answers in each thread, by one of BACKENDS. base: its folder and fingerprint; words: template and reading.
+) -> list[TextGenerator]:
+    """A generator for each thread. backend: one of BACKENDS; base: folder and fingerprint; words: template and reading.
 
-    Raises FileError for a base that can't be read, UsageError for a backend that isn't installed, MuGoError for weights
-    of another base.
+    Raises FileError for an unreadable base model, UsageError for a backend that isn't installed, MuGoError for weights
+    that don't fit the base model.
     """
     import torch
 
-    from pipeline.families.text.language.generation import Speaker
+    from pipeline.families.text.language.generation import TorchGenerator
 
     torch.set_num_threads(max(1, available_cores() // num_threads))
     if backend == "server":
-        from pipeline.families.text.language.server import GenerationServer, RemoteAdapter, RemoteSpeaker
+        from pipeline.families.text.language.server import GenerationServer, RemoteAdapter, RemoteGenerator
 
         _checked(*base)
         tokenizer = _tokenizer(base[0])
         if not _SERVERS:
-            _SERVERS.append(GenerationServer("pipeline.families.text.language.server_process"))
+            _SERVERS.append(GenerationServer())
         adapter = RemoteAdapter(_SERVERS[0], base, shape, weights, *words)
-        return [RemoteSpeaker(adapter, thread, tokenizer, *words) for thread in range(num_threads)]
+        return [RemoteGenerator(adapter, thread, tokenizer, *words) for thread in range(num_threads)]
     if backend == "vllm":
-        from pipeline.families.text.language.vllm import Engine, VllmSpeaker
+        from pipeline.families.text.language.vllm import VllmBase, VllmGenerator
 
         fingerprint = _checked(*base)
-        if fingerprint not in _ENGINES:
-            _ENGINES[fingerprint] = Engine(base[0], _tokenizer(base[0]), shape.rank)
-        return [VllmSpeaker(_ENGINES[fingerprint], shape, weights, *words)] * num_threads
-    voices = [VOICES.get(*base, shape.targets, thread) for thread in range(num_threads)]
-    return [Speaker(voice, shape, weights, *words) for voice in voices]
+        if fingerprint not in _VLLM_BASES:
+            _VLLM_BASES[fingerprint] = VllmBase(base[0], _tokenizer(base[0]), shape.rank)
+        return [VllmGenerator(_VLLM_BASES[fingerprint], shape, weights, *words)] * num_threads
+    shared = [SHARED_BASES.get(*base, shape.targets, thread) for thread in range(num_threads)]
+    return [TorchGenerator(shared, shape, weights, *words) for shared in shared]
 
 
 def _tokenizer(path: Path) -> Any:
@@ -185,12 +185,12 @@ def _tokenizer(path: Path) -> Any:
     return transformers_package().AutoTokenizer.from_pretrained(path, local_files_only=True)
 
 
-class SpeakingPlayer(BoardsPlayer):
-    """A language model that plays a text game: all its waiting rows are answered in one batch."""
+class LanguageModelPlayer(BoardsPlayer):
+    """A language model as a player of a text game; it answers all waiting rows in one batch."""
 
-    def __init__(self, game: TextGame, num_rows: int, speaker: Answering, temperature: float) -> None:
+    def __init__(self, game: TextGame, num_rows: int, generator: TextGenerator, temperature: float) -> None:
         super().__init__(game, num_rows)
-        self._game, self._speaker, self._temperature = game, speaker, temperature
+        self._game, self._generator, self._temperature = game, generator, temperature
         self._keys = np.zeros(num_rows, np.uint64)
 
     def new_games(self, rows: Rows, seeds: KeyArray) -> None:
@@ -202,11 +202,10 @@ class SpeakingPlayer(BoardsPlayer):
         if not rows.size:
             return Decisions.none()
         game, states = self._game, self._boards.states[rows]
-        prompts = [self._speaker.prompt_tokens(game.observation(state), game.prompt_tokens) for state in states]
+        prompts = [self._generator.prompt_tokens(game.observation(state), game.prompt_tokens) for state in states]
         counters = game.plies(states).astype(np.int64) * COUNTERS
-        said = self._speaker.answer(prompts, self._keys[rows], counters, self._temperature, game.reply_tokens)
-        actions = [
-            game.read(state, self._speaker.reading(text) or "") for state, text in zip(states, said.texts, strict=True)
-        ]
+        answers = self._generator.answer(prompts, self._keys[rows], counters, self._temperature, game.reply_tokens)
+        texts = [self._generator.reading(text) or "" for text in answers.texts]
+        actions = [game.read(state, text) for state, text in zip(states, texts, strict=True)]
         self._wanted[rows] = False
-        return Decisions(rows, np.array(actions, np.int32), said.values)
+        return Decisions(rows, np.array(actions, np.int32), answers.values)

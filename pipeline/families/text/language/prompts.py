@@ -1,4 +1,4 @@
-"""How an observation becomes a prompt, and how an action is read from an answer. Small named functions on text."""
+"""Prompts from observations, and actions from answers."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ _BOXED = re.compile(r"\\boxed\{([^{}]*)\}")
 
 Template = Callable[[str], str]
 Reading = Callable[[str], "str | None"]
-"""An answer → the action in it as text; None: the answer hasn't the form that this rule reads."""
+"""An answer → its action as text; None if the answer doesn't have the expected form."""
 
 
 def plain(observation: str) -> str:
-    """The observation, and a mark behind which the answer begins."""
+    """The observation, and a mark before the answer."""
     return f"{observation}\n> "
 
 
 def reasoning(observation: str) -> str:
-    """For models that follow instructions without a chat format."""
+    """For instruction-following models without a chat format."""
     return (
         f"{observation}\n\nThink step by step. Then write your action alone on the last line, in square brackets.\n"
         "Answer: "
@@ -33,19 +33,19 @@ def chatml(observation: str) -> str:
 
 
 def boxed_chatml(observation: str) -> str:
-    """The same for models that put their answers into boxes."""
+    """The same for models that box their answers."""
     task = "You play a two-player game. Reason step by step and put your action into \\boxed{}."
     return f"<|im_start|>system\n{task}<|im_end|>\n<|im_start|>user\n{observation}<|im_end|>\n<|im_start|>assistant\n"
 
 
 def brackets(answer: str) -> str | None:
-    """The last thing in square brackets, with them."""
+    """The last text in square brackets, including the brackets."""
     found = _BRACKETS.findall(answer)
     return found[-1] if found else None
 
 
 def boxed(answer: str) -> str | None:
-    """What stands in the last \\boxed{}, in square brackets if it has none itself."""
+    """The content of the last \\boxed{}, with square brackets added if it has none."""
     found = _BOXED.findall(answer)
     if not found:
         return None
@@ -54,7 +54,7 @@ def boxed(answer: str) -> str | None:
 
 
 def whole_answer(answer: str) -> str | None:
-    """The answer itself; any form is right."""
+    """The complete answer; any form is valid."""
     return answer.strip()
 
 

@@ -1,16 +1,16 @@
-"""A generation server: one process that holds the base model and answers for all threads of another (--backend server).
+"""The generation server (--backend server): one process holds the base model and answers for all threads of another.
 
-So self-play's threads need no copy of the model each, and what they ask at the same time is answered in one batch. The
-process that plays starts it, and it ends when that process does. Adapters are exchanged by number; one that the server
-has forgotten is sent again.
+The threads of self-play then share one copy of the model, and their simultaneous requests form one batch. The playing
+process (the client) starts the server, which ends with it: ``python -m pipeline.families.text.language.server SOCKET``.
+Requests refer to adapters by number. The server keeps the most recent ones and asks for others again.
 
-They speak through a socket in a folder that only this user can enter, with a key that only these two know; it isn't
-meant for networks. A message is two: a JSON object, and arrays as safetensors. A request names its kind and the number
-of an adapter:
+Both sides use a Unix socket in a folder private to the user, authenticated by a secret key; it isn't meant for
+networks. A message is a JSON object followed by arrays in safetensors format. A request has a kind and an adapter's
+number:
     load     base, fingerprint, rank, alpha, targets, template, reading; arrays: the weights
     answer   prompts, temperature, most; arrays: keys, counters
-A reply has a status: done (of an answer with texts; arrays: tokens, values), unknown, for an adapter that must be sent
-first, or failed, with why.
+A reply has a status: done (for an answer with texts; arrays: tokens, values), unknown (the adapter must be loaded
+first), or failed (with why).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import sys
 import tempfile
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Client, Connection, Listener, wait
 from pathlib import Path
@@ -36,36 +36,35 @@ from numpy.typing import NDArray
 
 from pipeline.errors import MuGoError
 from pipeline.families.text.language.adapters import LoraShape
-from pipeline.families.text.language.generation import Answering, Answers, Speaker
+from pipeline.families.text.language.generation import Answers, TextGenerator, TorchGenerator
+from pipeline.families.text.language.players import SHARED_BASES
 from pipeline.priority import share_niceness
 
 ADAPTERS_KEPT = 32
-LONGEST_FOLDER = 70  # bytes of the folder for temporary ones: a socket's path has 103 at most on macOS, 107 on Linux
-MOST_TRIES = 100  # to ask an adapter that others push out of the server
+LONGEST_FOLDER = 70  # bytes of the temporary folder's path; a socket's path has at most 103 on macOS, 107 on Linux
+MOST_TRIES = 100  # for a request whose adapter other requests evict
 
-Load = Callable[..., Speaker]
-"""(folder of the base, its fingerprint, shape, weights, template, reading) → a speaker."""
 Arrays = Mapping[str, NDArray[Any]]
 Message = tuple[dict[str, Any], Arrays]
 _numbers = itertools.count()
 
 
-def send(connection: Connection, said: Mapping[str, Any], arrays: Arrays) -> None:
-    connection.send_bytes(json.dumps(said).encode())
+def send(connection: Connection, message: Mapping[str, Any], arrays: Arrays) -> None:
+    connection.send_bytes(json.dumps(message).encode())
     connection.send_bytes(safetensors.numpy.save({name: np.ascontiguousarray(one) for name, one in arrays.items()}))
 
 
 def receive(connection: Connection) -> Message:
-    """Raises EOFError when the other side has ended."""
-    said = json.loads(connection.recv_bytes())
-    return said, safetensors.numpy.load(connection.recv_bytes())
+    """Raises EOFError if the other side has ended."""
+    message = json.loads(connection.recv_bytes())
+    return message, safetensors.numpy.load(connection.recv_bytes())
 
 
 class GenerationServer:
-    """The server as who plays sees it: a process, and a connection for each of its threads."""
+    """The client's side: the server's process, and a connection for each thread."""
 
-    def __init__(self, module: str) -> None:
-        """module: what is run as the server, with the socket's path; it calls serve()."""
+    def __init__(self, module: str = "pipeline.families.text.language.server") -> None:
+        """module: the server's main module."""
         self._module = module
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -73,12 +72,12 @@ class GenerationServer:
         self._lock = threading.Lock()
         self._key = b""
 
-    def ask(self, thread: int, said: Mapping[str, Any], arrays: Arrays) -> Message:
-        """Starts the server if it isn't there. Raises MuGoError if it has ended, or couldn't do it."""
+    def ask(self, thread: int, message: Mapping[str, Any], arrays: Arrays) -> Message:
+        """Send a request, starting the server if necessary. Raises MuGoError if it has ended or fails."""
         try:
             connection, lock = self._connection(thread)
             with lock:
-                send(connection, said, arrays)
+                send(connection, message, arrays)
                 reply = receive(connection)
         except (EOFError, OSError) as error:
             code = self._process.poll() if self._process else None
@@ -98,11 +97,11 @@ class GenerationServer:
             return self._connections[thread]
 
     def _start(self) -> None:
-        """Raises MuGoError if it doesn't start; the next question tries again."""
+        """Raises MuGoError if it doesn't start; the next request tries again."""
         too_long = len(os.fsencode(tempfile.gettempdir())) > LONGEST_FOLDER
         folder = tempfile.TemporaryDirectory(prefix="mugo-server-", dir="/tmp" if too_long else None)
         self._key = os.urandom(16)
-        # In a session of its own: Ctrl-C is for the process that plays; the server ends when its standard input does.
+        # A separate session: Ctrl-C goes to the client only. The server ends when its standard input is closed.
         process = subprocess.Popen(
             [sys.executable, "-m", self._module, str(Path(folder.name) / "socket")],
             stdin=subprocess.PIPE,
@@ -112,7 +111,7 @@ class GenerationServer:
         )
         share_niceness(process.pid)
         assert process.stdin is not None and process.stdout is not None
-        with suppress(BrokenPipeError):  # it has ended: the next line says so
+        with suppress(BrokenPipeError):  # it has ended; reading from it reports this
             process.stdin.write(self._key.hex().encode() + b"\n")
             process.stdin.flush()
         if process.stdout.readline().strip() != b"ready":
@@ -122,21 +121,21 @@ class GenerationServer:
         atexit.register(self.close)
 
     def close(self) -> None:
-        """End it; the next question starts another."""
+        """End the server; the next request starts another."""
         with self._lock:
             process, self._process = self._process, None
             for connection, _ in self._connections.values():
                 connection.close()
             self._connections = {}
             if process is not None and process.stdin is not None:
-                process.stdin.close()  # by which it ends
+                process.stdin.close()  # ends the server
                 process.wait()
             if self._folder is not None:
                 self._folder.cleanup()
 
 
 class RemoteAdapter:
-    """An adapter in the server, one for all threads of a player: what they ask together is answered in one batch."""
+    """An adapter in the server, shared by all threads of a player to form one batch of their requests."""
 
     def __init__(
         self,
@@ -147,7 +146,7 @@ class RemoteAdapter:
         template: str,
         reading: str,
     ) -> None:
-        """base: its folder and fingerprint. Raises MuGoError if the server can't load it."""
+        """base: folder and fingerprint. Raises MuGoError if the server can't load it."""
         self._server, self._number, self._weights = server, next(_numbers), dict(weights)
         self._facts = {
             "kind": "load", "number": self._number, "base": str(base[0]), "fingerprint": base[1], "rank": shape.rank,
@@ -159,19 +158,19 @@ class RemoteAdapter:
         self._server.ask(thread, self._facts, self._weights)
 
     def ask(self, thread: int, request: Mapping[str, Any], arrays: Arrays) -> Message:
-        """The reply to this request, which gets the adapter's number. Raises MuGoError as GenerationServer.ask does."""
+        """The reply to a request for this adapter. Raises MuGoError like GenerationServer.ask."""
         for _ in range(MOST_TRIES):
             reply = self._server.ask(thread, {**request, "number": self._number}, arrays)
             if reply[0]["status"] != "unknown":
                 return reply
-            self._load(thread)  # others may come before the next question, and push it out again
+            self._load(thread)  # other requests may evict it again before the next try
         raise MuGoError(
             f"the generation server: more than {ADAPTERS_KEPT} adapters answer at the same time; wanted fewer "
             "threads or opponents, or --backend auto"
         )
 
 
-class RemoteSpeaker(Answering):
+class RemoteGenerator(TextGenerator):
     """An adapter in the server, for one thread."""
 
     def __init__(self, adapter: RemoteAdapter, thread: int, tokenizer: Any, template: str, reading: str) -> None:
@@ -186,25 +185,24 @@ class RemoteSpeaker(Answering):
         temperature: float,
         most: int,
     ) -> Answers:
-        """See Answering."""
+        """See TextGenerator."""
         request = {
             "kind": "answer", "prompts": [list(map(int, prompt)) for prompt in prompts],
             "temperature": temperature, "most": most,
         }  # fmt: skip
-        said, arrays = self._adapter.ask(self._thread, request, {"keys": keys, "counters": np.asarray(counters)})
-        return Answers(arrays["tokens"], arrays["values"], said["texts"])
+        message, arrays = self._adapter.ask(self._thread, request, {"keys": keys, "counters": np.asarray(counters)})
+        return Answers(arrays["tokens"], arrays["values"], message["texts"])
 
 
-# The server itself
+# The server's side
 
 
-class _Serving:
-    def __init__(self, load: Load) -> None:
-        self._make = load
-        self._speakers: OrderedDict[int, Speaker] = OrderedDict()
+class _Server:
+    def __init__(self) -> None:
+        self._generators: OrderedDict[int, TorchGenerator] = OrderedDict()
 
     def serve(self, listener: Listener) -> None:
-        """For ever."""
+        """Answer requests forever."""
         connections: list[Connection] = []
         threading.Thread(target=_accept, args=(listener, connections), daemon=True).start()
         while True:
@@ -215,53 +213,54 @@ class _Serving:
                     requests.append((ready, *receive(ready)))
                 except (EOFError, OSError):
                     connections.remove(ready)
-            for connection, said, arrays in self.replies(requests):
-                send(connection, said, arrays)
+            for connection, message, arrays in self.replies(requests):
+                send(connection, message, arrays)
 
     def replies(
         self, requests: Sequence[tuple[Any, dict[str, Any], Arrays]]
     ) -> list[tuple[Any, dict[str, Any], Arrays]]:
-        """(connection, reply) of each request; questions to one adapter are answered in one batch."""
+        """(connection, reply, arrays) for each request. Requests for the same adapter form one batch."""
         found: list[tuple[Any, dict[str, Any], Arrays]] = []
         together: dict[tuple[int, float, int], list[tuple[Any, dict[str, Any], Arrays]]] = {}
-        speakers: dict[int, Speaker] = {}  # one that is loaded after a question may push out another
-        for connection, said, arrays in requests:
-            if said["kind"] == "load":
-                found.append((connection, self._load(said, arrays), {}))
-            elif said["number"] not in self._speakers:
+        generators: dict[int, TorchGenerator] = {}  # a later load request may evict one that is still needed
+        for connection, message, arrays in requests:
+            if message["kind"] == "load":
+                found.append((connection, self._load(message, arrays), {}))
+            elif message["number"] not in self._generators:
                 found.append((connection, {"status": "unknown"}, {}))
             else:
-                alike = said["number"], said["temperature"], said["most"]
-                speakers[said["number"]] = self._speakers[said["number"]]
-                self._speakers.move_to_end(said["number"])
-                together.setdefault(alike, []).append((connection, said, arrays))
+                alike = message["number"], message["temperature"], message["most"]
+                generators[message["number"]] = self._generators[message["number"]]
+                self._generators.move_to_end(message["number"])
+                together.setdefault(alike, []).append((connection, message, arrays))
         for (number, temperature, most), asked in together.items():
-            prompts = [prompt for _, said, _ in asked for prompt in said["prompts"]]
+            prompts = [prompt for _, message, _ in asked for prompt in message["prompts"]]
             keys, counters = (np.concatenate([arrays[name] for _, _, arrays in asked]) for name in ("keys", "counters"))
             try:
-                answers = speakers[number].answer(prompts, keys, counters, temperature, most)
-            except Exception as error:  # whatever goes wrong, who asked must hear of it
+                answers = generators[number].answer(prompts, keys, counters, temperature, most)
+            except Exception as error:  # reported to the client
                 failed = {"status": "failed", "why": f"{type(error).__name__}: {error}"}
                 found += [(connection, failed, {}) for connection, _, _ in asked]
                 continue
             start = 0
-            for connection, said, _ in asked:
-                rows = slice(start, start + len(said["prompts"]))
+            for connection, message, _ in asked:
+                rows = slice(start, start + len(message["prompts"]))
                 start = rows.stop
                 reply = {"status": "done", "texts": answers.texts[rows]}
                 found.append((connection, reply, {"tokens": answers.tokens[rows], "values": answers.values[rows]}))
         return found
 
-    def _load(self, said: Mapping[str, Any], weights: Arrays) -> dict[str, Any]:
-        shape = LoraShape(said["rank"], said["alpha"], said["targets"])
-        words = said["template"], said["reading"]
+    def _load(self, message: Mapping[str, Any], weights: Arrays) -> dict[str, Any]:
+        shape = LoraShape(message["rank"], message["alpha"], message["targets"])
         try:
-            self._speakers[said["number"]] = self._make(Path(said["base"]), said["fingerprint"], shape, weights, *words)
+            shared = SHARED_BASES.get(Path(message["base"]), message["fingerprint"], shape.targets, 0)
+            generator = TorchGenerator(shared, shape, weights, message["template"], message["reading"])
+            self._generators[message["number"]] = generator
         except Exception as error:
             return {"status": "failed", "why": str(error)}
-        self._speakers.move_to_end(said["number"])
-        while len(self._speakers) > ADAPTERS_KEPT:
-            self._speakers.popitem(last=False)
+        self._generators.move_to_end(message["number"])
+        while len(self._generators) > ADAPTERS_KEPT:
+            self._generators.popitem(last=False)
         return {"status": "done"}
 
 
@@ -271,13 +270,17 @@ def _accept(listener: Listener, connections: list[Connection]) -> None:
 
 
 def _end_with_parent() -> None:
-    sys.stdin.buffer.read()  # until who started this closes it, or ends
+    sys.stdin.buffer.read()  # blocks until the client closes it or ends
     os._exit(0)
 
 
-def serve(address: str, key: bytes, load: Load) -> None:
-    """Until standard input ends. load: what makes a speaker of what RemoteAdapter sends."""
-    listener = Listener(address, "AF_UNIX", authkey=key)
+def main() -> None:
+    key = bytes.fromhex(sys.stdin.buffer.readline().decode())
+    listener = Listener(sys.argv[1], "AF_UNIX", authkey=key)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     print("ready", flush=True)
-    _Serving(load).serve(listener)
+    _Server().serve(listener)
+
+
+if __name__ == "__main__":
+    main()

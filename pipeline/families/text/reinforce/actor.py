@@ -1,12 +1,12 @@
-"""Self-play in words: one thread that plays a share of the games, all waiting players answered in one batch.
+"""Self-play of text games: one thread plays a share of the games and answers all waiting prompts in one batch.
 
-A step of the actor: chance gives every new game its seed; whoever speaks with the same model and adapter is answered
-together; opponents that aren't the learner are asked as players. What the learner said is recorded, whatever it was: an
-answer in which no action is read, or one that isn't legal, is an invalid move, and the environment decides what comes
-of it. Where an environment raises, the game is dropped with a warning, counts for nobody, and the next one begins.
+In each step of the actor, chance gives every new game its seed, each model answers all of its prompts in one batch, and
+opponents play as players. Every answer of the learner is recorded. An answer without an action, or with an illegal one,
+is an invalid move; the environment decides what follows. If an environment raises, the game is dropped with a warning
+and not counted, and the next one begins.
 
-A game's moves depend on its seed, its model and the settings, not on the games beside it, as far as the arithmetic of a
-batch doesn't depend on its size. Writes no files. Axes: R rows, n rows of a call.
+A game's moves depend only on its seed, its model and the settings, except that a batch's size may affect rounding.
+Writes no files. Axes: R rows, n rows of a call.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Rows = NDArray[np.int64]
 
 @dataclass
 class _Playing:
-    """A game in play. learner: the side that the model plays, 0, 1 or BOTH."""
+    """A game in progress. learner: the model's side: 0, 1 or BOTH."""
 
     seed: GameSeed
     model: Learner
@@ -60,7 +60,7 @@ class TextActor(Actor):
     """See the module docstring."""
 
     def __init__(self, job: ActorJob) -> None:
-        """Raises UsageError for settings that this method hasn't."""
+        """Raises UsageError for settings that this method doesn't support."""
         if job.config.readouts:
             raise UsageError("selfplay --readouts: a language model answers without a search; wanted 0")
         game: TextGame = job.game
@@ -74,7 +74,7 @@ class TextActor(Actor):
         self._start(np.arange(job.num_rows))
 
     def step(self) -> None:
-        """One move of every game."""
+        """Play one move of every game."""
         rows = np.array([row for row, playing in enumerate(self._playing) if playing is not None], np.int64)
         to_move = self._boards.to_move(rows)
         self._seed(rows[to_move == CHANCE])
@@ -104,7 +104,7 @@ class TextActor(Actor):
     # Moves
 
     def _seed(self, rows: Rows) -> None:
-        """Chance's move."""
+        """Play chance's move in rows [n]."""
         if not rows.size:
             return
         streams = np.array([self._at(row).seed.stream for row in rows.tolist()], np.uint64)
@@ -114,31 +114,31 @@ class TextActor(Actor):
         self._play(rows, seeds)
 
     def _answer(self, rows: Rows) -> None:
-        """The learner's move in rows [n], all of one model."""
+        """Play the learner's move in rows [n], all with the same model."""
         game, states = self._game, self._boards.states[rows]
-        speaker = self._at(rows[0]).model.evaluate
+        generator = self._at(rows[0]).model.evaluate
         shown = [game.observation(state) for state in states]
-        prompts = [speaker.prompt_tokens(text, game.prompt_tokens) for text in shown]
+        prompts = [generator.prompt_tokens(text, game.prompt_tokens) for text in shown]
         keys = np.array([self._at(row).seed.kinds for row in rows.tolist()], np.uint64)
         counters = game.plies(states).astype(np.int64) * COUNTERS
         temperature = taken(self._job.config, TextPlayerOptions).reply_temperature
-        said = speaker.answer(prompts, keys, counters, temperature, game.reply_tokens)
+        answers = generator.answer(prompts, keys, counters, temperature, game.reply_tokens)
         self.evaluations += len(rows)
         actions = np.empty(len(rows), np.int32)
         for i, (row, state) in enumerate(zip(rows.tolist(), states, strict=True)):
-            text = speaker.reading(said.texts[i])
+            text = generator.reading(answers.texts[i])
             actions[i] = game.read(state, text) if text is not None else INVALID
             notes = (WELL_FORMED if text is not None else 0) | (INVALID_MOVE if actions[i] == INVALID else 0)
             prompt = self._no_prompt.copy()
             prompt[len(prompt) - len(prompts[i]) :] = prompts[i]
-            value = said.values[i]
+            value = answers.values[i]
             self._at(row).note(
                 flags=POLICY_COUNTS | (NO_VALUE if np.isnan(value) else 0),
                 root_values=0.0 if np.isnan(value) else value,
                 surprises=1.0,
                 prompt=prompt,
-                answer=said.tokens[i],
-                text=packed(said.texts[i], game),
+                answer=answers.tokens[i],
+                text=packed(answers.texts[i], game),
                 player=int(state[TO_MOVE]),
                 notes=notes,
                 check=zlib.crc32(shown[i].encode()),
@@ -146,7 +146,7 @@ class TextActor(Actor):
         self._play(rows, actions)
 
     def _ask(self, opponent: ActiveOpponent, rows: Rows) -> None:
-        """An opponent's move in rows [n]."""
+        """Play an opponent's move in rows [n]."""
         opponent.begin(rows)
         while opponent.thinking:
             decisions = opponent.step()
@@ -161,14 +161,14 @@ class TextActor(Actor):
             self._play(decisions.rows, decisions.actions)
 
     def _note_other(self, row: int, player: int, notes: int = 0) -> None:
-        """A move that the learner didn't make."""
+        """Record a move of chance or an opponent."""
         self._at(row).note(
             flags=NO_VALUE, root_values=0.0, surprises=0.0, prompt=self._no_prompt, answer=self._no_answer,
             text=self._no_text, player=player, notes=notes, check=0,
         )  # fmt: skip
 
     def _play(self, rows: Rows, actions: Actions) -> None:
-        """Make moves that have been noted. A row whose environment raises is dropped."""
+        """Play recorded moves. Drops a row whose environment raises."""
         try:
             self._boards.advance(rows, actions)
         except GameFault:
@@ -230,7 +230,7 @@ class TextActor(Actor):
         self.live -= 1
 
     def _start(self, rows: Rows) -> None:
-        """Begin the next games in free rows; rows stay empty when there are none left."""
+        """Begin the next games in free rows. Rows stay empty if no games are left."""
         begun = []
         for row, seed in zip(rows.tolist(), self._job.seeds, strict=False):
             model = self._job.current_player()

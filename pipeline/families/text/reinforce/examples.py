@@ -1,14 +1,14 @@
-"""From recorded games to examples: the games are replayed and checked, then rewards are transformed.
+"""From recorded games to examples: replay and check the games, then transform the rewards.
 
-An example is first made from its own game alone (``make_examples``). When all of a set are there, ``settle`` gives
-them their advantages, because transformations may depend on the other steps: a set's are normalised together.
+``make_examples`` makes each example from its own game. ``settle`` then computes the advantages of a complete set,
+because transformations may depend on the other steps, e.g. for normalisation.
 
-With a critic the advantage of a step is the generalised advantage estimate over the later steps of the same player in
-the game, whose values the record has: δ_t = r_t + γ·v_{t+1} − v_t, A_t = δ_t + γ·λ·A_{t+1}; the reward comes with the
-last step. Source: Schulman et al. 2016, arXiv 1506.02438. γ is gather's --discount, λ its --td-lambda. As only the last
-step has a reward, A_t = Σ over k ≥ t of (γλ)^(k−t)·δ_k splits into a part that depends on the reward, (γλ)^left·reward,
-and one that only depends on values; so a reward may be transformed after the replay. What a step gets for itself is
-added. Without a critic A_t is the reward, times γ for each later step.
+With a critic, a step's advantage is the generalised advantage estimate over the same player's later steps in the game:
+δ_t = r_t + γ·v_{t+1} − v_t, A_t = δ_t + γ·λ·A_{t+1}, with the recorded values and a reward at the last step only.
+Source: Schulman et al. 2016, arXiv 1506.02438. γ is gather's --discount, λ its --td-lambda. Since only the last step
+has a reward, A_t = Σ over k ≥ t of (γλ)^(k−t)·δ_k is (γλ)^left·reward plus a baseline that depends on the values only;
+so the reward can be transformed after the replay. A step's own rewards are added. Without a critic A_t is
+γ^left·reward.
 
 Axes: N wanted steps, P and A as in records.py, G games, T plies.
 """
@@ -38,9 +38,9 @@ from pipeline.run.shards import NO_VALUE, Shard
 def make_examples(
     game: TextGame, shards: Sequence[Shard], wanted: Positions, td_lambda: NDArray[np.float32], config: Options
 ) -> Columns:
-    """The examples of N steps, without advantage and target, which settle() fills in. See the module docstring.
+    """The examples of N steps; settle() fills in advantage and target.
 
-    Raises FileError, whose path is the shard's, for games that can't be this game's.
+    Raises FileError, with the shard's path, for records that contradict the game.
     """
     table = GameTable(shards, wanted)
     rewards = _check(game, table)
@@ -66,7 +66,7 @@ def make_examples(
     left = later.sum(axis=0)
     values, has_critic = own["root_values"][:, table.row], own["flags"][at] & NO_VALUE == 0
     columns["value"] = np.where(has_critic, own["root_values"][at], np.nan).astype(np.float32)
-    # Σ over steps k ≥ t of (γλ)^(k-t)·(γ·v_{k+1} − v_k), the last one's v_{k+1} being 0
+    # Σ over steps k ≥ t of (γλ)^(k-t)·(γ·v_{k+1} − v_k), where v_{k+1} is 0 after the last step
     gamma = taken(config, DiscountOptions).discount
     decay = td_lambda * gamma
     baseline, ahead = np.zeros(len(wanted), np.float64), np.zeros(len(wanted), np.float64)
@@ -81,9 +81,9 @@ def make_examples(
 
 
 def _check(game: TextGame, table: GameTable) -> NDArray[np.float32]:
-    """Replay the games: every move must be legal, and every observation and reward what was recorded.
+    """Replay the games and check every move, observation and reward.
 
-    Returns [G, 2] the rewards of players 0 and 1: a record has none for a player who never moved.
+    Returns [G, 2] the rewards of players 0 and 1; a record lacks the reward of a player who never moved.
     """
     final = np.zeros((len(table), 2), np.float32)
     checks = table.per_move("check", np.uint32(0))
@@ -93,28 +93,27 @@ def _check(game: TextGame, table: GameTable) -> NDArray[np.float32]:
             for row, state in enumerate(states):
                 if ply < table.lengths[row]:
                     if (seen := int(checks[ply, row])) and zlib.crc32(game.observation(state).encode()) != seen:
-                        problem = "its players were shown something else; wanted the same version of textarena"
+                        problem = "an observation differs from the record; wanted the same version of textarena"
                         raise table.error(row, problem, ply)
                     continue
                 found = final[row] = game.rewards(states[row : row + 1])[0]
                 if not game.is_over(states[row : row + 1])[0]:
-                    raise table.error(row, "the game is not over; wanted a game that was played out", ply)
+                    raise table.error(row, "the game is not over; wanted a finished game", ply)
                 recorded = rewards[:ply, row], players[:ply, row]
                 if any((recorded[0][recorded[1] == side] != found[side]).any() for side in (0, 1)):
                     raise table.error(row, f"its rewards aren't those of the environment, {found.tolist()}")
     except IllegalRecord as error:
-        problem = f"illegal move: {error}; wanted games as they were played"
-        raise table.error(error.row, problem, error.ply) from error
+        raise table.error(error.row, f"illegal move: {error}; wanted unchanged records", error.ply) from error
     return final
 
 
 def settle(columns: Columns, config: Options) -> Columns:
     """advantage and target of all N examples of a set, by gather's three lists of transformations.
 
-    Raises what parse_stages raises.
+    Raises the errors of parse_stages and apply.
     """
     stages = parse_stages(taken(config, TextGatherOptions))
-    # Games in the order in which they were played: the window's newest shard is its first.
+    # Sort the games by age: shard 0 is the newest.
     order = np.lexsort((columns["game"], -columns["shard"].astype(np.int64)))
     keys = columns["shard"].astype(np.int64)[order] << 32 | columns["game"].astype(np.int64)[order]
     is_first = np.append(True, keys[1:] != keys[:-1]) if len(keys) else np.zeros(0, np.bool_)

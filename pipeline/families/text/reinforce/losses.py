@@ -1,15 +1,16 @@
 """The loss of REINFORCE and A2C, and a batch of answers.
 
-B batch, L tokens of prompt and answer. With a the advantage of an answer, and sums over its tokens:
+B batch, L tokens of prompt and answer. a is an answer's advantage; sums are over its tokens:
 
     policy  mean over B of −a·Σ log π(token)                                  (Williams 1992; Sutton et al. 2000)
-    kl      mean of Σ KL(π || base) in nats, over everything that might have stood there, not only what was drawn
+    kl      mean of Σ KL(π || base) in nats, exact over the whole vocabulary
     entropy mean of Σ H(π)
     value   mean of (value − target)² / 2, for the critic of A2C
     total   policy + kl_weight·kl − entropy_weight·entropy + value_weight·value
 
-Each row counts its sample_weight. Sums over tokens, not means: a mean would let long answers escape their penalty (Liu
-et al. 2025, "Dr. GRPO", arXiv 2503.20783). Gradients are those of answers drawn at temperature 1.
+Each row is weighted by its sample_weight. The terms are sums over tokens, not means: a mean would reduce the penalty of
+long answers (Liu et al. 2025, "Dr. GRPO", arXiv 2503.20783). Gradients are correct for answers sampled at temperature
+1.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ import torch
 from torch import Tensor, nn
 
 from pipeline.errors import MuGoError
-from pipeline.families.text.language.network import AnsweringNetwork, Said
+from pipeline.families.text.language.network import AdapterNetwork, TokenOutputs
 from pipeline.families.text.options import TextTrainOptions
+from pipeline.families.text.reinforce.records import INVALID_MOVE, WELL_FORMED
 from pipeline.methods.alphazero.options import LossOptions
 from pipeline.methods.method import Objective, Weights
 from pipeline.options import Options, taken
@@ -32,7 +34,7 @@ class Batch(NamedTuple):
     inputs: Tensor  # [B, 2, L] int64, see families/text/language/network.py
     advantage: Tensor  # [B] float32
     target: Tensor  # [B] float32, NaN without a critic
-    reward: Tensor  # [B] float32, the game's, of the player who answered
+    reward: Tensor  # [B] float32, the answering player's reward of the game
     notes: Tensor  # [B] int64, see records.py
     sample_weight: Tensor  # [B] float32
 
@@ -42,10 +44,10 @@ class Batch(NamedTuple):
 
 
 class ReinforceObjective(Objective):
-    """See the module docstring. make: the network with these weights."""
+    """See the module docstring. make: weights → the network."""
 
-    recordable = False  # the network looks at its inputs: for rows that are alike, and where answers begin
-    shareable = False  # the network takes its adapter off and puts it on again
+    recordable = False  # the forward pass depends on the inputs: equal rows, where answers begin
+    shareable = False  # the forward pass removes and restores the adapter
 
     def __init__(self, make: Any, config: Options, has_critic: bool) -> None:
         self._make, self._has_critic = make, has_critic
@@ -53,18 +55,18 @@ class ReinforceObjective(Objective):
         self.terms = ("total", "policy", "kl", "entropy", *(("value",) if has_critic else ()))
         self.metrics = (*self.terms, "reward", "answer_tokens", "well_formed", "valid")
 
-    def network(self, weights: Weights) -> AnsweringNetwork:
+    def network(self, weights: Weights) -> AdapterNetwork:
         return self._make(weights)
 
     def weights(self, network: nn.Module) -> Weights:
-        assert isinstance(network, AnsweringNetwork)
+        assert isinstance(network, AdapterNetwork)
         return network.weights()
 
     def check(self, batch: Batch) -> None:
         if self._has_critic and torch.isnan(batch.target).any():
             raise MuGoError("the steps were recorded without a critic; wanted games of a model of method a2c")
 
-    def losses(self, outputs: Said, batch: Batch) -> dict[str, Tensor]:
+    def losses(self, outputs: TokenOutputs, batch: Batch) -> dict[str, Tensor]:
         config, weight = self._config, batch.sample_weight
         terms = {
             "policy": -(outputs.logprob.sum(1) * batch.advantage * weight).mean(),
@@ -81,9 +83,7 @@ class ReinforceObjective(Objective):
         )
         return terms
 
-    def accuracies(self, outputs: Said, batch: Batch) -> dict[str, Tensor]:
-        from pipeline.families.text.reinforce.records import INVALID_MOVE, WELL_FORMED
-
+    def accuracies(self, outputs: TokenOutputs, batch: Batch) -> dict[str, Tensor]:
         return {
             "reward": batch.reward.mean(),
             "answer_tokens": batch.inputs[:, 1].sum(1).float().mean(),
@@ -97,5 +97,5 @@ class ReinforceObjective(Objective):
     def total(self, means: Mapping[str, float]) -> float:
         return means["total"]
 
-    def errors(self, outputs: Said, batch: Batch) -> Tensor:
+    def errors(self, outputs: TokenOutputs, batch: Batch) -> Tensor:
         return (outputs.value - batch.target).abs().nan_to_num() if self._has_critic else torch.zeros_like(batch.reward)

@@ -1,4 +1,4 @@
-"""REINFORCE and A2C as Methods: which of this package's and its floors' pieces each stage gets."""
+"""``Reinforce`` and ``ActorCritic``: REINFORCE and A2C as Methods."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 
 from pipeline.errors import FileError, UsageError, naming
 from pipeline.families.text.game import TO_MOVE, TextGame
-from pipeline.families.text.language.players import BACKENDS, SpeakingPlayer, answering, load_base, write_base
+from pipeline.families.text.language.players import (
+    BACKENDS,
+    LanguageModelPlayer,
+    load_base,
+    make_generators,
+    write_base,
+)
 from pipeline.families.text.options import (
     TextGatherOptions,
     TextInitOptions,
@@ -52,16 +58,16 @@ if TYPE_CHECKING:
     from pipeline.families.text.language.base import Base
     from pipeline.families.text.reinforce.losses import Batch
 
-BASE = "base"  # of the tiny base model's folder, beside the models
+BASE = "base"  # folder of the tiny base model, beside the models
 _SIZE = re.compile(r"(?:l(\d{1,3})d(\d{1,5}))?r(\d{1,4})")
 WANTED_SIZE = (
     "wanted rN, LoRA's rank, or lLdWrN, e.g. l2d64r16, for a tiny base model of L layers and width W, a multiple of 16"
 )
-SMALLEST = 2, 64  # layers and width of the tiny base model where none are named
+DEFAULT_SIZE = 2, 64  # layers and width of the tiny base model
 
 
 class Reinforce(Method):
-    """See methods/method.py for what each part is."""
+    """Each part is documented in methods/method.py."""
 
     name = "reinforce"
     has_critic = False
@@ -83,7 +89,7 @@ class Reinforce(Method):
 
     def check(self, game: AnyGame) -> None:
         if not isinstance(game, TextGame):
-            raise UsageError(f"method {self.name}: {game.spec} isn't played in words; wanted e.g. text:KuhnPoker-v0")
+            raise UsageError(f"method {self.name}: {game.spec} isn't a text game; wanted e.g. text:KuhnPoker-v0")
 
     # Models
 
@@ -103,7 +109,7 @@ class Reinforce(Method):
             raise UsageError(f"init --network-size {config.network_size}: the base model is given; wanted r{match[3]}")
         path = ours.base_model or config.new_model.parent / BASE
         if ours.base_model is None and not path.exists():
-            self._make_base(path, game, config, size or SMALLEST, progress)
+            self._make_base(path, game, config, size or DEFAULT_SIZE, progress)
         base = load_base(path)
         _check_base(base, size, game, config)
         targets = sorted({name.rsplit(".", 1)[-1] for name in layers_of(base.model)})
@@ -124,7 +130,7 @@ class Reinforce(Method):
     def _make_base(
         self, path: Path, game: TextGame, config: FirstModelOptions, size: tuple[int, int], progress: Progress
     ) -> None:
-        """The tiny model, which has learned to write legal actions."""
+        """Make, pretrain and save the tiny base model."""
         from pipeline.families.text.language.base import BYTES, byte_tokenizer, tiny_model
         from pipeline.families.text.language.prompts import TEMPLATES
         from pipeline.families.text.reinforce.pretraining import pretrain
@@ -134,7 +140,7 @@ class Reinforce(Method):
         encode = partial(byte_tokenizer().encode, add_special_tokens=False)
         if ours.pretraining_steps:
             template = TEMPLATES[ours.prompt_template]
-            progress.say(f"making a base model in {path}, which learns to write legal actions")
+            progress.say(f"pretraining a base model in {path} to write legal actions")
             pretrain(model, encode, BYTES, game, template, ours.pretraining_steps, config.seed, progress)
         write_base(path, model)
 
@@ -160,13 +166,14 @@ class Reinforce(Method):
             if backend not in BACKENDS:
                 raise UsageError(f"--backend {backend}: language models have {', '.join(BACKENDS)}")
             shape, base = _shape(facts), (_base_path(model), str(facts["base_fingerprint"]))
-            return answering(backend, num_threads, base, shape, model.weights, (facts["template"], facts["reading"]))
+            words = facts["template"], facts["reading"]
+            return make_generators(backend, num_threads, base, shape, model.weights, words)
 
     def player(
         self, game: TextGame, num_rows: int, evaluate: Any, search: SearchOptions, readouts: int, leaves: int = 1
     ) -> Player:
-        """readouts don't matter: it answers without a search."""
-        return SpeakingPlayer(game, num_rows, evaluate, taken(search, TextPlayerOptions).reply_temperature)
+        """Ignores readouts: it answers without a search."""
+        return LanguageModelPlayer(game, num_rows, evaluate, taken(search, TextPlayerOptions).reply_temperature)
 
     def actor(self, job: ActorJob) -> Actor:
         return TextActor(job)
@@ -175,7 +182,7 @@ class Reinforce(Method):
         return recorded_columns(game)
 
     def facts(self, game: TextGame, state: NDArray[np.int16], record: GameRecord, ply: int) -> dict[str, str | float]:
-        """environment, observation, answer, well_formed, invalid, reward; empty where the learner didn't move."""
+        """environment, observation, answer, well_formed, invalid, reward; empty where they don't apply."""
         learned = bool(record.flags[ply] & POLICY_COUNTS)
         own, is_move = record.own, int(state[TO_MOVE]) != CHANCE
         notes = int(own["notes"][ply])
@@ -196,7 +203,7 @@ class Reinforce(Method):
     def check_options(self, command: str, config: Options) -> None:
         super().check_options(command, config)
         if command == "gather":
-            parse_stages(taken(config, TextGatherOptions))  # before any game is read
+            parse_stages(taken(config, TextGatherOptions))  # report errors before reading any games
 
     def columns(self, game: TextGame) -> ColumnTypes:
         return example_columns(game)
@@ -239,22 +246,22 @@ class Reinforce(Method):
         return Batch(*map(torch.from_numpy, parts))
 
     def objective(self, architecture: Mapping[str, Any], config: Options) -> Objective:
-        from pipeline.families.text.language.network import AnsweringNetwork
+        from pipeline.families.text.language.network import AdapterNetwork
         from pipeline.families.text.reinforce.losses import ReinforceObjective
 
         ours = taken(config, TextTrainOptions)
         shape, path = _shape(architecture), Path(str(architecture["base"]))
         expected = str(architecture["base_fingerprint"])
 
-        def make(weights: Weights) -> AnsweringNetwork:
+        def make(weights: Weights) -> AdapterNetwork:
             base = load_base(path, expected)
-            return AnsweringNetwork(base, shape, weights, ours.activation_checkpointing, ours.micro_batch)
+            return AdapterNetwork(base, shape, weights, ours.activation_checkpointing, ours.micro_batch)
 
         return ReinforceObjective(make, config, self.has_critic)
 
 
 class ActorCritic(Reinforce):
-    """With a critic: a linear layer on what the model thinks at the end of a prompt."""
+    """With a critic: a linear layer on the hidden state at the end of a prompt."""
 
     name = "a2c"
     options = (*Reinforce.options, SearchTargetOptions)
@@ -263,9 +270,7 @@ class ActorCritic(Reinforce):
 
 
 def _check_base(base: Base, size: tuple[int, int] | None, game: TextGame, config: FirstModelOptions) -> None:
-    """Raises UsageError if the base model that stood there already has other layers and another width than those asked
-    for, or if any base model can't read as much as the game shows and is answered, where its configuration says so.
-    """
+    """Raises UsageError if an existing base model has another size, or its context is shorter than prompt and reply."""
     facts, longest = base.model.config, game.prompt_tokens + game.reply_tokens
     if size is not None and size != (found := (facts.num_hidden_layers, facts.hidden_size)):
         rank = config.network_size.rpartition("r")[2]
@@ -278,7 +283,7 @@ def _check_base(base: Base, size: tuple[int, int] | None, game: TextGame, config
         given = "choose another --base-model, or a shorter prompt=… or reply=…"
         made = "remove it, or choose another folder with --new-model"
         raise UsageError(
-            f"init --game {game.spec}: {base.path} reads {found_longest} tokens at most; wanted {longest}, a prompt "
+            f"init --game {game.spec}: {base.path} reads at most {found_longest} tokens; wanted {longest} for a prompt "
             f"and a reply; {given if taken(config, TextInitOptions).base_model else made}"
         )
 
@@ -290,24 +295,24 @@ def _shape(architecture: Mapping[str, Any]) -> LoraShape:
     try:
         return LoraShape(int(architecture["rank"]), float(architecture["alpha"]), list(architecture["targets"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"its architecture is no adapter's ({error!r}); wanted rank, alpha and targets") from error
+        raise UsageError(f"its architecture isn't an adapter's ({error!r}); wanted rank, alpha and targets") from error
 
 
 def _relative(path: Path, folder: Path) -> str:
-    """A base model beside the models is named from there, so that a run can be moved; another by its whole path."""
+    """A relative path for a base model beside the models, so that a run can be moved; else an absolute path."""
     real, beside = os.path.realpath(path), os.path.realpath(folder)
     return os.path.relpath(real, beside) if os.path.dirname(real) == beside else real
 
 
 def _base_path(model: Model) -> Path:
-    """Of the base model of this adapter. Raises FileError if it isn't there."""
+    """The folder of this adapter's base model. Raises FileError if it is missing."""
     path = model.path.parent / str(model.info.architecture.get("base", BASE))
     if path.is_dir():
         return path
-    if model.files is not None:  # the adapter came here without the run's disk
+    if model.files is not None:  # the adapter was sent to a node without the run's disk
         raise FileError(
             model.path,
-            f"its base model {path} isn't on this node: base models aren't sent; wanted that folder under the same "
-            "path on every node; copy it there",
+            f"its base model {path} isn't on this node: base models aren't sent to nodes; wanted that folder under the "
+            "same path on every node; copy it there",
         )
-    raise FileError(model.path, f"its base model {path} is gone; wanted that folder; restore it or copy it there")
+    raise FileError(model.path, f"its base model {path} is missing; restore that folder or copy it there")

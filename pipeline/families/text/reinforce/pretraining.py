@@ -1,9 +1,9 @@
-"""What a tiny model learns before it plays: to write actions that are legal, each as likely as any other.
+"""Pretraining of the tiny base model: it learns to write legal actions, all equally likely.
 
-A language model with random weights would never write an action, and where nothing is ever right, nothing is learned
-from rewards. So ``init`` plays random games of the environment and trains the base model on their prompts, each
-followed by a legal action and the end of the answer; only answers are learned, by cross-entropy. Nothing of what is
-good play is in them. A base model that is given is left as it is.
+A language model with random weights would never write a legal action, so it couldn't learn from rewards. Therefore
+``init`` plays random games and trains the base model on their prompts, each followed by a random legal action and the
+end token, with cross-entropy on the answers only. It learns nothing about good play. A base model given by the user
+isn't pretrained.
 
 Axes: B batch, L tokens.
 """
@@ -28,7 +28,7 @@ WARMUP = 0.1  # share of the steps
 
 
 def random_positions(game: TextGame, seed: int, progress: Progress) -> list[tuple[str, tuple[str, ...]]]:
-    """What players are shown in random games, and the legal actions there."""
+    """Observations from random games, each with its legal actions."""
     generator = np.random.default_rng([seed, 0x9AD])
     row = np.array([0])
     found: list[tuple[str, tuple[str, ...]]] = []
@@ -41,7 +41,7 @@ def random_positions(game: TextGame, seed: int, progress: Progress) -> list[tupl
             state = boards.states[0]
             listed = game.listed(state)
             found.append((game.observation(state), listed))
-            progress.advance(int(len(found) <= POSITIONS))  # the last game is played to its end
+            progress.advance(int(len(found) <= POSITIONS))  # the last game may exceed POSITIONS
             boards.advance(row, np.array([generator.integers(len(listed))], np.int32))
     progress.finish()
     return found[:POSITIONS]
@@ -50,7 +50,7 @@ def random_positions(game: TextGame, seed: int, progress: Progress) -> list[tupl
 def pretrain(
     model: Any, encode: Any, end: int, game: TextGame, template: Template, steps: int, seed: int, progress: Progress
 ) -> float:
-    """Train all of the model's weights for so many steps; the last loss, in nats a token. Changes the model."""
+    """Train all weights of the model in place. Returns the last loss, in nats per token."""
     positions = random_positions(game, seed, progress)
     prompts = [encode(template(text))[-game.prompt_tokens :] for text, _ in positions]
     answers = [[[*encode(action), end] for action in listed] for _, listed in positions]
@@ -64,15 +64,15 @@ def pretrain(
         picked = [answers[i][generator.integers(len(answers[i]))] for i in chosen]
         ids, mask = padded_left([prompts[i] + answer for i, answer in zip(chosen, picked, strict=True)], "cpu")
         longest = max(map(len, picked))
-        spoken = torch.zeros(BATCH, longest, dtype=torch.bool)
+        is_answer = torch.zeros(BATCH, longest, dtype=torch.bool)
         for row, answer in enumerate(picked):
-            spoken[row, longest - len(answer) :] = True
-        said = model(
+            is_answer[row, longest - len(answer) :] = True
+        output = model(
             input_ids=ids, attention_mask=mask, position_ids=positions_of(mask), use_cache=False,
             logits_to_keep=longest + 1,
         )  # fmt: skip
-        logits, wanted = said.logits[:, :-1], ids[:, -longest:]
-        loss = torch.nn.functional.cross_entropy(logits[spoken], wanted[spoken])
+        logits, wanted = output.logits[:, :-1], ids[:, -longest:]
+        loss = torch.nn.functional.cross_entropy(logits[is_answer], wanted[is_answer])
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         share = (step + 1) / steps

@@ -1,6 +1,6 @@
-"""What games of this method keep of each move, and what an example holds.
+"""The columns of game records and examples.
 
-Axes: P tokens of a prompt at most, A of an answer.
+Axes: P maximum tokens of a prompt, A of an answer.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from numpy.typing import NDArray
 from pipeline.families.text.game import TextGame
 from pipeline.run.chunks import ColumnTypes
 
-NONE = -1  # instead of a token
+NONE = -1  # no token
 BYTES_PER_TOKEN = 4
 WELL_FORMED, INVALID_MOVE, OTHER_ENDED_BY_INVALID = 1, 2, 4  # bits of a move's notes
 
 
 def recorded_columns(game: TextGame) -> ColumnTypes:
-    """Of each move; of those that the learner didn't make only player, reward and notes say anything.
+    """The columns of each move. Moves of other players have only player, reward and notes.
 
-    prompt   [P] tokens, at the end of the row         player  who moved: 0, 1, or CHANCE
-    answer   [A] tokens, at its beginning              reward  that the game gave the player in the end
-    notes    WELL_FORMED: an action could be read from the answer; INVALID_MOVE: it wasn't legal;
+    prompt   [P] tokens, right-aligned                 player  who moved: 0, 1, or CHANCE
+    answer   [A] tokens, left-aligned                  reward  the player's reward at the end of the game
+    notes    WELL_FORMED: the answer had an action; INVALID_MOVE: it wasn't legal;
              OTHER_ENDED_BY_INVALID: the other player's invalid move ended the game
-    text     [4·A] the answer in UTF-8, zeros behind it; what is longer is cut
-    check    a hash of what the player was shown, by which a reader notices another version of the environment
+    text     [4·A] the answer in UTF-8, padded with zeros or truncated
+    check    a hash of the observation, which detects another version of the environment
 
-    surprises are 1 for the learner's steps and 0 for all else: see Method.steps_only. root_values is what the critic
-    said; without one flags say NO_VALUE.
+    surprises: 1 for the learner's steps, else 0, see Method.steps_only. root_values: the critic's value; without a
+    critic, flags have NO_VALUE.
     """
     return {
         "flags": ("|u1", ()),
@@ -44,16 +44,15 @@ def recorded_columns(game: TextGame) -> ColumnTypes:
 
 
 def example_columns(game: TextGame) -> ColumnTypes:
-    """What an example holds, beside chunks.ORIGIN.
+    """The columns of an example, in addition to chunks.ORIGIN.
 
-    tokens     [P + A] the prompt, ending at P, and the answer from there on
-    advantage  how much better than expected the step was, after all transformations: what its answer's gradient is
-               multiplied with
-    target     what the critic should have said, NaN without one
-    value      what it said
-    weight, baseline  what the reward is multiplied with, and what is added, see examples.py
-    final      [2] the rewards of players 0 and 1, as the environment gave them
-    player, notes  as recorded                environment  which of the game's it is
+    tokens     [P + A] the prompt, ending at P, and the answer from P on
+    advantage  the step's advantage after all transformations, the weight of its answer's gradient
+    target     the critic's target, NaN without a critic
+    value      the critic's recorded value
+    weight, baseline  the advantage is weight · reward + baseline, see examples.py
+    final      [2] the environment's rewards of players 0 and 1
+    player, notes  as recorded                environment  index into the game's environments
     """
     return {
         "tokens": ("<i4", (game.prompt_tokens + game.reply_tokens,)),
@@ -70,7 +69,7 @@ def example_columns(game: TextGame) -> ColumnTypes:
 
 
 def packed(text: str, game: TextGame) -> NDArray[np.uint8]:
-    """A text as the column text has it."""
+    """A text in the format of the column text."""
     room = BYTES_PER_TOKEN * game.reply_tokens
     return np.frombuffer(text.encode()[:room].ljust(room, b"\0"), np.uint8)
 

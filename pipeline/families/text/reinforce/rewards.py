@@ -1,15 +1,15 @@
-"""Reward transformations: small functions that compose, in three stages, over all steps that were sampled.
+"""Reward transformations: small functions that compose in three stages, over all sampled steps.
 
-    final     what a game gave its players                         rewards [G, 2] → [G, 2]
-    step      what a step gets: its player's, and for its form     rewards [N] → [N]
-    sampling  what is trained on: e.g. normalised                  advantages [N] → [N]
+    final     the rewards of a game's players                      rewards [G, 2] → [G, 2]
+    step      a step's reward: its player's, plus for its form     rewards [N] → [N]
+    sampling  the advantages to train on, e.g. normalised          advantages [N] → [N]
 
-Each stage is a list of NAME or NAME=VALUE, applied in the order given: ``win-draw-loss=1:0:-1,role-advantage=0.05``. A
-transformation of one's own is named by its import path, ``mypackage.rewards:bonus`` or ``…:bonus=VALUE``: a function
-(value: str) that gives the function. Source: Guertler et al. 2025, UnstableBaselines, core/reward_transforms; the role
-advantage is that of Liu et al. 2025, SPIRAL, arXiv 2506.24119.
+Each stage is a list of NAME or NAME=VALUE, applied in order: ``win-draw-loss=1:0:-1,role-advantage=0.05``. A user's own
+transformation is an import path, ``mypackage.rewards:bonus`` or ``…:bonus=VALUE``: a function (value: str) that returns
+the transformation. Source: Guertler et al. 2025, UnstableBaselines, core/reward_transforms; role advantage: Liu et al.
+2025, SPIRAL, arXiv 2506.24119.
 
-Axes: G games in the order in which they were played, N steps.
+Axes: G games from oldest to newest, N steps.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from pipeline.errors import UsageError
 from pipeline.families.text.options import TextGatherOptions
 
 Floats = NDArray[np.float64]
-LEAST_SPREAD = 1e-8  # below, all rewards are alike, and nothing is divided
+LEAST_SPREAD = 1e-8  # below this standard deviation, rewards count as equal
 
 
 @dataclass(frozen=True)
 class Games:
-    """environment [G] the number of each game's environment."""
+    """environment [G]: the index of each game's environment."""
 
     environment: NDArray[np.integer]
 
 
 @dataclass(frozen=True)
 class Steps:
-    """player, environment [N]; well_formed, invalid [N] bool: of the answer and the move."""
+    """player, environment [N]; well_formed [N] bool: the answer; invalid [N] bool: the move."""
 
     player: NDArray[np.integer]
     environment: NDArray[np.integer]
@@ -54,7 +54,7 @@ Maker = Callable[[str], "Final | Step"]
 
 
 def win_draw_loss(value: str) -> Final:
-    """WIN:DRAW:LOSS; the environments' own rewards are only compared."""
+    """WIN:DRAW:LOSS: the new rewards, by comparison of the players' rewards."""
     win, draw, loss = numbers(value, 3, "WIN:DRAW:LOSS")
 
     def transform(rewards: Floats, games: Games) -> Floats:
@@ -65,9 +65,9 @@ def win_draw_loss(value: str) -> Final:
 
 
 def role_advantage(value: str) -> Final:
-    """RATE: takes from each reward what its player (0 or 1) of its environment got on average so far.
+    """RATE: subtract the moving average of the rewards of the same player (0 or 1) and environment.
 
-    A moving average that begins at 0: a role that wins more often than the other is rewarded less for it.
+    The average starts at 0. It compensates for a role that wins more often than the other.
     """
     (rate,) = numbers(value, 1, "RATE, e.g. 0.05")
 
@@ -84,7 +84,7 @@ def role_advantage(value: str) -> Final:
 
 
 def zero_sum(value: str) -> Final:
-    """Half of the difference of the players' rewards."""
+    """Half of the difference between the players' rewards."""
     no_value("zero-sum", value)
     return lambda rewards, games: (rewards - rewards[:, ::-1]) / 2
 
@@ -93,37 +93,37 @@ def zero_sum(value: str) -> Final:
 
 
 def format_reward(value: str) -> Step:
-    """AMOUNT: added where an action could be read from the answer, taken where none could."""
+    """AMOUNT: added if the answer had an action, else subtracted."""
     (amount,) = numbers(value, 1, "AMOUNT")
     return lambda rewards, steps: rewards + np.where(steps.well_formed, amount, -amount)
 
 
 def invalid_penalty(value: str) -> Step:
-    """AMOUNT: added where the move wasn't legal; below 0, it is a penalty."""
+    """AMOUNT: added if the move wasn't legal; a penalty is negative."""
     (amount,) = numbers(value, 1, "AMOUNT, e.g. -1")
     return lambda rewards, steps: rewards + np.where(steps.invalid, amount, 0.0)
 
 
 def valid_reward(value: str) -> Step:
-    """AMOUNT: added where the move was legal."""
+    """AMOUNT: added if the move was legal."""
     (amount,) = numbers(value, 1, "AMOUNT")
     return lambda rewards, steps: rewards + np.where(steps.invalid, 0.0, amount)
 
 
-# Rewards as they are trained on
+# Advantages
 
 
 def normalise(value: str) -> Step:
-    """Less the mean, over the standard deviation, of all steps; ``normalise=mean`` only takes the mean.
+    """Subtract the mean of all steps and divide by the standard deviation; ``normalise=mean`` only subtracts the mean.
 
-    Where all are alike they become 0.
+    Equal advantages become 0.
     """
     only_mean = _only_mean("normalise", value)
     return lambda rewards, steps: _normalised(rewards, only_mean)
 
 
 def normalise_by_environment(value: str) -> Step:
-    """The same among the steps of each environment."""
+    """Like normalise, separately for each environment."""
     only_mean = _only_mean("normalise-by-environment", value)
 
     def transform(rewards: Floats, steps: Steps) -> Floats:
@@ -137,10 +137,9 @@ def normalise_by_environment(value: str) -> Step:
 
 
 def negative(value: str) -> Step:
-    """SHARE: what is below 0 counts so much of itself.
+    """SHARE: the factor for negative advantages.
 
-    A move that is made less likely leaves its chance to whatever else might be said, illegal answers too; one that is
-    made likelier doesn't.
+    Lowering an answer's probability raises that of all other texts, including illegal answers; raising it doesn't.
     """
     (share,) = numbers(value, 1, "SHARE, e.g. 0.25")
     if not 0 <= share <= 1:
@@ -172,12 +171,12 @@ _ABOUT = {"final": "games", "step": "steps", "sampling": "steps"}
 
 
 def parse_stages(config: TextGatherOptions) -> dict[str, list[Callable[..., Floats]]]:
-    """The functions of each stage, by its name, from gather's options. Raises what parse_stage raises."""
+    """The functions of each stage, by name, from gather's options. Raises UsageError like parse_stage."""
     return {stage: parse_stage(stage, getattr(config, f"{stage}_rewards")) for stage in STAGES}
 
 
 def parse_stage(stage: str, text: str) -> list[Callable[..., Floats]]:
-    """The functions that a stage's option names, in order. Raises UsageError for what is unknown or written wrongly."""
+    """The functions of a stage's option, in order. Raises UsageError if one is unknown or malformed."""
     known, where = STAGES[stage], f"gather --{stage}-rewards"
     found: list[Callable[..., Floats]] = []
     for entry in filter(None, (part.strip() for part in text.split(","))):
@@ -185,10 +184,10 @@ def parse_stage(stage: str, text: str) -> list[Callable[..., Floats]]:
         try:
             function = (known[name] if name in known else _imported(name, known))(value)
             if not callable(function):
-                raise UsageError(f"it gave {function!r:.60}; wanted a function (rewards, {_ABOUT[stage]}) → rewards")
+                raise UsageError(f"returned {function!r:.60}; wanted a function (rewards, {_ABOUT[stage]}) → rewards")
         except UsageError as error:
             raise UsageError(f"{where}, {entry!r}: {error}") from error
-        except Exception as error:  # of a module or a function of one's own
+        except Exception as error:  # from a user's module or function
             raise UsageError(f"{where}, {entry!r}: {type(error).__name__}: {error}") from error
         found.append(function)
     return found
@@ -201,12 +200,12 @@ def _imported(name: str, known: Mapping[str, Maker]) -> Maker:
         )
     try:
         return resolve_name(name)
-    except Exception as error:  # whatever a module does when it is imported
-        raise UsageError(f"it can't be imported ({type(error).__name__}: {error})") from error
+    except Exception as error:  # an import can raise anything
+        raise UsageError(f"can't be imported ({type(error).__name__}: {error})") from error
 
 
 def numbers(value: str, count: int, wanted: str) -> list[float]:
-    """Numbers with colons between them. Raises UsageError."""
+    """Parse `count` numbers separated by colons. Raises UsageError."""
     parts = value.split(":") if value else []
     try:
         found = [float(part) for part in parts]
@@ -219,7 +218,7 @@ def numbers(value: str, count: int, wanted: str) -> list[float]:
 
 def no_value(name: str, value: str) -> None:
     if value:
-        raise UsageError(f"value {value!r}; {name} has none")
+        raise UsageError(f"value {value!r}; {name} takes no value")
 
 
 def _only_mean(name: str, value: str) -> bool:
@@ -229,17 +228,17 @@ def _only_mean(name: str, value: str) -> bool:
 
 
 def apply(functions: Sequence[Callable[..., Floats]], rewards: Floats, about: Games | Steps, stage: str) -> Floats:
-    """rewards after each function in turn. Raises UsageError where one fails or gives something else."""
+    """Apply all functions to rewards in order. Raises UsageError if one fails or returns the wrong shape."""
     for function in functions:
         name = getattr(function, "__qualname__", repr(function))
         try:
             after = np.asarray(function(rewards, about), np.float64)
-        except Exception as error:  # of a function of one's own
+        except Exception as error:  # from a user's function
             raise UsageError(f"gather --{stage}-rewards: {name} raised {type(error).__name__}: {error}") from error
         if after.shape != rewards.shape or not np.isfinite(after).all():
             raise UsageError(
-                f"gather --{stage}-rewards: {name} gave {list(after.shape)}"
-                f"{'' if np.isfinite(after).all() else ' with no numbers in it'}; wanted {list(rewards.shape)} numbers"
+                f"gather --{stage}-rewards: {name} returned shape {list(after.shape)}"
+                f"{'' if np.isfinite(after).all() else ' with infinities or NaN'}; wanted {list(rewards.shape)} numbers"
             )
         rewards = after
     return rewards

@@ -1,11 +1,11 @@
-"""What the newest games of self-play say of a language model: a tracker over a rolling window, by source.
+"""Statistics of a language model's newest self-play games, by source.
 
-A *source* is ``selfplay/ENVIRONMENT/OPPONENT``; the opponent is mirror where the model met itself. Of each: how its
-games ended for the model, the form and the legality of its answers, their lengths, and *n-gram coverage*: how many
-different runs of n words its answers have, as a share of all runs; near 0, it says the same again and again. It is
-left out where most answers have less than n words.
+A *source* is ``selfplay/ENVIRONMENT/OPPONENT``; the opponent is mirror if the model played itself. For each source:
+the model's results, the form, legality and length of its answers, and *n-gram coverage*: the number of different runs
+of n words in its answers, as a share of all such runs. Near 0 the model repeats itself. Coverage is omitted if most
+answers have fewer than n words.
 
-Source of the measures: UnstableBaselines, trackers.py. Computed from records whenever asked; keeps nothing.
+Source of the measures: UnstableBaselines, trackers.py. Computed from the records on demand; stores nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NGRAMS = {"unigrams": 1, "bigrams": 2, "trigrams": 3}
 
 
 def tracked(game: TextGame, records: Iterable[GameRecord]) -> dict[str, dict[str, float]]:
-    """By source and name. records: the newest WINDOW games, in any order."""
+    """The statistics by source and name. records: the newest WINDOW games, in any order."""
     sources: dict[str, list[GameRecord]] = {}
     for record in records:
         environment = game.environments[int(record.moves[0]) % len(game.environments)]
@@ -48,7 +48,7 @@ def tracked(game: TextGame, records: Iterable[GameRecord]) -> dict[str, dict[str
 def _of_source(records: Sequence[GameRecord]) -> dict[str, float]:
     answers: list[str] = []
     notes: list[int] = []
-    results: list[float] = []  # of the model; of both its sides where it met itself
+    results: list[float] = []  # of the model; of both sides if it played itself
     rewards: list[float] = []
     for record in records:
         own, learned = record.own, record.flags & POLICY_COUNTS != 0
@@ -81,7 +81,7 @@ def _of_source(records: Sequence[GameRecord]) -> dict[str, float]:
 
 
 def coverage(answers: Sequence[str], n: int) -> float | None:
-    """Different runs of n words within answers, as a share of all of them; None if most answers aren't that long."""
+    """The share of different runs of n words among all runs in the answers; None if most answers are shorter."""
     words = [answer.split() for answer in answers]
     if 2 * sum(len(one) >= n for one in words) < len(words):
         return None

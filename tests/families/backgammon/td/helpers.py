@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.families.backgammon.game import Backgammon
-from pipeline.families.backgammon.td.actor import AfterstateActor
+from pipeline.families.backgammon.td.actor import AfterstateActor, recorded_columns
 from pipeline.families.backgammon.td.network import AfterstateNetwork
-from pipeline.families.backgammon.td.records import recorded_columns
 from pipeline.methods.method import ActorJob, FinishedGame, GameSeed, Learner, game_seeds
 from pipeline.run.shards import GameRecord, Shard, read_shard
 from pipeline.selfplay.config import SelfplayConfig

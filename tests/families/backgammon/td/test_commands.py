@@ -20,7 +20,7 @@ from pipeline.reports.report.replays import replays
 from pipeline.reports.summaries import summary_text
 from pipeline.selfplay.command import selfplay
 from pipeline.train.config import InitConfig, TrainConfig
-from pipeline.train.cuda_graph_pass import RecordedPass
+from pipeline.train.cuda_graph_pass import CudaGraphPass
 from pipeline.train.init import init
 from pipeline.train.trainer import Trainer
 from tests.evaluate.test_watch import Heard, settings
@@ -90,7 +90,7 @@ def test_values_of_afterstates_are_learned_recorded_or_not(recordable: bool) -> 
     objective.recordable = recordable
     weights = afterstates.random_weights(10, 8, 5, 0)
     found, wanted = (Trainer(one, weights, config) for one in (objective, AfterstateObjective(10, 3.0, 5)))
-    assert isinstance(found._pass, RecordedPass) == recordable
+    assert isinstance(found._pass, CudaGraphPass) == recordable
     wanted._pass = wanted._pass_eagerly
     torch.manual_seed(0)
     for _ in range(6):

@@ -129,7 +129,7 @@ def test_five_outputs_cannot_be_rewarded(tmp_path: Path, records: list[GameRecor
         (lambda r: replace(r, own={"chances": r.own["chances"] + 0.6}), "chances are not 5 numbers from 0 to 1"),
         (
             lambda r: replace(r, own={"chances": 0 * r.own["chances"] + np.nan}),
-            "chances are not 5 numbers from 0 to 1 everywhere",
+            "chances are not 5 numbers from 0 to 1 at every ply",
         ),
     ],
 )

@@ -97,10 +97,10 @@ def test_the_best_and_the_drawn() -> None:
     offsets = np.arange(many + 1) * 3
     scores = np.tile(np.array([0.1, 0.3, -0.2], np.float32), many)
     points = (np.arange(many) + 0.5) / many
-    chosen = kernels.draw_of(offsets, scores, 0.25, points) - offsets[:-1]
+    chosen = kernels.sample_of(offsets, scores, 0.25, points) - offsets[:-1]
     odds = np.exp(np.array([0.1, 0.3, -0.2]) / 0.25)
     assert np.bincount(chosen) / many == pytest.approx(odds / odds.sum(), abs=1e-4)
-    cold = kernels.draw_of(offsets, scores, 1e-6, points) - offsets[:-1]
+    cold = kernels.sample_of(offsets, scores, 1e-6, points) - offsets[:-1]
     assert (cold == 1).all()
 
 

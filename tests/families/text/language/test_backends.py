@@ -22,11 +22,10 @@ from pipeline.errors import MuGoError, UsageError
 from pipeline.families.text.language import players as language
 from pipeline.families.text.language.adapters import LoraShape, new_adapter
 from pipeline.families.text.language.base import tiny_model
-from pipeline.families.text.language.generation import VALUE_BIAS, VALUE_WEIGHT, Speaker
+from pipeline.families.text.language.generation import VALUE_BIAS, VALUE_WEIGHT, TorchGenerator
 from pipeline.families.text.language.network import critic_weights
-from pipeline.families.text.language.players import answering, load_base, write_base
-from pipeline.families.text.language.server import GenerationServer, _Serving
-from pipeline.families.text.language.server_process import load
+from pipeline.families.text.language.players import load_base, make_generators, write_base
+from pipeline.families.text.language.server import GenerationServer, _Server
 from tests.families.text.language.test_language import adapter, shape_of
 
 WORDS = ("plain", "brackets")
@@ -61,8 +60,8 @@ def test_a_server_answers_as_this_process_does(base: tuple[Path, str], server: l
     weights[0][VALUE_WEIGHT] += 0.1
     weights[0][VALUE_BIAS] += 0.5
     prompts = [load_base(path).encode(text) for text in ("one", "another", "one", "three")]
-    here = [answering("auto", 1, base, shape, one, WORDS)[0] for one in weights]
-    there = [answering("server", 2, base, shape, one, WORDS) for one in weights]
+    here = [make_generators("auto", 1, base, shape, one, WORDS)[0] for one in weights]
+    there = [make_generators("server", 2, base, shape, one, WORDS) for one in weights]
     assert os.getsid(server[0]._process.pid) != os.getsid(0)  # or Ctrl-C would reach it
     assert len(server) == 1 and there[0][0].prompt_tokens("one", 9) == here[0].prompt_tokens("one", 9)
     found: dict[int, Any] = {}
@@ -84,10 +83,10 @@ def test_a_server_answers_as_this_process_does(base: tuple[Path, str], server: l
 
 def test_an_adapter_that_the_server_forgot_is_sent_again(base: tuple[Path, str], server: list[Any]) -> None:
     path, _ = base
-    first = answering("server", 1, base, shape_of(path), adapter(path, 4), WORDS)[0]
+    first = make_generators("server", 1, base, shape_of(path), adapter(path, 4), WORDS)[0]
     before = first.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4)
     for seed in range(33):
-        answering("server", 1, base, shape_of(path), adapter(path, seed), WORDS)
+        make_generators("server", 1, base, shape_of(path), adapter(path, seed), WORDS)
     assert (first.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4).tokens == before.tokens).all()
 
 
@@ -97,7 +96,7 @@ def test_a_long_folder_of_temporary_files_is_no_obstacle(
     (long := tmp_path / ("long" * 20)).mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))
     path, _ = base
-    speaker = answering("server", 1, base, shape_of(path), adapter(path, 4), WORDS)[0]
+    speaker = make_generators("server", 1, base, shape_of(path), adapter(path, 4), WORDS)[0]
     assert len(speaker.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4).texts) == 1
 
 
@@ -114,7 +113,7 @@ class Served:
     """A server in this process, which notes requests and forgets adapters as often as it is told."""
 
     def __init__(self) -> None:
-        self.serving = _Serving(load)
+        self.serving = _Server()
         self.requests: list[tuple[int, dict[str, Any], Any]] = []
         self.forgets = 0
 
@@ -134,11 +133,12 @@ def test_threads_share_an_adapter_and_are_answered_in_one_batch(
 ) -> None:
     path, _ = base
     server.append(served := Served())
-    speakers = answering("server", 3, base, shape_of(path), adapter(path, 4), WORDS)
+    speakers = make_generators("server", 3, base, shape_of(path), adapter(path, 4), WORDS)
     assert [said["kind"] for _, said, _ in served.requests] == ["load"]
     alone = [one.answer([[65], [66 + i]], KEYS[:2], COUNTERS[:2], 1.0, 4).texts for i, one in enumerate(speakers)]
-    asked, answer = [], Speaker.answer
-    monkeypatch.setattr(Speaker, "answer", lambda one, *args: (asked.append(len(args[0])), answer(one, *args))[1])
+    asked, answer = [], TorchGenerator.answer
+    batches = lambda one, *args: (asked.append(len(args[0])), answer(one, *args))[1]  # noqa: E731
+    monkeypatch.setattr(TorchGenerator, "answer", batches)
     replies = served.serving.replies(served.requests[1:])
     assert asked == [6] and [said["texts"] for _, said, _ in replies] == alone
 
@@ -146,7 +146,7 @@ def test_threads_share_an_adapter_and_are_answered_in_one_batch(
 def test_a_question_is_repeated_while_the_adapter_is_forgotten(base: tuple[Path, str], server: list[Any]) -> None:
     path, _ = base
     server.append(served := Served())
-    speaker = answering("server", 1, base, shape_of(path), adapter(path, 4), WORDS)[0]
+    speaker = make_generators("server", 1, base, shape_of(path), adapter(path, 4), WORDS)[0]
     wanted = speaker.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4)
     served.forgets = 3
     assert speaker.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4).texts == wanted.texts
@@ -161,10 +161,10 @@ def test_an_adapter_that_is_pushed_out_still_answers_what_came_before(
     path, _ = base
     monkeypatch.setattr("pipeline.families.text.language.server.ADAPTERS_KEPT", 1)
     server.append(served := Served())
-    first = answering("server", 1, base, shape_of(path), adapter(path, 4), WORDS)[0]
+    first = make_generators("server", 1, base, shape_of(path), adapter(path, 4), WORDS)[0]
     first.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4)
     _, question = served.requests
-    answering("server", 1, base, shape_of(path), adapter(path, 5), WORDS)
+    make_generators("server", 1, base, shape_of(path), adapter(path, 5), WORDS)
     load_first, load_second = served.requests[0], served.requests[-1]
     served.serving.replies([load_first])
     replies = served.serving.replies([question, load_second, question])
@@ -174,8 +174,8 @@ def test_an_adapter_that_is_pushed_out_still_answers_what_came_before(
 def test_a_server_that_fails_or_ends_is_named(base: tuple[Path, str], server: list[Any]) -> None:
     path, _ = base
     with pytest.raises(MuGoError, match=r"the generation server: adapter: .* is missing; wanted"):
-        answering("server", 1, base, shape_of(path), {}, WORDS)
-    speaker = answering("server", 1, base, shape_of(path), adapter(path, 4), WORDS)[0]
+        make_generators("server", 1, base, shape_of(path), {}, WORDS)
+    speaker = make_generators("server", 1, base, shape_of(path), adapter(path, 4), WORDS)[0]
     server[0]._process.kill()
     server[0]._process.wait()
     with pytest.raises(MuGoError, match=r"has ended \(exit code -9\); run the command again"):
@@ -209,12 +209,12 @@ def vllm(monkeypatch: pytest.MonkeyPatch) -> FakeVllm:
     request.LoRARequest = lambda name, number, folder: (name, number, Path(folder))  # type: ignore[attr-defined]
     for name, module in (("vllm", fake), ("vllm.lora", ModuleType("vllm.lora")), ("vllm.lora.request", request)):
         monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setattr(language, "_ENGINES", {})
+    monkeypatch.setattr(language, "_VLLM_BASES", {})
     return fake
 
 
 def test_vllm_is_asked_by_one_thread_at_a_time(base: tuple[Path, str], vllm: FakeVllm) -> None:
-    speakers = answering("vllm", 2, base, shape_of(base[0]), adapter(base[0], 4), WORDS)
+    speakers = make_generators("vllm", 2, base, shape_of(base[0]), adapter(base[0], 4), WORDS)
     together, met = threading.Barrier(2), []
     generate = vllm.LLM.generate
 
@@ -232,7 +232,7 @@ def test_vllm_is_asked_by_one_thread_at_a_time(base: tuple[Path, str], vllm: Fak
 
 def test_vllm_is_asked_with_adapters_lengths_and_seeds(base: tuple[Path, str], vllm: FakeVllm) -> None:
     path, _ = base
-    speakers = answering("vllm", 2, base, shape_of(path), adapter(path, 4), WORDS)
+    speakers = make_generators("vllm", 2, base, shape_of(path), adapter(path, 4), WORDS)
     said = speakers[0].answer([[65, 66], [67]], KEYS[:2], COUNTERS[:2], 0.5, 6)
     prompts, params, (_, number, folder) = vllm.asked[0]
     assert [one["prompt_token_ids"] for one in prompts] == [[65, 66], [67]] and number == 1
@@ -242,7 +242,7 @@ def test_vllm_is_asked_with_adapters_lengths_and_seeds(base: tuple[Path, str], v
     again = speakers[0].answer([[65, 66], [67]], KEYS[:2], COUNTERS[:2], 0.5, 6)
     assert (again.tokens == said.tokens).all()
     with pytest.raises(UsageError, match="it has no critic, which method a2c needs"):
-        answering("vllm", 1, base, shape_of(path), adapter(path, 4) | critic_weights(32), WORDS)
+        make_generators("vllm", 1, base, shape_of(path), adapter(path, 4) | critic_weights(32), WORDS)
 
 
 @pytest.mark.parametrize(("rank", "most"), [(4, 8), (8, 8), (12, 16), (65, 128), (512, 512)])
@@ -251,23 +251,23 @@ def test_vllm_is_made_for_ranks_that_it_knows(base: tuple[Path, str], vllm: Fake
 
     def loaded(rank: int) -> None:
         shape = LoraShape(rank, 2.0 * rank, targets)
-        answering("vllm", 1, base, shape, new_adapter(model, shape, 1), WORDS)
+        make_generators("vllm", 1, base, shape, new_adapter(model, shape, 1), WORDS)
 
     loaded(rank)
     assert vllm.settings["max_lora_rank"] == most
     loaded(most)
-    with pytest.raises(UsageError, match=f"an adapter of rank {most + 1} in an engine made for {most}, by the first"):
+    with pytest.raises(UsageError, match=f"rank {most + 1}, but the first model loaded limits the rank to {most}"):
         loaded(most + 1)
 
 
 def test_adapters_too_large_for_vllm_are_refused(base: tuple[Path, str], vllm: FakeVllm) -> None:
     shape = LoraShape(513, 1.0, shape_of(base[0]).targets)
-    with pytest.raises(UsageError, match="an adapter of rank 513; wanted 512 at most, or --backend auto"):
-        answering("vllm", 1, base, shape, {}, WORDS)
+    with pytest.raises(UsageError, match="an adapter of rank 513; wanted at most 512, or --backend auto"):
+        make_generators("vllm", 1, base, shape, {}, WORDS)
 
 
 def test_without_vllm_it_says_what_to_do(base: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vllm", None)
-    monkeypatch.setattr(language, "_ENGINES", {})
+    monkeypatch.setattr(language, "_VLLM_BASES", {})
     with pytest.raises(UsageError, match=r"--backend vllm: vLLM isn't installed here; wanted `pip install vllm`"):
-        answering("vllm", 1, base, shape_of(base[0]), adapter(base[0], 4), WORDS)
+        make_generators("vllm", 1, base, shape_of(base[0]), adapter(base[0], 4), WORDS)

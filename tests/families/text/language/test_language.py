@@ -15,8 +15,8 @@ pytest.importorskip("transformers", reason="language models need the extra text"
 from pipeline.errors import FileError, MuGoError
 from pipeline.families.text.language.adapters import PREFIX, A, B, LoraShape, layers_of, new_adapter
 from pipeline.families.text.language.base import BYTES, tiny_model
-from pipeline.families.text.language.generation import NONE, Speaker, Voice, drawn
-from pipeline.families.text.language.network import AnsweringNetwork, critic_weights
+from pipeline.families.text.language.generation import NONE, SharedBase, TorchGenerator, sample_tokens
+from pipeline.families.text.language.network import AdapterNetwork, critic_weights
 from pipeline.families.text.language.players import fingerprint, load_base, write_base
 from pipeline.families.text.language.prompts import READINGS, TEMPLATES
 
@@ -41,11 +41,11 @@ def adapter(folder: Path, seed: int) -> dict[str, np.ndarray]:
     return {name: array + generator.normal(0, 0.2, array.shape).astype("f4") for name, array in weights.items()}
 
 
-def speaker(voice: Voice, folder: Path, weights: dict[str, np.ndarray]) -> Speaker:
-    return Speaker(voice, shape_of(folder), weights, "plain", "brackets")
+def speaker(shared: SharedBase, folder: Path, weights: dict[str, np.ndarray]) -> TorchGenerator:
+    return TorchGenerator(shared, shape_of(folder), weights, "plain", "brackets")
 
 
-def prompts_of(one: Speaker) -> list[list[int]]:
+def prompts_of(one: TorchGenerator) -> list[list[int]]:
     return [one.prompt_tokens(text, 64) for text in ("a", "Héllo", "a", "a longer observation with [1], [2]", "b")]
 
 
@@ -69,8 +69,8 @@ def test_bytes_are_tokens_and_come_back(folder: Path) -> None:
 
 
 def test_answers_dont_depend_on_their_neighbours_nor_on_adapters_used_in_between(folder: Path) -> None:
-    voice = Voice(load_base(folder), shape_of(folder).targets)
-    one, other = (speaker(voice, folder, adapter(folder, seed)) for seed in (1, 2))
+    shared = SharedBase(load_base(folder), shape_of(folder).targets)
+    one, other = (speaker(shared, folder, adapter(folder, seed)) for seed in (1, 2))
     prompts, keys, counters = prompts_of(one), np.arange(5).astype(np.uint64), np.full(5, 7)
     together = one.answer(prompts, keys, counters, 1.0, 8)
     assert together.tokens.shape == (5, 8) and np.isnan(together.values).all()
@@ -86,7 +86,7 @@ def test_likeliest_answers_are_those_of_the_merged_model(folder: Path) -> None:
     """Temperature 0, against plain decoding without cache, padding or hooks."""
     weights = adapter(folder, 3)
     one, reference = (
-        speaker(Voice(load_base(folder), shape_of(folder).targets), folder, weights),
+        speaker(SharedBase(load_base(folder), shape_of(folder).targets), folder, weights),
         merged(folder, weights),
     )
     prompts = prompts_of(one)
@@ -101,10 +101,10 @@ def test_likeliest_answers_are_those_of_the_merged_model(folder: Path) -> None:
 def test_tokens_are_drawn_in_proportion() -> None:
     logits = torch.log(torch.tensor([[0.1, 0.2, 0.7]])).expand(1000, 3)
     points = (np.arange(1000) + 0.5) / 1000
-    assert np.bincount(drawn(logits, points, 1.0).numpy()).tolist() == [100, 200, 700]
+    assert np.bincount(sample_tokens(logits, points, 1.0).numpy()).tolist() == [100, 200, 700]
     squared = np.array([0.01, 0.04, 0.49]) / 0.54
-    assert np.bincount(drawn(logits, points, 0.5).numpy()) == pytest.approx(1000 * squared, abs=1)
-    assert drawn(logits, points, 0.0).unique().tolist() == [2]
+    assert np.bincount(sample_tokens(logits, points, 0.5).numpy()) == pytest.approx(1000 * squared, abs=1)
+    assert sample_tokens(logits, points, 0.0).unique().tolist() == [2]
 
 
 def inputs_of(prompts: list[list[int]], answers: list[list[int]], at: int, width: int) -> torch.Tensor:
@@ -122,7 +122,7 @@ def test_the_trained_network_says_what_the_merged_model_does(folder: Path) -> No
     base, reference = load_base(folder), merged(folder, weights)
     prompts = [base.encode(text) for text in ("one", "another one", "one")]
     answers = [[65, 66, 67, BYTES], [1], [65, 66, 67, BYTES]]  # the first and the last row are alike
-    network = AnsweringNetwork(load_base(folder), shape_of(folder), weights | critic_weights(32))
+    network = AdapterNetwork(load_base(folder), shape_of(folder), weights | critic_weights(32))
     said = network(inputs_of(prompts, answers, 20, 30))
     assert said.logprob.shape == (3, 30) and said.value.tolist() == [0, 0, 0]
     plain = load_base(folder).model
@@ -148,7 +148,7 @@ def test_only_the_adapter_is_trained_and_checkpointing_or_accumulation_changes_n
     inputs = inputs_of([base.encode("abc"), base.encode("d")], [[5, BYTES], [6]], 8, 12)
     gradients = []
     for checkpointing, micro_batch in ((False, 0), (True, 0), (False, 1), (True, 1)):
-        network = AnsweringNetwork(load_base(folder), shape_of(folder), weights, checkpointing, micro_batch).train()
+        network = AdapterNetwork(load_base(folder), shape_of(folder), weights, checkpointing, micro_batch).train()
         trained = {name: one for name, one in network.named_parameters() if one.requires_grad}
         assert {name.removeprefix("adapter.").replace("/", ".") for name in trained} == set(weights)
         said = network(inputs)
@@ -169,7 +169,7 @@ def test_a_base_with_dropout_is_trained_without(tmp_path: Path) -> None:
         bos_token_id=None, eos_token_id=BYTES, pad_token_id=BYTES + 1,
     )  # fmt: skip
     write_base(path, transformers.OPTForCausalLM(config))
-    network = AnsweringNetwork(load_base(path), shape_of(path), adapter(path, 5))
+    network = AdapterNetwork(load_base(path), shape_of(path), adapter(path, 5))
     inputs = inputs_of([[65, 66], [67]], [[5, BYTES], [6, BYTES]], 8, 12)
     said = network.eval()(inputs)
     for _ in range(3):
@@ -182,7 +182,7 @@ def test_in_bfloat16_it_says_and_learns_nearly_the_same(folder: Path) -> None:
     inputs = inputs_of([base.encode(f"text {i}") for i in range(8)], [[65 + i, 66, BYTES] for i in range(8)], 8, 12)
     found = []
     for mixed in (False, True):
-        network = AnsweringNetwork(load_base(folder), shape_of(folder), weights).train()
+        network = AdapterNetwork(load_base(folder), shape_of(folder), weights).train()
         with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
             said = network(inputs)
         assert said.logprob.dtype == said.kl.dtype == said.entropy.dtype == said.value.dtype == torch.float32
@@ -203,7 +203,7 @@ def test_accumulation_keeps_the_activations_of_one_part_alone(folder: Path) -> N
     inputs = inputs_of([base.encode(f"text {i}") for i in range(8)], [[5, BYTES]] * 8, 8, 12)
     kept = {}
     for micro_batch in (0, 2):
-        network = AnsweringNetwork(load_base(folder), shape_of(folder), weights, micro_batch=micro_batch).train()
+        network = AdapterNetwork(load_base(folder), shape_of(folder), weights, micro_batch=micro_batch).train()
         sizes: list[int] = []
 
         def keep(one: torch.Tensor, sizes: list[int] = sizes) -> torch.Tensor:
@@ -219,11 +219,11 @@ def test_accumulation_keeps_the_activations_of_one_part_alone(folder: Path) -> N
 def test_what_is_only_measured_goes_in_parts_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base, weights = load_base(folder), adapter(folder, 5) | critic_weights(32)
     inputs = inputs_of([base.encode(f"text {i}") for i in range(7)], [[5, BYTES]] * 7, 8, 12)
-    sizes, logits = [], AnsweringNetwork._logits
-    monkeypatch.setattr(AnsweringNetwork, "_logits", lambda *given: (sizes.append(len(given[1])), logits(*given))[1])
+    sizes, logits = [], AdapterNetwork._logits
+    monkeypatch.setattr(AdapterNetwork, "_logits", lambda *given: (sizes.append(len(given[1])), logits(*given))[1])
     with torch.inference_mode():
         whole, parts = (
-            AnsweringNetwork(load_base(folder), shape_of(folder), weights, micro_batch=micro_batch).eval()(inputs)
+            AdapterNetwork(load_base(folder), shape_of(folder), weights, micro_batch=micro_batch).eval()(inputs)
             for micro_batch in (0, 3)
         )
     assert sizes == [7, 7, 3, 3, 3, 3, 1, 1]
@@ -269,18 +269,18 @@ def test_a_folder_that_is_no_base_model_is_refused(folder: Path, tmp_path: Path)
 
 
 def test_an_adapter_of_another_base_is_refused(folder: Path) -> None:
-    voice = Voice(load_base(folder), shape_of(folder).targets)
+    shared = SharedBase(load_base(folder), shape_of(folder).targets)
     weights = adapter(folder, 7)
     name = next(iter(weights))
     for wrong, problem in (
         ({**weights, name: weights[name][:, :-1]}, "was it trained on another base model"),
         ({key: array for key, array in weights.items() if key != name}, "is missing"),
-        ({**weights, PREFIX + "model.layers.9.x" + A: weights[name]}, "is too much"),
+        ({**weights, PREFIX + "model.layers.9.x" + A: weights[name]}, "is unexpected"),
     ):
         with pytest.raises(MuGoError, match=problem):
-            speaker(voice, folder, wrong)
+            speaker(shared, folder, wrong)
     with pytest.raises(MuGoError, match="names 'loud'"):
-        Speaker(voice, shape_of(folder), weights, "loud", "brackets")
+        TorchGenerator(shared, shape_of(folder), weights, "loud", "brackets")
 
 
 @pytest.mark.parametrize(

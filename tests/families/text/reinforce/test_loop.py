@@ -405,7 +405,7 @@ def test_models_that_can_not_play(run: Path, tmp_path: Path) -> None:
     copy = tmp_path / "saved_models"
     shutil.copytree("saved_models", copy, symlinks=True)
     shutil.move(copy / "base", copy / "elsewhere")
-    with pytest.raises(FileError, match=r"its base model .*base is gone; wanted that folder"):
+    with pytest.raises(FileError, match=r"its base model .*base is missing; restore that folder"):
         selfplay(SelfplayConfig(network=copy / "000000-init", output_dir=tmp_path / "games"))
     with pytest.raises(FileError, match=r"its base model .*base isn't on this node: .* same path on every node"):
         played_by_a_worker(copy / "000000-init", 1)
@@ -415,7 +415,7 @@ def test_models_that_can_not_play(run: Path, tmp_path: Path) -> None:
         selfplay(SelfplayConfig(network=copy / "000000-init", output_dir=tmp_path / "games"))
     for wrong, problem in (
         ({"network_size": "b2c32"}, "wanted rN, LoRA's rank, or lLdWrN"),
-        ({"game": "go:9"}, "go:9 isn't played in words"),
+        ({"game": "go:9"}, "go:9 isn't a text game"),
         ({"base_model": copy / "000000-init", "network_size": "r4"}, "no config.json is here"),
     ):
         with pytest.raises((UsageError, FileError), match=problem):
@@ -430,7 +430,7 @@ def test_a_base_model_that_stands_there_is_taken_if_it_is_the_one_asked_for(tmp_
     for changed, problem in (
         ({"network_size": "l2d32r4"}, "l2d32r4: .*base is l1d32; remove it, or give r4"),
         ({"network_size": "l1d48r8"}, "l1d48r8: .*base is l1d32; remove it, or give r8"),
-        ({"network_size": "r4", "game": KUHN.replace("80", "90")}, "base reads 90 tokens at most; wanted 100"),
+        ({"network_size": "r4", "game": KUHN.replace("80", "90")}, "base reads at most 90 tokens; wanted 100"),
     ):
         with pytest.raises(UsageError, match=problem):
             init(InitConfig(**{**asked, **changed}))
@@ -460,7 +460,7 @@ def test_what_init_refuses_leaves_no_base_model(tmp_path: Path) -> None:
 def test_a_base_model_that_is_given_can_read_what_the_game_shows(tmp_path: Path) -> None:
     base = first_model(tmp_path).parent / "base"
     asked = {"method": "reinforce", "network_size": "r4", "base_model": base, "new_model": tmp_path / "x/000000-init"}
-    with pytest.raises(UsageError, match=r"reads 90 tokens at most; wanted 100, .*; choose another --base-model"):
+    with pytest.raises(UsageError, match=r"reads at most 90 tokens; wanted 100, .*; choose another --base-model"):
         init(InitConfig(**asked, game=KUHN.replace("80", "90")))
     init(InitConfig(**asked, game=KUHN))
 

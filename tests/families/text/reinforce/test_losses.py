@@ -15,7 +15,7 @@ pytest.importorskip("transformers", reason="language models need the extra text"
 from pipeline.errors import MuGoError
 from pipeline.families.text.language.adapters import LoraShape, new_adapter
 from pipeline.families.text.language.base import tiny_model
-from pipeline.families.text.language.network import AnsweringNetwork, Said
+from pipeline.families.text.language.network import AdapterNetwork, TokenOutputs
 from pipeline.families.text.language.players import load_base, write_base
 from pipeline.families.text.reinforce.losses import Batch, ReinforceObjective
 from pipeline.train.config import TrainConfig
@@ -24,7 +24,7 @@ from pipeline.train.trainer import Trainer
 TWO = torch.tensor([0.3, -0.2])  # the logits of a toy that says one of two tokens, whatever stood before
 
 
-def toy(logits: torch.Tensor, base: torch.Tensor, tokens: list[list[int]]) -> Said:
+def toy(logits: torch.Tensor, base: torch.Tensor, tokens: list[list[int]]) -> TokenOutputs:
     """What such a toy says of answers of these tokens, each at the same distribution."""
     log_all, log_base = torch.log_softmax(logits, 0), torch.log_softmax(base, 0)
     chance = log_all.exp()
@@ -32,7 +32,7 @@ def toy(logits: torch.Tensor, base: torch.Tensor, tokens: list[list[int]]) -> Sa
     there = torch.tensor([[float(i < len(row)) for i in range(length)] for row in tokens])
     spoken = torch.tensor([row + [0] * (length - len(row)) for row in tokens])
     kl, entropy = (chance * (log_all - log_base)).sum(), -(chance * log_all).sum()
-    return Said(log_all[spoken] * there, entropy * there, kl * there, torch.zeros(len(tokens)))
+    return TokenOutputs(log_all[spoken] * there, entropy * there, kl * there, torch.zeros(len(tokens)))
 
 
 def batch_of(advantages: list[float], lengths: list[int], **changed: torch.Tensor) -> Batch:
@@ -96,16 +96,16 @@ def test_batches_are_measured_one_at_a_time(tmp_path: Path, monkeypatch: pytest.
     shape = LoraShape(4, 8.0, ["q_proj", "v_proj"])
     weights = {name: array + 0.3 for name, array in new_adapter(load_base(tmp_path / "base").model, shape, 1).items()}
     config = TrainConfig(batch_size=128)
-    make = ReinforceObjective(lambda given: AnsweringNetwork(load_base(tmp_path / "base"), shape, given), config, False)
+    make = ReinforceObjective(lambda given: AdapterNetwork(load_base(tmp_path / "base"), shape, given), config, False)
     trainer = Trainer(make, weights, config)
     assert len(trainer._replicas) == 2
-    logits = AnsweringNetwork._logits
+    logits = AdapterNetwork._logits
 
-    def slowly(self: AnsweringNetwork, *given: Any) -> Any:
+    def slowly(self: AdapterNetwork, *given: Any) -> Any:
         time.sleep(0.02)
         return logits(self, *given)
 
-    monkeypatch.setattr(AnsweringNetwork, "_logits", slowly)
+    monkeypatch.setattr(AdapterNetwork, "_logits", slowly)
     batches = []
     for token in range(6):
         inputs = torch.full((2, 2, 4), 60 + token)

@@ -96,7 +96,7 @@ def test_rewards_that_are_all_alike_become_0(name: str, rewards: list[float]) ->
         ("final", "win=1", "unknown; wanted one of win-draw-loss, role-advantage, zero-sum, or an import path"),
         ("final", "win-draw-loss=1:0", "value '1:0'; wanted WIN:DRAW:LOSS"),
         ("final", "role-advantage=nan", "value 'nan'; wanted RATE"),
-        ("final", "zero-sum=1", "value '1'; zero-sum has none"),
+        ("final", "zero-sum=1", "value '1'; zero-sum takes no value"),
         ("step", "format", "value ''; wanted AMOUNT"),
         ("sampling", "normalise=std", "value 'std'; wanted normalise or normalise=mean"),
         ("sampling", "negative", "value ''; wanted SHARE"),
@@ -112,7 +112,7 @@ def test_what_is_refused(stage: str, text: str, problem: str) -> None:
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("none_is_made", "it gave None; wanted a function \\(rewards, steps\\) → rewards"),
+        ("none_is_made", "returned None; wanted a function \\(rewards, steps\\) → rewards"),
         ("that_raises", "ZeroDivisionError: of all things"),
         ("STEPS", "TypeError: 'Steps' object is not callable"),
     ],
@@ -131,7 +131,7 @@ def test_a_function_of_ones_own_that_raises_is_named() -> None:
 @pytest.mark.parametrize("name", ["too_short", "no_numbers"])
 def test_functions_of_ones_own_are_checked(name: str) -> None:
     functions = parse_stage("step", f"tests.families.text.reinforce.test_rewards:{name}")
-    with pytest.raises(UsageError, match=f"{name}.* gave .*; wanted .4. numbers"):
+    with pytest.raises(UsageError, match=f"{name}.* returned .*; wanted .4. numbers"):
         apply(functions, np.ones(4), STEPS, "step")
 
 
