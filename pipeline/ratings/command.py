@@ -1,7 +1,7 @@
 """``ratings``: rate players from all match records, as a table and as ``data/ratings.json``.
 
 All three methods are computed from the match records every time. The file is a copy for readers, so nothing is lost if
-it is damaged. Methods that depend on order take matches by their starting time. Failed games don't count. Plays nothing.
+it is damaged. Methods that depend on order take matches by starting time. Failed games don't count. Plays nothing.
 """
 
 from __future__ import annotations

@@ -223,16 +223,16 @@ class Talking(pool_module.RemotePool):
         self.messages, self.looks = messages, 0
         self.workers = [None]
 
-    def _forgive_pause(self):
+    def _allow_for_pause(self):
         pass
 
-    def _hear(self, seconds):
+    def _receive(self, seconds):
         if not self.messages:
             return None
         time.sleep(0.001)
         return [self.messages.pop()]
 
-    def _look_after(self, worker):
+    def _check(self, worker):
         self.looks += 1
         return []
 

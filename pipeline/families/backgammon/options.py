@@ -19,9 +19,7 @@ class TdPlayerOptions(Options):
         description="Moves are drawn in proportion to exp(value / temperature); 0 = the best one.",
     )
     static_weight: float = Field(0.0, ge=0, description="1 ply: weight of the network's own value in a move's score.")
-    replies_weight: float = Field(
-        1.0, ge=0, description="1 ply: weight of the replies' mean value in it."
-    )
+    replies_weight: float = Field(1.0, ge=0, description="1 ply: weight of the replies' mean value in it.")
     replies_counted: int = Field(1, ge=1, description="1 ply: best replies to each throw in that mean; 1 = expectimax.")
 
 
@@ -51,6 +49,4 @@ class TdGatherOptions(Options):
         ge=0,
         description="Points for a player's first close-out in a game (six points made, the opponent on the bar).",
     )
-    prime_reward: float = Field(
-        0.0, ge=0, description="The same for the first prime of five points."
-    )
+    prime_reward: float = Field(0.0, ge=0, description="The same for the first prime of five points.")

@@ -43,8 +43,7 @@ class TextInitOptions(Options):
     reading: str = Field(
         "brackets",
         pattern="^(brackets|boxed|whole)$",
-        description="How an action is read from an answer: brackets (the last), boxed (the last \\boxed{}) "
-        "or whole.",
+        description="How an action is read from an answer: brackets (the last), boxed (the last \\boxed{}) or whole.",
     )
     pretraining_steps: int = Field(
         400,
@@ -94,9 +93,7 @@ class TextTrainOptions(Options):
     of_methods = True
 
     kl_weight: float = Field(0.0, ge=0, description="Weight of the answers' divergence from the base model.")
-    entropy_weight: float = Field(
-        0.0, ge=0, description="Weight of the answers' entropy."
-    )
+    entropy_weight: float = Field(0.0, ge=0, description="Weight of the answers' entropy.")
     activation_checkpointing: bool = Field(
         False,
         description="Keep less in memory and compute it again; a third more work.",
@@ -104,6 +101,5 @@ class TextTrainOptions(Options):
     micro_batch: int = Field(
         0,
         ge=0,
-        description="Go through so many answers of a batch at a time, and add up their gradients; "
-        "0 = all at once.",
+        description="Go through so many answers of a batch at a time, and add up their gradients; 0 = all at once.",
     )
