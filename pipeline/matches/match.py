@@ -1,12 +1,12 @@
 """``MatchThread``: a thread that plays games between two players, many at once.
 
-The thread is the referee: it keeps the positions, asks the player whose turn it is, and passes every move to both.
-About half of each player's rows are active at a time. A game depends on its opening, its number, the match's seed and
-the two players, not on thread, row or neighbours, as long as the players' arithmetic doesn't. So an interrupted match,
-or one spread over threads and processes, is the same match.
+The thread is the referee: it keeps the positions, asks the player to move, and passes every move to both players.
+About half of each player's rows are active at a time. A game depends only on its opening, its number, the match's seed
+and the two players. Thread, row and neighbouring games don't matter, as long as the players' arithmetic doesn't depend
+on them. So an interrupted match, or one spread over threads and processes, is the same match.
 
-Sides: CHALLENGER = 0, CHAMPION = 1; players of a game: 0 moves first, 1 second. A side that takes a handicap is player
-0 of every game, and player 1 moves first. Axes: R rows, n rows. Writes no files.
+Sides: CHALLENGER = 0, CHAMPION = 1. Players of a game: 0 moves first, 1 second; but a side that takes a handicap is
+player 0 of every game, and player 1 moves first. Axes: R rows, n rows named in a call. Writes no files.
 """
 
 from __future__ import annotations
@@ -29,18 +29,20 @@ from pipeline.run.matches import MatchFailure, MatchGame, challenger_player, gam
 Outcome = MatchGame | MatchFailure
 
 CHALLENGER, CHAMPION = 0, 1
-PATIENCE_SECONDS = 0.02  # how long a thread waits for an engine before it asks every player again
+ENGINE_WAIT_SECONDS = 0.02  # an idle thread waits this long for each player before it steps all of them again
 
 
 @dataclass(frozen=True)
 class Pairing:
-    """What is played: the game, what makes each side's player, their names, the match's seed and its openings.
+    """The game, players, seed and openings of a match.
 
-    handicap_side: who takes a handicap in every game; None: nobody. stones: of each opening, if somebody does.
+    makers, names  the challenger's, the champion's
+    handicap_side  the side that takes a handicap in every game; None: neither
+    stones         the handicap stones of each opening; empty without a handicap
     """
 
     game: AnyGame
-    makers: tuple[MakePlayer, MakePlayer]  # challenger's, champion's
+    makers: tuple[MakePlayer, MakePlayer]
     names: tuple[str, str]
     seed: int
     openings: Sequence[Sequence[int]]
@@ -48,13 +50,13 @@ class Pairing:
     stones: Sequence[Sequence[int]] = ()
 
     def opening(self, index: int) -> tuple[list[int], list[int]]:
-        """(handicap stones, moves) that game `index` begins with."""
+        """(handicap stones, moves) at the beginning of game `index`."""
         number = index // games_per_opening(self.handicap_side)
         return list(self.stones[number]) if self.stones else [], list(self.openings[number])
 
 
 class GameQueue:
-    """Numbers of games still to be played, shared by threads."""
+    """Numbers of the games still to be played, shared by threads."""
 
     def __init__(self) -> None:
         self._numbers: deque[int] = deque()
@@ -62,7 +64,7 @@ class GameQueue:
         self._closed = False
 
     def give(self, numbers: Sequence[int]) -> None:
-        """These are taken before those that wait already."""
+        """Add numbers at the front of the queue."""
         with self._changed:
             self._numbers.extendleft(reversed(numbers))
             self._changed.notify_all()
@@ -72,12 +74,12 @@ class GameQueue:
             return self._numbers.popleft() if self._numbers and not self._closed else None
 
     def wait(self, seconds: float) -> None:
-        """Return when there is a number, the queue is closed, or the time is up."""
+        """Return when the queue has a number or is closed, or after this many seconds."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or bool(self._numbers), seconds)
 
     def close(self) -> None:
-        """End the games: threads stop at their next step and drop what they are playing."""
+        """Threads stop at their next step and drop the games in play."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -92,7 +94,7 @@ class GameQueue:
 
 @dataclass
 class _Unfinished:
-    """A game being played in some row."""
+    """A game in play."""
 
     index: int
     stones: list[int]
@@ -101,20 +103,21 @@ class _Unfinished:
     values: list[float | None]
 
     def failure(self, kind: str, player: str, problem: str) -> MatchFailure:
-        """attempt: 1; conduct() sets the number."""
+        """Its attempt is 1; conduct() sets the real number."""
         return MatchFailure(failed=self.index, attempt=1, kind=kind, player=player, problem=problem, moves=self.moves)
 
 
 class MatchThread:
-    """Plays games from a queue, up to num_rows at a time, and hands each to on_outcome as it ends or fails.
+    """Plays games from a queue, up to num_rows at a time, and passes each to on_outcome when it ends or fails.
 
-    steps: made so far; live: games in play.
+    steps  made so far
+    live   number of games in play
     """
 
     def __init__(
         self, pairing: Pairing, num_rows: int, thread: int, queue: GameQueue, on_outcome: Callable[[Outcome], None]
     ) -> None:
-        """thread: its number, for the players' makers."""
+        """thread: the number passed to the players' makers."""
         self._pairing = pairing
         self._queue = queue
         self._on_outcome = on_outcome
@@ -143,7 +146,7 @@ class MatchThread:
             self.steps += 1
 
     def step(self) -> None:
-        """Let each player do a batch of work, and make every move that is decided."""
+        """Let each player do a batch of work, then make the decided moves."""
         idle = True
         for side, player in enumerate(self.players):
             decisions = player.step()
@@ -154,10 +157,10 @@ class MatchThread:
                 self._move(side, decisions)
         if idle:
             for player in self.players:
-                player.wait(PATIENCE_SECONDS)
+                player.wait(ENGINE_WAIT_SECONDS)
 
     def abandon(self, problem: str) -> None:
-        """Report every game in play as failed, by no known player's fault. Players may be broken, so none is called."""
+        """Report every game in play as failed, blaming neither player. Calls no player, as they may be broken."""
         for row, playing in enumerate(self._rows):
             if playing is not None:
                 self._rows[row] = None
@@ -169,7 +172,7 @@ class MatchThread:
             player.close()
 
     def _move(self, side: int, decisions: Decisions) -> None:
-        """Make a side's moves on the thread's boards, and pass them to both players."""
+        """Make a side's moves on the boards and pass them to both players."""
         rows, actions, values = decisions.rows, decisions.actions, decisions.values
         resigned = actions == RESIGN
         for row in rows[resigned].tolist():
@@ -190,7 +193,7 @@ class MatchThread:
         self._go_on(rows)
 
     def _go_on(self, rows: Rows) -> None:
-        """After a move in each of rows [n]: play chance's moves, end what is over, ask for the next moves."""
+        """After a move in each of rows [n]: play chance's moves, end finished games, ask for the next moves."""
         if self._pairing.game.has_chance:
             self._play_chance(rows)
         over = self._boards.over(rows)
@@ -202,7 +205,7 @@ class MatchThread:
                 self._finish(row, result, "move_limit" if cut else "played_out")
 
     def _play_chance(self, rows: Rows) -> None:
-        """Where chance is to move, until a player is or the game is over. Both games of a pair have the same luck."""
+        """Play chance's moves until a player is to move or the game is over. The games of a pair have the same luck."""
         while (rows := rows[(self._boards.to_move(rows) == CHANCE) & ~self._boards.over(rows)]).size:
             pairs = [self._playing(row).index // 2 for row in rows.tolist()]
             streams = [np.random.SeedSequence([self._pairing.seed, CHANCE, pair]) for pair in pairs]
@@ -216,7 +219,7 @@ class MatchThread:
                 self._playing(row).values.append(None)
 
     def _play(self, side: int, rows: Rows, actions: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Play on the thread's boards. A row whose move the rules forbid fails; returns [n] which moves were legal."""
+        """Make moves on the boards; a row with an illegal move fails. Returns [n] which moves were legal."""
         legal = np.ones(len(rows), np.bool_)
         if rows.size == 0:
             return legal
@@ -232,7 +235,7 @@ class MatchThread:
         return legal
 
     def _begin(self, rows: Rows) -> None:
-        """Ask, in each of rows [n], the player whose turn it is."""
+        """Ask the player to move in each of rows [n]."""
         if rows.size == 0:
             return
         sides = np.where(self._boards.to_move(rows) == self._challenger_player[rows], CHALLENGER, CHAMPION)
@@ -242,7 +245,7 @@ class MatchThread:
                 player.begin(theirs)
 
     def _start(self, free: Rows) -> None:
-        """Begin the next games in free rows, and play their openings."""
+        """Begin the next games in free rows and play their openings."""
         begun = []
         for row in free.tolist():
             index = self._queue.take()
@@ -295,7 +298,7 @@ class MatchThread:
         self._release(row, self._playing(row).failure(fault.kind, fault.player, str(fault)))
 
     def _release(self, row: int, outcome: Outcome) -> None:
-        """Free a row. The outcome is handed over first: whatever the players do then, no game gets lost."""
+        """Free a row. Reports the outcome before it calls the players, so that an error of theirs loses no game."""
         self._rows[row] = None
         self.live -= 1
         self._on_outcome(outcome)
@@ -309,7 +312,7 @@ class MatchThread:
 
 
 def _fault_of(error: IllegalMove, player: str) -> PlayerFault:
-    """Why a move couldn't be made: the player's fault, unless the game's own program failed."""
+    """Blames the player for the move, unless the game's own program failed."""
     return (
         PlayerFault("crash", "", str(error))
         if isinstance(error, GameFault)

@@ -1,10 +1,10 @@
-"""Openings: where the games of a match begin, so that they aren't all the same game.
+"""Openings: the first moves of a match's games, which keep the games apart.
 
-An opening is a list of moves from the initial position; pair k of a match plays opening k twice, with colours swapped.
-Its first moves, none to MOST_RANDOM of them, are uniformly random; the rest are sampled from the mean of the players'
-raw policies (uniformly, if no player has one). So openings are varied but sensible. Between relatives they favour
-neither; against an engine, whose taste isn't asked, they favour the model: such matches take their openings from a file
-(run/openings.py).
+An opening is a list of moves from the initial position. Pair k of a match plays opening k twice, with colours swapped.
+The first 0 to MAX_RANDOM_PLIES moves are uniformly random. The others are sampled from the mean of the players' raw
+policies, or uniformly if no player has a policy. So openings are varied but sensible. They are fair between related
+models, but against an engine, which has no part in the sampling, they favour the model. Such matches should take
+openings from a file (run/openings.py).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pipeline.games.contract import CHANCE, AnyGame, FloatArray, Game, States
 from pipeline.games.replay import handicap_start
 from pipeline.players.searching import Evaluate
 
-MOST_RANDOM = 2
+MAX_RANDOM_PLIES = 2
 ATTEMPTS = 12
-PER_SEED = 50  # openings of a file that a seed skips: matches of up to 100 games with different seeds share none
-WARMING = 1.25  # the factor by which the temperature rises with each attempt at an opening
+OPENINGS_PER_SEED = 50  # of a file: matches of up to 100 games with different seeds share no opening
+TEMPERATURE_FACTOR = 1.25  # by which the temperature rises with each attempt at an opening
 
 
 def make_openings(
@@ -35,14 +35,13 @@ def make_openings(
     known: Sequence[Sequence[int]] = (),
     stones: Sequence[Sequence[int]] = (),
 ) -> list[list[int]]:
-    """Openings of `plies` moves each for num_pairs pairs, to follow those already known.
+    """Openings of `plies` moves for num_pairs pairs, numbered after those already known.
 
-    stones: the first player's handicap in each of the new openings, whose moves follow it; empty: none has any.
+    stones: the first player's handicap stones, placed before the moves of each new opening; empty: no handicap.
 
-    None of them ends the game, and they differ as far as possible: an opening that exists already or ends the game is
-    sampled again, a little warmer each time; after ATTEMPTS a repetition is accepted, and so is an opening cut short
-    before the move that ends the game. Each is sampled from a random stream of its own: opening k is the same however
-    many are made, except where it would repeat another.
+    An opening that repeats another or ends the game is sampled again at a higher temperature. The last of ATTEMPTS is
+    accepted as it is: repeated, or cut short before the move that ends the game. Every opening has its own random
+    stream, so opening k doesn't depend on how many are made, unless it would repeat another.
     """
     taken = {tuple(opening) for opening in known}
     before = len(known)
@@ -56,7 +55,7 @@ def make_openings(
             pairs = waiting[start : start + max_batch]
             streams = [np.random.default_rng([seed, pair, attempt]) for pair in pairs]
             begun = [stones[pair - before] if stones else [] for pair in pairs]
-            sampled = sample_moves(game, policies, plies, WARMING**attempt, streams, begun)
+            sampled = sample_moves(game, policies, plies, TEMPERATURE_FACTOR**attempt, streams, begun)
             for pair, moves in zip(pairs, sampled, strict=True):
                 last_try = attempt == ATTEMPTS - 1
                 if last_try or (len(moves) == plies and tuple(moves) not in taken):
@@ -69,16 +68,17 @@ def make_openings(
 
 
 def choose_openings(listed: Sequence[list[int]], num_pairs: int, seed: int, num_known: int = 0) -> list[list[int]]:
-    """Openings of a file for num_pairs pairs, to follow num_known: in its order, from PER_SEED · seed on, and round.
+    """Openings of a file for num_pairs pairs, numbered after num_known others.
 
-    Raises UsageError if that would be more than there are: a pair that repeats another one is no evidence of its own.
+    Goes through the file in order, from OPENINGS_PER_SEED · seed on and round. Raises UsageError if the file has too
+    few, as a repeated pair is no independent evidence.
     """
     if num_known + num_pairs > len(listed):
         raise UsageError(
             f"--openings: {2 * (num_known + num_pairs)} games need {num_known + num_pairs} openings, the file has "
             f"{len(listed)}; wanted at most {2 * len(listed)} games, or a file with more"
         )
-    first = PER_SEED * seed + num_known
+    first = OPENINGS_PER_SEED * seed + num_known
     return [listed[(first + pair) % len(listed)] for pair in range(num_pairs)]
 
 
@@ -90,11 +90,11 @@ def sample_moves(
     streams: Sequence[np.random.Generator],
     stones: Sequence[Sequence[int]],
 ) -> list[list[int]]:
-    """One opening per stream, after its handicap stones; it stops before a move that would end the game."""
+    """One opening per stream, after its handicap stones. An opening stops before a move that would end the game."""
     states = np.concatenate([handicap_start(game, points) for points in stones])
     history = game.initial_history(states)
     openings: list[list[int]] = [[] for _ in streams]
-    num_random = np.array([stream.integers(0, MOST_RANDOM + 1) for stream in streams])
+    num_random = np.array([stream.integers(0, MAX_RANDOM_PLIES + 1) for stream in streams])
     rows = np.arange(len(streams))
     for ply in range(plies):
         if rows.size == 0:
@@ -112,7 +112,7 @@ def sample_moves(
             mean = sum(_policy(evaluate(planes)[0], legal, temperature) for evaluate in policies) / len(policies)
             chances = np.where((ply < num_random[rows])[:, None], chances, mean)
         bounds = np.cumsum(chances, axis=1)
-        # A point in [0, total) lies in exactly one move's interval; an illegal move's is empty.
+        # A point in [0, total) lies in one move's interval; intervals of illegal moves are empty.
         points = np.array([streams[row].random() for row in rows.tolist()]) * bounds[:, -1]
         actions = np.array([np.searchsorted(b, p, side="right") for b, p in zip(bounds, points, strict=True)], np.int32)
         after = game.play(states[rows], actions, past)
@@ -126,13 +126,13 @@ def sample_moves(
 
 
 def _uniform(game: AnyGame, legal: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """[n, A] equal chances of the legal moves, a pass only where there is no other; all 0 where there is no move."""
+    """[n, A] equal probabilities of the legal moves, of a pass only if it is the only one; all 0 without a move."""
     chosen = game.passing_last(legal)
     return chosen / chosen.sum(axis=1, keepdims=True).clip(1)
 
 
 def _with_outcomes(game: AnyGame, states: States, chances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The same [n, A], and the probabilities of the outcomes where chance is to move."""
+    """chances [n, A], replaced by the outcomes' probabilities where chance is to move."""
     waiting = game.to_move(states) == CHANCE
     if not waiting.any():
         return chances

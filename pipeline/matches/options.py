@@ -1,4 +1,4 @@
-"""The options of all commands that play matches."""
+"""Options of all commands that play matches."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pipeline.workers.options import Runner
 
 
 class WorkerOptions(Options):
-    """Who plays the games of a match: see parallel_games.py."""
+    """How the games of a match are spread over threads and workers."""
 
     panel = "Threads, workers and engines"
 
-    parallel_games: int = Field(256, ge=1, description="Games that are played at once and share batches.")
+    parallel_games: int = Field(256, ge=1, description="Games played at once; they share batches.")
     threads: int = Field(
         0, ge=0, description="Threads that play; 0 = one per core. ray: threads and CPUs of each actor; 0 = 1."
     )
@@ -25,17 +25,17 @@ class WorkerOptions(Options):
     workers: int = Field(
         0, ge=0, description="Processes that play; 0 = this one. A worker that dies or hangs loses only its own games."
     )
-    hang_seconds: float = Field(120.0, gt=0, description="A worker that makes no progress for this long is replaced.")
-    engine_seconds: float = Field(60.0, gt=0, description="An engine that thinks longer than this has failed.")
+    hang_seconds: float = Field(120.0, gt=0, description="Replace a worker that makes no progress for this long.")
+    engine_seconds: float = Field(60.0, gt=0, description="Time limit for each move of an engine.")
     allow_engines: bool = Field(
-        False, description="Run engines (KIND:COMMAND) that files name: members of a pool, settings of a preset."
+        False, description="Run engines (KIND:COMMAND) that are named in files: in a pool or a preset."
     )
 
 
 class MatchOptions(WorkerOptions, PlaySearchOptions):
     """How games between players are played."""
 
-    game: str | None = Field(None, description="Game spec, needed if no player is a model.")
+    game: str | None = Field(None, description="Game spec; needed if no player is a model.")
     readouts: int = Field(800, ge=0, description="Simulations per move of each model given without @READOUTS.")
     opening_plies: int = Field(
         6,
@@ -45,8 +45,8 @@ class MatchOptions(WorkerOptions, PlaySearchOptions):
     )
     openings: Path | None = Field(
         None,
-        description="Take openings from this file instead, e.g. benchmarks/openings/go9.json: those that models sample "
-        "favour models over engines. Each --seed begins 50 openings further on.",
+        description="Take openings from this file, e.g. benchmarks/openings/go9.json. Use one against engines, as "
+        "openings sampled from models favour models. Each --seed begins 50 openings further on.",
     )
     backend: Backend = "auto"
     seed: int = Field(0, ge=0, description="Seed of openings, random players and noise.")

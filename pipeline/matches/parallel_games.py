@@ -1,9 +1,8 @@
-"""What plays the games of a match at once, and what becomes of a game that fails.
+"""Play the games of a match in parallel, and retry those that fail.
 
-Outcomes are games, or failures. ThreadPool plays in this process, with a MatchThread in each thread; ProcessPool has
-worker processes; Ray's actors are in workers/cluster.py. conduct() gives a pool its games, and failed ones again.
-
-As bytes an outcome is a JSON line: {"game": MatchGame} or {"failure": MatchFailure}.
+An outcome is a game or a failure; as bytes it is a JSON line: {"game": MatchGame} or {"failure": MatchFailure}.
+ThreadPool plays in this process, with a MatchThread in each thread; workers/ has pools of processes and Ray actors.
+conduct() gives a pool its games, and failed games again.
 """
 
 from __future__ import annotations
@@ -12,17 +11,15 @@ import json
 import queue
 import threading
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
 
 from pipeline.matches.match import GameQueue, MatchThread, Outcome, Pairing
 from pipeline.run.matches import MatchFailure, MatchGame
 from pipeline.stalls import Watch
-from pipeline.workers import processes
-from pipeline.workers import worker_pool as remote
+from pipeline.workers import worker_pool
 
-ATTEMPTS = 2  # a game that fails is tried once more
+ATTEMPTS = 2  # at each game
 
-WorkerPool = remote.WorkerPool[Outcome]
+WorkerPool = worker_pool.WorkerPool[Outcome]
 
 
 def line_of(outcome: Outcome) -> bytes:
@@ -31,7 +28,7 @@ def line_of(outcome: Outcome) -> bytes:
 
 
 def _outcome_of(line: bytes) -> tuple[int, Outcome]:
-    """What line_of() made, and the game's number. Raises ValueError, TypeError, KeyError or RecursionError."""
+    """(the game's number, the outcome) of a line_of(). Raises ValueError, TypeError, KeyError or RecursionError."""
     message = json.loads(line)
     if "game" in message:
         game = MatchGame.model_validate(message["game"])
@@ -44,7 +41,7 @@ def _lost(number: int, problem: str) -> Outcome:
     return MatchFailure(failed=number, attempt=1, kind="crash", player="", problem=problem, moves=[])
 
 
-READING: remote.Reading[Outcome] = remote.Reading(_outcome_of, _lost)
+READING: worker_pool.Reading[Outcome] = worker_pool.Reading(_outcome_of, _lost)
 
 
 def conduct(
@@ -53,14 +50,14 @@ def conduct(
     on_outcomes: Callable[[list[MatchGame], list[MatchFailure]], bool],
     given_up: set[int] | None = None,
 ) -> None:
-    """Let the pool play the games, then close it; a game that fails is tried again, up to ATTEMPTS times in all.
+    """Let the pool play the games, with up to ATTEMPTS at each, then close it.
 
-    When a thread or a worker crashes, it isn't known which of its games is to blame. So games that had their attempts
-    and were not alone are tried further, apart from the others and in ever smaller groups, until one crashes alone.
+    When a thread or worker crashes, any of its games may be the cause. So games that used up their attempts in company
+    are tried again in smaller and smaller groups, until the guilty one crashes alone.
 
-    on_outcomes  called with what has ended since the last call; returns whether to play on. After False, or on
-                 KeyboardInterrupt, the pool is closed, and the games that had ended by then are handed over
-    given_up     numbers of failed games that won't be tried again are added, before on_outcomes gets the failure
+    on_outcomes  called with the outcomes since the last call; returns whether to play on. After False, or on
+                 KeyboardInterrupt, the pool is closed, and on_outcomes gets the games that had ended by then
+    given_up     gets the numbers of games that won't be tried again, before on_outcomes gets the failure
     """
     trials = _Trials(numbers, set() if given_up is None else given_up)
 
@@ -88,16 +85,16 @@ def conduct(
 
 
 class _Trials:
-    """Which games are still to be played, and how often each was tried. left: those neither finished nor given up."""
+    """The games still to be played and the attempts at each. left: games neither finished nor given up."""
 
     def __init__(self, numbers: Collection[int], given_up: set[int]) -> None:
         self.left = set(numbers)
         self._given_up = given_up
         self._attempts: dict[int, int] = {}
-        self._suspects: list[list[int]] = []  # groups of games set apart, any of which may be the one that crashes
+        self._suspects: list[list[int]] = []  # groups of games to be tried apart, as any may be the one that crashes
 
     def judge(self, outcomes: Sequence[Outcome]) -> tuple[list[MatchFailure], list[int]]:
-        """(the failures among the outcomes, their attempts counted; the games to be played again now)."""
+        """(the failures among the outcomes, with their attempts; the games to be played again now)."""
         in_play = self._in_play()
         failures, again, crashed = [], [], []
         for one in outcomes:
@@ -124,15 +121,12 @@ class _Trials:
         return self.left.difference(*self._suspects)
 
 
-# In this process
-
-
 class ThreadPool(WorkerPool):
     """MatchThreads in this process. One that raises loses its games and is replaced by one with fresh players.
 
-    One that hangs can't be replaced: outcomes() and close() raise Hung. watched: whether they look for that; a worker
-    process is watched from outside.
-    match_threads: by number; None before the first has its players.
+    watched        whether outcomes() and close() raise Hung for a thread that hangs, as it can't be replaced; worker
+                   processes are watched from outside
+    match_threads  by number; None until its players are made
     """
 
     def __init__(self, pairing: Pairing, num_threads: int, num_rows: int, watched: bool = True) -> None:
@@ -178,7 +172,7 @@ class ThreadPool(WorkerPool):
             thread.join()
 
     def _counts(self) -> list[object]:
-        """For the watch. A thread that makes its players has made no step."""
+        """For the watch. A thread that is making its players has made no step."""
         made = [one and (id(one), one.steps) for one in self.match_threads]
         return [count or () if one.is_alive() else None for one, count in zip(self._threads, made, strict=True)]
 
@@ -189,26 +183,9 @@ class ThreadPool(WorkerPool):
                 self.match_threads[number] = match_thread
                 try:
                     match_thread.run()
-                except BaseException as error:  # KeyboardInterrupt comes to the main thread, so this is a player's
+                except BaseException as error:  # a player's: KeyboardInterrupt is raised in the main thread
                     match_thread.abandon(f"{type(error).__name__}: {' '.join(str(error).split())}")
                 finally:
                     match_thread.close()
-        except BaseException as error:  # without players there are no games: outcomes() raises it
+        except BaseException as error:  # the players can't be made: outcomes() raises it
             self._arrived.put(error)
-
-
-# In other processes
-
-
-class ProcessPool(processes.ProcessPool[Outcome]):
-    """Worker processes, see workers/processes.py."""
-
-    def __init__(
-        self,
-        command: Sequence[str],
-        jobs: Sequence[dict[str, Any]],
-        capacity: int,
-        hang_seconds: float,
-        environment: dict[str, str] | None = None,
-    ) -> None:
-        super().__init__(READING, command, jobs, capacity, hang_seconds, environment)

@@ -1,18 +1,17 @@
-"""Points of a match whose games count more than 1: what an average is worth, and how much is enough for a promotion.
+"""Points in a match whose games count more than 1: their statistics and the promotion condition.
 
-Observed are whole pairs: two games with the same luck, the players' sides swapped. A pair's number is the challenger's
-points per game in it; pairs are independent of each other, whatever they are distributed like. All points are the
-challenger's. Axes: N whole pairs.
+The unit of observation is a whole pair: two games with the same luck and the players' sides swapped. A pair's value x
+is the challenger's points per game in it. Pairs are independent. All points are the challenger's. Axes: N whole pairs.
 
-The promotion condition is the one of games that count 1 (statistics.derived_threshold) with the variance that was
-found instead of the one that is known: the mean is at least DEVIATIONS standard errors above 0,
+The promotion condition is statistics.derived_threshold() with the observed variance instead of the known one: the mean
+must be z = DEVIATIONS standard errors above 0,
 
     mean ≥ z·s/√N,  s² = Σ (x − mean)² / (N − 1),  which is  S ≥ 0 and S²·(N − 1 + z²) ≥ z²·N·Q
 
-with S = Σ x and Q = Σ x². Between equals a pair is as likely to bring x as −x, whatever the dice favour: swapping the
-players swaps its games. Given all |x| the signs are then fair coins, so P(S ≥ t·√Q) ≤ exp(−t²/2) for *any* distribution
-of points (Hoeffding 1963), where t = z·√(N / (N − 1 + z²)); and at most 4.47 times the normal tail beyond t (Pinelis
-1994, who has it for just this statistic). For many pairs it is the normal tail itself, 2.3 %.
+with S = Σ x and Q = Σ x². Between equals, x and −x are equally likely even if the dice favour a side, as swapping the
+players swaps the games. So, given all |x|, the signs are fair coins, and P(S ≥ t·√Q) ≤ exp(−t²/2) for *any*
+distribution of points (Hoeffding 1963), where t = z·√(N / (N − 1 + z²)). It is also at most 4.47 times the normal tail
+beyond t (Pinelis 1994, for this very statistic). For many pairs it is the normal tail itself, 2.3 %.
 """
 
 from __future__ import annotations
@@ -24,16 +23,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.matches.statistics import Z_95
+from pipeline.matches.statistics import DEVIATIONS, Z_95
 from pipeline.run.matches import MatchGame
 
-DEVIATIONS = 2.0  # z: as far above luck as 1/2 + 1/√n is
-LEAST_PAIRS = 8  # with fewer, pairs that are alike by luck alone have no variance
+LEAST_PAIRS = 8  # among fewer pairs, equal values by luck alone would show no variance
 
 
 @dataclass(frozen=True)
 class PairPoints:
-    """What N whole pairs add up to. total: Σ of points per game; squares: Σ of their squares."""
+    """The sums over N whole pairs. total: Σ of points per game; squares: Σ of their squares."""
 
     pairs: int = 0
     total: float = 0.0
@@ -41,7 +39,7 @@ class PairPoints:
 
     @staticmethod
     def of(points: Iterable[float]) -> PairPoints:
-        """points [N]: the challenger's per game, of each pair."""
+        """points [N]: the challenger's points per game in each pair."""
         known = list(points)
         return PairPoints(len(known), math.fsum(known), math.fsum(one * one for one in known))
 
@@ -68,8 +66,9 @@ class PairPoints:
 
 
 def pair_points(games: Iterable[MatchGame], num_pairs: int, excluded: Collection[int] = ()) -> list[float | None]:
-    """[num_pairs] the challenger's points per game in games 2k and 2k + 1; None: not both are there, or one of them is
-    among the excluded, which are numbers of games.
+    """[num_pairs] the challenger's points per game in games 2k and 2k + 1; None: one of them is missing or excluded.
+
+    excluded: numbers of games.
     """
     points = {game.index: game.challenger_result for game in games if game.index not in excluded}
     pairs = ((points.get(first), points.get(first + 1)) for first in range(0, 2 * num_pairs, 2))
@@ -77,7 +76,7 @@ def pair_points(games: Iterable[MatchGame], num_pairs: int, excluded: Collection
 
 
 def passes(found: PairPoints, threshold: float | None = None) -> bool:
-    """Whether that many points are enough; threshold: points per game, None: see the module docstring."""
+    """Whether the points reach the threshold, in points per game; None: the derived one of the module docstring."""
     if threshold is not None:
         return found.pairs > 0 and found.mean >= threshold
     if found.pairs < LEAST_PAIRS or found.total <= 0:
@@ -87,7 +86,7 @@ def passes(found: PairPoints, threshold: float | None = None) -> bool:
 
 
 def needed(found: PairPoints, threshold: float | None = None) -> float | None:
-    """Points per game that are enough, with the variance found so far; None if it isn't known."""
+    """The points per game that would pass with the variance observed so far; None if there is none yet."""
     if threshold is not None:
         return threshold
     return DEVIATIONS * found.error if math.isfinite(found.error) else None
@@ -96,25 +95,25 @@ def needed(found: PairPoints, threshold: float | None = None) -> float | None:
 def is_decided(found: PairPoints, left: int, most: float, threshold: float | None = None) -> bool:
     """Whether `left` more pairs, each of -most to most points per game, can no longer change the decision.
 
-    It takes sums and squares that no real pairs might have for possible, so it never says so too early.
+    Conservative: it also allows for sums and squares that no real pairs can have.
     """
     if left == 0:
         return True
     if threshold is not None:
         if not found.pairs:
-            return False  # nothing is passed without a pair
+            return False  # no match passes without a pair
         reach = (found.total + left * most) / (found.pairs + left), (found.total - left * most) / (found.pairs + left)
         return reach[0] < threshold or reach[1] >= threshold
     n, z2 = found.pairs + left, DEVIATIONS**2
     if n < LEAST_PAIRS:
         return True
     weight = n - 1 + z2
-    # Surely passed: even if all that are left are lost, and vary as much as they can. Then the known pairs pass alone.
+    # Passed for certain, even if all pairs left are lost and vary as much as possible. The known pairs then pass alone.
     lowest = found.total - left * most
     if found.pairs >= LEAST_PAIRS and lowest > 0 and weight * lowest**2 >= z2 * n * (found.squares + left * most**2):
         return True
-    # Surely failed: for no sum y of those left. All alike they vary least; the surplus is then quadratic in y, which is
-    # between what leaves a total above 0 and the most.
+    # Failed for certain: no sum y of the pairs left passes. They vary least if all are equal; the surplus is then
+    # quadratic in y, and y lies between low, below which the total is negative, and high.
     low, high = max(-found.total, -left * most), left * most
     if high <= low:
         return True
@@ -131,7 +130,7 @@ def is_decided(found: PairPoints, left: int, most: float, threshold: float | Non
 
 
 def false_promotion_at_most(pairs: int) -> float:
-    """For any distribution of points: the chance at most that an equal player passes by the derived condition."""
+    """A bound, for any distribution of points, on the chance that an equal player passes the derived condition."""
     if pairs < LEAST_PAIRS:
         return 0.0
     t = DEVIATIONS * math.sqrt(pairs / (pairs - 1 + DEVIATIONS**2))
@@ -139,7 +138,7 @@ def false_promotion_at_most(pairs: int) -> float:
 
 
 def sign_tail(points: Sequence[float]) -> float:
-    """The chance that an equal player does at least this well over pairs [N], given how far each is from a tie.
+    """The chance that an equal player does at least this well over pairs [N], given each pair's distance from a tie.
 
     Exact: the signs are fair coins (module docstring), and points are multiples of 1/4.
     """
@@ -157,7 +156,7 @@ def sign_tail(points: Sequence[float]) -> float:
 
 
 def counts_by_name(games: Iterable[MatchGame], names: Mapping[float, str]) -> tuple[dict[str, int], dict[str, int]]:
-    """(won, lost) games by what they count: "single" for 1 point, others as the game calls them (result_names)."""
+    """Numbers of (won, lost) games by their points: "single" for 1 point, the others by the game's result_names."""
     found: tuple[Counter[float], Counter[float]] = Counter(), Counter()
     for game in games:
         if game.challenger_result:

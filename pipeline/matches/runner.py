@@ -1,8 +1,8 @@
-"""``MatchRunner``: matches from an empty folder to their last game, for evaluate and tournament.
+"""``MatchRunner``: plays the matches of evaluate and tournament, from an empty folder to the last game.
 
-An *entrant* is a player that takes part in a match: its spec, what the records say about it, and a model's weights. A
-MatchRunner opens match folders on the terms of a command's config, and plays what is missing there with a pool of
-threads or of worker processes. It doesn't know what a result means: the caller says when a match is settled.
+An *entrant* is a player that takes part in a match: its spec, its entry in the match record, and a model's weights. A
+MatchRunner opens match folders with a command's config and plays the missing games with a pool of threads, worker
+processes or Ray actors. In a worker, ``MatchPlaying`` plays them. The caller decides when a match is settled.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pipeline.machine import available_cores
 from pipeline.matches.match import Pairing
 from pipeline.matches.openings import choose_openings, make_openings
 from pipeline.matches.options import MatchOptions
-from pipeline.matches.parallel_games import READING, ProcessPool, ThreadPool, WorkerPool, conduct
+from pipeline.matches.parallel_games import READING, ThreadPool, WorkerPool, conduct, line_of
 from pipeline.matches.statistics import score_of
 from pipeline.methods.named import method_named
 from pipeline.players.kinds import ENGINE_ROWS, PlayerKind, kind_named, make_player
@@ -49,19 +49,19 @@ from pipeline.run.matches import (
 )
 from pipeline.run.models import Model, check_game, game_as_seen, read_model, resolve_champion
 from pipeline.run.openings import read_openings
-from pipeline.workers.processes import beat_seconds, check_workers, child_command
-from pipeline.workers.worker_pool import Models
+from pipeline.workers.processes import ProcessPool, beat_seconds, check_workers, child_command
+from pipeline.workers.worker_pool import Counts, Models, Playing
 
 if TYPE_CHECKING:
     from pipeline.workers.cluster import Cluster
 
-LEAST_BATCH = 16  # below, networks may round differently (backends.MIN_BATCH), and games depend on how many there are
+LEAST_BATCH = 16  # smaller batches may round differently (backends.MIN_BATCH), so games would depend on their number
 NETWORKS_KEPT = 6
-PLACEMENTS = 8  # of handicap stones that are tried for a game, for one that no other game has
+PLACEMENTS = 8  # attempts at handicap stones that no other game has
 STONES = 0x57  # keeps the seeds of placements apart from those of games and openings
-DIGEST = 16  # characters that tell one file of openings from another
-GAMES_NAMED = 8  # of those that failed for the same reason, in a warning
-PLAY = "pipeline.matches.in_workers:MatchPlaying"  # a job's line "play"
+DIGEST = 16  # characters that identify a file of openings
+GAMES_NAMED = 8  # in a warning about games that failed for the same reason
+PLAY = "pipeline.matches.runner:MatchPlaying"  # a job's "play"
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Entrant:
 
     @property
     def full_spec(self) -> str:
-        """A spec that means the same player to any process on this machine."""
+        """A spec that names the same player in any process on this machine."""
         if self.spec.path is None:
             return f"{self.name}={self.spec.text.split('=', 1)[1] if self.spec.own_name else self.spec.text}"
         stones = f"{HANDICAP}{self.spec.handicap}:" if self.spec.handicap else ""
@@ -91,11 +91,11 @@ class Entrant:
 
 
 def load_entrant(text: str, readouts: int, models: Models = MappingProxyType({})) -> Entrant:
-    """The player that a spec string names. readouts: for a model whose spec gives none.
+    """The player that a spec string names.
 
-    models: the files of models that aren't read from the disk, by path.
-
-    Raises UsageError for anything but a spec, FileError for a model that can't be read.
+    readouts  for a model whose spec gives none
+    models    the files of models that aren't read from the disk, by path
+    Raises UsageError for an invalid spec, FileError for a model that can't be read.
     """
     spec = parse_player(text, lambda path: path if str(path) in models else resolve_champion(path))
     if spec.path is None:
@@ -118,7 +118,7 @@ def load_entrant(text: str, readouts: int, models: Models = MappingProxyType({})
 
 
 def handicap_side_of(entrants: Sequence[Entrant]) -> int | None:
-    """Which of two entrants takes handicap stones; None: neither. Raises UsageError if both do."""
+    """The side that takes handicap stones; None: neither. Raises UsageError if both do."""
     sides = [side for side, entrant in enumerate(entrants) if entrant.spec.handicap]
     if len(sides) > 1:
         names = " and ".join(entrant.name for entrant in entrants)
@@ -127,12 +127,12 @@ def handicap_side_of(entrants: Sequence[Entrant]) -> int | None:
 
 
 def common_game(asked: str | None, entrants: Sequence[Entrant]) -> Game:
-    """The game that all entrants can play: the one asked for, or else the models'.
+    """The game that all entrants can play: the one asked for, else the models'.
 
-    Raises UsageError if neither names one or a player can't play it, FileError if a model plays another.
+    Raises UsageError if there is neither or a player can't play it, FileError if a model plays another game.
     """
     specs = [entrant.model.info.game for entrant in entrants if entrant.model]
-    # A model of one board decides where, one of all boards goes along.
+    # A model for a single board comes before models for all boards, which adapt to it.
     specs.sort(key=lambda spec: parse_game(spec).num_global_planes)
     if asked is None and not specs:
         names = " and ".join(entrant.name for entrant in entrants)
@@ -144,23 +144,15 @@ def common_game(asked: str | None, entrants: Sequence[Entrant]) -> Game:
         elif entrant.kind:
             entrant.kind.check_game(game, entrant.spec.text, entrant.spec.argument)
         if entrant.spec.handicap:
-            _check_handicap(game, entrant.spec)
+            try:
+                game.handicap(entrant.spec.handicap)
+            except UsageError as error:
+                raise UsageError(f"player {entrant.spec.text!r}: {error}") from error
     return game
 
 
-def _check_handicap(game: AnyGame, spec: PlayerSpec) -> None:
-    """Raises UsageError unless this game can begin with the stones that this player takes."""
-    try:
-        game.handicap(spec.handicap)
-    except UsageError as error:
-        raise UsageError(f"player {spec.text!r}: {error}") from error
-
-
 class PlayerFactory:
-    """Makes the players of entrants, for up to num_threads threads of num_rows games each.
-
-    Keeps the networks of the last few models loaded.
-    """
+    """Makes the players of entrants, for num_threads threads of num_rows games. Keeps the last NETWORKS_KEPT models."""
 
     def __init__(self, config: MatchOptions, num_threads: int, num_rows: int, progress: Progress = SILENT) -> None:
         self.size = (num_threads, num_rows)
@@ -176,7 +168,7 @@ class PlayerFactory:
         info = entrant.model.info
 
         def make(game: AnyGame, rows: int, thread: int) -> Player:
-            seen = game_as_seen(info, game) or game  # common_game has checked that it can play it
+            seen = game_as_seen(info, game) or game  # common_game() has checked that the model can play it
             player = method.player(seen, rows, loaded[thread], search, readouts)
             player.meets_fixed = seen.sees_opponents and other.model is None
             return player
@@ -190,14 +182,14 @@ class PlayerFactory:
         openings: Sequence[Sequence[int]],
         stones: Sequence[Sequence[int]],
     ) -> Pairing:
-        """entrants: challenger, champion. stones: of the one that takes a handicap, in each opening."""
+        """entrants: challenger, champion. stones: the handicap stones of each opening; empty without a handicap."""
         challenger, champion = entrants
         makers = self.maker(challenger, champion), self.maker(champion, challenger)
         names = challenger.name, champion.name
         return Pairing(game, makers, names, self._config.seed, openings, handicap_side_of(entrants), stones)
 
     def policies(self, entrants: Sequence[Entrant]) -> list[Evaluate]:
-        """The policy networks of those entrants that have one, for the calling thread."""
+        """The policy networks of the entrants that have one, for the calling thread."""
         models = [(entrant, method_named(entrant.model.info.method)) for entrant in entrants if entrant.model]
         found = [method.policy(self._loaded(entrant)[0]) for entrant, method in models]
         return [policy for policy in found if policy is not None]
@@ -207,7 +199,7 @@ class PlayerFactory:
         key = entrant.info.weights
         if key not in self._networks:
             self._progress.say(
-                f"loading {entrant.name}; networks and kernels are compiled when this machine sees them first"
+                f"loading {entrant.name}; networks and kernels are compiled when they are first used on this machine"
             )
             method, (threads, rows) = method_named(entrant.model.info.method), self.size
             self._networks[key] = method.load(
@@ -220,12 +212,10 @@ class PlayerFactory:
 
 
 class MatchRunner:
-    """Opens and plays matches on the terms of one command's config, and holds its cluster: use it in a with statement.
-
-    Raises MuGoError for a cluster that can't be used.
-    """
+    """Opens and plays matches with one command's config. Holds its Ray cluster: use it in a with statement."""
 
     def __init__(self, config: MatchOptions, game: Game, progress: Progress) -> None:
+        """Raises UsageError for openings that don't fit the game, MuGoError for a cluster that can't be used."""
         if config.opening_plies >= game.max_plies:
             raise UsageError(
                 f"--opening-plies {config.opening_plies}: games of {game.spec} end within {game.max_plies} plies; "
@@ -259,10 +249,11 @@ class MatchRunner:
         settings: dict[str, Any] | None = None,
         needed: bool = True,
     ) -> MatchWriter:
-        """Go on with the match in the folder, or begin it with fresh openings; call it under its match_lock.
+        """Continue the match in the folder, or begin it with new openings. The caller holds its match_lock.
 
-        entrants: challenger, champion. settings: what else the decision depends on. needed: whether any game will be
-        played; if not, a new match has empty openings, and no player is loaded.
+        entrants  challenger, champion
+        settings  further settings that the decision depends on
+        needed    whether any game will be played; if not, a new match has empty openings, and no player is loaded
         """
         config = self.config
         side = handicap_side_of(entrants)
@@ -270,7 +261,6 @@ class MatchRunner:
         openings: list[list[int]] = [[]] * num_openings
         stones = [] if side is None else [[0] * entrants[side].spec.handicap] * num_openings
         if needed and not has_match(folder):
-            # A match exists once it has its openings, and those come from the players.
             openings, stones = self._openings(entrants, num_openings, [], [])
         header = MatchHeader(
             players=(entrants[0].info, entrants[1].info),
@@ -292,16 +282,17 @@ class MatchRunner:
         return writer
 
     def extend(self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], num_pairs: int) -> None:
-        """Add openings for so many pairs of games to a match that grows."""
+        """Add openings for num_pairs pairs of games to a growing match."""
         num_openings = 2 * num_pairs // games_per_opening(handicap_side_of(entrants))
         writer.extend(*self._openings(entrants, num_openings, writer.openings, writer.stones))
 
     def play(
         self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], settled: Callable[[MatchWriter], bool]
     ) -> None:
-        """Play the missing games until the match is settled, or every game was played or has failed twice.
+        """Play the missing games until the match is settled, or every game has ended or failed twice.
 
-        Raises MuGoError if every game failed, or the first ones all did; KeyboardInterrupt after recording what ended.
+        Raises MuGoError if all games, or all of the first ones, failed; KeyboardInterrupt after recording the games
+        that ended.
         """
         missing = writer.missing()
         if not missing or settled(writer):
@@ -309,7 +300,7 @@ class MatchRunner:
         progress = self._progress
         failures: list[MatchFailure] = []
         given_up: set[int] = set()
-        # Where others came to an end, games that failed before say nothing about the rest. They come first.
+        # Games that failed in an earlier run are tried first. If others ended, these say nothing about the rest.
         known = {failure.failed for failure in writer.failures} if writer.games else set()
         fresh = set(missing) - known
         added = len(writer.added)
@@ -326,7 +317,7 @@ class MatchRunner:
             return not nothing_works() and not settled(writer)
 
         def nothing_works() -> bool:
-            """Whether the first games all failed: then the others, maybe hundreds, aren't tried."""
+            """Whether the first games all failed, so that trying the others, perhaps hundreds, is pointless."""
             return len(writer.added) == added and len(fresh) > len(given_up - known) >= 2 * ENGINE_ROWS
 
         what = f"{writer.header.challenger} against {writer.header.champion}"
@@ -337,7 +328,7 @@ class MatchRunner:
             progress.finish()
         if nothing_works() or (failures and not writer.games):
             which = f"all {len(given_up)} games that were tried" if writer.games else "every game"
-            raise MuGoError(f"{writer.folder}: {which} failed, e.g. {failures[-1].problem}; mend that and run it again")
+            raise MuGoError(f"{writer.folder}: {which} failed, e.g. {failures[-1].problem}; fix that and run it again")
 
     def _openings(
         self,
@@ -346,7 +337,7 @@ class MatchRunner:
         known: Sequence[Sequence[int]],
         known_stones: Sequence[Sequence[int]],
     ) -> tuple[list[list[int]], list[list[int]]]:
-        """(moves, handicap stones) of so many openings, to follow those known; no stones if nobody takes any."""
+        """(moves, handicap stones) of `number` openings, numbered after those known; no stones without a handicap."""
         side = handicap_side_of(entrants)
         if side is not None and self._listed is not None:
             taker = entrants[side].name
@@ -365,7 +356,7 @@ class MatchRunner:
         return make_openings(widest, policies, number, plies, self.config.seed, batch, known, stones), stones
 
     def _stones(self, taker: Entrant, number: int, known: Sequence[Sequence[int]]) -> list[list[int]]:
-        """The handicap stones of so many games, to follow those known, as the player places them that takes them."""
+        """The handicap stones of `number` games, numbered after those known, as their taker places them."""
         spec, kind = taker.spec, taker.kind
         if kind is None:
             return [self.game.handicap(spec.handicap) for _ in range(number)]
@@ -375,14 +366,12 @@ class MatchRunner:
         return kind.place_handicap(self.game, spec.argument, taker.name, spec.handicap, seeds, seconds, known)
 
     def _opening_plies(self, side: int | None) -> int:
-        """Dice keep the games apart, and a pair has the same; an engine's stones do. There openings aren't needed
-        unless somebody asks for them.
-        """
+        """0 by default where dice (the same for both games of a pair) or handicap stones keep the games apart."""
         apart = self.game.has_chance or side is not None
         return 0 if apart and "opening_plies" not in self.config.model_fields_set else self.config.opening_plies
 
     def _opening_settings(self, side: int | None) -> dict[str, Any]:
-        """What a match's openings depend on beside players and seed."""
+        """The settings that a match's openings depend on, besides players and seed."""
         if self.config.openings is None or self._listed is None:
             return {"opening_plies": self._opening_plies(side)}
         digest = hashlib.sha256(json.dumps(self._listed).encode()).hexdigest()[:DIGEST]
@@ -402,14 +391,10 @@ class MatchRunner:
         workers = min(config.workers, num_games)
         each = max(1, threads // workers)
         rows = min(rows, -(-config.parallel_games // (workers * each)))
-        job = {
-            **self._job(writer, entrants, each, rows),
-            "play": PLAY,
-            "beat_seconds": beat_seconds(config.hang_seconds),
-        }
+        job = {**self._job(writer, entrants, each, rows), "beat_seconds": beat_seconds(config.hang_seconds)}
         command, environment = child_command()
         self._progress.say(f"starting {workers} workers")
-        return ProcessPool(command, [job] * workers, each * rows, config.hang_seconds, environment)
+        return ProcessPool(READING, command, [job] * workers, each * rows, config.hang_seconds, environment)
 
     def _cluster_pool(
         self, cluster: Cluster, writer: MatchWriter, entrants: tuple[Entrant, Entrant], num_games: int
@@ -419,13 +404,14 @@ class MatchRunner:
         config = self.config
         threads = max(1, min(config.threads, num_games))
         rows = self._rows(entrants, -(-min(config.parallel_games, num_games) // threads))
-        job = {**self._job(writer, entrants, threads, rows), "play": PLAY}
+        job = self._job(writer, entrants, threads, rows)
         models = [entrant.spec.path for entrant in entrants if entrant.spec.path is not None]
         capacity, most = threads * rows, config.parallel_games
         return RayPool(cluster, READING, job, models, capacity, config.hang_seconds, most)
 
     def _job(self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], threads: int, rows: int) -> dict[str, Any]:
         return {
+            "play": PLAY,
             "config": self.config.model_dump(mode="json", include=set(MatchOptions.model_fields)),
             "game": self.game.spec,
             "players": [entrant.full_spec for entrant in entrants],
@@ -446,16 +432,16 @@ class MatchRunner:
         return min([most, *(limit for limit in limits if limit is not None)])
 
     def _factory_for(self, threads: int, rows: int) -> PlayerFactory:
-        """The factory for this many threads and rows; another replaces it."""
+        """The factory for this many threads and rows; only the last one is kept."""
         if self._factory is None or self._factory.size != (threads, rows):
             self._factory = PlayerFactory(self.config, threads, rows, self._progress)
         return self._factory
 
 
 def write_sgfs(game: Game, writer: MatchWriter, directory: Path | None) -> None:
-    """Write a record of every new game, and of older ones that have none, if there is SGF of this game.
+    """Write an SGF record of every game that is new or has none; does nothing for a game without SGF.
 
-    directory: may hold the records of several matches; None: the match's own folder.
+    directory: for the records of several matches; None: the match's own folder.
     """
     if game.sgf is None:
         return
@@ -479,7 +465,7 @@ def write_sgfs(game: Game, writer: MatchWriter, directory: Path | None) -> None:
 
 
 def _warn_of(failed: Sequence[MatchFailure], given_up: set[int], progress: Progress) -> None:
-    """Write one line for all games that failed for the same reason: a worker that ends takes many along."""
+    """Warn in one line of all games that failed for the same reason, as a worker that ends takes many with it."""
     alike: dict[tuple[bool, str], list[int]] = {}
     for failure in failed:
         alike.setdefault((failure.failed in given_up, failure.problem), []).append(failure.failed)
@@ -490,8 +476,31 @@ def _warn_of(failed: Sequence[MatchFailure], given_up: set[int], progress: Progr
         progress.warn(f"{who} {outcome}: {problem}")
 
 
+# In a worker
+
+
+class MatchPlaying(Playing):
+    """See Playing. Plays the games of one match in threads; outcomes are bytes of line_of()."""
+
+    def __init__(self, job: dict[str, Any], models: Models) -> None:
+        self._pool = ThreadPool(job_pairing(job, models), job["threads"], job["rows"], watched=False)
+
+    def give(self, numbers: Sequence[int]) -> None:
+        self._pool.give(numbers)
+
+    def outcomes(self, seconds: float) -> list[bytes]:
+        return [line_of(outcome) for outcome in self._pool.outcomes(seconds)]
+
+    def counts(self) -> Counts:
+        threads = self._pool.match_threads
+        return Counts([one.steps if one else 0 for one in threads], [one.live if one else 0 for one in threads])
+
+    def close(self) -> None:
+        self._pool.close()
+
+
 def job_pairing(job: dict[str, Any], models: Models = MappingProxyType({})) -> Pairing:
-    """What a worker plays; MatchRunner wrote the job. models: those that came with it; others are read from the disk.
+    """The pairing of a job that MatchRunner wrote. models: that came with it; others are read from the disk.
 
     Raises UsageError or FileError for a player that can't be found, FileError if a model's weights have changed.
     """

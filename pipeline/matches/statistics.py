@@ -1,12 +1,12 @@
-"""The statistics of a match: what its games add up to, how much must be won for a promotion, how certain that is.
+"""The statistics of a match: scores, the promotion threshold, and the probabilities behind both.
 
-A match of n games is n Bernoulli trials. A win counts 1, a draw 1/2. Points are counted in half points throughout, as
-integers (2·wins + draws), so that no decision depends on a rounding error. The *gate* of a match is the least number of
-half points that promotes the challenger. All results are the challenger's. Where games count more than 1 only who won
-matters here; points.py is about how much.
+A match of n games is n Bernoulli trials. A win counts 1, a draw 1/2. Points are counted in half points, as integers
+(2·wins + draws), so that no decision depends on a rounding error. The *gate* of a match is the least number of half
+points that promotes the challenger. All results are the challenger's. In games that count more than 1 only the winner
+matters here; points.py counts the points.
 
-A *pair* is one opening played twice, with colours swapped; its score is the challenger's half points in both games,
-0..4. A pair of which only one game was played doesn't count. *Pair counts* say how many pairs brought each score.
+A *pair* is one opening played twice, with colours swapped. Its score is the challenger's half points in both games,
+0..4. A pair with a missing game doesn't count. *Pair counts* are the numbers of pairs with each score.
 
 Everything is exact (integers or compensated sums) except the intervals, which are Wilson's. Knows no rules or files.
 """
@@ -25,14 +25,18 @@ from pipeline.run.matches import MatchHeader
 
 Z_95 = 1.959963984540054  # two-sided 95 % of a normal distribution
 
+DEVIATIONS = 2
+"""How far a challenger must score above an equal player's mean, in standard deviations: the one number behind the
+derived promotion threshold, here (derived_threshold, gate_half_points) and for points (points.py)."""
+
 VOID = -1  # instead of a pair's score: one of its games is an excluded duplicate, so the pair doesn't count
 
 Pentanomial = tuple[int, int, int, int, int]
-"""Pair counts: how many pairs brought 0, 1/2, 1, 1 1/2 and 2 points."""
+"""Pair counts: the numbers of pairs with 0, 1/2, 1, 1 1/2 and 2 points."""
 
 
 class Played(Protocol):
-    """A finished game, with its moves or without: MatchGame or GameResult."""
+    """A finished game, with or without its moves: MatchGame or GameResult."""
 
     @property
     def index(self) -> int: ...
@@ -48,7 +52,7 @@ AnyPlayed = TypeVar("AnyPlayed", bound=Played, covariant=True)
 
 
 class Record(Protocol[AnyPlayed]):
-    """A match as it was recorded, with the moves of its games or without: Match or MatchResults."""
+    """A recorded match, with or without the moves of its games: Match or MatchResults."""
 
     @property
     def folder(self) -> Path: ...
@@ -71,7 +75,7 @@ class Record(Protocol[AnyPlayed]):
 
 @dataclass(frozen=True)
 class Score:
-    """Games won, drawn and lost by one of two sides: in a match, by the challenger."""
+    """Games won, drawn and lost by one side: in a match, by the challenger."""
 
     wins: int = 0
     draws: int = 0
@@ -79,7 +83,7 @@ class Score:
 
     @staticmethod
     def of(results: Iterable[float]) -> Score:
-        """results: above 0 won, 0 drawn, below lost, however many points."""
+        """results: above 0 won, 0 drawn, below 0 lost."""
         counts = Counter((result > 0) - (result < 0) for result in results)
         return Score(counts[1], counts[0], counts[-1])
 
@@ -88,7 +92,7 @@ class Score:
 
     @property
     def reversed(self) -> Score:
-        """The same games as the other side sees them."""
+        """The other side's score."""
         return Score(self.losses, self.draws, self.wins)
 
     @property
@@ -106,17 +110,17 @@ class Score:
 
 
 def score_of(games: Iterable[Played]) -> Score:
-    """The challenger's."""
+    """The challenger's score."""
     return Score.of(game.challenger_result for game in games)
 
 
 def measured_games(match: Record[AnyPlayed]) -> Sequence[AnyPlayed]:
-    """The games from which strength may be estimated, by number: those that were chosen by number.
+    """The games from which strength may be estimated: a prefix by number.
 
-    Many games begin at once, and whoever wins fast has won more of those that are over than of all. So a match that
-    ended early counts as far as its summary says, to the game that settled it *by number*; one that isn't decided, to
-    the first pair that isn't whole, where games that failed count as there. In a match that is under way even these are
-    rather the short ones (docs/statistics.md), but soon they are all.
+    Games that end early are no fair sample of games that run side by side: a player that wins fast has won more of
+    them. So a decided match counts up to the game that settled it *by number*, as its summary says. An undecided match
+    counts up to its first incomplete pair, where failed games count as complete. While a match runs, even this prefix
+    favours short games (docs/statistics.md).
     """
     if match.summary is not None:
         return [game for game in match.games if game.index < match.summary["measured"]]
@@ -126,7 +130,7 @@ def measured_games(match: Record[AnyPlayed]) -> Sequence[AnyPlayed]:
 
 
 def repeated_games(games: Iterable[Played]) -> set[int]:
-    """Numbers of the games whose moves and colours are those of a game with a lower number."""
+    """Numbers of the games whose moves and colours repeat those of a game with a lower number."""
     first: dict[object, int] = {}
     return {
         game.index
@@ -136,9 +140,9 @@ def repeated_games(games: Iterable[Played]) -> set[int]:
 
 
 def pair_scores(games: Iterable[Played], num_pairs: int, excluded: Collection[int] = ()) -> list[int | None]:
-    """[num_pairs] the challenger's half points 0..4 in games 2k and 2k + 1; None: not both of them are there.
+    """[num_pairs] the challenger's half points 0..4 in games 2k and 2k + 1; None: one of them is missing.
 
-    VOID: both are, but one is among the excluded, which are numbers of games.
+    VOID: neither is missing, but one is excluded. excluded: numbers of games.
     """
     half_points = {game.index: 1 + (game.challenger_result > 0) - (game.challenger_result < 0) for game in games}
     scores: list[int | None] = []
@@ -152,37 +156,43 @@ def pair_scores(games: Iterable[Played], num_pairs: int, excluded: Collection[in
     return scores
 
 
-def derived_threshold(games: int) -> float:
-    """1/2 + 1/sqrt(n): two standard deviations above the mean of n fair games; never more than 1.
+# The promotion threshold
 
-    .55 at 400 games, .60 at 100. Below 4 games, where winning all is less than two deviations, all must be won.
+
+def derived_threshold(games: int) -> float:
+    """1/2 + 1/√n: the share DEVIATIONS standard deviations (1/(2√n) each) above the mean of n fair games; at most 1.
+
+    .55 at 400 games, .60 at 100. Below 4 games, winning all is less than two deviations, and all must be won.
     """
-    return min(1.0, 0.5 + 1 / math.sqrt(games)) if games else 1.0
+    return min(1.0, 0.5 + DEVIATIONS / (2 * math.sqrt(games))) if games else 1.0
 
 
 def gate_half_points(games: int, threshold: float | None = None) -> int:
-    """The least half points whose share of `games` games reaches the threshold; None = the derived one.
+    """The gate: the least half points whose share of `games` games reaches the threshold; None: the derived one.
 
-    Exact: a threshold counts as the decimal number it is written as (.55 of 400 games is 220, not 220.00000000000003),
-    the derived one as the root it is: (half − n)² ≥ 4n.
+    Exact. A threshold counts as the decimal number it is written as (.55 of 400 games is 220, not 220.00000000000003).
+    The derived one counts as the root it is: (half − n)² ≥ DEVIATIONS²·n.
     """
     if threshold is None:
-        return min(2 * games, games + math.isqrt(4 * games - 1) + 1) if games else 0
+        return min(2 * games, games + math.isqrt(DEVIATIONS**2 * games - 1) + 1) if games else 0
     return math.ceil(Fraction(repr(threshold)) * 2 * games)
 
 
 def wins_needed(gate: int) -> int:
-    """How many wins a match without draws needs to reach the gate (half points)."""
+    """The wins with which a match without draws reaches the gate (half points)."""
     return -(-gate // 2)
 
 
 def is_decided(score: Score, games: int, gate: int) -> bool:
-    """Exact curtailment: whether the games still to be played can no longer change the decision."""
+    """Exact curtailment: whether the games left can no longer change the decision."""
     return score.half_points >= gate or score.half_points + 2 * (games - score.games) < gate
 
 
 def passes(score: Score, gate: int) -> bool:
     return score.half_points >= gate
+
+
+# The probability of a result
 
 
 def binomial_tail(wins: int, games: int, share: float = 0.5) -> float:
@@ -211,7 +221,7 @@ def binomial_tail(wins: int, games: int, share: float = 0.5) -> float:
 
 
 def pair_counts(scores: Sequence[int | None]) -> Pentanomial:
-    """How many pairs have each score 0..4, without None (not both games were played) and VOID.
+    """The numbers of pairs with each score 0..4; None (a game is missing) and VOID don't count.
 
     Raises ValueError for any other number.
     """
@@ -224,13 +234,13 @@ def pair_counts(scores: Sequence[int | None]) -> Pentanomial:
 def pair_tail(counts: Pentanomial) -> float:
     """The chance that an equal player does at least this well over pairs, given each pair's distance from a tie.
 
-    Let A be the result, in half points above a draw (−1, 0, 1), of a challenger that moves first, and let the champion
-    be its equal: then the champion's result, when it moves first in the same opening, is distributed as A too, and the
-    challenger's as −A. So a pair's deviation from a tie is D = A − A′ with A, A′ independent and alike, hence symmetric
-    about 0, *whatever the opening*, even one that its first player always wins. The games themselves are not
-    symmetric there, which is why counting decided games as fair coins is exact only if no opening favours a colour.
+    Let A be the result, in half points above a draw (−1, 0, 1), of a challenger that moves first. If the champion is
+    its equal, the champion's result when it moves first in the same opening has the distribution of A too, and the
+    challenger's result that of −A. So a pair's deviation from a tie is D = A − A′, with A and A′ independent and of the
+    same distribution. D is symmetric about 0 *for every opening*, even one that its first player always wins. Single
+    games aren't symmetric there: counting decided games as fair coins is exact only if no opening favours a colour.
 
-    Given |D| of every pair the signs are fair and independent coins: with n₁ pairs at |D| = 1 and n₂ at |D| = 2,
+    Given |D| of every pair, the signs are independent fair coins: with n₁ pairs at |D| = 1 and n₂ at |D| = 2,
     S = ΣD = (2·B₁ − n₁) + 2·(2·B₂ − n₂), B ~ Binomial(n, 1/2). P(S ≥ s) is counted in integers:
     Σ_j C(n₂, j) · #{B₁ ≥ (s + n₁ + 2·n₂ − 4j) / 2} of 2^(n₁+n₂) ways; s and n₁ are both even or both odd. 1 if no pair
     was decided.
@@ -251,14 +261,14 @@ def pair_tail(counts: Pentanomial) -> float:
 
 
 def result_tail(score: Score, counts: Pentanomial | None = None) -> float:
-    """The chance that an equal model does at least this well.
+    """The chance that an equal player does at least this well.
 
-    Without draws it is the binomial tail over games: exact if no opening favours a colour; if some do, too large rather
-    than too small for anything above half the points (see false_promotion). With draws it is pair_tail(counts), where
-    a draw counts 1/2; or, where games have no pairs (counts None), the sign test of the decided games.
+    Without draws it is the binomial tail over games. That is exact if no opening favours a colour, and otherwise an
+    upper bound for any score above half the points (see false_promotion). With draws it is pair_tail(counts), where a
+    draw counts 1/2; or the sign test of the decided games where games have no pairs (counts None).
 
-    This holds for a number of games fixed beforehand: of a match that stopped once decided, the chance that matters is
-    the gate's, false_promotion().
+    Holds for a number of games fixed in advance. For a match that stopped once decided, use the gate's chance,
+    false_promotion().
     """
     if score.draws and counts is not None:
         return pair_tail(counts)
@@ -266,15 +276,15 @@ def result_tail(score: Score, counts: Pentanomial | None = None) -> float:
 
 
 def false_promotion(games: int, gate: int) -> float:
-    """The largest chance that an equal model reaches the gate, however many draws and whichever side openings favour.
+    """The largest chance that an equal player reaches the gate, for any number of draws and any openings.
 
     With m decided games between equals, S = wins − losses must reach k = gate − games. For k ≥ 1 the chance of that
-    grows with m in steps of 2, as P(S=k−2) ≥ P(S=k); so it is largest with no draw, or with one (which adds half a
+    grows with m in steps of 2, as P(S=k−2) ≥ P(S=k). So it is largest with no draw, or with one (which adds half a
     point to the even totals). For k ≤ 0 drawing every game passes.
 
-    Openings that favour a colour change nothing: if one game of a pair is drawn, each is equally likely to be that one,
-    and the other is a fair coin; if none is, and the first player wins with chance p, the pair's deviation is ±2 with
-    chance p(1−p) ≤ 1/4 each, which is a mixture of two fair coins (4p(1−p) of the time) and of none. So S is always a
+    Openings that favour a colour don't raise it. If one game of a pair is drawn, it is equally likely to be either, and
+    the other is a fair coin. If none is drawn, and the first player wins with chance p, the pair's deviation is ±2 with
+    chance p(1−p) ≤ 1/4 each, which is a mixture of two fair coins (with weight 4p(1−p)) and of none. So S is always a
     mixture of sums of m ≤ games fair coins.
     """
     if gate <= games:
@@ -283,8 +293,11 @@ def false_promotion(games: int, gate: int) -> float:
 
 
 def power(games: int, gate: int, share: float) -> float:
-    """The chance that a model which truly wins `share` of its games, and draws none, reaches the gate."""
+    """The chance that a player whose true winning share is `share`, without draws, reaches the gate."""
     return binomial_tail(wins_needed(gate), games, share)
+
+
+# Elo and intervals
 
 
 def share_of_elo(elo: float) -> float:
@@ -293,7 +306,7 @@ def share_of_elo(elo: float) -> float:
 
 
 def elo_of_share(share: float) -> float:
-    """The inverse; −inf at 0, +inf at 1."""
+    """The inverse of share_of_elo; −inf at 0, +inf at 1."""
     if share <= 0 or share >= 1:
         return math.copysign(math.inf, share - 0.5)
     return 400 * math.log10(share / (1 - share))
@@ -302,21 +315,21 @@ def elo_of_share(share: float) -> float:
 def wilson_interval(score: Score, z: float = Z_95) -> tuple[float, float]:
     """Wilson's interval of the true share; (0, 1) without games.
 
-    Draws count as half a win. Their variance is smaller than that of games won and lost, so the interval is then
-    wider than it need be.
+    A draw counts as half a win. Drawn games vary less than decided ones, so draws make the interval wider than
+    necessary.
     """
     if score.games == 0:
         return 0.0, 1.0
     n, share = score.games, score.share
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half_width = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    # At shares of exactly 0 and 1 the bound is 0 and 1; arithmetic would miss it by a rounding error.
+    # At shares 0 and 1 the bounds are exactly 0 and 1; the formula misses them by a rounding error.
     low = 0.0 if share == 0 else max(0.0, centre - half_width)
     high = 1.0 if share == 1 else min(1.0, centre + half_width)
     return low, high
 
 
 def elo_interval(score: Score) -> tuple[float, float, float]:
-    """(low, difference, high): the challenger's Elo less the champion's, with its 95 % interval; may be infinite."""
+    """(low, difference, high): the challenger's Elo minus the champion's, with its 95 % interval; may be infinite."""
     low, high = wilson_interval(score)
     return elo_of_share(low), elo_of_share(score.share), elo_of_share(high)

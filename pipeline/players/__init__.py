@@ -1,5 +1,5 @@
-"""Players, which choose moves in many games at once: searching models, built-in players, engines behind pipes.
+"""Players choose moves in many games at once: searching models, built-in players, engines behind pipes.
 
-Imports search, networks, storage and games; torch only through networks, when a model is loaded. Never runs a game:
-matches/ and self-play do, and tell every player all moves.
+Imports search, networks, run and games; torch only through networks, when a model is loaded. Runs no games: matches/
+and self-play do, and report every move to every player.
 """

@@ -1,8 +1,7 @@
 """The built-in players ``random`` and ``heuristic``.
 
-Built-in players score the moves of a position and play the best. Among moves of equal score a numpy Generator of the
-row's own chooses, one number a decision: a game is a function of its seed and of the opponent's moves. They have no
-opinion on values.
+Built-in players score the moves of a position and play the best. The row's own numpy Generator breaks ties, with one
+number per decision, so a game is a function of its seed and the opponent's moves. They estimate no values.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from pipeline.players.player import BoardsPlayer, Decisions, MakePlayer, Rows
 
 
 class ScoringPlayer(BoardsPlayer):
-    """Plays a move of the highest score in one step. A subclass says what scores are."""
+    """Plays a move with the highest score, in one step. Subclasses define the scores."""
 
     def __init__(self, game: Game, num_rows: int) -> None:
         super().__init__(game, num_rows)
@@ -27,7 +26,7 @@ class ScoringPlayer(BoardsPlayer):
 
     @abstractmethod
     def scores(self, rows: Rows) -> NDArray[np.float64]:
-        """[n, A] of the positions in rows [n]; -inf for illegal moves."""
+        """[n, A] scores of the moves in rows [n]; -inf for illegal moves."""
 
     def new_games(self, rows: Rows, seeds: KeyArray) -> None:
         super().new_games(rows, seeds)
@@ -52,17 +51,17 @@ class ScoringPlayer(BoardsPlayer):
 
 
 class RandomPlayer(ScoringPlayer):
-    """Uniform over the legal moves, a pass among them where the game has one."""
+    """Uniform over the legal moves, including a pass."""
 
     def scores(self, rows: Rows) -> NDArray[np.float64]:
         return np.where(self._boards.legal(rows), 0.0, -np.inf)
 
 
 class HeuristicPlayer(ScoringPlayer):
-    """Plays by the game's own heuristic evaluation of moves."""
+    """Plays by the game's heuristic evaluation of moves."""
 
     def __init__(self, game: Game, num_rows: int) -> None:
-        """Raises UsageError for a game without one."""
+        """Raises UsageError for a game without a heuristic evaluation."""
         evaluate = game.heuristic()
         if evaluate is None:
             raise UsageError(f"player heuristic: {game.spec} has no heuristic evaluation of moves; name another player")
@@ -71,7 +70,7 @@ class HeuristicPlayer(ScoringPlayer):
 
     def scores(self, rows: Rows) -> NDArray[np.float64]:
         scores = self._evaluate(self._boards.states[rows], self._boards.history.select(rows))
-        if self._mixes:  # the best after Gumbel's noise is a draw from exp(scores)
+        if self._mixes:  # the maximum of scores + Gumbel noise is a sample from softmax(scores)
             scores = scores + [self._generators[row].gumbel(size=scores.shape[1]) for row in rows.tolist()]
         return scores
 
@@ -83,6 +82,6 @@ BUILT_INS: dict[str, type[RandomPlayer] | type[HeuristicPlayer]] = {
 
 
 def make_builtin(kind: str) -> MakePlayer:
-    """What makes a built-in player; the same for every thread."""
+    """The maker of a built-in player."""
     player = BUILT_INS[kind]
     return lambda game, num_rows, thread: player(game, num_rows)

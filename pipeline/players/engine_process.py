@@ -1,16 +1,16 @@
-"""``PipedEngine``: a program behind pipes that answers lines with lines: what engines of all protocols have in common.
+"""``PipedEngine``: a program behind pipes that answers lines with lines, whatever its protocol.
 
-The caller waits for an answer, but never longer than a limit: the pipes are polled, never read blindly. The engine's
-standard error is drained meanwhile; its last lines are part of every fault.
+The caller waits for an answer, but never beyond a time limit: the pipes are polled. The engine's standard error is
+drained meanwhile; its last lines are quoted in every fault.
 
-Three faults are kept apart (PlayerFault.kind): "broken", the process ended, closed its pipe or took too long;
-"protocol", an answer that isn't the protocol's; "refusal", which some protocols know. After the first two the engine
+There are three kinds of fault (PlayerFault.kind): "broken", the process ended, closed its pipe or took too long;
+"protocol", the answer isn't part of the protocol; "refusal", in protocols that have it. After the first two the engine
 can't be used any more.
 
-An engine leads a session of its own, so the processes that it starts end with it, and Ctrl-C in a terminal reaches only
-this process, which then closes it. If this process is killed, the engine ends all the same: at once if util-linux'
+An engine leads its own session, so the processes that it starts end with it, and Ctrl-C in a terminal reaches only
+this process, which then closes the engine. If this process is killed, the engine ends too: at once if util-linux'
 ``setpriv --pdeathsig`` is installed (then it also ends with the *thread* that started it), otherwise when it next reads
-its standard input, which is closed by then. Processes started by the engine must notice that by themselves.
+its closed standard input. Processes started by the engine must notice that by themselves.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from pipeline.errors import UsageError
 from pipeline.players.player import PlayerFault
 from pipeline.priority import share_niceness
 
-GAMES_FOLDER = "/usr/games"  # Debian installs engines there, and many a PATH lacks it
-START_SECONDS = 20.0  # an engine may load a network before it answers for the first time
+GAMES_FOLDER = "/usr/games"  # where Debian installs engines; often missing from PATH
+START_SECONDS = 20.0  # an engine may load a network before its first answer
 GRACE_SECONDS = 1.0  # for quitting when asked, and again for ending on SIGTERM
-MOST_MILLISECONDS = 3_600_000  # of one look at the pipes; the system counts them in an int
+MAX_POLL_MILLISECONDS = 3_600_000  # poll() takes a C int
 MAX_REPLY_BYTES = 1 << 20
 MAX_STDERR_BYTES = 4096
 MAX_QUOTED = 200  # characters of an engine's output in a message
@@ -46,7 +46,7 @@ _TAB_TO_BLANK = bytes.maketrans(b"\t", b" ")
 
 
 def find_program(command: str, engine: type[PipedEngine]) -> list[str]:
-    """A command line's words, split as by a shell, with the path of the program first. engine: what it is to be.
+    """The words of a command line, split as by a shell, with the program's path first. engine: gives the protocol.
 
     Raises UsageError if there are no words, or the program doesn't exist or can't be run.
     """
@@ -64,11 +64,11 @@ def find_program(command: str, engine: type[PipedEngine]) -> list[str]:
         if "/" not in program:
             package = example.split()[0].rstrip(";")
             raise UsageError(
-                f"{begin}no program {program!r} that may be run, neither on the PATH nor in {GAMES_FOLDER}; "
-                f"install it (Debian: apt install {package}) or give its whole path"
+                f"{begin}no executable program {program!r} on the PATH or in {GAMES_FOLDER}; "
+                f"install it (Debian: apt install {package}) or give its full path"
             )
         if os.path.exists(program):
-            raise UsageError(f"{begin}{program} is no program that may be run; chmod +x it or name another")
+            raise UsageError(f"{begin}{program} isn't executable; chmod +x it or name another")
         raise UsageError(f"{begin}{program} doesn't exist; give the path of an engine that speaks {protocol.upper()}")
     return [path, *words[1:]]
 
@@ -76,20 +76,20 @@ def find_program(command: str, engine: type[PipedEngine]) -> list[str]:
 class PipedEngine:
     """A running engine. One thread uses it, except for interrupt(). pid: of its process."""
 
-    protocol: ClassVar[str]  # as specs name it
-    example: ClassVar[str]  # what may stand behind that in a spec, the program first
+    protocol: ClassVar[str]  # its name in specs
+    example: ClassVar[str]  # of a command line
 
     def __init__(self, command: str, name: str, seconds: float) -> None:
-        """Start the process. seconds: limit of each command that is sent without a limit of its own.
+        """Start the process. seconds: time limit of commands sent without their own.
 
-        Raises UsageError if there is no such program, PlayerFault "broken" if the system won't start it.
+        Raises UsageError if there is no such program, PlayerFault "broken" if the system can't start it.
         """
         self.name = name
         self.seconds = seconds
-        self._speaks = False  # whether it has answered as its protocol wants
-        self._pending = bytearray()  # of standard output: received, not yet read as lines
+        self._speaks = False  # whether it has given a valid answer
+        self._pending = bytearray()  # standard output received but not yet read as lines
         self._stderr = b""
-        self._lock = threading.RLock()  # between ending the process and interrupt()
+        self._lock = threading.RLock()  # held while the process is signalled or reaped
         words = find_program(command, type(self))
         try:
             self._process = subprocess.Popen(
@@ -108,25 +108,25 @@ class PipedEngine:
         self._stdin = self._process.stdin
         self._out, self._err = self._process.stdout.fileno(), self._process.stderr.fileno()
         self._poll = select.poll()
-        self._open = {self._out, self._err}  # not yet at their end
+        self._open = {self._out, self._err}  # pipes not yet at their end
         for fd in self._open:
             os.set_blocking(fd, False)
             self._poll.register(fd, select.POLLIN)
 
     @property
     def start_seconds(self) -> float:
-        """Limit of what may make it load something."""
+        """Time limit of commands that may make it load a network."""
         return max(self.seconds, START_SECONDS)
 
     def interrupt(self) -> None:
-        """Kill the engine from another thread: a send() under way ends as "broken". close() must still follow."""
+        """Kill the engine from another thread: a running send() fails with "broken". close() must still follow."""
         self._signal(signal.SIGKILL)
 
     def kill(self) -> None:
-        """End the process and those it started at once, and release everything. May be called twice."""
+        """End the process group at once and release everything. May be called twice."""
         with self._lock:
             self._signal(signal.SIGKILL)
-            with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in the kernel: subprocess reaps it later
+            with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in the kernel; subprocess reaps it later
                 self._process.wait(GRACE_SECONDS)
         for fd in list(self._open):
             self._stop_reading(fd)
@@ -135,7 +135,7 @@ class PipedEngine:
             pipe.close()
 
     def close(self) -> None:
-        """Ask it to quit, then send SIGTERM, then kill it. Takes 2 GRACE_SECONDS at most, besides the killing."""
+        """Ask it to quit, then send SIGTERM, then kill it. Waits GRACE_SECONDS at most after each."""
         close_engines([self])
 
     def _ask_to_quit(self) -> None:
@@ -144,7 +144,7 @@ class PipedEngine:
             self._stdin.close()
 
     def _line(self, command: str) -> str:
-        """A command as it is written."""
+        """The line that is written for a command."""
         return command
 
     def _write(self, command: str) -> None:
@@ -155,7 +155,7 @@ class PipedEngine:
             raise self._fault("broken", f"{self._how_it_ended()} before {command!r}") from None
 
     def _wait_until_silent(self, deadline: float) -> bool:
-        """Whether it and its children closed their output in time; output until then is drained and lost."""
+        """Whether it and its children closed their output in time. Discards all output until then."""
         while self._out in self._open:
             left = deadline - time.monotonic()
             if left <= 0:
@@ -165,18 +165,18 @@ class PipedEngine:
         return True
 
     def _signal(self, number: signal.Signals) -> None:
-        """Signal the whole group. The lock: until the leader is reaped, its number can't be reused."""
+        """Signal the process group. Under the lock, as the group's number may be reused once the leader is reaped."""
         with self._lock, contextlib.suppress(ProcessLookupError):
             if self._process.returncode is None:
                 os.killpg(self.pid, number)
 
     def _read_line(self, command: str, deadline: float, limit: float) -> str:
-        """The next line of its output, cleaned, without its end."""
+        """The next line of output, without control characters and line end. Raises PlayerFault."""
         while (end := self._pending.find(b"\n")) < 0:
             left = deadline - time.monotonic()
             if left <= 0:
                 speaks = f"does it speak {self.protocol.upper()}?"
-                hint = "" if self._speaks else f"; {speaks} if it starts slowly, raise --engine-seconds"
+                hint = "" if self._speaks else f"; {speaks} If it starts slowly, raise --engine-seconds"
                 problem = f"gave no answer to {command!r} within {limit:g} s, so it was ended{hint}"
                 fault = self._fault("broken", problem)
                 self.kill()
@@ -192,7 +192,7 @@ class PipedEngine:
 
     def _receive(self, seconds: float) -> None:
         """Read what is in the pipes; wait at most this long for it, and at most an hour."""
-        for fd, _ in self._poll.poll(min(max(1.0, seconds * 1000), MOST_MILLISECONDS)):
+        for fd, _ in self._poll.poll(min(max(1.0, seconds * 1000), MAX_POLL_MILLISECONDS)):
             try:
                 chunk = os.read(fd, 1 << 16)
             except BlockingIOError:
@@ -212,7 +212,7 @@ class PipedEngine:
     def _how_it_ended(self) -> str:
         """Why a pipe is at its end: "ended with status 1", "was ended by SIGSEGV", "closed its pipe"."""
         deadline = time.monotonic() + GRACE_SECONDS
-        while self._open and time.monotonic() < deadline:  # its last words may be on their way
+        while self._open and time.monotonic() < deadline:  # its last output may still arrive
             self._receive(deadline - time.monotonic())
         while self._process.returncode is None:
             code = self._exit_code()
@@ -224,10 +224,10 @@ class PipedEngine:
         return "was closed"
 
     def _exit_code(self) -> int | None:
-        """As Popen's returncode, of a process that isn't reaped; None while it runs.
+        """As Popen's returncode, but without reaping the process; None while it runs.
 
-        Its number must stay taken until its group has ended, which kill() sees to later. Where nobody can look at a
-        process without reaping it (Python before 3.13 on macOS), its group is ended here.
+        An unreaped process keeps the group's number from being reused until kill() has ended the group. On systems that
+        can't wait without reaping (macOS, with Python before 3.13) the group is ended here.
         """
         if hasattr(os, "waitid"):
             ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
@@ -242,7 +242,7 @@ class PipedEngine:
             return self._process.wait()
 
     def _fault(self, kind: str, problem: str) -> PlayerFault:
-        self._receive(0.0)  # it may have written why before it answered
+        self._receive(0.0)  # the reason may be on its standard error
         lines = [line for line in self._stderr.decode("utf-8", "replace").splitlines() if line.strip()]
         if lines:
             problem += f"; its standard error ends with {quote(' | '.join(lines[-LAST_LINES:]), tail=True)}"
@@ -250,7 +250,7 @@ class PipedEngine:
 
 
 def close_engines(engines: Sequence[PipedEngine]) -> None:
-    """PipedEngine.close() of all at the same time, so that many stubborn engines take no longer than one."""
+    """PipedEngine.close() of all in parallel, so that many slow engines take no longer than one."""
     left = list(engines)
     for ask in (PipedEngine._ask_to_quit, lambda engine: engine._signal(signal.SIGTERM)):
         for engine in left:
@@ -263,10 +263,10 @@ def close_engines(engines: Sequence[PipedEngine]) -> None:
 
 @functools.cache
 def _ends_with_us() -> tuple[str, ...]:
-    """Words before a command line that make the kernel end the process with the thread that started it; or ().
+    """A command prefix that makes the kernel end the process with the thread that started it; () if there is none.
 
-    setpriv becomes the program after prctl(PR_SET_PDEATHSIG): no Python code runs between fork and exec, where a
-    process with threads can lock up. It is tried first, because not every setpriv knows the option (busybox).
+    setpriv calls prctl(PR_SET_PDEATHSIG) and execs the program. So no Python code runs between fork and exec, where a
+    process with threads can deadlock. It is tried first, as not every setpriv has the option (busybox).
     """
     words = ("setpriv", "--pdeathsig", "KILL")
     if shutil.which(words[0]) is None:
@@ -276,7 +276,7 @@ def _ends_with_us() -> tuple[str, ...]:
 
 
 def quote(text: str, tail: bool = False) -> str:
-    """An engine's output in one line, cut to its beginning or its end."""
+    """An engine's output in one line, cut to its beginning or, with tail, its end."""
     line = " ".join(text.split())
     if len(line) > MAX_QUOTED:
         line = "…" + line[-MAX_QUOTED:] if tail else line[:MAX_QUOTED] + "…"

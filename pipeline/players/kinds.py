@@ -1,12 +1,12 @@
-"""``PlayerKind``: what a plug-in offers at the extension point ``mugo.players``, and how a kind is found by its name.
+"""``PlayerKind``: an extension of ``mugo.players``, and the functions that find kinds by name.
 
-A kind says how its players are written, NAME or NAME:ARGUMENT, what is wrong with an argument or a game, and how a
-player is made. Where NAME alone is enough, a function (game, num_rows, thread) -> Player may be offered instead.
+A kind defines the spec of its players (NAME or NAME:ARGUMENT), checks arguments and games, and makes players. For a
+kind without an argument a package may offer a function (game, num_rows, thread) -> Player instead.
 
     [project.entry-points."mugo.players"]
     chess-engine = "mugo_chess.players:ChessEngine"
 
-Light to import, as modules of kinds should be: --help loads them. What a player needs is imported when one is made.
+Modules of kinds must be light to import, as --help loads them: import a player's requirements when one is made.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from pipeline.games.contract import AnyGame
     from pipeline.players.player import MakePlayer, Player
 
-RESERVED = ("model", "policy", "handicap")  # names that mean something else
-ENGINE_ROWS = 4  # games of a thread against an engine: it thinks about one, the others make a batch for the network
+RESERVED = ("model", "policy", "handicap")  # names with another meaning in specs
+ENGINE_ROWS = 4  # games of a thread against an engine: it thinks in one, and the others batch for the network
 
 _NAMED_KIND = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?::(.*))?", re.DOTALL)
 
 
 class PlayerKind(ABC):
-    """A kind of player. A plug-in offers a subclass, which is made without arguments.
+    """A kind of player. A package offers a subclass, which is instantiated without arguments.
 
     help            one line for evaluate --help
-    argument        what stands behind ``NAME:``, as help writes it: "COMMAND"; empty: NAME stands alone
-    runs_program    whether it runs another program. Files may not start it then without --allow-engines; so that they
-                    can be checked without importing anything, it must have an argument
-    most_rows       how many games a thread may play with it at once; None: any number
-    takes_handicap  whether handicap:N: may stand before it
-    default_game    the spec of what `play` opens against it where no game is given
+    argument        the placeholder after ``NAME:`` in help texts, e.g. "COMMAND"; empty: NAME stands alone
+    runs_program    whether it runs another program. If so, specs in files need --allow-engines, and the kind must have
+                    an argument, so that files can be checked without importing anything
+    most_rows       the most games that a thread plays with it at once; None: any number
+    takes_handicap  whether its spec may follow handicap:N:
+    default_game    the spec of the game that `play` opens against it by default
     """
 
     help: ClassVar[str] = ""
@@ -54,23 +54,23 @@ class PlayerKind(ABC):
     default_game: ClassVar[str] = ""
 
     def default_name(self, spec: str, argument: str) -> str:
-        """What a player is called whose spec gives no name: other arguments, another name. See check_player_name.
+        """The name of a player whose spec gives none; must differ between arguments. See layout.check_player_name.
 
-        spec: NAME:ARGUMENT, or NAME alone. Raises UsageError for an argument that means nothing. Starts no program.
+        spec: NAME:ARGUMENT, or NAME alone. Raises UsageError for an invalid argument. Must not start a program.
         """
         return spec.replace(":", "-")
 
     def check_game(self, game: AnyGame, spec: str, argument: str) -> None:  # noqa: B027  most play any game
-        """Raises UsageError if it can't play this game, or lacks a program. Asked before anything is loaded or played.
+        """Raises UsageError if it can't play this game or its program is missing. Called before anything is loaded.
 
         spec: for messages.
         """
 
     @abstractmethod
     def make(self, argument: str, name: str, seconds: float) -> MakePlayer:
-        """What makes the player for each thread. name: what it is called; seconds: the limit of each of its moves.
+        """The maker of each thread's player. name: the player's name; seconds: the time limit of each move.
 
-        Making one may raise UsageError; a player must not start a program before it is asked for a move.
+        The maker may raise UsageError. A player must not start a program before its first move is asked for.
         """
 
     def place_handicap(
@@ -83,10 +83,10 @@ class PlayerKind(ABC):
         seconds: float,
         known: Sequence[Sequence[int]],
     ) -> list[list[int]]:
-        """The points of so many stones for each game, as the player who takes them places them; here the game's own.
+        """The points of the handicap stones of each game, as this player places them; by default the game's own.
 
-        seeds: of each game, for a player that has a choice: to be tried one after another until the points are none of
-        those known or of the games before. Raises PlayerFault, UsageError.
+        seeds: several per game, for a player with a choice: it tries them in turn until the placement repeats none of
+        those known or made before. Raises PlayerFault, UsageError.
         """
         return [game.handicap(stones) for _ in seeds]
 
@@ -110,7 +110,7 @@ class Heuristic(PlayerKind):
 
 
 class FunctionKind(PlayerKind):
-    """A function (game, num_rows, thread) -> Player, as a kind without an argument."""
+    """A kind without an argument, from a function (game, num_rows, thread) -> Player."""
 
     def __init__(self, function: MakePlayer) -> None:
         self._function = function
@@ -120,9 +120,9 @@ class FunctionKind(PlayerKind):
 
 
 def split(text: str) -> tuple[str, str | None] | None:
-    """(name, argument) of a spec that a kind's name begins; None for the spec of anything else. Imports nothing.
+    """(kind, argument) of a spec that begins with a kind's name; None for other specs. Imports nothing.
 
-    argument: None where the name stands alone.
+    argument: None if the name stands alone.
     """
     found = _NAMED_KIND.fullmatch(text)
     if found is None or found[1] in RESERVED or extensions.named(PLAYERS, found[1]) is None:
@@ -131,15 +131,15 @@ def split(text: str) -> tuple[str, str | None] | None:
 
 
 def kind_named(name: str) -> PlayerKind:
-    """The kind that is offered under this name. Imports the package that offers it.
+    """The kind of this name. Imports the package that offers it.
 
-    Raises UsageError if none does, if it can't be imported, or if it isn't what a plug-in must give.
+    Raises UsageError if no package offers it, if it can't be imported, or if it isn't a valid kind.
     """
     return _loaded(_offered(name))
 
 
 def name_of(kind: str, argument: str) -> str:
-    """The default_name of a kind's player, checked. Raises UsageError."""
+    """The checked default_name of a kind's player. Raises UsageError."""
     found = kind_named(kind).default_name(f"{kind}:{argument}" if argument else kind, argument)
     if not isinstance(found, str):
         raise extensions.refuse(_offered(kind), found, "default_name() to give a text")
@@ -147,7 +147,7 @@ def name_of(kind: str, argument: str) -> str:
 
 
 def make_player(kind: str, argument: str, name: str, seconds: float) -> MakePlayer:
-    """What the kind makes, checked: making the player raises UsageError, naming the package, if what comes is none."""
+    """The kind's maker, checked: it raises UsageError naming the package if it doesn't make a Player."""
     offered = _offered(kind)
     make = _loaded(offered).make(argument, name, seconds)
     if not callable(make):
@@ -165,7 +165,7 @@ def make_player(kind: str, argument: str, name: str, seconds: float) -> MakePlay
 
 
 def descriptions() -> Iterator[tuple[str, str]]:
-    """(how it is written, what it is) of all kinds. Of packages only the names, as none is imported."""
+    """(form of the spec, help) of all kinds; of installed packages only the name, as none is imported."""
     for name, extension in sorted(extensions.bundled(PLAYERS).items()):
         kind = _loaded(extension)
         yield f"{name}:{kind.argument}" if kind.argument else name, kind.help
@@ -175,9 +175,9 @@ def descriptions() -> Iterator[tuple[str, str]]:
 
 
 def name_of_command(spec: str, command: str, example: str) -> str:
-    """``gnugo-1a2b3c4d``: the program and a hash of its command line, so that other options are another player.
+    """``gnugo-1a2b3c4d``: the program and a hash of its command line, so that other options make another player.
 
-    For kinds whose argument is a command line. example: of a spec. Raises UsageError for what is none.
+    For kinds whose argument is a command line. example: of a spec. Raises UsageError for an invalid command line.
     """
     try:
         words = shlex.split(command)

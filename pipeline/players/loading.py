@@ -1,4 +1,4 @@
-"""A model's evaluators for the threads that play, and the calibration positions of int8 networks."""
+"""Load a model's evaluators for the threads that play, and the calibration positions of int8 networks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pipeline.networks.estimates import Estimates
 
 CALIBRATION_POSITIONS, CALIBRATION_GAMES = 512, 16  # of random games
-LEAST_SHARE = 2  # positions of one tree for each core: two take a fifth of the time of sixteen (docs/log)
+LEAST_SHARE = 2  # fewest positions of one tree per core: two take a fifth of the time of sixteen (docs/log)
 
 
 def load_evaluators(
@@ -41,9 +41,8 @@ def load_evaluators(
 ) -> list[Evaluator] | list[AnyBoardEvaluator]:
     """One evaluator per thread; see make_evaluators.
 
-    warm: all that is compiled for a size of batch is compiled when the evaluators are made, those of a network for all
-    boards when a board is first seen.
-    Raises FileError that names the model if its weights don't make a network.
+    warm: compile for every batch size when the evaluators are made; for a network for all boards, when a board is first
+    seen. Raises FileError that names the model if its weights don't fit its architecture.
     """
 
     def make(architecture: Architecture) -> list[Evaluator]:
@@ -75,7 +74,7 @@ def load_evaluators(
 
 
 class _Boards:
-    """The evaluators of a network for all boards, those of each board made when it is first seen, for all threads."""
+    """All threads' evaluators of a network for all boards, made for each board when it is first seen."""
 
     def __init__(self, architecture: Architecture, make: Callable[[Architecture], list[Evaluator]]) -> None:
         self.architecture = architecture
@@ -91,7 +90,7 @@ class _Boards:
 
 
 class AnyBoardEvaluator:
-    """An Evaluator of a network for all boards: takes planes [K, C, H, W] of any H×W, one in each call."""
+    """An Evaluator of a network for all boards: takes planes [K, C, H, W], with any H and W in each call."""
 
     def __init__(self, boards: _Boards, thread: int) -> None:
         self._boards, self._thread = boards, thread
@@ -105,7 +104,7 @@ class AnyBoardEvaluator:
 
     @property
     def backend(self) -> BackendSpec:
-        """That of the model's own board; other boards may have another."""
+        """The backend on the model's own board; other boards may have another."""
         return self._at_home.backend
 
     @property
@@ -120,9 +119,9 @@ class AnyBoardEvaluator:
 def load_tree_evaluator(model: Model, leaves: int, backend: str, progress: Progress) -> Evaluate:
     """An evaluator for batches of up to `leaves` positions of one tree, each split over the cores.
 
-    Small batches aren't padded, so how many positions are in a batch may change the last bits of their results. A GPU
-    gets whole batches, padded. All that is compiled for a size of batch is compiled now, by a network for all boards at
-    the first batch of each board. Raises FileError as load_evaluators does.
+    Small batches aren't padded, so the size of a batch may change the last bits of its results. A GPU gets whole,
+    padded batches. Compiles now, or for a network for all boards at the first batch on each board. Raises FileError as
+    load_evaluators does.
     """
     if any(one.device != "cpu" for one in available_backends(backend)):
         return load_evaluators(model, leaves, 1, backend, progress, warm=True)[0]
@@ -147,7 +146,7 @@ def load_tree_evaluator(model: Model, leaves: int, backend: str, progress: Progr
 
 
 def load_estimator(model: Model) -> Callable[[Planes], Estimates]:
-    """Ownership and score of single positions; see networks/estimates.py. Raises FileError that names the model."""
+    """Estimates ownership and score of single positions: networks/estimates.py. Raises FileError naming the model."""
     from pipeline.networks.estimates import estimator
 
     with naming(model.path):
@@ -155,12 +154,12 @@ def load_estimator(model: Model) -> Callable[[Planes], Estimates]:
 
 
 def calibration_of(model: Model, architecture: Architecture | None = None) -> Planes:
-    """[N, C, H, W] the positions that int8's scales come from and is checked on, in turn: see calibration_positions.
+    """[N, C, H, W] a model's calibration positions for int8, in the order of calibration_positions().
 
-    architecture: on the board that is asked about; None: the model's own.
-    Those that training kept with the model, from the games that it learned from; models without any (initial
-    ones) have positions of random games.
-    Raises FileError if they are damaged or of another network.
+    They are those that training stored with the model, from its training games, or else (initial models) positions of
+    random games.
+    architecture: on the board in question; None: the model's own.
+    Raises FileError if they are damaged or belong to another network.
     """
     architecture = architecture or Architecture.from_dict(model.info.architecture)
     packed = read_calibration(model)
@@ -176,10 +175,7 @@ def calibration_of(model: Model, architecture: Architecture | None = None) -> Pl
 
 
 def in_turn(halves: Sequence[NDArray[Any]], most: int) -> NDArray[Any]:
-    """Of two arrays [n, …], each in the order of plies, at most `most` rows: one of the first, one of the second, …
-
-    As many of either, evenly spread.
-    """
+    """At most `most` rows of two arrays [n, …], alternately from either: equally many of each, evenly spread."""
     count = min(most // 2, *map(len, halves))
     chosen = [half[np.linspace(0, len(half) - 1, count).astype(int)] for half in halves]
     return np.stack(chosen, axis=1).reshape(-1, *halves[0].shape[1:])
@@ -189,10 +185,10 @@ def in_turn(halves: Sequence[NDArray[Any]], most: int) -> NDArray[Any]:
 def calibration_positions(game: Game) -> Planes:
     """[N, C, H, W] planes from random games, in the order of plies; N is at most CALIBRATION_POSITIONS.
 
-    Every second one, from the first on, is of one half of the games, the others are of the other half: int8 takes its
-    scales from the former and is checked on the latter, which have had no part in them. They are always the same, and
-    made once per game; don't change them. Random play is weak, but its boards are as
-    full as real ones: a network's activations are about as large as in its own games, or slightly larger (docs/log).
+    Even rows are from one half of the games, odd rows from the other: int8 takes its scales from the even rows and is
+    checked on the odd ones. The array is always the same and cached per game; don't modify it. Random play is weak, but
+    its boards are as full as real ones, so a network's activations are about as large as in its own games, or slightly
+    larger (docs/log).
     """
     rng = np.random.default_rng(0)
     states = game.initial(CALIBRATION_GAMES)

@@ -1,8 +1,7 @@
 """``NumberedEngine``: a program behind a pipe that answers numbered commands.
 
-A command goes out as one line, ``7 genmove black``; the answer comes back as ``=7 D4`` or ``?7 why not``, any number
-of further lines, and an empty line. A ``?`` answer is the fault "refusal"; see ``PipedEngine`` for the others. Knows no
-command.
+A command is one line, ``7 genmove black``. The answer is ``=7 D4`` or ``?7 why not``, any number of further lines, and
+an empty line. A ``?`` answer is the fault "refusal"; see ``PipedEngine`` for the others. Knows no specific command.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ _REPLY = re.compile(r"([=?])(\d*)(?: (.*))?")
 
 
 class NumberedEngine(PipedEngine):
-    """A running engine, to which commands are sent."""
+    """A running engine that answers numbered commands."""
 
     def __init__(self, command: str, name: str, seconds: float) -> None:
         self._next_id = 1
         super().__init__(command, name, seconds)
 
     def send(self, command: str, seconds: float | None = None) -> str:
-        """Its answer to one command, without marker, id, comments and control characters; lines are kept apart.
+        """The answer to one command, without marker, number, comments and control characters; keeps line breaks.
 
-        seconds: how long the answer may take; then the engine is killed. Raises PlayerFault of all three kinds.
+        seconds: time limit, after which the engine is killed. Raises PlayerFault of all three kinds.
         """
         limit = self.seconds if seconds is None else seconds
         deadline = time.monotonic() + limit
@@ -42,10 +41,10 @@ class NumberedEngine(PipedEngine):
             if not line:
                 if lines:
                     break
-                continue  # no answer has begun that an empty line could end
+                continue  # no answer has begun
             text, comment, _ = line.partition("#")
             if comment and not text.strip():
-                continue  # a comment alone doesn't end an answer
+                continue  # a line with only a comment doesn't end an answer
             if not lines and text[0] not in "=?":
                 problem = f"answered {command!r} with {quote(line)}; wanted a line that begins with = or ?"
                 raise self._fault("protocol", problem)

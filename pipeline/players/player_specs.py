@@ -1,7 +1,7 @@
-"""Spec strings: how the command line, a pool and a match record name a player.
+"""Spec strings: the names of players on the command line, in a pool and in match records.
 
-    PATH             a model directory or a link to one; the command says how many readouts it gets
-    PATH@READOUTS    the same with readouts of its own; policy:PATH is PATH@0, the raw policy
+    PATH             a model directory or a link to one, with the command's readouts
+    PATH@READOUTS    the same with its own readouts; policy:PATH is PATH@0, the raw policy
     random           uniform over the legal moves
     heuristic        the move that a heuristic evaluation of the game prefers, one ply deep
     KIND:ARGUMENT    or KIND alone: a player of another kind, as plug-ins offer them at mugo.players, e.g. an
@@ -9,9 +9,9 @@
     handicap:N:SPEC  any of the others, with N handicap stones, so the first player, in every game; its opponent begins
     NAME=SPEC        any of these under a given name
 
-Write ``./random`` for a model's directory named like a built-in player, and likewise for a path that looks like NAME=….
-Digits after the last '@' are always readouts. Knows names only: whether a model plays the game, or an engine starts,
-turns out when the player is made.
+Write ``./random`` for a model directory named like a built-in player, and likewise for a path that looks like NAME=….
+Digits after the last '@' are always readouts. Parses names only: whether a model plays the game, or an engine starts,
+is checked when the player is made.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pipeline.run import layout
 from pipeline.run.matches import handicap_suffix
 from pipeline.run.models import resolve_champion
 
-KNOWN: tuple[Literal["random", "heuristic"], ...] = ("random", "heuristic")  # players that are just a name
+BUILT_IN: tuple[Literal["random", "heuristic"], ...] = ("random", "heuristic")
 POLICY, HANDICAP = "policy:", "handicap:"
 
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._@-]*)=(.*)", re.DOTALL)
@@ -39,17 +39,17 @@ _HANDICAP = re.compile(HANDICAP + r"([0-9]{1,2}):(.*)", re.DOTALL)
 
 @dataclass(frozen=True)
 class PlayerSpec:
-    """A player and its name.
+    """A parsed spec.
 
-    text      the spec as it was given
-    kind      the name under which it is offered at mugo.players, or "model"
-    name      its name in matches and folders; see layout.check_player_name
+    text      the spec as given
+    kind      its name in mugo.players, or "model"
+    name      of the player in matches and folders; see layout.check_player_name
     own_name  whether the spec itself gives the name
-    path      a model's real directory, links resolved, since best_model may be re-pointed later; None for others
-    readouts  a model's own number; None: the command's. None for others
-    argument  what stands behind the kind: an engine's command line; empty for kinds without one and for models
+    path      a model's real directory: best_model may point elsewhere later. None for others
+    readouts  a model's own; None: the command's, or not a model
+    argument  of the kind, e.g. an engine's command line; empty for kinds without one and for models
     handicap  stones that it takes in every game
-    given     a model's path as the spec has it, without name, readouts and stones; None for others
+    given     a model's path as written in the spec; None for others
     """
 
     text: str
@@ -64,7 +64,7 @@ class PlayerSpec:
 
 
 def is_engine(text: str) -> bool:
-    """Whether this spec would run another program. Raises UsageError for a kind that can't be loaded."""
+    """Whether this player runs another program. Raises UsageError for a kind that can't be loaded."""
     match = _NAMED.fullmatch(text.strip())
     body = match[2].strip() if match else text.strip()
     stones = _HANDICAP.fullmatch(body)
@@ -73,15 +73,15 @@ def is_engine(text: str) -> bool:
 
 
 def parse_player(text: str, resolve: Callable[[Path], Path] = resolve_champion) -> PlayerSpec:
-    """resolve: of a model's path, its real directory.
+    """Parse a spec. resolve: from a model's path to its real directory.
 
-    Raises UsageError for anything but a spec, and FileError for a path without a model.
+    Raises UsageError for an invalid spec, FileError for a path without a model.
     """
     match = _NAMED.fullmatch(text.strip())
     own_name, body = (match[1], match[2].strip()) if match else (None, text.strip())
     if own_name is not None:
         layout.check_player_name(own_name)
-        if own_name in KNOWN and body != own_name:
+        if own_name in BUILT_IN and body != own_name:
             raise UsageError(f"player {text!r}: the name {own_name!r} is the built-in player's; choose another")
     if body.startswith(HANDICAP):
         return _with_handicap(text, own_name, body, resolve)
@@ -101,7 +101,7 @@ def parse_player(text: str, resolve: Callable[[Path], Path] = resolve_champion) 
 
 
 def _with_handicap(text: str, own_name: str | None, body: str, resolve: Callable[[Path], Path]) -> PlayerSpec:
-    """Of ``handicap:N:SPEC``; the name says the stones unless the spec gives another."""
+    """Parse ``handicap:N:SPEC``. The default name ends with the number of stones."""
     match = _HANDICAP.fullmatch(body)
     stones = int(match[1]) if match else 0
     inner = match[2].strip() if match else ""
@@ -114,18 +114,18 @@ def _with_handicap(text: str, own_name: str | None, body: str, resolve: Callable
 
 
 def _may_take(inner: str) -> bool:
-    """Whether a player may be given handicap stones."""
+    """Whether this player may take handicap stones."""
     found = split(inner)
     return found is None or kind_named(found[0]).takes_handicap
 
 
 def _parse_model(text: str, body: str) -> tuple[Path, int | None]:
-    """(the model's path as it was given, the readouts that the spec gives)."""
+    """(the model's path as given, the spec's readouts)."""
     raw_policy = body.startswith(POLICY)
     where = body.removeprefix(POLICY)
     match = _READOUTS.fullmatch(where)
     if match and raw_policy:
-        raise UsageError(f"player {text!r}: {POLICY!r} means 0 readouts, and @{match[2]} stands behind it; drop one")
+        raise UsageError(f"player {text!r}: {POLICY!r} means 0 readouts, but @{match[2]} follows; drop one")
     readouts = 0 if raw_policy else int(match[2]) if match else None
     path = Path(match[1] if match else where)
     if not where or (not os.path.lexists(path) and "/" not in where and path.name != layout.CHAMPION):
@@ -137,8 +137,8 @@ def _parse_model(text: str, body: str) -> tuple[Path, int | None]:
 
 
 def _wanted() -> str:
-    others = [form for form, _ in descriptions() if form not in KNOWN]
-    return f"PATH, PATH@READOUTS or policy:PATH of a model, {', '.join(others)}, {' or '.join(KNOWN)}"
+    others = [form for form, _ in descriptions() if form not in BUILT_IN]
+    return f"PATH, PATH@READOUTS or policy:PATH of a model, {', '.join(others)}, {' or '.join(BUILT_IN)}"
 
 
 def _model_name(text: str, path: Path, readouts: int | None) -> str:

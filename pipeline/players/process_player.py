@@ -1,7 +1,7 @@
-"""``ProcessPlayer``: a player whose moves come from programs behind pipes, whatever they speak.
+"""``ProcessPlayer``: a player whose moves come from programs behind pipes, in any protocol.
 
-One thread per player talks to its processes, one after another, so a match uses as many cores as it has players. After
-any fault the process is ended, and the next question that needs one gets a new one.
+A player asks its processes one after another, from a thread of its own. So a match uses as many cores as it has
+players. A process is ended after any fault, and the next question that needs it starts a new one.
 """
 
 from __future__ import annotations
@@ -21,31 +21,36 @@ from pipeline.games.contract import Actions, AnyGame, History, KeyArray, States
 from pipeline.players.engine_process import PipedEngine, close_engines
 from pipeline.players.player import Boards, Decisions, Player, PlayerFault, Rows
 
-JOIN_SECONDS = 10.0  # the thread ends sooner, unless the system itself is stuck
+JOIN_SECONDS = 10.0  # the thread ends sooner, unless the system hangs
 
 
 @dataclass(eq=False)
 class Question:
-    """A move asked for by begin(), with all that the player's thread needs. Only `dropped` changes."""
+    """A move asked for by begin(). Only `dropped` ever changes, so that the player's thread may read the rest.
+
+    game_number  counts the games of this row
+    stones       the first player's handicap
+    state        [1, S] after the moves
+    dropped      whether the answer is no longer needed
+    """
 
     row: int
-    game_number: int  # of this row's games
+    game_number: int
     seed: int
     moves: tuple[int, ...]
-    stones: tuple[int, ...]  # the first player's handicap
-    state: States  # [1, S] after the moves
-    history: History  # of that game
-    dropped: bool = False  # the answer is no longer needed
+    stones: tuple[int, ...]
+    state: States
+    history: History
+    dropped: bool = False
 
 
 class ProcessPlayer(Player):
-    """Asks processes from a thread of its own. A subclass says what is asked, and of whom.
+    """Asks processes from its own thread. A subclass starts the processes and words the questions.
 
-    Without close() the thread stays until the process ends.
+    Starts no process until the first move is asked for. Without close() the thread lives as long as this process.
     """
 
     def __init__(self, game: AnyGame, num_rows: int, name: str) -> None:
-        """Starts no process yet."""
         self._game = game
         self._name = name
         self._boards = Boards(game, num_rows)
@@ -56,24 +61,24 @@ class ProcessPlayer(Player):
         self._waiting: dict[int, Question] = {}  # by row
         self._questions: queue.SimpleQueue[Question | None] = queue.SimpleQueue()
         self._answers: deque[tuple[Question, int | PlayerFault]] = deque()
-        self._answered = threading.Event()  # since step() last looked
-        self._lock = threading.Lock()  # for the two below
+        self._answered = threading.Event()  # since the last step()
+        self._lock = threading.Lock()  # protects the two below
         self._closing = False
-        self._asked: PipedEngine | None = None  # the engine that the thread waits for
+        self._asked: PipedEngine | None = None  # the engine whose answer the thread awaits
         self._thread = threading.Thread(target=self._answer_questions, name=f"engines of {name}", daemon=True)
         self._thread.start()
 
     @abstractmethod
     def _ask(self, question: Question) -> int:
-        """The engine's move there, or RESIGN. Raises PlayerFault, UsageError if there is no such program."""
+        """The engine's move, or RESIGN. Raises PlayerFault, UsageError if there is no such program."""
 
     @abstractmethod
     def _discard(self, question: Question) -> None:
-        """End the process that failed at this question, if there is one."""
+        """End the process that failed at this question, if any."""
 
     @abstractmethod
     def _engines(self) -> list[PipedEngine]:
-        """All that run."""
+        """All running engines."""
 
     def new_games(self, rows: Rows, seeds: KeyArray) -> None:
         self.drop(rows)
@@ -111,14 +116,14 @@ class ProcessPlayer(Player):
             self._questions.put(question)
 
     def drop(self, rows: Rows) -> None:
-        """An engine that is thinking there goes on, since not every protocol can stop it, but its move isn't used."""
+        """Ignore the answers for these rows. A thinking engine isn't stopped, as not every protocol can."""
         for row in rows.tolist():
             question = self._waiting.pop(row, None)
             if question is not None:
                 question.dropped = True
 
     def step(self) -> Decisions:
-        """The moves that have arrived; never waits."""
+        """The moves that have arrived; doesn't wait."""
         self._answered.clear()
         actions: dict[int, int] = {}
         faults: dict[int, PlayerFault] = {}
@@ -143,7 +148,7 @@ class ProcessPlayer(Player):
         self._answered.wait(seconds)
 
     def close(self) -> None:
-        """End all processes: a thinking engine is killed, the others are asked to quit first."""
+        """End all processes. A thinking engine is killed; the others are asked to quit first."""
         with self._lock:
             self._closing = True
             if self._asked is not None:
@@ -151,7 +156,7 @@ class ProcessPlayer(Player):
         self._questions.put(None)
         self._thread.join(JOIN_SECONDS)
 
-    # What follows runs in the player's thread.
+    # The methods below run in the player's thread.
 
     def _answer_questions(self) -> None:
         while (question := self._questions.get()) is not None:
@@ -161,9 +166,9 @@ class ProcessPlayer(Player):
                 answer: int | PlayerFault = self._ask(question)
             except PlayerFault as fault:
                 answer = fault
-            except UsageError as error:  # the program was there when the player was made
+            except UsageError as error:  # the program existed when the player was made
                 answer = PlayerFault("broken", self._name, str(error))
-            except Exception as error:  # it becomes this row's fault; the other rows go on
+            except Exception as error:  # fails this row only
                 answer = PlayerFault("crash", self._name, f"{type(error).__name__}: {error}")
             if isinstance(answer, PlayerFault):
                 self._discard(question)
@@ -173,7 +178,7 @@ class ProcessPlayer(Player):
 
     @contextmanager
     def _asking(self, engine: PipedEngine) -> Iterator[None]:
-        """While the engine is waited for, close() can interrupt it. Raises PlayerFault if the player was closed."""
+        """Let close() interrupt the engine meanwhile. Raises PlayerFault if the player was closed."""
         with self._lock:
             if self._closing:
                 raise PlayerFault("broken", self._name, "was closed")

@@ -1,6 +1,6 @@
 """``SearchPlayer``: a model that searches, or with 0 readouts plays the likeliest move of its raw policy.
 
-Axes as in base.py. Knows the network as a callable only.
+Axes as in player.py. The network is just a callable.
 """
 
 from __future__ import annotations
@@ -15,38 +15,39 @@ from pipeline.search.batch import BatchSearch
 from pipeline.search.options import SearchOptions
 
 FEW_ROWS = 8  # a thread with fewer games fills its batch with several leaves of one tree
-MOST_LEAVES = 8
-MOST_LEAVES_ALONE, READOUTS_PER_LEAF_ALONE = 32, 25
-READOUTS_PER_LEAF = 16  # pending leaves search blindly: at most one per this many readouts
+MAX_LEAVES = 8
+READOUTS_PER_LEAF = 16  # a leaf is chosen without the results of the pending ones: at most one per this many readouts
+MAX_LEAVES_ALONE, READOUTS_PER_LEAF_ALONE = 32, 25
 
 
 def leaves_per_tree(rows: int, readouts: int) -> int:
-    """How many leaves of one tree may be pending: 1 where enough games share the batch, more where few do."""
+    """The most pending leaves of one tree: 1 if enough games share the batch, more if few do."""
     if rows >= FEW_ROWS:
         return 1
-    return max(1, min(MOST_LEAVES, readouts // READOUTS_PER_LEAF))
+    return max(1, min(MAX_LEAVES, readouts // READOUTS_PER_LEAF))
 
 
 def leaves_of_one_tree(readouts: int) -> int:
-    """The same where a single game has the whole machine: enough for a batch on each of two cores, if many readouts
-    follow; see docs/log for what searching so blindly costs.
+    """The same for a single game on the whole machine: with many readouts, a batch for each of two cores.
+
+    docs/log has the cost in strength of so many pending leaves.
     """
-    return max(1, min(MOST_LEAVES_ALONE, readouts // READOUTS_PER_LEAF_ALONE))
+    return max(1, min(MAX_LEAVES_ALONE, readouts // READOUTS_PER_LEAF_ALONE))
 
 
 class SearchPlayer(Player):
-    """A tree per row, kept from move to move, whoever makes the moves. Chooses the move as the config says: the most
-    visited one, or by lower confidence bound; Gumbel plays without noise, whatever self-play does.
+    """Keeps a tree per row, across the moves of both sides. Chooses the most visited move, or that with the highest
+    lower confidence bound, by the config; Gumbel search plays without noise.
 
     Values are the mean of the network's value of the position and those of all readouts.
     search    the trees and positions
-    readouts  of the searches that begin from now on; never more than at first
+    readouts  of searches that begin from now on; at most the initial number
     """
 
     def __init__(
         self, game: Game, num_rows: int, evaluate: Evaluate, config: SearchOptions, readouts: int, leaves: int = 1
     ) -> None:
-        """evaluate: for batches of up to num_rows · leaves; leaves: how many of one tree may be in a batch."""
+        """evaluate: takes batches of up to num_rows · leaves. leaves: the most leaves of one tree in a batch."""
         self.search = BatchSearch(game, num_rows, readouts, config, leaves)
         self.readouts = readouts
         self._evaluate = evaluate
@@ -68,8 +69,9 @@ class SearchPlayer(Player):
         self.search.begin(rows, np.full(len(rows), self.readouts, np.int32), np.full(len(rows), self._explore))
 
     def step(self) -> Decisions:
-        """One batch for the network. Raises MuGoError if its answer isn't finite, and whatever the network raises; then
-        the searches of the batch's rows are over, and their trees dropped.
+        """Evaluate one batch. Raises MuGoError if the network's answer isn't finite, and any error of the network's.
+
+        After an error the searches of the batch's rows are over, and their trees are dropped.
         """
         search, before = self.search, self.search.simulations
         planes = search.leaves()
@@ -85,7 +87,7 @@ class SearchPlayer(Player):
         return Decisions.none(worked=len(planes) > 0 or search.simulations > before)
 
     def decide(self, rows: Rows) -> Decisions:
-        """End the searches in rows [n], finished or not; their roots must have been evaluated."""
+        """End the searches in rows [n], finished or not. Their roots must have been evaluated."""
         actions = self.search.choose(rows, np.zeros(len(rows), np.float32))
         values = self.search.root_values(rows)
         self.search.stop(rows)

@@ -1,4 +1,4 @@
-"""The ratings, tournament and pool commands: how strong players are, who meets next, who stays in the pool.
+"""The ratings, tournament and pool commands: players' strengths, the next pair to play, the members of the pool.
 
-Imports matches, players and what lies below them. Never changes the champion or a match's games.
+Imports matches, players and what lies below them. Never changes the champion or a recorded game.
 """

@@ -1,8 +1,7 @@
-"""``ratings``: from the records of all matches to a table of strengths and ``data/ratings.json``.
+"""``ratings``: rate players from all match records, as a table and as ``data/ratings.json``.
 
-Everything is computed anew from the match records, by all three methods; the file is a copy for readers, and nothing is
-lost if it is damaged. For methods that have an order, matches count in the order in which they began. Failed games
-don't count. Plays nothing.
+All three methods are computed from the match records every time. The file is a copy for readers, so nothing is lost if
+it is damaged. Methods that depend on order take matches by starting time. Failed games don't count. Plays nothing.
 """
 
 from __future__ import annotations
@@ -29,10 +28,11 @@ NAMES_SHOWN = 3
 class RatingRow:
     """A player in the table, rated by the method asked for.
 
-    rating, average_opponent  on the method's scale: Elo, or TrueSkill's, from games won, however many points they count
-    points_per_game           where games count more than 1
+    rank                      within the group
+    rating, average_opponent  on the method's scale: Elo or TrueSkill's; from games won, not from their points
+    points_per_game           in games that count more than 1
     error                     half of the 95 % interval; None if the method has none
-    group                     0: the largest group of players that games connect; ranks count within a group
+    group                     of players connected by games; 0: the largest
     """
 
     rank: int
@@ -51,22 +51,30 @@ class RatingRow:
 
 @dataclass(frozen=True)
 class RatingsSummary:
-    """What `ratings` found. rows: group after group, best first; warnings: what to mind when reading them."""
+    """The result of `ratings`.
+
+    anchor           NAME=ELO
+    matches_skipped  damaged matches, each named in a warning
+    path             of ratings.json; None: not written
+    rows             by group, best first
+    warnings         caveats about the rows
+    left_out         rated players that aren't in rows
+    """
 
     game: str
     method: str
-    anchor: str  # NAME=ELO
+    anchor: str
     matches: int
-    matches_skipped: int  # damaged, each named in a warning on the way
+    matches_skipped: int
     games: int
-    path: str | None  # of ratings.json; None: not written
+    path: str | None
     rows: list[RatingRow]
     warnings: list[str] = field(default_factory=list)
-    left_out: int = 0  # rated players who aren't in rows
+    left_out: int = 0
 
 
 class RatedSide(NamedTuple):
-    """Who played a side of a match. name: as it is rated."""
+    """The player of a match's side. name: as it is rated."""
 
     name: str
     kind: str
@@ -76,9 +84,9 @@ class RatedSide(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RatedMatch:
-    """What ratings know of a match. There may be a hundred thousand, so it keeps no games and no openings.
+    """The data of a match that ratings need. Keeps no games or openings, as there may be 100,000 matches.
 
-    points: the challenger's, of games that count more than 1, else empty
+    points: the challenger's in each game, if games count more than 1, else empty
     """
 
     folder: Path
@@ -91,7 +99,7 @@ class RatedMatch:
 
 @dataclass(frozen=True)
 class Rated:
-    """The ratings of all players, and what they were computed from. matches: in order of time."""
+    """The ratings of all players and their data. matches: in order of time."""
 
     ratings: Ratings
     matches: Sequence[RatedMatch]
@@ -103,12 +111,12 @@ class Rated:
 
 
 def ratings(config: RatingsConfig, progress: Progress = SILENT) -> RatingsSummary:
-    """Rate every player of every match, and write the ratings file.
+    """Rate all players of all matches, and write the ratings file.
 
-    Folders given by config.directory must exist, the default ones need not. Ratings of given folders are written only
-    if config.output is given, too: the run's own file stays about the run.
-    Raises NotYet if no game was played, UsageError for a folder that isn't there or an anchor that isn't rated,
-    MuGoError if the matches are of several games, FileError if the ratings file can't be written.
+    The default folders may be missing; given ones must exist. Ratings of given folders are written only if
+    config.output is given too, so that the run's own file stays about the run.
+    Raises NotYet if no game was played, UsageError for a missing folder or an unrated anchor, MuGoError if the matches
+    are of several games, FileError if the ratings file can't be written.
     """
     if config.directory == RatingsConfig.model_fields["directory"].default:
         return rate_and_write(config, progress)
@@ -125,7 +133,7 @@ def rate_and_write(
 ) -> RatingsSummary:
     """Like ratings(), but folders may be missing, and the file is always written.
 
-    among: restricts the summary to these players, with errors relative to their own mean; the file has all.
+    among: restricts the summary to these players, with errors relative to their mean; the file has all players.
     """
     _refuse_none([path for directory in config.directory for path in list_matches(directory)], config)
     atomic.make_folder(config.output.parent)
@@ -159,7 +167,7 @@ def _warn_of_damage(path: Path, progress: Progress) -> None:
     try:
         read_ratings(path)
     except FileError as error:
-        progress.warn(f"{path} was unusable and is made anew from the match records: {error.problem}")
+        progress.warn(f"{path} was unusable and is rebuilt from the match records: {error.problem}")
 
 
 # From match records to ratings
@@ -170,9 +178,9 @@ def read_matches(
 ) -> tuple[list[MatchResults], int]:
     """(the matches with games in these folders, oldest first; the number of damaged ones, each named in a warning).
 
-    Every game is played again, as evaluate does, unless results.json has it: a match with one that can't have been
-    played is damaged. Where the rules aren't known, games count as they stand, and a warning says so.
-    A damaged summary is named, too, but the games count. keep: as in read_results.
+    Every game that isn't in results.json is replayed; a match with an illegal game is damaged. If the rules aren't
+    known, games count unchecked, with a warning. A damaged summary also gives a warning, but the games count.
+    keep: as in read_results.
     """
     skipped: list[Path] = []
     matches = list(_each_match(directories, progress, keep, skipped))
@@ -182,7 +190,7 @@ def read_matches(
 def _each_match(
     directories: Sequence[Path], progress: Progress, keep: bool, skipped: list[Path]
 ) -> Iterator[MatchResults]:
-    """Like read_matches, one after the other, by folder. skipped: those of damaged ones are added."""
+    """The matches of read_matches() by folder. Adds the folders of damaged ones to skipped."""
     folders = {place: folder for directory in directories for place, folder in _match_places(directory)}
     for folder in folders.values():
         try:
@@ -194,13 +202,13 @@ def _each_match(
         try:
             match = match.with_summary()
         except FileError as error:
-            progress.warn(f"{error}; the games count all the same; remove that file, nothing is lost with it")
+            progress.warn(f"{error}; the games still count; remove that file, nothing is lost with it")
         if len(match.rows):
             yield match
 
 
 def _match_places(directory: Path) -> Iterator[tuple[Path, Path]]:
-    """(where it really lies, as it is named here) of each match, which may be a link."""
+    """(real folder, folder as named here) of each match; a match may be a link."""
     home = directory.resolve()
     for folder in list_matches(directory):
         yield folder.resolve() if folder.is_symlink() else home / folder.name, folder
@@ -216,7 +224,7 @@ def checked_results(folder: Path, keep: bool, progress: Progress = SILENT) -> Ma
 
 
 def match_result(match: Record[Played]) -> strength.MatchResult:
-    """The games that a match is measured by, with its players' names in ratings."""
+    """The results of a match's measured_games(), with its players' names in ratings."""
     challenger, champion = match.header.players
     results = [game.challenger_result for game in measured_games(match)]
     signs = tuple((result > 0) - (result < 0) for result in results)
@@ -224,8 +232,8 @@ def match_result(match: Record[Played]) -> strength.MatchResult:
 
 
 def _rated_matches(matches: Iterable[Record[Played]]) -> list[RatedMatch]:
-    """In order of time. Needs one match at a time."""
-    known: dict[RatedSide, RatedSide] = {}  # a champion meets many
+    """In order of time. Holds one match in memory at a time."""
+    known: dict[RatedSide, RatedSide] = {}  # shared, as a player has many matches
     found = []
     for match in matches:
         sides = [RatedSide(one.rated_as, one.kind, one.weights, tuple(one.parents)) for one in match.header.players]
@@ -244,7 +252,7 @@ def _rated_matches(matches: Iterable[Record[Played]]) -> list[RatedMatch]:
 
 
 def points_per_game(matches: Sequence[RatedMatch]) -> dict[str, float]:
-    """Of every player in matches whose games count more than 1, over all games that they are measured by."""
+    """Each player's points per game in the measured games of matches whose games count more than 1."""
     found: dict[str, list[float]] = {}
     for match in matches:
         for side, sign in zip(match.sides, (1, -1), strict=True):
@@ -253,10 +261,10 @@ def points_per_game(matches: Sequence[RatedMatch]) -> dict[str, float]:
 
 
 def rate(matches: Iterable[Record[Played]], anchor: tuple[str, float] | None = None) -> Rated:
-    """The ratings of all players of these matches, of which at least one must have games.
+    """The ratings of all players of these matches, at least one of which must have games.
 
     anchor: (name, Elo) for Bradley-Terry; None: random at 0, or the oldest model if random didn't play.
-    Raises UsageError for an anchor that isn't rated, MuGoError if the matches are of several games.
+    Raises UsageError for an unrated anchor, MuGoError if the matches are of several games.
     """
     return _rate(_rated_matches(matches), anchor)
 
@@ -267,11 +275,11 @@ def _rate(matches: Sequence[RatedMatch], anchor: tuple[str, float] | None) -> Ra
     infos = {side.name: side for match in matches for side in match.sides}
     scores = strength.total_scores(results)
     if not scores:
-        raise NotYet("no player has met another one yet", missing=1)
+        raise NotYet("no two players have met yet", missing=1)
     name, value = anchor or (_default_anchor(scores, infos), 0.0)
     found = strength.resolve_name(name, {one: score.games for one, score in scores.items()})
     if found is None:
-        raise UsageError(f"--anchor {name!r}: no such rated player; there are: {', '.join(scores)}")
+        raise UsageError(f"--anchor {name!r}: no such rated player; rated players: {', '.join(scores)}")
     fit = strength.bradley_terry(results).anchored(found, value)
     errors, ratings_of = fit.errors(), fit.ratings
     groups = {member: number for number, group in enumerate(fit.groups) for member in group}
@@ -359,7 +367,7 @@ def _rows(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> list[Ra
         errors: dict[str, float | None] = dict.fromkeys(group)
         if method == "trueskill":
             errors |= {name: Z_95 * players[name].trueskill_sigma for name in group}
-        elif method == "bradley-terry" and len(group) > 1:  # relative to itself, a single player's says nothing
+        elif method == "bradley-terry" and len(group) > 1:  # an error relative to itself would mean nothing
             errors |= rated.fit.errors_among(group)
         for rank, name in enumerate(sorted(group, key=lambda name: -rating[name]), start=1):
             player = players[name]
@@ -385,14 +393,15 @@ def _rows(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> list[Ra
 def _warnings(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> list[str]:
     shown = {name for group in groups for name in group}
     found = [
-        f"no games connect {_some(group)} with the players above: their ratings don't compare; one match mends that"
+        f"no games connect {_some(group)} with the players above, so their ratings can't be compared; play a match "
+        "between them"
         for group in groups[1:]
     ]
     if method == "bradley-terry":
         lopsided = [player.name for player in rated.ratings.players if player.games in (player.wins, player.losses)]
         lopsided = [name for name in lopsided if name in shown]
         if lopsided:
-            found.append(f"{_some(lopsided)} won or lost every game: how far above or below is a guess of the prior")
+            found.append(f"{_some(lopsided)} won or lost every game: the distance to the others is set by the prior")
     weights: dict[str, set[str]] = {}
     for match in rated.matches:
         for side in match.sides:
@@ -400,7 +409,7 @@ def _warnings(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> lis
                 weights.setdefault(side.name, set()).add(side.weights)
     for name, versions in weights.items():
         if len(versions) > 1:
-            found.append(f"{name} played with {len(versions)} different sets of weights, and is rated as one player")
+            found.append(f"{name} played with {len(versions)} different sets of weights but is rated as one player")
     return found
 
 

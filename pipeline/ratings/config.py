@@ -13,10 +13,10 @@ from pipeline.options import Options
 class RatingsConfig(Options):
     """Rate every player from all recorded matches: Elo with error bars.
 
-    Bradley-Terry fits all games at once; elo and trueskill go through the matches in the order they were played.
-    Ratings are always computed from the match records, so the ratings file may be deleted. The table has one block for
-    each group of players connected by games; ratings from different blocks can't be compared. With --directory the
-    table is only printed; add --output to keep those ratings in a file.
+    Bradley-Terry fits all games at once; elo and trueskill process the matches in the order they were played. Ratings
+    are always computed from the match records, so the ratings file may be deleted. The table has one block for each
+    group of players connected by games; ratings from different blocks can't be compared. With --directory the table is
+    only printed; add --output to save those ratings in a file.
 
     \b
     Reads:   data/evaluate/*/, data/evaluate/required/*/, data/evaluate/watch/*/, data/tournament/*/
@@ -37,19 +37,19 @@ class RatingsConfig(Options):
         description="NAME or NAME=ELO: fixes a player's Bradley-Terry rating [default: random=0, else the oldest "
         "model].",
     )
-    output: Path = Field(Path("data/ratings.json"), description="Where the ratings by all three methods are written.")
+    output: Path = Field(Path("data/ratings.json"), description="File for the ratings by all three methods.")
 
 
 class TournamentConfig(MatchOptions):
-    """Let players meet to find out how strong they are. Nobody is promoted.
+    """Measure the strength of players in matches between them. Nobody is promoted.
 
-    By default the players whose games tell most about the ratings meet next; --place finds one player's place among the
-    others. --games counts all games of these players in the folder (with --place, those of that player against the
-    others), so the same command, run again, plays only what is missing. The table lists these players, with errors
+    By default the pair whose games say most about the ratings meets next; --place finds one player's place among the
+    others. --games counts all games of these players in the folder (with --place, that player's games against the
+    others), so running the same command again plays only the missing games. The table lists these players, with errors
     relative to their mean, as --until uses them.
 
     \b
-    Reads:   players (--player, written as for evaluate), or the pool, whose engines are run only with --allow-engines
+    Reads:   players (--player, written as for evaluate), or the pool, whose engines need --allow-engines
     Writes:  data/tournament/ONE-vs-OTHER/, and data/ratings.json
     Exit:    0 played, 1 failed, 2 wrong usage,
              75 fewer than two players in the pool, or another process is playing this tournament
@@ -61,7 +61,7 @@ class TournamentConfig(MatchOptions):
     )
     place: str | None = Field(None, description="Play this player against the others, instead of all against all.")
     against: int = Field(0, ge=0, description="With --place: only this many others, nearest in rating; 0 = all.")
-    games: int = Field(200, ge=2, description="Games between these players in total; those of earlier runs count.")
+    games: int = Field(200, ge=2, description="Games between these players in total, including earlier runs.")
     until: float = Field(
         0.0, ge=0, description="Stop once every rating is known to +- this many Elo (95 %); 0 = never."
     )
@@ -69,8 +69,8 @@ class TournamentConfig(MatchOptions):
     schedule: str = Field(
         "uncertainty",
         pattern="^(uncertainty|round-robin)$",
-        description="Who plays next: uncertainty, the players who tell most about the ratings; or round-robin.",
+        description="Who plays next: uncertainty, the pair whose games say most about the ratings; or round-robin.",
     )
     pool: Path = Field(Path("data/pool.json"), description="The pool of opponents.")
     output_dir: Path = Field(Path("data/tournament"), description="Holds the matches, <one>-vs-<other>/.")
-    background: bool = Field(False, description="Lowest priority and one thread, so that training can go on.")
+    background: bool = Field(False, description="Lowest priority and one thread, beside training.")

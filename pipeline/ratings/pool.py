@@ -1,24 +1,24 @@
-"""The pool of opponents: its command, its members and their eviction, and the modes that choose an opponent.
+"""The pool of opponents: its command, members and eviction, and the modes that choose an opponent.
 
-Members are kept in ``data/pool.json``, their ratings in ``data/ratings.json``: ratings outlive eviction. An unrated
-member counts as the mean of all rated players, where the Bradley-Terry prior puts it. Every change reads and writes the
-pool under its lock: a person and `evaluate` don't undo each other's. When it is full, the lowest rated member leaves.
-Built-in players and the champion never do: they are what everybody else is compared with.
+Members are stored in ``data/pool.json``, ratings in ``data/ratings.json``, so ratings outlive eviction. An unrated
+member gets the mean of all rated players, as by the Bradley-Terry prior. Every change reads and writes the pool under
+its lock, so concurrent changes aren't lost. A full pool evicts its lowest rated member, but never built-in players or
+the champion: they are the common reference.
 
-A *mode* is a string that stands for a probability distribution over the candidates' names:
+A *mode* is a string that names a probability distribution over the candidates:
 
-    uniform               all alike
+    uniform               uniform over all
     champion              the newest champion
-    lagged=1-5            the champions 1 to 5 before ``me`` (before the newest, if ``me`` never was one), alike
-    mirror                ``me`` itself, whoever else there is
-    fixed=NAME            that one
-    top-k=3               the three with the highest ratings, alike
+    lagged=1-5            uniform over the champions 1 to 5 before ``me`` (or the newest, if ``me`` was no champion)
+    mirror                ``me`` itself
+    fixed=NAME            that player
+    top-k=3               uniform over the three with the highest ratings
     nearest=200           softmax of −|rating difference| / 200 Elo
     match-quality=0.1     softmax of TrueSkill's match quality / 0.1
     ts-dist=4             softmax of −|difference of TrueSkill's mu| / 4
-    exploration           in proportion to 1 / (1 + games): the least played first
+    exploration           in proportion to 1 / (1 + games)
 
-``me`` is a candidate only of mirror, champion and fixed. Chooses names; makes no players.
+Only mirror, champion and fixed may choose ``me``. Chooses names; makes no players.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ import numpy as np
 import trueskill
 
 from pipeline.errors import FileError, MuGoError, UsageError
-from pipeline.players.player_specs import HANDICAP, KNOWN, parse_player
+from pipeline.players.player_specs import BUILT_IN, HANDICAP, parse_player
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings.strength import resolve_name
 from pipeline.run import atomic, layout
 from pipeline.run.ratings import Member, Pool, RatedPlayer, pool_lock, read_pool, read_ratings, write_pool
 
-NEAREST_ELO = 200.0  # an opponent this much farther away is chosen e times less often
-SKILL_STEP = 4.0  # the same for mu; TrueSkill's own scale, beta, is 4.17
-QUALITY_STEP = 0.1  # the same for TrueSkill's match quality, which lies between 0 and 1
+NEAREST_ELO = 200.0  # default temperatures; this one in Elo
+MU_DISTANCE = 4.0  # in TrueSkill's mu, whose own scale, beta, is 4.17
+MATCH_QUALITY = 0.1  # in TrueSkill's match quality, from 0 to 1
 MODES = (
     "uniform, champion, lagged=FROM-TO, mirror, fixed=NAME, top-k=K, nearest[=ELO], match-quality[=TEMPERATURE], "
     "ts-dist[=POINTS], exploration"
@@ -61,8 +61,8 @@ RatedPlayers = Mapping[str, RatedPlayer]
 class PoolRow:
     """A member of the pool.
 
-    rated_as       the rated player it counts as, a model with its readouts; None while it is unrated
-    rating, error  Bradley-Terry's, in Elo; None while it is unrated
+    rated_as       its name in the ratings, for a model with readouts; None while unrated
+    rating, error  by Bradley-Terry, in Elo; None while unrated
     """
 
     name: str
@@ -75,9 +75,11 @@ class PoolRow:
 
 @dataclass(frozen=True)
 class PoolSummary:
-    """The pool after the command. members: best first, the unrated last.
+    """The pool after the command.
 
-    added, removed, evicted: names, the lowest rated first; already: those that were to be added but are members.
+    members                  best first, the unrated last
+    added, removed, evicted  names; evicted: the lowest rated first
+    already                  names that were to be added but were members
     """
 
     path: str
@@ -98,15 +100,15 @@ def pool(
     progress: Progress = SILENT,
     by_rating: bool = False,
 ) -> PoolSummary:
-    """Show the pool (no action), "add" the player of a spec string, or "remove" a name; capacity changes its size.
+    """Show the pool (no action), "add" the player of a spec, or "remove" a name; capacity changes its size.
 
-    by_rating: add it only if it isn't the lowest rated itself.
-    If the ratings can't be read, it warns, all count as unrated, and the oldest member leaves a full pool.
-    Raises UsageError for a wrong action, spec or name, or for a pool full of members that never leave, FileError for a
-    damaged pool.
+    by_rating: add the player to a full pool only if it isn't the lowest rated itself.
+    If the ratings can't be read, it warns and treats all as unrated; a full pool then evicts its oldest member.
+    Raises UsageError for a wrong action, spec or name, or for a pool full of permanent members, FileError for a damaged
+    pool.
     """
     if action is not None and action not in ACTIONS:
-        raise UsageError(f"pool {action}: no such action; wanted add SPEC, remove NAME, or nothing to look at it")
+        raise UsageError(f"pool {action}: no such action; wanted add SPEC, remove NAME, or no action to show the pool")
     if (action is None) != (what is None):
         wanted = "add SPEC or remove NAME" if action is None else "a spec" if action == "add" else "a member's name"
         example = f"{action or 'add'} heuristic"
@@ -149,13 +151,13 @@ def _row(member: Member, rated: RatedPlayers) -> PoolRow:
 
 
 def _rated_players(ratings_path: Path, progress: Progress) -> dict[str, RatedPlayer]:
-    """The rated players by name; none if there are no ratings yet, or, with a warning, if they can't be read."""
+    """The rated players by name; empty without ratings, or with a warning if they can't be read."""
     if not atomic.exists(ratings_path):
         return {}
     try:
         return read_ratings(ratings_path).by_name
     except FileError as error:
-        progress.warn(f"the pool takes everybody as unrated: {error}")
+        progress.warn(f"the pool treats all players as unrated: {error}")
         return {}
 
 
@@ -163,9 +165,9 @@ def _rated_players(ratings_path: Path, progress: Progress) -> dict[str, RatedPla
 
 
 def make_member(spec: str) -> Member:
-    """The member that a spec string names. A link such as best_model stands for the model it points to now.
+    """The member of a spec. A link such as best_model is replaced by the model that it points to now.
 
-    Raises UsageError for anything but a player, FileError for a path without a model.
+    Raises UsageError for an invalid spec, FileError for a path without a model.
     """
     player = parse_player(spec)
     if player.handicap:
@@ -181,17 +183,16 @@ def make_member(spec: str) -> Member:
 
 
 def add(pool: Pool, member: Member, rated: RatedPlayers, by_rating: bool = False) -> Pool:
-    """The pool with a new member. If it is full, the lowest rated other leaves; of equals, the oldest member.
+    """The pool with a new member. A full pool evicts its lowest rated member, of equals the oldest.
 
-    The newcomer isn't evicted by its own arrival, however low its rating: it was added to be played against. With
-    by_rating it is one like the others, and may not get in. Adding a member again changes nothing.
-    Raises UsageError if its name belongs to another player, or if nobody in a full pool may leave.
+    The new member itself stays, even with the lowest rating, unless by_rating. Adding a member again changes nothing.
+    Raises UsageError if its name belongs to another player, or if all members of a full pool are permanent.
     """
     for other in pool.members:
         if other.name == member.name and other.spec != member.spec:
             raise UsageError(
-                f"pool: {member.name} is {other.spec} already, not {member.spec}; remove that one first, or add this "
-                f"one under a name of its own: NAME={member.spec}"
+                f"pool: {member.name} is already {other.spec}, not {member.spec}; remove that one first, or add this "
+                f"one under another name: NAME={member.spec}"
             )
         if other.spec == member.spec:
             return pool
@@ -204,34 +205,36 @@ def add(pool: Pool, member: Member, rated: RatedPlayers, by_rating: bool = False
 
 
 def remove(pool: Pool, name: str) -> Pool:
-    """The pool without a member. Raises UsageError if there is none of that name."""
+    """The pool without a member. Raises UsageError if there is no such member."""
     if name not in pool.names:
-        raise UsageError(f"pool: no member {name!r}; there are: {', '.join(pool.names) or 'none'}")
+        raise UsageError(f"pool: no member {name!r}; members: {', '.join(pool.names) or 'none'}")
     return pool.model_copy(update={"members": tuple(one for one in pool.members if one.name != name)})
 
 
 def resize(pool: Pool, capacity: int, rated: RatedPlayers) -> Pool:
-    """The pool with another capacity; the lowest rated leave, of equals the oldest member.
+    """The pool with another capacity. Evicts the lowest rated members, of equals the oldest.
 
-    Raises UsageError if more never leave.
+    Raises UsageError if the permanent members don't fit.
     """
     members = _best(pool.members, capacity, rated)
     _check_fits(members, capacity)
     return pool.model_copy(update={"capacity": capacity, "members": members})
 
 
-def stays(member: Member) -> bool:
-    """Whether a full pool keeps this member whatever its rating: a built-in player, or the champion of its folder."""
+def is_permanent(member: Member) -> bool:
+    """Whether a full pool never evicts this member: a built-in player, or the champion of its folder."""
     try:
         player = parse_player(member.spec)
-    except MuGoError:  # a model that is gone: a match will say so
+    except MuGoError:  # a missing model: a match will report it
         return False
     path = player.path
-    return player.kind in KNOWN or (path is not None and path == Path(os.path.realpath(path.parent / layout.CHAMPION)))
+    if path is None:
+        return player.kind in BUILT_IN
+    return path == Path(os.path.realpath(path.parent / layout.CHAMPION))
 
 
 def _check_fits(kept: Sequence[Member], num: int) -> None:
-    """Raises UsageError if these, of whom nobody may leave, are more than num."""
+    """Raises UsageError if more than num members were kept, which are then all permanent."""
     if len(kept) > num:
         names = ", ".join(member.name for member in kept)
         raise UsageError(
@@ -241,22 +244,22 @@ def _check_fits(kept: Sequence[Member], num: int) -> None:
 
 
 def _best(members: Sequence[Member], num: int, rated: RatedPlayers) -> tuple[Member, ...]:
-    """Those with the highest ratings, of equals the newest, in the order given; more than num if so many stay."""
+    """The num members with the highest ratings, of equals the newest, in the order given; more if permanent."""
     worst_first = sorted(members, key=lambda member: rating_of(member.name, rated))
     if len(members) > num:
-        worst_first = [member for member in worst_first if not stays(member)]
+        worst_first = [member for member in worst_first if not is_permanent(member)]
     leave = worst_first[: max(0, len(members) - num)]
     return tuple(member for member in members if member not in leave)
 
 
 def rated_player(name: str, rated: RatedPlayers) -> RatedPlayer | None:
-    """None: unrated. A model named without readouts is rated as the NAME@READOUTS with the most games."""
+    """The rated player of a name; None: unrated. A model without readouts is its NAME@READOUTS with the most games."""
     found = resolve_name(name, {one: player.games for one, player in rated.items()})
     return rated[found] if found is not None else None
 
 
 def rating_of(name: str, rated: RatedPlayers) -> float:
-    """Bradley-Terry's, in Elo; an unrated player's is the mean of all."""
+    """The Bradley-Terry rating in Elo; for an unrated player the mean of all."""
     one = rated_player(name, rated)
     if one is not None:
         return one.bradley_terry
@@ -268,7 +271,7 @@ def rating_of(name: str, rated: RatedPlayers) -> float:
 
 @dataclass(frozen=True)
 class Mode:
-    """A mode. text: as it was given; the other fields are the parameters of its kind."""
+    """A parsed mode. text: as given; name, k, lags and temperature: the parameters of some kinds."""
 
     text: str
     kind: str
@@ -279,7 +282,7 @@ class Mode:
 
 
 def parse_mode(text: str) -> Mode:
-    """See the module docstring. Raises UsageError."""
+    """Parse a mode of the module docstring. Raises UsageError."""
     kind, equals, value = text.partition("=")
     if kind in ("uniform", "champion", "mirror", "exploration") and not equals:
         return Mode(text, kind)
@@ -290,7 +293,7 @@ def parse_mode(text: str) -> Mode:
     lags = re.fullmatch(r"(\d{1,6})-(\d{1,6})", value)
     if kind == "lagged" and lags and 1 <= int(lags[1]) <= int(lags[2]):
         return Mode(text, kind, lags=(int(lags[1]), int(lags[2])))
-    default = {"nearest": NEAREST_ELO, "match-quality": QUALITY_STEP, "ts-dist": SKILL_STEP}.get(kind)
+    default = {"nearest": NEAREST_ELO, "match-quality": MATCH_QUALITY, "ts-dist": MU_DISTANCE}.get(kind)
     if default is not None and not equals:
         return Mode(text, kind, temperature=default)
     if default is not None and re.fullmatch(r"\d*\.?\d+", value) and 0 < float(value) < math.inf:
@@ -301,12 +304,12 @@ def parse_mode(text: str) -> Mode:
 def distribution(
     mode: Mode, candidates: Sequence[str], rated: RatedPlayers, me: str | None = None, champions: Sequence[str] = ()
 ) -> dict[str, float]:
-    """The probability of each opponent; they sum to 1. Empty if the mode finds none.
+    """The probability of each opponent; they sum to 1. Empty if no candidate fits the mode.
 
     candidates  names of possible opponents, e.g. the pool's members
-    rated       the rated players, by the name that they are rated as
-    me          the player that looks for an opponent, as candidates or champions name it; None: none of them
-    champions   all champions so far, oldest first, the present one last
+    rated       the rated players, by their names in ratings
+    me          the player that needs an opponent, as named in candidates or champions; None: in neither
+    champions   all champions so far, oldest first
     """
     if mode.kind == "mirror":
         return {me: 1.0} if me is not None else {}
@@ -314,14 +317,14 @@ def distribution(
     if mode.kind == "fixed":
         return {mode.name: 1.0} if mode.name in names else {}
     if mode.kind == "champion":
-        return _alike([name for name in names if champions and _is(name, champions[-1])][:1])
-    others = [name for name in names if me is None or not _is(name, me)]
+        return _equal([name for name in names if champions and _same_model(name, champions[-1])][:1])
+    others = [name for name in names if me is None or not _same_model(name, me)]
     if not others:
         return {}
     if mode.kind == "lagged":
-        return _alike([name for name in others if _lag(name, me, champions, mode.lags)])
+        return _equal([name for name in others if _is_lagged(name, me, champions, mode.lags)])
     if mode.kind == "top-k":
-        return _alike(sorted(others, key=lambda name: -rating_of(name, rated))[: mode.k])
+        return _equal(sorted(others, key=lambda name: -rating_of(name, rated))[: mode.k])
     if mode.kind == "exploration":
         return _normalised({name: 1 / (1 + _games(name, rated)) for name in others})
     if mode.kind == "nearest":
@@ -332,7 +335,7 @@ def distribution(
     if mode.kind == "ts-dist":
         mu = {name: _skill(name, rated).mu for name in (*others, me or "")}
         return _softmax({name: -abs(mu[name] - mu[me or ""]) for name in others}, mode.temperature)
-    return _alike(others)
+    return _equal(others)
 
 
 def choose(
@@ -344,17 +347,17 @@ def choose(
     generator: np.random.Generator,
     say: Callable[[str], None],
 ) -> str | None:
-    """An opponent sampled from distribution(); None if there is none, and say() gets the reason."""
+    """An opponent sampled from distribution(); None if there is none, with the reason passed to say()."""
     chances = distribution(mode, candidates, rated, me, champions)
     if not chances:
-        found = f"nobody of {', '.join(candidates)} fits" if candidates else "the pool is empty"
+        found = f"none of {', '.join(candidates)} fits" if candidates else "the pool is empty"
         say(f"no opponent by mode {mode.text}: {found}; skipped (`python main.py pool add SPEC` adds one)")
         return None
     return str(generator.choice(list(chances), p=list(chances.values())))
 
 
 def match_quality(one: str, other: str, rated: RatedPlayers) -> float:
-    """TrueSkill's: the chance of a draw, relative to that of two players known to be equal; 0 to 1.
+    """TrueSkill's match quality, 0 to 1: the chance of a draw, relative to that of two players known to be equal.
 
     Source: Herbrich, Minka & Graepel 2006, section 4 ("matchmaking").
     """
@@ -366,15 +369,15 @@ def _skill(name: str, rated: RatedPlayers) -> trueskill.Rating:
     return trueskill.Rating(one.trueskill_mu, one.trueskill_sigma) if one else trueskill.Rating()
 
 
-def _is(name: str, model: str) -> bool:
-    """Whether both names mean the same model, whatever their readouts."""
+def _same_model(name: str, model: str) -> bool:
+    """Whether both names mean the same model, with any readouts."""
     return name == model or name == model.rpartition("@")[0] or name.rpartition("@")[0] == model
 
 
-def _lag(name: str, me: str | None, champions: Sequence[str], lags: tuple[int, int]) -> bool:
-    mine = [i for i, champion in enumerate(champions) if me is not None and _is(champion, me)]
+def _is_lagged(name: str, me: str | None, champions: Sequence[str], lags: tuple[int, int]) -> bool:
+    mine = [i for i, champion in enumerate(champions) if me is not None and _same_model(champion, me)]
     now = mine[-1] if mine else len(champions) - 1
-    return any(_is(name, champions[now - lag]) for lag in range(lags[0], min(lags[1], now) + 1))
+    return any(_same_model(name, champions[now - lag]) for lag in range(lags[0], min(lags[1], now) + 1))
 
 
 def _games(name: str, rated: RatedPlayers) -> int:
@@ -382,7 +385,7 @@ def _games(name: str, rated: RatedPlayers) -> int:
     return one.games if one is not None else 0
 
 
-def _alike(names: Sequence[str]) -> dict[str, float]:
+def _equal(names: Sequence[str]) -> dict[str, float]:
     return {name: 1 / len(names) for name in names}
 
 

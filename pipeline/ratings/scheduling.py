@@ -1,12 +1,12 @@
-"""Which players meet next, in pairs of games (one opening, both colours), and when enough is known.
+"""Choose the players of the next pair of games (one opening, both colours), and tell when enough is known.
 
-    round-robin   the pair of players that met least; so in the end all met equally often
-    uncertainty   the pair of players whose next games shrink the summed variance of the ratings most
+    round-robin   the players that met least, so that in the end all have met equally often
+    uncertainty   the players whose next games reduce the summed variance of the ratings most
 
-The variance of uncertainty is Bradley-Terry's: with Σ the covariance of the ratings and d = e_i − e_j, a game of i and
-j adds Fisher information w = p(1 − p) along d, so that Σ becomes Σ − w Σd dᵀΣ / (1 + w dᵀΣd) (Sherman & Morrison 1950).
-It is the variance of ratings less their mean, since no game says anything about what all have in common. This is
-A-optimal design: Chaloner & Verdinelli 1995, "Bayesian experimental design: a review".
+The variance is Bradley-Terry's: with Σ the covariance of the ratings and d = e_i − e_j, a game of i and j adds Fisher
+information w = p(1 − p) along d, so that Σ becomes Σ − w Σd dᵀΣ / (1 + w dᵀΣd) (Sherman & Morrison 1950). It is the
+variance of ratings minus their mean, as no game says anything about a common offset. This is A-optimal design:
+Chaloner & Verdinelli 1995, "Bayesian experimental design: a review".
 
 Pure: names and numbers. Plays nothing.
 """
@@ -22,7 +22,7 @@ import numpy as np
 from pipeline.ratings.strength import ELO_PER_LOGIT, BradleyTerry, MatchResult, Matrix, bradley_terry
 
 GAMES_PER_PAIR = 2
-TIE = 1e-9  # gains that differ by a smaller share than this are equal
+TIE = 1e-9  # relative difference below which gains are equal
 
 
 def next_pair(
@@ -35,13 +35,13 @@ def next_pair(
 ) -> tuple[str, str]:
     """The players of the next pair of games.
 
-    players     those that can play, at least two; the first named of two is the first of a pair
-    results     all that is known, also games with and between others
+    players     at least two; pairs keep this order
+    results     all known results, including those of other players
     schedule    uncertainty or round-robin
-    place       only pairs with this player; then its own variance alone counts
-    against     with place: only this many opponents, those with the nearest ratings; 0, or while it is unrated: all
-    apart       players of whom no two can meet, at least one of all not among them
-    Ties go to the two with the fewest games against each other, then with the fewest games, then to those named first.
+    place       only pairs with this player, and only its variance counts
+    against     with place: only this many opponents, those nearest in rating; 0, or while place is unrated: all
+    apart       players that can't meet each other; not all players
+    Ties go to the pair with the fewest games against each other, then with the fewest games, then in order of players.
     """
     names = list(dict.fromkeys([*players, *([place] if place is not None else [])]))
     fit = bradley_terry(results, players=names)
@@ -61,7 +61,7 @@ def next_pair(
 
 
 def worst_error(fit: BradleyTerry, players: Sequence[str], place: str | None = None) -> float:
-    """The largest error bar among these players, in Elo (95 %, relative to their mean); with place, that player's.
+    """The largest error of these players in Elo (95 %, relative to their mean); with place, that player's.
 
     Infinite until games connect them all.
     """
@@ -77,7 +77,7 @@ def _allowed(
     against: int,
     apart: Collection[str],
 ) -> list[tuple[int, int]]:
-    """Indexes of the players of every possible pair."""
+    """The possible pairs, as indexes of players."""
     pairs = [(i, j) for i, j in combinations(range(len(names)), 2) if not {names[i], names[j]} <= set(apart)]
     if place is None:
         return pairs
@@ -89,7 +89,7 @@ def _allowed(
 
 
 def _gains(names: Sequence[str], fit: BradleyTerry, place: str | None) -> Matrix:
-    """[n, n] by how much a pair of games between row and column shrinks the variance that counts."""
+    """[n, n] the reduction of variance by a pair of games between row and column."""
     rows = [fit.index[name] for name in names]
     covariance: Matrix = fit.covariance_among(names) / ELO_PER_LOGIT**2
     logits = fit.elo[rows] / ELO_PER_LOGIT

@@ -1,13 +1,13 @@
 """Ratings of players from the results of their games: Bradley-Terry with error bars, Elo, TrueSkill.
 
-A *match result* has two names and one result per game, seen by the first of them. Ratings are in Elo:
-400 points are odds of 10 to 1. TrueSkill has a scale of its own.
+A *match result* has two names and one result per game, seen by the first player. Ratings are in Elo: 400 points are
+odds of 10 to 1. TrueSkill has its own scale.
 
-    bradley_terry  all games at once, in any order: the strengths that make the results likeliest
-    elo            match after match in order of time
-    true_skill     game after game in order of time, by the trueskill library
+    bradley_terry  maximum a posteriori over all games, in any order
+    elo            match by match in order of time
+    true_skill     game by game in order of time, by the equations of TrueSkill
 
-Pure: names and numbers. A game of a player against itself says nothing and is left out everywhere.
+Pure: names and numbers. Games of a player against itself are left out everywhere.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
 
 Matrix = NDArray[np.float64]
 
-ELO_PER_LOGIT = 400 / math.log(10)  # Elo of a difference whose odds are e to 1
+ELO_PER_LOGIT = 400 / math.log(10)
 PRIOR_SD_ELO = 1500.0
-"""Standard deviation of the prior on a rating, around the mean of all. Random and strong play are some 3,000 Elo apart
+"""Standard deviation of the prior on a rating, around the mean of all. Random and strong play are about 3,000 Elo apart
 on a small board, so a pool's players lie within about one standard deviation. The prior is weak: at one standard
-deviation it weighs as much as 0.12 points of a player's score. It puts 60 wins of 60 games at +1,230, not infinity."""
+deviation it weighs as much as 0.12 points of a player's score. It rates 60 wins of 60 games at +1,230, not infinity."""
 K_FACTOR = 32.0
 ELO_START = 1500.0
 MAX_NEWTON_STEPS = 100
-MOST_DENSE = 1_000
-"""The most players whose covariance is a dense matrix. For more, the curvature is factorised as a sparse matrix, with
-one entry for each pair that met; its inverse has one for each pair of players."""
+MAX_DENSE = 1_000
+"""The most players with a dense covariance. For more, only the sparse curvature, with an entry for each pair that met,
+is factorised; the dense inverse has one for each pair of players."""
 BLOCK_SIZE = 2**17
-"""Numbers in a block of columns of that inverse, few enough for a processor's cache."""
+"""Numbers in a block of columns of that inverse, which fits a processor's cache."""
 
 
 @dataclass(frozen=True)
 class MatchResult:
-    """The games of one match. results: those of `one`: +1 won, 0 drawn, −1 lost, in the order of the games."""
+    """The games of one match. results: of `one`, in the order of the games: +1 won, 0 drawn, −1 lost."""
 
     one: str
     other: str
@@ -66,12 +66,12 @@ class MatchResult:
 
     @property
     def points(self) -> float:
-        """The points of `one`; a draw is half a point."""
+        """The points of `one`; a draw counts 1/2."""
         return self.score.half_points / 2
 
 
 def total_scores(results: Sequence[MatchResult]) -> dict[str, Score]:
-    """The score against all others of every player that played a game, in order of appearance."""
+    """Each player's score against all others, in order of appearance; only players with games."""
     found: dict[str, Score] = {}
     for met in _between_two(results):
         for name, score in ((met.one, met.score), (met.other, met.score.reversed)):
@@ -100,10 +100,10 @@ class BradleyTerry:
     """Strengths of n players.
 
     names       in the order of the arrays
-    elo         [n] likeliest ratings under the prior; the mean of every group is 0 before anchoring
-    covariance  of the ratings in Elo², from the prior and the games: [n, n], or factorised for more than MOST_DENSE
-                players. Only the prior knows what all ratings of a group have in common, so take differences
-    groups      players that games connect, the largest group first; ratings of different groups can't be compared
+    elo         [n] ratings, maximum a posteriori; the mean of every group is 0 before anchoring
+    covariance  posterior covariance of the ratings in Elo²: [n, n], or factorised for more than MAX_DENSE players. Only
+                the prior determines the common offset of a group, so use differences
+    groups      of players connected by games, the largest first; ratings of different groups can't be compared
     """
 
     names: tuple[str, ...]
@@ -122,13 +122,13 @@ class BradleyTerry:
     def errors(self) -> dict[str, float]:
         """Half the 95 % interval of each rating, relative to the mean of its group. Infinite for a group of one.
 
-        Anchoring moves all ratings and leaves the errors as they are: they aren't errors of the distance to the
-        anchor. The error of a distance between two players is in difference().
+        Anchoring doesn't change them: they aren't errors of the distance to the anchor. difference() has the error of a
+        distance.
         """
         return {name: error for group in self.groups for name, error in self.errors_among(group).items()}
 
     def errors_among(self, names: Sequence[str]) -> dict[str, float]:
-        """The same relative to the mean of these players; infinite for one alone, or unless games connect them all."""
+        """The same relative to the mean of these players; infinite for a single player, or if not all are connected."""
         if len(names) < 2 or not any(set(names) <= set(group) for group in self.groups):
             return dict.fromkeys(names, math.inf)
         rows = [self.index[name] for name in names]
@@ -139,7 +139,7 @@ class BradleyTerry:
         return dict(zip(names, (Z_95 * np.sqrt(np.maximum(variances, 0.0))).tolist(), strict=True))
 
     def difference(self, one: str, other: str) -> tuple[float, float]:
-        """(Elo of one less that of other, half its 95 % interval); the error is infinite between groups."""
+        """(Elo of one minus that of other, half its 95 % interval); the error is infinite between groups."""
         i, j = self.index[one], self.index[other]
         if not any(one in group and other in group for group in self.groups):
             return float(self.elo[i] - self.elo[j]), math.inf
@@ -148,20 +148,20 @@ class BradleyTerry:
         return float(self.elo[i] - self.elo[j]), Z_95 * math.sqrt(max(variance, 0.0))
 
     def covariance_among(self, names: Sequence[str]) -> Matrix:
-        """[k, k] of these players."""
+        """[k, k] the covariance of these players."""
         rows = [self.index[name] for name in names]
         if isinstance(self.covariance, SparseCovariance):
             return self.covariance.among(rows)
         return self.covariance[np.ix_(rows, rows)]
 
     def anchored(self, name: str, elo: float) -> BradleyTerry:
-        """The same strengths, moved so that this player has this Elo."""
+        """The ratings shifted so that this player has this Elo."""
         return BradleyTerry(self.names, self.elo + (elo - self.elo[self.index[name]]), self.covariance, self.groups)
 
 
 @dataclass(frozen=True)
 class SparseCovariance:
-    """scale times the inverse of a factorised [n, n] curvature. Computes only the columns that are asked for."""
+    """scale times the inverse of a factorised [n, n] curvature. Computes only the requested columns."""
 
     curvature: SuperLU
     scale: float
@@ -171,7 +171,7 @@ class SparseCovariance:
         return np.concatenate([self._columns(some)[rows].T for some in self._blocks(rows)])
 
     def centred_variances(self, rows: Sequence[int]) -> Matrix:
-        """[k] the variances of these values less their mean."""
+        """[k] the variances of these values minus their mean."""
         variances = np.concatenate([self._columns(some)[some, np.arange(len(some))] for some in self._blocks(rows)])
         mean = np.zeros(self.curvature.shape[0])
         mean[rows] = 1 / len(rows)
@@ -190,7 +190,7 @@ class SparseCovariance:
 
 
 def centred(covariance: Matrix) -> Matrix:
-    """The covariance [n, n] of values less their mean."""
+    """The covariance [n, n] of values minus their mean."""
     half = covariance - covariance.mean(axis=0)
     return half - half.mean(axis=1, keepdims=True)
 
@@ -198,13 +198,13 @@ def centred(covariance: Matrix) -> Matrix:
 def bradley_terry(
     results: Sequence[MatchResult], players: Sequence[str] = (), prior_sd: float = PRIOR_SD_ELO
 ) -> BradleyTerry:
-    """The ratings that make all results likeliest: P(i beats j) = 1 / (1 + 10^((Rj − Ri)/400)), a draw is half a win.
+    """The maximum a posteriori ratings: P(i beats j) = 1 / (1 + 10^((Rj − Ri)/400)), a draw is half a win.
 
     players   to be rated even without a game, by the prior alone
     prior_sd  Elo; see PRIOR_SD_ELO
-    The error bars come from the curvature at the maximum (the inverse Hessian), which is an approximation: where one of
-    two players won nearly all games, the true interval extends farther away from the other than towards it. With draws
-    the bars are wider than necessary, since a drawn game varies less than one that is won or lost.
+    The error bars come from the curvature at the maximum (the inverse Hessian), an approximation: if one of two players
+    won nearly all games, the true interval is longer on the side away from the other. Draws make the bars wider than
+    necessary, as a drawn game varies less than a decided one.
     Source: Bradley & Terry 1952; Newton's method and the error bars as in logistic regression, Bishop 2006, 4.3.3, 4.5.
     """
     met = _between_two(results)
@@ -212,7 +212,7 @@ def bradley_terry(
     index = {name: i for i, name in enumerate(names)}
     precision = (ELO_PER_LOGIT / prior_sd) ** 2
     groups = tuple(connected_groups(names, met))
-    if len(names) > MOST_DENSE:
+    if len(names) > MAX_DENSE:
         logits, curvature = _likeliest_of_many(met, index, precision)
         return BradleyTerry(names, logits * ELO_PER_LOGIT, SparseCovariance(curvature, ELO_PER_LOGIT**2), groups)
     points = np.zeros((len(names), len(names)))
@@ -227,9 +227,9 @@ def bradley_terry(
 def _likeliest_of_many(
     met: Sequence[MatchResult], index: Mapping[str, int], precision: float
 ) -> tuple[Matrix, SuperLU]:
-    """([n] logits as _likeliest finds them, the factorised curvature there). Axes: E pairs that met, i < j."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.linalg import splu  # slow to import, and few pools are that large
+    """([n] logits of _likeliest(), the factorised curvature there). Axes: E pairs that met, i < j."""
+    from scipy.sparse import coo_array  # slow to import, and rarely needed
+    from scipy.sparse.linalg import splu
 
     size = len(index)
     totals: dict[tuple[int, int], tuple[float, float]] = {}
@@ -257,7 +257,7 @@ def _likeliest_of_many(
         values = np.concatenate([of_both + precision, -information, -information])
         places = np.concatenate([diagonal, i, j]), np.concatenate([diagonal, j, i])
         matrix = coo_array((values, places), shape=(size, size)).tocsc()
-        # Positive definite: an order that keeps the factors sparse, and no pivoting, which would undo it.
+        # Positive definite, so no pivoting is needed; it would undo the order that keeps the factors sparse.
         return splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
 
     def newton_step(logits: Matrix) -> Matrix:
@@ -270,7 +270,7 @@ def _likeliest_of_many(
 
 
 def _likeliest(points: Matrix, precision: float) -> Matrix:
-    """[n] logits at the maximum of the log posterior, which is strictly concave. points [n, n]: row's of column."""
+    """[n] logits at the maximum of the strictly concave log posterior. points [n, n]: of row against column."""
     games = points + points.T
 
     def log_posterior(logits: Matrix) -> float:
@@ -286,12 +286,12 @@ def _likeliest(points: Matrix, precision: float) -> Matrix:
 
 
 def _ascend(size: int, log_posterior: Callable[[Matrix], float], newton_step: Callable[[Matrix], Matrix]) -> Matrix:
-    """[size] logits at the maximum, from 0 on by Newton's method."""
+    """[size] logits at the maximum, by Newton's method from 0."""
     logits = np.zeros(size)
     best = log_posterior(logits)
     for _ in range(MAX_NEWTON_STEPS):
         step = newton_step(logits)
-        # Far from the maximum a full step may overshoot to where the likelihood is flat: halve it until it gains.
+        # Far from the maximum a full step may overshoot to where the likelihood is flat: halve it until it improves.
         while (value := log_posterior(logits + step)) < best and np.abs(step).max() > 1e-12:
             step = step / 2
         if value >= best:
@@ -313,8 +313,8 @@ def _logistic(x: Matrix) -> Matrix:
 
 
 def connected_groups(names: Sequence[str], results: Sequence[MatchResult]) -> list[tuple[str, ...]]:
-    """Players that met, directly or through others; the largest group first, else in the order of names."""
-    above: dict[str, str] = {}  # whom a player was joined to; who was joined to nobody stands for the group
+    """Groups of players that met, directly or through others; the largest first, else in the order of names."""
+    above: dict[str, str] = {}  # union-find: a player's parent; a player without one represents its group
 
     def leader(name: str) -> str:
         while name in above:
@@ -337,15 +337,15 @@ def connected_groups(names: Sequence[str], results: Sequence[MatchResult]) -> li
 
 
 def elo_gain(one: float, other: float, share: float) -> float:
-    """By how much a match moves the Elo of a player that scores this share of the points; the other's falls as much."""
+    """The change of a player's Elo after a match with this share of the points; the opponent's is the negative."""
     return K_FACTOR * (share - share_of_elo(one - other))
 
 
 def elo(results: Sequence[MatchResult]) -> dict[str, float]:
-    """Elo after all matches, in the order given, which must be that of time.
+    """Elo after all matches, which must be in order of time.
 
-    A match moves its two players once, by R′ = R + K(S − E), E = 1/(1 + 10^((Rb − Ra)/400)), S the mean score of the
-    games against that opponent. Both are moved from the ratings before the match, so their sum never changes.
+    A match updates both players once: R′ = R + K(S − E), E = 1/(1 + 10^((Rb − Ra)/400)), S the mean score of its games.
+    Both updates use the ratings before the match, so their sum is constant.
     """
     ratings: dict[str, float] = {}
     for met in _between_two(results):
@@ -358,13 +358,13 @@ def elo(results: Sequence[MatchResult]) -> dict[str, float]:
 def true_skill(
     results: Sequence[MatchResult], parents: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, trueskill.Rating]:
-    """TrueSkill after all games, match after match in the order given, which must be that of time.
+    """TrueSkill after all games; matches must be in order of time.
 
-    parents  the models that a model was trained from. It starts from mu and sigma of the first of them that is rated
-             when it first plays; everybody else starts from the library's values
-    The library's own settings are used throughout: beta 25/6, tau 25/300, one draw in ten between equals. Of two
-    players its messages have a closed form, which is the same and a hundred times as fast. The normal distribution is
-    the C library's, to all digits; trueskill's own has seven.
+    parents  the models that a model was trained from. It starts from mu and sigma of the first that is rated when it
+             first plays; all other players start from the library's values
+    Uses the library's settings: beta 25/6, tau 25/300, one draw in ten between equals. For two players its messages
+    have a closed form, which is a hundred times as fast. The normal distribution is the C library's, with full
+    precision; trueskill's has seven digits.
     Source: Herbrich, Minka & Graepel 2006; the closed form as in Moser 2010, "The Math Behind TrueSkill".
     """
     library = trueskill.TrueSkill()
@@ -398,16 +398,16 @@ def true_skill(
 
 
 def _truncation_won(x: float) -> tuple[float, float]:
-    """(V, W): how far the mean and the variance of a standard normal move where only what exceeds −x is left."""
+    """(V, W): by how much mean and variance of a standard normal change if truncated to values above −x."""
     chance = _normal_cdf(x)
-    if chance == 0:  # beyond the tail: what is left lies at −x
+    if chance == 0:  # in the far tail all mass lies at −x
         return -x, 1.0
     v = _normal_density(x) / chance
-    return v, min(max(v * (v + x), 0.0), 1.0)  # in the tail both factors are rounded
+    return v, min(max(v * (v + x), 0.0), 1.0)  # clipped, as both factors are rounded in the tail
 
 
 def _truncation_drawn(t: float, margin: float) -> tuple[float, float]:
-    """The same where only what lies within the margin is left; t: the mean."""
+    """The same if truncated to values within the margin; t: the mean."""
     high, low = margin - abs(t), -margin - abs(t)
     chance = _normal_cdf(high) - _normal_cdf(low)
     if chance == 0:
@@ -430,7 +430,7 @@ def _normal_density(x: float) -> float:
 
 
 def resolve_name(name: str, games: Mapping[str, int]) -> str | None:
-    """The rated player that a name means: itself, or of a model's ``NAME@READOUTS`` the one with the most games.
+    """The rated player of a name: itself, or the ``NAME@READOUTS`` with the most games; None: unrated.
 
     games: of every rated player. A model that takes handicap stones, ``NAME@READOUTS-h3``, is another player.
     """
@@ -441,7 +441,7 @@ def resolve_name(name: str, games: Mapping[str, int]) -> str | None:
 
 
 def parse_anchor(text: str) -> tuple[str, float]:
-    """``NAME`` or ``NAME=ELO`` → (name, Elo), 0 if none is given. Raises UsageError."""
+    """Parse ``NAME`` or ``NAME=ELO`` into (name, Elo); Elo is 0 by default. Raises UsageError."""
     name, equals, number = text.partition("=")
     try:
         value = float(number) if equals else 0.0

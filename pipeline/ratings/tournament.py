@@ -1,10 +1,10 @@
 """``tournament``: players meet each other until their strengths are known well enough. Nobody is promoted.
 
-Reads players, or the pool; writes a folder of matches that grow by a few pairs of games at a time, and at the end the
-ratings, also if it is interrupted. The games of all matches, in this folder and in evaluate's beside it, determine who
-meets next. The number of games asked for is that of the folder, between the players of this run: a tournament that was
-stopped goes on where it stopped, one that is given more players or games goes on, and a finished one plays nothing.
-Models play under the name that they are rated as: NAME@READOUTS.
+Reads players, or the pool. Writes a folder of matches that grow by a few pairs of games at a time, and at the end, or
+when interrupted, the ratings. All matches in this folder and in evaluate's beside it determine who meets next. The
+requested number of games is the folder's, between the players of this run. So a stopped tournament continues where it
+stopped, a finished one plays nothing, and more players or games may be added later. Models play under their names in
+ratings: NAME@READOUTS.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pipeline.run.ratings import Member, read_pool
 
 @dataclass(frozen=True)
 class Field:
-    """The players. entrants: by the name that they are rated as; place: the one to be placed; None: all meet all."""
+    """The players. entrants: by name in ratings; place: the player to be placed; None: all meet all."""
 
     entrants: dict[str, Entrant]
     place: str | None
@@ -43,11 +43,11 @@ class Field:
 
     @property
     def with_handicap(self) -> list[str]:
-        """Those who take handicap stones. No two of them can meet."""
+        """The players that take handicap stones. No two of them can meet."""
         return [name for name, entrant in self.entrants.items() if entrant.spec.handicap]
 
     def plays(self, match: MatchResults) -> bool:
-        """Whether this run may add games to this match. A tournament's match has no fixed number of games."""
+        """Whether this run may add games to this match: a tournament's, so without a fixed number of games."""
         names = {info.rated_as for info in match.header.players}
         return match.header.games == 0 and names <= self.entrants.keys() and self.place in {None, *names}
 
@@ -55,20 +55,19 @@ class Field:
 def tournament(config: TournamentConfig, progress: Progress = SILENT) -> RatingsSummary:
     """Play until the folder has config.games games of these players, or their ratings are known well enough.
 
-    The summary has these players only, with errors relative to their own mean; config.until is about those errors.
+    The summary has only these players, with errors relative to their mean; config.until refers to those errors.
     Raises NotYet for a pool of fewer than two or if another process plays in this folder, UsageError for wrong players
-    or matches of another game among those that count, FileError for a member of the pool that can't play,
-    KeyboardInterrupt after recording the finished games.
+    or rated matches of another game, FileError for a member of the pool that can't play, KeyboardInterrupt after
+    recording the finished games.
     """
     if config.games % 2:
         raise UsageError(f"tournament --games {config.games}: wanted an even number: every opening is played twice")
     if config.against and config.place is None:
-        raise UsageError(f"tournament --against {config.against}: wanted --place PLAYER with it: whom to place")
+        raise UsageError(f"tournament --against {config.against}: wanted --place PLAYER, the player to place")
     field, game = _field(config, progress)
     if config.background:
         config = config.model_copy(update={"threads": config.threads or 1})
     busy = "another process plays this tournament; wait until it is done, or choose another --output-dir"
-    # Two processes would add to the same matches.
     with MatchRunner(config, game, progress) as runner, match_lock(config.output_dir, busy):
         history = _History(_folders(config))
         _check_game(config, history.read(), game)
@@ -79,25 +78,25 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
                 _rate(config, field)
             except NotYet:
                 pass
-            except Exception as error:  # the user must see what stopped the tournament
+            except Exception as error:  # must not hide the error that stopped the tournament
                 progress.warn(f"the ratings were not written: {error}")
             raise
         return _rate(config, field, progress)
 
 
 def _check_game(config: TournamentConfig, known: Sequence[MatchResults], game: Game) -> None:
-    """Raises UsageError for matches of another game, which can't be rated with this tournament's."""
+    """Raises UsageError for matches of another game, which can't be rated together with this tournament's."""
     for match in known:
         if len(match.rows) and match.header.game != game.spec:
             raise UsageError(
-                f"tournament --output-dir {config.output_dir}: {match.folder} is rated with it, and is "
+                f"tournament --output-dir {config.output_dir}: {match.folder} is rated with it, but its game is "
                 f"{match.header.game}, not {game.spec}; wanted another folder, e.g. --output-dir "
                 f"other/{config.output_dir.name}"
             )
 
 
 def _play(config: TournamentConfig, field: Field, runner: MatchRunner, history: _History, progress: Progress) -> None:
-    begun: set[str] = set()  # matches that this run played: games missing there have failed twice
+    begun: set[str] = set()  # matches that this run has played: games missing there failed twice
     writers: dict[Path, MatchWriter] = {}
     while True:
         known = history.read()
@@ -125,21 +124,21 @@ def _play(config: TournamentConfig, field: Field, runner: MatchRunner, history: 
             games = 2 * more
         begun |= {layout.match_name(one, other), layout.match_name(other, one)}
         ended = _round(config, runner, writers, field.entrants[one], field.entrants[other], games, more)
-        # Games that an earlier run left may fail for good; only if new ones fail as well is there no point in going on.
+        # Games left by an earlier run may fail for good. Stop only if all new ones fail.
         if more and not ended:
-            progress.warn("no game of the last round came to an end; stopping here")
+            progress.warn("every game of the last round failed; stopping")
             return
 
 
 class _History:
-    """All matches of some folders, also those without a game yet. Read again only where games were added."""
+    """All matches of some folders, including those without games. Rereads only matches that have grown."""
 
     def __init__(self, directories: Sequence[Path]) -> None:
         self._directories = directories
         self._known: dict[Path, MatchResults] = {}
 
     def read(self) -> list[MatchResults]:
-        """Oldest first. Damaged ones are left out: the ratings at the end name them."""
+        """Oldest first, without damaged ones, which the ratings at the end name."""
         folders = {folder.resolve(): folder for directory in self._directories for folder in list_matches(directory)}
         found: dict[Path, MatchResults] = {}
         for real, folder in folders.items():
@@ -155,7 +154,7 @@ class _History:
 
 
 def _folders(config: TournamentConfig) -> list[Path]:
-    """Of all matches that count: evaluate's, beside this folder, too."""
+    """The folders of rated matches: evaluate's beside this folder, and this folder."""
     evaluated = config.output_dir.parent / "evaluate"
     return [evaluated, evaluated / layout.REQUIRED, evaluated / layout.WATCH, config.output_dir]
 
@@ -165,11 +164,11 @@ def _rate(config: TournamentConfig, field: Field, progress: Progress = SILENT) -
     return rate_and_write(rating, progress, among=field.names)
 
 
-# Who plays
+# The players
 
 
 def _field(config: TournamentConfig, progress: Progress) -> tuple[Field, Game]:
-    members: dict[str, str] = {}  # the pool's, by the name that they are rated as
+    members: dict[str, str] = {}  # names in the pool, by name in ratings
     entrants: dict[str, Entrant] = {}
     for text in config.player:
         _entrant(config, entrants, text, progress)
@@ -182,14 +181,14 @@ def _field(config: TournamentConfig, progress: Progress) -> tuple[Field, Game]:
         raise UsageError(f"tournament: only {next(iter(entrants))} would play; wanted at least two different players")
     if len(entrants) < 2:
         raise NotYet(
-            f"tournament: {len(entrants)} players; wanted at least two: name them with --player, or fill {config.pool} "
-            "with `python main.py pool add PLAYER`",
+            f"tournament: {len(entrants)} players; wanted at least two: name them with --player, or add them to "
+            f"{config.pool} with `python main.py pool add PLAYER`",
             2 - len(entrants),
         )
     if all(entrant.spec.handicap for entrant in entrants.values()):
         raise UsageError(
             f"tournament: {' and '.join(entrants)} all take handicap stones, so no two can meet; wanted a player that "
-            "gives them"
+            "takes none"
         )
     asked = config.game
     if place is not None and (model := entrants[place].model):
@@ -204,7 +203,7 @@ def _field(config: TournamentConfig, progress: Progress) -> tuple[Field, Game]:
 
 
 def _allowed_members(config: TournamentConfig) -> tuple[Member, ...]:
-    """The pool's. Raises UsageError for an engine: who reads a folder doesn't run what a file in it says, unasked."""
+    """The pool's members. Raises UsageError for an engine, a program named in a file, without --allow-engines."""
     members = read_pool(config.pool).members
     for member in members:
         if not config.allow_engines and is_engine(member.spec):
@@ -217,7 +216,7 @@ def _allowed_members(config: TournamentConfig) -> tuple[Member, ...]:
 
 @contextmanager
 def _blaming(pool: Path, member: str) -> Iterator[None]:
-    """Turn the error of a member that can't play into one that names the pool, and how to remove the member."""
+    """Turn the error of a member that can't play into one that names the pool and how to remove the member."""
     try:
         yield
     except MuGoError as error:
@@ -227,7 +226,7 @@ def _blaming(pool: Path, member: str) -> Iterator[None]:
 
 
 def _entrant(config: TournamentConfig, entrants: dict[str, Entrant], text: str, progress: Progress = SILENT) -> str:
-    """Add a player to the entrants, unless it is one already; returns the name that it is rated as."""
+    """Add a player to the entrants unless it is one already; returns its name in ratings."""
     entrant = load_entrant(text, config.readouts)
     rated = entrant.info.rated_as
     entrant = replace(entrant, info=entrant.info.model_copy(update={"name": rated}))
@@ -256,11 +255,10 @@ def _round(
     num_games: int,
     num_pairs: int,
 ) -> int:
-    """Add so many pairs of games of these two and play num_games; returns how many came to an end. Older ones that are
-    missing come first.
+    """Add num_pairs pairs of games between two players and play num_games, oldest first; returns how many ended.
 
-    writers: of the matches played so far, by folder, so that no match is read and replayed in each of its rounds: only
-    the tournament whose lock this process holds adds to them.
+    writers: of the matches played so far, by folder, so that a match isn't reread and replayed in each round. That is
+    safe as this process holds the tournament's lock.
     """
     folder = config.output_dir / layout.match_name(one.name, other.name)
     swapped = config.output_dir / layout.match_name(other.name, one.name)

@@ -1,5 +1,5 @@
-"""Whoever plays numbered games elsewhere: worker processes of this machine, and actors of a Ray cluster.
+"""Worker pools: they play numbered games in processes of this machine or in actors of a Ray cluster.
 
-Imports storage and what lies below it. Never knows what a game is: it hands numbers out and takes outcomes in; who made
-the job says what they mean, and writes the files.
+Imports run and what lies below it. Knows no games: it hands out numbers and collects outcomes. The maker of the job
+interprets them and writes the files.
 """

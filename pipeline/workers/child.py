@@ -1,12 +1,12 @@
 """A worker process: ``python -m pipeline.workers.child``.
 
-It reads a job on its standard input, then numbers of games, plays them by the job's Playing, and writes what became of
-them to its standard output; ``processes.py`` describes the lines. It writes no files, so it may be killed at any
-moment, and it ends by itself when its standard input does: then its parent needs it no longer, or is gone.
+It reads a job and then numbers of games from its standard input, plays them with the job's Playing, and writes the
+outcomes to its standard output; ``processes.py`` describes the lines. It writes no files, so it may be killed at any
+time. It ends when its standard input does, which means that its parent has closed it or is gone.
 
-    job: "play"          what plays, see pool.playing_of; models it names are read from this machine's disk
-         "beat_seconds"  how often it says how far it is
-         "cores"         the cores that it keeps to, if it is to keep to some
+    job: "play"          see worker_pool.playing_of; models are read from this machine's disk
+         "beat_seconds"  seconds between reports of progress
+         "cores"         the cores to run on; optional
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from typing import Any, TextIO
 
 from pipeline.workers.worker_pool import playing_of
 
-GRACE_SECONDS = 3.0  # for closing players, engines above all, before the process just ends
-OUTCOME_SECONDS = 0.1  # between two looks for orders
+GRACE_SECONDS = 3.0  # for closing players, mainly engines, before the process exits
+OUTCOME_SECONDS = 0.1  # between two checks for orders
 
 Orders = queue.SimpleQueue[dict[str, Any] | None]
 
 
 def main() -> None:
-    # The pipes must be used by nothing else. What libraries print must not get between the lines: it goes to standard
-    # error. And a process that a library forks closes its standard input, which would block while a thread reads there.
+    # Nothing else may use the pipes. Output of libraries must not get between the lines: it goes to standard error. And
+    # a forked process closes its standard input, which would block while a thread reads it.
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     orders_in = os.fdopen(os.dup(sys.stdin.fileno()))
@@ -49,7 +49,7 @@ def main() -> None:
                 os._exit(1)
 
     line = orders_in.readline()
-    if not line.endswith("\n"):  # its writer is gone
+    if not line.endswith("\n"):  # the parent is gone
         return
     job = json.loads(line)
     if job.get("cores") and hasattr(os, "sched_setaffinity"):
@@ -73,7 +73,7 @@ def _play(job: dict[str, Any], orders: Orders, say: Callable[[bytes], None]) -> 
     """Play until the orders end. Raises MuGoError if players can't be made."""
     playing = playing_of(job, {})
 
-    def say_how_far() -> None:
+    def report() -> None:
         steps, live, totals = playing.counts()
         said: dict[str, Any] = {"beat": list(steps), "live": list(live), "totals": dict(totals)}
         if warnings := playing.warnings():
@@ -82,7 +82,7 @@ def _play(job: dict[str, Any], orders: Orders, say: Callable[[bytes], None]) -> 
 
     def beat() -> None:
         while True:
-            say_how_far()
+            report()
             time.sleep(job["beat_seconds"])
 
     threading.Thread(target=beat, daemon=True).start()
@@ -94,16 +94,16 @@ def _play(job: dict[str, Any], orders: Orders, say: Callable[[bytes], None]) -> 
                 else:
                     playing.give(order["play"])
             playing.close()
-            for outcome in playing.outcomes(0.0):  # what had ended before
+            for outcome in playing.outcomes(0.0):
                 say(outcome)
-            say_how_far()
+            report()
             return
         for outcome in playing.outcomes(OUTCOME_SECONDS):
             say(outcome)
 
 
 def _listen(orders_in: TextIO, orders: Orders) -> None:
-    """Read orders until standard input ends; then make sure that this process ends, whatever it is doing."""
+    """Read orders until standard input ends; then exit after GRACE_SECONDS, even if the main thread hangs."""
     for line in orders_in:
         if line.endswith("\n"):
             orders.put(json.loads(line))

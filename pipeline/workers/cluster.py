@@ -1,13 +1,13 @@
-"""``Cluster`` and ``RayPool``: workers that are actors anywhere in a Ray cluster.
+"""``Cluster`` and ``RayPool``: workers that are actors in a Ray cluster.
 
-Actors keep nothing and share no disk with the driver, which is the process that runs a command. Models travel through
-Ray's object store, once for each version; a job, its games and their outcomes are bytes (ray_actor.py). An actor
-that is lost loses its games, which others play under the same numbers; CPUs that join are used within seconds. The pool
-asks an actor for outcomes only when those it gave before were taken, and no actor has more games than its capacity: a
-slow driver slows the actors, and memory is bounded.
+Actors are stateless and share no disk with the driver, the process that runs a command. Models travel through Ray's
+object store, once per version. A job, its games and their outcomes are bytes (ray_actor.py). The games of a lost actor
+are played by others under the same numbers. New CPUs are used within seconds. The pool asks an actor for outcomes only
+after taking the last ones, and no actor has more games than its capacity: so a slow driver slows the actors, and memory
+is bounded.
 
-Ray needs no help to start: whoever runs a cluster has run `ray start`. RAY_ADDRESS says which cluster, as for any
-program of Ray's; without it the one that runs on this machine.
+The cluster must be running already (`ray start`). RAY_ADDRESS names it, as for any Ray program; the default is the one
+on this machine.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ O = TypeVar("O")  # noqa: E741  an outcome
 
 PORT_SECONDS = 10.0  # for a host to accept a connection
 CONNECT_SECONDS = 30.0  # for the cluster to answer
-NODE_SECONDS = 60.0  # for a node to start a process and say who it is
-LOOK_SECONDS = 1.0  # between two looks at which nodes there are
+NODE_SECONDS = 60.0  # for a node to start a process and give its identity
+LOOK_SECONDS = 1.0  # between two queries for the cluster's nodes
 TAKE_SECONDS = 0.5  # an actor answers at least this often
-SILENT_SECONDS = 120.0  # one that hasn't for this long is lost
-STARTING_SECONDS = 30.0  # an actor that has just been started will soon take its share
-SUSPECT_SECONDS = 30.0  # no actor is started on a node that has just lost one, until Ray knows whether it lives
+SILENT_SECONDS = 120.0  # an actor without an answer for this long is lost
+STARTING_SECONDS = 30.0  # for this long a new actor counts in the sharing of games before it is ready
+SUSPECT_SECONDS = 30.0  # no actor is started for this long on a node that lost one, until Ray knows whether it lives
 GRACE_SECONDS = 5.0  # for actors to stop
 IDLE_SECONDS = 0.2
-GPU_UNIT = 0.0001  # the smallest part of a GPU that Ray knows
-AT_ONCE = 8  # calls of an actor that may run side by side
-WHO = "Ray cluster"
-STATES = ("asked", "checked", "gone")  # of a node: it was asked who it is; it fits; it is gone, though Ray lists it
+GPU_UNIT = 0.0001  # the smallest fraction of a GPU in Ray
+MAX_CONCURRENT_CALLS = 8  # of an actor
+NAME = "Ray cluster"  # in messages
+STATES = ("asked", "checked", "gone")  # of a node: asked for its identity; usable; dead, though Ray still lists it
 
 
 @dataclass
 class _Node:
-    """A node: its name, and how many CPUs and GPUs it has. state: one of STATES, or why it isn't used."""
+    """A node of the cluster. state: one of STATES, or why it isn't used."""
 
     id: str
     host: str
@@ -68,7 +68,7 @@ class _Node:
     suspect_until: float = 0.0
 
     def gpus_of(self, cpus: int) -> float:
-        """The part of its GPUs that belongs to so many of its CPUs. From 1 on a whole number, as Ray wants it."""
+        """The share of its GPUs that belongs to this many of its CPUs. From 1 on it is a whole number, for Ray."""
         share = self.gpus * min(1.0, cpus / self.cpus)
         return float(int(share)) if share >= 1 else int(share / GPU_UNIT) * GPU_UNIT
 
@@ -81,10 +81,10 @@ class _Actor:
 
 
 class Cluster:
-    """A connection to a Ray cluster, for one command. Nodes that can't play as this process would are refused."""
+    """One command's connection to a Ray cluster. Refuses nodes with another version of Python or of this program."""
 
     def __init__(self, progress: Progress) -> None:
-        """Raises MuGoError, in one line, if there is no cluster, if it doesn't answer, or if its nodes don't fit."""
+        """Raises MuGoError if there is no cluster, if it doesn't answer, or if one of its nodes is refused."""
         self.progress = progress
         self.idle: list[_Actor] = []
         self._ray = ray = _imported()
@@ -103,7 +103,7 @@ class Cluster:
             raise
 
     def close(self) -> None:
-        """Disconnect: the actors end."""
+        """Disconnect, which ends the actors."""
         for actor in self.idle:
             self.kill(actor)
         self.idle = []
@@ -117,7 +117,7 @@ class Cluster:
         self.close()
 
     def nodes(self) -> list[_Node]:
-        """Those that may be used. Looks for new ones now and then, and warns of those that don't fit."""
+        """The usable nodes. Looks for new ones every LOOK_SECONDS, and warns of refused ones."""
         now = time.monotonic()
         if now - self._looked > LOOK_SECONDS:
             self._looked = now
@@ -130,17 +130,16 @@ class Cluster:
         return [node for node in self._nodes.values() if node.state == "checked"]
 
     def actor(self, node: _Node, threads: int) -> _Actor:
-        """One on that node, which may have to wait until CPUs are free."""
+        """An actor on this node. It may have to wait for free CPUs."""
         for actor in self.idle:
             if actor.node is node and actor.threads == threads:
                 self.idle.remove(actor)
                 return actor
-        in_the_way = [actor for actor in self.idle if actor.node is node]  # they keep their CPUs
-        for actor in in_the_way:
+        for actor in [actor for actor in self.idle if actor.node is node]:  # they occupy CPUs
             self.idle.remove(actor)
             self.kill(actor)
         resources = {"num_cpus": threads, "num_gpus": node.gpus_of(threads)}
-        options = {**resources, "max_restarts": 0, "max_concurrency": AT_ONCE, **self._on(node)}
+        options = {**resources, "max_restarts": 0, "max_concurrency": MAX_CONCURRENT_CALLS, **self._on(node)}
         return _Actor(self._ray.remote(PlayingActor).options(**options).remote(), node, threads)
 
     def kill(self, actor: _Actor) -> None:
@@ -148,7 +147,7 @@ class Cluster:
             self._ray.kill(actor.handle)
 
     def put(self, path: Path) -> Any:
-        """A reference to a model's files, which travel once for each version. Raises FileError."""
+        """A reference to a model's files in the object store; each version is put there once. Raises FileError."""
         files = model_files(path)
         key = str(path), files[layout.MODEL_JSON]
         if key not in self._put:
@@ -156,14 +155,14 @@ class Cluster:
         return self._put[key]
 
     def drop_all_but(self, references: Sequence[Any]) -> None:
-        """Let the other models go."""
+        """Release the other models."""
         self._put = {key: reference for key, reference in self._put.items() if reference in references}
 
     def put_bytes(self, data: bytes) -> Any:
         return self._ray.put(data)
 
     def answered(self, references: Sequence[Any], seconds: float) -> list[Any]:
-        """Those of the references whose answers are there; waits at most this long for the first."""
+        """The references whose answers have arrived; waits at most this long for the first."""
         if not references:
             time.sleep(min(seconds, IDLE_SECONDS))
             return []
@@ -174,16 +173,16 @@ class Cluster:
         return list(found)
 
     def answer(self, reference: Any) -> Any:
-        """Raises _Lost if whoever was asked is no more, MuGoError for packages that are missing there."""
+        """Raises _Lost if the actor is gone, MuGoError if its node lacks a package."""
         from ray import exceptions
 
         try:
             return self._ray.get(reference)
         except exceptions.RayTaskError as error:
             if isinstance(error.cause, ImportError):
-                raise MuGoError(f"{WHO}: an actor can't run this program ({error.cause}); install it there") from error
+                raise MuGoError(f"{NAME}: an actor can't run this program ({error.cause}); install it there") from error
             raise
-        except exceptions.ActorUnavailableError as error:  # comes at once when a node is gone, long before Ray says so
+        except exceptions.ActorUnavailableError as error:  # raised at once when a node dies, long before NodeDiedError
             raise _Lost("its node doesn't answer", True) from error
         except (exceptions.ObjectLostError, exceptions.NodeDiedError) as error:
             raise _Lost("its node is gone", True) from error
@@ -201,29 +200,29 @@ class Cluster:
             cpus, gpus = (found["Resources"].get(kind, 0.0) for kind in ("CPU", "GPU"))
             if name not in self._nodes and cpus > 0:
                 node = _Node(name, found["NodeManagerHostname"] or found["NodeManagerAddress"], cpus, gpus)
-                # No CPU: who it is can be asked while others compute there.
+                # Without a CPU the call needn't wait for other computations there.
                 node.answer = self._identity.options(num_cpus=0, max_retries=0, **self._on(node)).remote()
                 self._nodes[name] = node
 
     def _check_all(self) -> None:
-        """Before any work is done. Raises MuGoError if a node doesn't fit, or if none can be used."""
+        """Raises MuGoError if a node is refused, or if none can be used."""
         self._look()
         deadline = time.monotonic() + NODE_SECONDS
         for node in self._nodes.values():
             self._hear_who(node, max(0.0, deadline - time.monotonic()))
         wrong = [node.state for node in self._nodes.values() if node.state not in STATES]
         if wrong:
-            more = f" ({len(wrong) - 1} other nodes don't fit, either)" if len(wrong) > 1 else ""
-            raise MuGoError(f"{WHO}: {wrong[0]}{more}")
+            more = f" ({len(wrong) - 1} other nodes can't be used, either)" if len(wrong) > 1 else ""
+            raise MuGoError(f"{NAME}: {wrong[0]}{more}")
         silent = [node.host for node in self._nodes.values() if node.state == "asked"]
         ready = sum(node.state == "checked" for node in self._nodes.values())
         if not ready:
             found = f"none of {counted(len(silent), 'node')} has started a process" if silent else "no node has a CPU"
-            raise MuGoError(f"{WHO}: {found} within {NODE_SECONDS:.0f} seconds; look at `ray status`")
+            raise MuGoError(f"{NAME}: {found} within {NODE_SECONDS:.0f} seconds; look at `ray status`")
         if silent:
-            self.progress.warn(f"{WHO}: {', '.join(silent)} hasn't started a process yet; the others begin")
+            self.progress.warn(f"{NAME}: {', '.join(silent)} hasn't started a process yet; the others begin")
         cpus = sum(node.cpus for node in self._nodes.values() if node.state == "checked")
-        self.progress.say(f"{WHO}: {counted(ready, 'node')} with {counted(int(cpus), 'CPU')}")
+        self.progress.say(f"{NAME}: {counted(ready, 'node')} with {counted(int(cpus), 'CPU')}")
 
     def _hear_who(self, node: _Node, seconds: float) -> None:
         if not self.answered([node.answer], seconds):
@@ -233,7 +232,7 @@ class Cluster:
         gone = exceptions.NodeDiedError, exceptions.TaskUnschedulableError, exceptions.ObjectLostError
         try:
             found = json.loads(self._ray.get(node.answer))
-        except gone:  # before Ray has said so
+        except gone:  # though Ray still lists it as alive
             node.state = "gone"
             return
         except exceptions.RayError as error:
@@ -258,7 +257,7 @@ class Cluster:
 
 
 class _Lost(Exception):
-    """An actor is no more. blameless: its node is gone, so nothing that it played is to blame."""
+    """An actor is gone. blameless: its node is gone, so none of its games can be the cause."""
 
     def __init__(self, problem: str, blameless: bool) -> None:
         super().__init__(problem)
@@ -270,9 +269,13 @@ class _Lost(Exception):
 
 @dataclass(eq=False, kw_only=True)
 class RayWorker(Worker):
-    """asked: the answer that is awaited; begun: that it has taken up the job; ready: it has, and gets games.
+    """An actor as a worker.
 
-    spoke: when it last answered; 0: never. news: the number of the last that it was told.
+    begun  the pending answer of begin(); None once it has arrived
+    asked  the pending answer of take()
+    ready  whether it has begun the job and gets games
+    spoke  when it last answered; 0: never
+    news   the number of the last news sent to it
     """
 
     actor: _Actor
@@ -285,8 +288,8 @@ class RayWorker(Worker):
     def send(self, numbers: Sequence[int]) -> None:
         self.actor.handle.give.remote(json.dumps(list(numbers)).encode())
 
-    def forgive(self, seconds: float) -> None:
-        super().forgive(seconds)
+    def postpone(self, seconds: float) -> None:
+        super().postpone(seconds)
         self.spoke += seconds if self.spoke else 0.0
 
 
@@ -303,7 +306,7 @@ class RayPool(RemotePool[O, RayWorker]):
         hang_seconds: float,
         most: int = sys.maxsize,
     ) -> None:
-        """job: its "threads" are those of an actor, each on a CPU. models: that it names, by their real directories."""
+        """job: its "threads" are an actor's, each on a CPU. models: the real directories of the job's models."""
         super().__init__(reading, capacity, hang_seconds, most)
         self._cluster, self._job = cluster, job
         self._threads = int(job["threads"])
@@ -312,16 +315,16 @@ class RayPool(RemotePool[O, RayWorker]):
         self._job_reference: Any = None
         self._heard: deque[tuple[RayWorker, bytes]] = deque()
         self._recruited = 0.0
-        self._without = time.monotonic()  # since when there has been no worker
+        self._without = time.monotonic()  # when the last worker was ready
         self._put(models)
 
     @property
     def done(self) -> bool:
-        """Whether all games that were given have come to an end."""
+        """Whether all given games have ended."""
         return not self._waiting and not self._heard and not any(worker.games for worker in self.workers)
 
     def follow(self, news: Any, models: Sequence[Path]) -> None:
-        """What has changed of the job, for games that start from now on; see Playing.follow. It becomes its "news"."""
+        """Send changes of the job, for games that start from now on; see Playing.follow. They become its "news"."""
         self._job = {**self._job, "news": news}
         self._news += 1
         self._put(models)
@@ -329,7 +332,7 @@ class RayPool(RemotePool[O, RayWorker]):
             self._tell(worker)
 
     def close(self) -> None:
-        """Actors that stop in time are kept for the next pool."""
+        """Stop the actors; those that stop in time are kept for the next pool."""
         if self._closed:
             return
         self._closed = True
@@ -348,7 +351,7 @@ class RayPool(RemotePool[O, RayWorker]):
                 owed[worker.number] -= 1
                 try:
                     self._heard.append((worker, self._cluster.answer(reference)))
-                except Exception:  # whatever it was: the games are over, and this actor isn't used again
+                except Exception:  # the games are over; only don't use this actor again
                     failed.add(worker.number)
         for worker in self.workers:
             if worker.ready and not owed[worker.number] and worker.number not in failed:
@@ -358,7 +361,7 @@ class RayPool(RemotePool[O, RayWorker]):
 
     # Hearing
 
-    def _hear(self, seconds: float) -> list[O] | None:
+    def _receive(self, seconds: float) -> list[O] | None:
         if not self._heard and not self._closed:
             self._recruit()
             waited = self._wait(seconds)
@@ -368,14 +371,14 @@ class RayPool(RemotePool[O, RayWorker]):
             return None
         worker, data = self._heard.popleft()
         try:
-            return self._understand(worker, data)
+            return self._handle(worker, data)
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             if self._closed:
                 return []
-            return self._lost(worker, f"it said what is no message of a worker ({error})")
+            return self._lost(worker, f"it sent an invalid message ({error})")
 
     def _wait(self, seconds: float) -> list[O] | None:
-        """For the next answers; the outcomes of workers that were lost meanwhile, None if nothing happened."""
+        """Wait for the next answers. Returns the outcomes of workers lost meanwhile, None if nothing happened."""
         awaited: dict[Any, RayWorker] = {}
         for worker in self.workers:
             if worker.asked is None:
@@ -401,7 +404,7 @@ class RayPool(RemotePool[O, RayWorker]):
                 self._heard.append((worker, data))
         return lost if answers else None
 
-    def _understand(self, worker: RayWorker, data: bytes) -> list[O]:
+    def _handle(self, worker: RayWorker, data: bytes) -> list[O]:
         head, *outcomes = frames(data)
         said = json.loads(head)
         if "error" in said and not self._closed:
@@ -418,7 +421,7 @@ class RayPool(RemotePool[O, RayWorker]):
                 self._feed(worker)
         return [one for outcome in outcomes for one in self._read(worker, outcome)]
 
-    def _look_after(self, worker: RayWorker) -> list[O]:
+    def _check(self, worker: RayWorker) -> list[O]:
         if stuck := self._stuck(worker):
             return self._lost(worker, stuck)
         if worker.spoke and time.monotonic() - worker.spoke > SILENT_SECONDS:
@@ -426,7 +429,7 @@ class RayPool(RemotePool[O, RayWorker]):
         return []
 
     def _lost(self, worker: RayWorker, problem: str, blameless: bool = False) -> list[O]:
-        """Give a worker up. Its games are played again; if it is to blame itself, by who made the job."""
+        """Give a worker up. Unless it is blameless, the job's Reading decides what becomes of its games."""
         node, num_games = worker.actor.node, len(worker.games)
         problem = f"worker on node {node.host}: {problem}"
         lost: list[O] = []
@@ -449,7 +452,7 @@ class RayPool(RemotePool[O, RayWorker]):
     # Workers
 
     def _recruit(self) -> None:
-        """Start actors on CPUs that have none, as many as there are games for."""
+        """Start actors on unused CPUs, at most one per game."""
         now = time.monotonic()
         if now - self._recruited < LOOK_SECONDS:
             return
@@ -466,7 +469,7 @@ class RayPool(RemotePool[O, RayWorker]):
             self._without = now
         elif now - self._without > STARTING_SECONDS:
             self._without = now
-            self._cluster.progress.warn(f"{WHO}: no worker yet; others may use its CPUs, see `ray status`")
+            self._cluster.progress.warn(f"{NAME}: no worker yet; others may use its CPUs, see `ray status`")
 
     def _start(self, node: _Node) -> RayWorker:
         actor = self._cluster.actor(node, self._threads)
@@ -483,7 +486,7 @@ class RayPool(RemotePool[O, RayWorker]):
         self._job_reference = None
 
     def _tell(self, worker: RayWorker) -> None:
-        """The news that a worker hasn't heard; one that isn't ready hears them later."""
+        """Send a worker the news that it hasn't had, once it is ready."""
         if worker.ready and worker.news < self._news:
             worker.news = self._news
             news = json.dumps(self._job["news"]).encode()
@@ -494,7 +497,7 @@ class RayPool(RemotePool[O, RayWorker]):
             super()._feed(worker)
 
     def _num_sharing(self) -> int:
-        """Those that have just been started, too: they will take their share."""
+        """Counts actors that were just started too, as they will soon take their share."""
         now = time.monotonic()
         return max(1, sum(one.ready or now - one.started < STARTING_SECONDS for one in self.workers))
 
@@ -512,13 +515,13 @@ def _imported() -> Any:
     with suppress(ImportError):
         from ray._private import worker
 
-        # What nodes say when they die would go to standard output, where summaries go. The pool says it in a line.
+        # Messages of dying nodes would go to standard output, like summaries. The pool reports them in one line.
         worker.print_to_stdstream = lambda *arguments, **options: None
     return ray
 
 
 def _connect(ray: Any, address: str) -> None:
-    """Raises MuGoError if nobody answers at the address, Hung if who answers there is no cluster."""
+    """Raises MuGoError if nothing answers at the address, Hung if it answers but is no cluster."""
     if address == "auto":
         next_step = "start one with `ray start --head`, or set RAY_ADDRESS to HOST:PORT of one"
     else:
@@ -528,7 +531,7 @@ def _connect(ray: Any, address: str) -> None:
 
     def connect() -> None:
         try:
-            # Its level first: it would warn that it leaves the signals alone in this thread, which is what we want.
+            # First, as Ray warns that it sets no signal handlers in this thread, which is intended.
             logging.getLogger("ray").setLevel(logging.ERROR)
             alone = {"include_dashboard": False} if address == "local" else {}
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **alone)
@@ -540,15 +543,15 @@ def _connect(ray: Any, address: str) -> None:
     try:
         error = answers.get(timeout=CONNECT_SECONDS)
     except queue.Empty:
-        raise Hung(f"{WHO} {address}: no answer within {CONNECT_SECONDS:.0f} seconds; {next_step}") from None
+        raise Hung(f"{NAME} {address}: no answer within {CONNECT_SECONDS:.0f} seconds; {next_step}") from None
     if isinstance(error, ConnectionError):
         raise MuGoError(
-            f"{WHO}: none runs on this machine; {next_step}"
+            f"{NAME}: none runs on this machine; {next_step}"
             if address == "auto"
-            else f"{WHO} {address}: {_reason(error)}; {next_step}"
+            else f"{NAME} {address}: {_reason(error)}; {next_step}"
         ) from error
-    if isinstance(error, RuntimeError | ValueError):  # also: another version of Ray or Python
-        raise MuGoError(f"{WHO} {address}: {_reason(error)}") from error
+    if isinstance(error, RuntimeError | ValueError):  # also another version of Ray or Python
+        raise MuGoError(f"{NAME} {address}: {_reason(error)}") from error
     if error is not None:
         raise error
 
@@ -566,11 +569,11 @@ def _check_address(address: str, next_step: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), PORT_SECONDS).close()
     except OSError as error:
         raise MuGoError(
-            f"{WHO} {address}: no answer within {PORT_SECONDS:.0f} seconds ({error.strerror or error}); {next_step}"
+            f"{NAME} {address}: no answer within {PORT_SECONDS:.0f} seconds ({error.strerror or error}); {next_step}"
         ) from error
 
 
 def _reason(error: BaseException) -> str:
-    """The last line of what Ray says, which is the cause."""
+    """The last line of Ray's message, which is the cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1][:300] if lines else type(error).__name__

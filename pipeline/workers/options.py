@@ -1,4 +1,4 @@
-"""The option that says on which machines games are played."""
+"""The option for the machines that play."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-RUNNERS = ("local", "ray")
 Runner = Annotated[
     str,
     Field(
-        pattern=f"^({'|'.join(RUNNERS)})$",
-        description="Where games are played: local, on this machine; ray, on all of the Ray cluster that RAY_ADDRESS "
+        pattern="^(local|ray)$",
+        description="Where games are played: local, on this machine; ray, on the whole Ray cluster that RAY_ADDRESS "
         "names or that runs here; see docs/machines.md.",
     ),
 ]

@@ -1,14 +1,14 @@
-"""``ProcessPool``: workers that are processes of this machine, spoken with through their pipes.
+"""``ProcessPool``: workers that are processes of this machine, connected by pipes.
 
 A worker is any command that reads a job and then numbers of games as JSON lines, and writes JSON lines:
     stdin   the job, then {"play": [0, 1, …]} and {"news": …} (see Playing.follow) any number of times; end of file:
             stop at once
-    stdout  an outcome, as the job's Playing gives it
-            {"beat": [steps of each thread], "live": [games of each thread]}, and where there are any "totals" (see
-            Counts) and "warnings"
-            {"error": one line}: the job itself is impossible; "exit_code" is the error's, where it isn't 1
-A worker that writes anything else is ended: a line that can't be read may have been a game. The usual command is
-``child_command``, which plays any job's Playing.
+    stdout  an outcome, from the job's Playing
+            {"beat": [steps of each thread], "live": [games of each thread]}, optionally with "totals" (see Counts) and
+            "warnings"
+            {"error": one line}: the job itself is impossible; "exit_code" is 1 by default
+A worker that writes anything else is replaced, as an unreadable line may have been a game. The usual command is
+``child_command()``, which runs any job's Playing.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ from pipeline.workers.worker_pool import Reading, RemotePool, Worker
 
 O = TypeVar("O")  # noqa: E741  an outcome
 
-LAST_WORDS_SECONDS = 1.0  # for reading what is left in the pipe of a worker that has ended
-GRACE_SECONDS = 5.0  # for a worker that is asked to stop to close its players
+DRAIN_SECONDS = 1.0  # for reading the pipe of a worker that has ended
+GRACE_SECONDS = 5.0  # for a stopping worker to close its players
 BEAT_SECONDS = 1.0  # the longest time between two reports of a worker's progress
 
 
 def child_command() -> tuple[list[str], dict[str, str]]:
-    """The command of workers/child.py, and the environment that it needs to find this program."""
+    """The command of workers/child.py, and an environment in which it finds this program."""
     path = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
     return [sys.executable, "-m", "pipeline.workers.child"], {**os.environ, "PYTHONPATH": path}
 
 
-def check_workers(engine: str, workers: int) -> None:
-    """Raises UsageError for processes of this machine where a cluster is to play."""
-    if engine == "ray" and workers:
+def check_workers(runner: str, workers: int) -> None:
+    """Raises UsageError for worker processes of this machine together with a cluster."""
+    if runner == "ray" and workers:
         raise UsageError(f"--workers {workers}: processes of this machine; leave it out with --runner ray")
 
 
 def beat_seconds(hang_seconds: float) -> float:
-    """A job's line of that name, where a worker that makes no step for so long is replaced."""
+    """A job's "beat_seconds", for a pool with this limit."""
     return min(BEAT_SECONDS, hang_seconds / 4)
 
 
 @dataclass(eq=False, kw_only=True)
 class WorkerProcess(Worker):
-    """ended: when its process was first found to have ended; 0: not yet."""
+    """A process as a worker. ended: when its process was first found to have ended; 0: not yet."""
 
     process: subprocess.Popen[bytes]
     ended: float = 0.0
@@ -94,17 +94,17 @@ class ProcessPool(RemotePool[O, WorkerProcess]):
 
     @property
     def done(self) -> bool:
-        """Whether all games that were given have come to an end."""
+        """Whether all given games have ended."""
         return not self._waiting and not any(worker.games for worker in self.workers)
 
     def follow(self, news: Any) -> None:
-        """What has changed of the jobs, for games that start from now on (Playing.follow). It becomes their "news"."""
+        """Send changes of the jobs, for games that start from now on; see Playing.follow. They become their "news"."""
         self._jobs = [{**job, "news": news} for job in self._jobs]
         for worker in self.workers:
             _send(worker.process, {"news": news})
 
     def warned(self, text: str) -> None:
-        """A worker's user should read this."""
+        """Called with each warning of a worker; a subclass may show it."""
 
     def close(self) -> None:
         self._closed = True
@@ -114,10 +114,10 @@ class ProcessPool(RemotePool[O, WorkerProcess]):
         for worker in self.workers:
             _end(worker.process, deadline - time.monotonic())
             if worker.listener is not None:
-                worker.listener.join(LAST_WORDS_SECONDS)
+                worker.listener.join(DRAIN_SECONDS)
 
     def _start(self, number: int) -> WorkerProcess:
-        # In a session of its own: Ctrl-C is for the leading process; a worker stops when its standard input ends.
+        # In its own session, so that Ctrl-C reaches only this process. A worker stops when its standard input ends.
         process = subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
@@ -138,8 +138,8 @@ class ProcessPool(RemotePool[O, WorkerProcess]):
         pipe.close()
         self._arrived.put((worker, None))
 
-    def _hear(self, seconds: float) -> list[O] | None:
-        """Lines of a worker that was replaced are ignored."""
+    def _receive(self, seconds: float) -> list[O] | None:
+        """Ignores lines of a replaced worker."""
         try:
             worker, line = self._arrived.get(timeout=seconds) if seconds > 0 else self._arrived.get_nowait()
         except queue.Empty:
@@ -149,24 +149,24 @@ class ProcessPool(RemotePool[O, WorkerProcess]):
         if line is None:
             return [] if self._closed else self._lost(worker, f"its process ended ({_end(worker.process, 0.2)})")
         try:
-            return self._understand(worker, line)
+            return self._handle(worker, line)
         except (ValueError, TypeError, KeyError, RecursionError):
-            problem = f"it wrote {line[:80]!r}, which is no message of a worker"
+            problem = f"it wrote {line[:80]!r}, which is no valid message"
             return [] if self._closed else self._lost(worker, problem)
 
-    def _look_after(self, worker: WorkerProcess) -> list[O]:
-        """Also that it ended while a process of its own keeps its pipe open."""
+    def _check(self, worker: WorkerProcess) -> list[O]:
+        """Also finds a worker that ended while a child process keeps its pipe open."""
         if stuck := self._stuck(worker):
             return self._lost(worker, stuck)
-        if worker.process.poll() is None or not self._arrived.empty():  # its last words may be among them
+        if worker.process.poll() is None or not self._arrived.empty():  # its last lines may be among them
             return []
         worker.ended = worker.ended or time.monotonic()
-        if time.monotonic() - worker.ended < LAST_WORDS_SECONDS:
+        if time.monotonic() - worker.ended < DRAIN_SECONDS:
             return []
         return self._lost(worker, f"its process ended ({_end(worker.process, 0.0)})")
 
-    def _understand(self, worker: WorkerProcess, line: bytes) -> list[O]:
-        """Raises ValueError, TypeError, KeyError or RecursionError for none of the module docstring's lines."""
+    def _handle(self, worker: WorkerProcess, line: bytes) -> list[O]:
+        """Raises ValueError, TypeError, KeyError or RecursionError for an invalid line."""
         message = json.loads(line)
         if "error" in message:
             self._problem = Elsewhere(f"worker {worker.number}: {message['error']}", message.get("exit_code", 1))
@@ -180,7 +180,7 @@ class ProcessPool(RemotePool[O, WorkerProcess]):
         return self._read(worker, line)
 
     def _lost(self, worker: WorkerProcess, problem: str) -> list[O]:
-        """End a worker, start another in its place, and let all have the games that are to be played again."""
+        """Replace a worker and share out its games that are to be played again."""
         _end(worker.process, 0.0)
         lost = self._taken_from(worker, f"worker {worker.number}: {problem}")
         self._totals.update(worker.totals)
@@ -193,19 +193,19 @@ class ProcessPool(RemotePool[O, WorkerProcess]):
 
 def _send(process: subprocess.Popen[bytes], message: dict[str, Any]) -> None:
     assert process.stdin is not None
-    with suppress(OSError, ValueError):  # it has died: the end of the other pipe will show that
+    with suppress(OSError, ValueError):  # it has died, as the end of the other pipe will show
         process.stdin.write(json.dumps(message).encode() + b"\n")
         process.stdin.flush()
 
 
 def _close_input(process: subprocess.Popen[bytes]) -> None:
     assert process.stdin is not None
-    with suppress(OSError):  # what it never read can't be flushed
+    with suppress(OSError):  # unread input can't be flushed
         process.stdin.close()
 
 
 def _end(process: subprocess.Popen[bytes], grace_seconds: float) -> str:
-    """Kill a worker unless it ends by itself in time; says how it ended. It writes no files, so nothing is damaged."""
+    """Kill a worker unless it ends in time; returns how it ended. Safe, as workers write no files."""
     try:
         process.wait(max(0.0, grace_seconds))
     except subprocess.TimeoutExpired:

@@ -1,12 +1,11 @@
-"""What runs in a process of a Ray cluster: an actor that plays one job after another, and keeps nothing between them.
+"""``PlayingActor``: an actor of a Ray cluster, which plays one job after another and keeps nothing between them.
 
-Needs no disk: a job, its models and its games come as plain bytes, and so does what became of them. Methods run in
-threads side by side: the driver asks for outcomes (take) while it hands out numbers (give). This module imports no Ray:
-workers/cluster.py makes actors of it.
+Needs no disk: jobs, models, games and outcomes are bytes. Methods run concurrently in threads: the driver asks for
+outcomes (take) while it hands out numbers (give). This module doesn't import Ray; workers/cluster.py makes the actors.
 
-    frames   the parts of an answer, one after the other: length (8 bytes, little-endian), bytes
-    answer   of take and stop: first JSON, {"steps", "live": of each thread, "totals", "warnings"}, and once the job has
-             failed "error" and "exit_code"; then the outcomes
+    frames   the parts of an answer: for each its length (8 bytes, little-endian) and its bytes
+    answer   of take and stop: first JSON, {"steps", "live": of each thread, "totals", "warnings"}, with "error" and
+             "exit_code" once the job has failed; then the outcomes
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from typing import Any
 
 LENGTH_BYTES = 8
 BATCH_SECONDS = 0.05  # an answer waits this long for further outcomes
-IDLE_SECONDS = 0.02  # between two looks, while there is nothing to play yet
+IDLE_SECONDS = 0.02  # between two checks for a job
 
 
 def identity() -> bytes:
-    """JSON: what must be alike on all nodes. Called on each of them before anything is played there."""
+    """The node's "python" and "code", which must be equal on all nodes, and its "host", as JSON."""
     from pipeline.run.provenance import source_digest
 
     python = ".".join(platform.python_version_tuple()[:2])
@@ -33,22 +32,22 @@ def identity() -> bytes:
 
 
 class PlayingActor:
-    """See the module docstring. A take() or stop() means the job of the last begin()."""
+    """See the module docstring. take() and stop() refer to the job of the last begin()."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._playing: Any = None
-        self._error: dict[str, Any] = {}  # what it adds to an answer
+        self._error: dict[str, Any] = {}  # added to an answer
         self._files: dict[str, Mapping[str, bytes]] = {}
         self._named: set[str] = set()  # models of the last news
-        self._told = 0  # the number of the last news
+        self._told = 0  # number of the last news
 
     def process(self) -> int:
-        """Its number, which says that the actor is there."""
+        """The process id; also shows that the actor is alive."""
         return os.getpid()
 
     def begin(self, job: bytes, paths: list[str], *models: bytes) -> None:
-        """Take up a job. paths, models: as in Models; each as packed_files() made it."""
+        """Start a job. paths, models: the keys and values of Models; values as made by packed_files()."""
         from pipeline.errors import MuGoError
         from pipeline.workers.worker_pool import playing_of
 
@@ -60,13 +59,13 @@ class PlayingActor:
             self._error = {"error": str(error), "exit_code": error.exit_code}
 
     def give(self, numbers: bytes) -> None:
-        if (playing := self._playing) is not None:  # else stop() came first, and the driver has forgotten these games
+        if (playing := self._playing) is not None:  # else stop() came first, and the games are obsolete
             playing.give(json.loads(numbers))
 
     def follow(self, number: int, news: bytes, paths: list[str], *models: bytes) -> None:
-        """What has changed of the job, see Playing.follow. Models that it doesn't name stay until the next news.
+        """Pass news to Playing.follow(). Models that they don't name are kept until the next news.
 
-        number: of the news, ascending in a job. Calls run side by side, so older news may come later: they are dropped.
+        number: ascending within a job. Calls run concurrently, so news may arrive late: older ones are dropped.
         """
         files = dict(zip(paths, map(unpacked_files, models), strict=True))
         with self._lock:
@@ -79,7 +78,7 @@ class PlayingActor:
             self._told, self._named = number, set(files)
 
     def take(self, seconds: float) -> bytes:
-        """An answer, at the latest after this time; sooner once there is an outcome."""
+        """An answer, as soon as there is an outcome, or after this many seconds."""
         from pipeline.errors import MuGoError
 
         found: list[bytes] = []
@@ -87,7 +86,7 @@ class PlayingActor:
         try:
             while (playing := self._playing) is None and not self._error and time.monotonic() < deadline:
                 time.sleep(IDLE_SECONDS)
-            if playing is not None:  # which stop() may end meanwhile
+            if playing is not None:
                 found = playing.outcomes(max(0.0, deadline - time.monotonic()))
                 if found:
                     time.sleep(BATCH_SECONDS)
@@ -97,7 +96,7 @@ class PlayingActor:
         return self._answer(playing, found)
 
     def stop(self) -> bytes:
-        """Drop the games in play; the last answer of this job."""
+        """Drop the games in play. Returns the last answer of this job."""
         playing, found = self._playing, []
         if playing is not None:
             playing.close()
@@ -120,7 +119,7 @@ def framed(parts: Iterable[bytes]) -> bytes:
 
 
 def frames(data: bytes) -> Iterator[bytes]:
-    """The parts that framed() put together. Raises ValueError for anything else."""
+    """The parts joined by framed(). Raises ValueError for other data."""
     at = 0
     while at < len(data):
         end = at + LENGTH_BYTES + int.from_bytes(data[at : at + LENGTH_BYTES], "little")

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.errors import UsageError
 from pipeline.games.specs import parse_game
-from pipeline.matches.openings import ATTEMPTS, MOST_RANDOM, choose_openings, make_openings
+from pipeline.matches.openings import ATTEMPTS, MAX_RANDOM_PLIES, choose_openings, make_openings
 from tests.search.helpers import hashed_evaluator
 
 
@@ -36,7 +36,7 @@ def in_order(planes):
 
 def num_random(seed, pair=0, attempt=0):
     """How many random moves an opening begins with: the first thing that is drawn for it."""
-    return int(np.random.default_rng([seed, pair, attempt]).integers(0, MOST_RANDOM + 1))
+    return int(np.random.default_rng([seed, pair, attempt]).integers(0, MAX_RANDOM_PLIES + 1))
 
 
 @pytest.mark.parametrize(("spec", "pairs", "plies"), [("connect4", 60, 4), ("tictactoe", 30, 4), ("go:5", 40, 6)])

@@ -18,10 +18,11 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import MuGoError
-from pipeline.matches.parallel_games import ProcessPool, WorkerPool, conduct
+from pipeline.matches.parallel_games import READING, WorkerPool, conduct
 from pipeline.run.matches import MatchFailure, MatchGame
 from pipeline.workers import processes
 from pipeline.workers import worker_pool as pool_module
+from pipeline.workers.processes import ProcessPool
 from tests.matches import fake_worker
 from tests.matches.helpers import conducted
 from tests.players.scripted_engine import is_alive, open_files, wait_until_gone
@@ -31,7 +32,7 @@ COMMAND = [sys.executable, "-S", "-E", fake_worker.__file__]
 
 def pool_of(mode="play", games=(), workers=2, capacity=4, hang_seconds=60.0, **job) -> ProcessPool:
     jobs = [{"mode": mode, "games": list(games), **job}] * workers
-    return ProcessPool(COMMAND, jobs, capacity, hang_seconds)
+    return ProcessPool(READING, COMMAND, jobs, capacity, hang_seconds)
 
 
 def played(pool: ProcessPool, num_games=20):
@@ -159,7 +160,7 @@ def test_a_job_that_is_impossible_stops_the_match_at_once_and_blames_no_game():
 
 def test_a_command_that_does_not_exist():
     with pytest.raises(FileNotFoundError):
-        ProcessPool(["/nowhere/python"], [{}], 1, 1.0)
+        ProcessPool(READING, ["/nowhere/python"], [{}], 1, 1.0)
 
 
 def test_workers_that_were_started_before_another_could_not_be_are_stopped(monkeypatch):
@@ -182,7 +183,7 @@ def test_workers_that_were_started_before_another_could_not_be_are_stopped(monke
 def test_a_lost_workers_games_are_shared_out_to_all():
     """Also to one that has none left, which reports no game that would bring it others."""
     again = pool_module.Reading(lambda line: (0, line), lambda number, problem: None)
-    pool = processes.ProcessPool(again, COMMAND, [{"mode": "mute"}] * 2, 4, 60.0)
+    pool = ProcessPool(again, COMMAND, [{"mode": "mute"}] * 2, 4, 60.0)
     try:
         lost = pool.workers[0]
         lost.games.update(range(4))
@@ -222,16 +223,16 @@ class Talking(pool_module.RemotePool):
         self.messages, self.looks = messages, 0
         self.workers = [None]
 
-    def _forgive_pause(self):
+    def _allow_for_pause(self):
         pass
 
-    def _hear(self, seconds):
+    def _receive(self, seconds):
         if not self.messages:
             return None
         time.sleep(0.001)
         return [self.messages.pop()]
 
-    def _look_after(self, worker):
+    def _check(self, worker):
         self.looks += 1
         return []
 

@@ -16,7 +16,6 @@ from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.specs import parse_game
 from pipeline.matches import runner as module
 from pipeline.matches.options import MatchOptions
-from pipeline.matches.parallel_games import ProcessPool
 from pipeline.matches.runner import Entrant, MatchRunner, common_game, job_pairing, load_entrant
 from pipeline.progress import Progress
 from pipeline.run.matches import MatchFailure, match_lock, read_match
@@ -68,7 +67,7 @@ def workers(monkeypatch):
     """Process numbers of all workers that the test starts, in order; at its end none may be left."""
     pids: list[int] = []
 
-    class Watched(ProcessPool):
+    class Watched(module.ProcessPool):
         def _start(self, number):
             worker = super()._start(number)
             pids.append(worker.process.pid)
@@ -322,7 +321,7 @@ def test_a_game_whose_engine_crashes_is_tried_again_and_the_rest_finishes(tmp_pa
 @pytest.mark.parametrize(("mode", "kind"), [("die", "broken"), ("hang", "broken"), ("garbage", "protocol"),
                                             ("refuse-genmove", "refusal"), ("occupied", "illegal")])  # fmt: skip
 def test_an_engine_that_never_works_is_not_tried_for_hundreds_of_games(tmp_path, mode, kind):
-    with pytest.raises(MuGoError, match=r"every game failed, e.g. engine: .*; mend that and run it again"):
+    with pytest.raises(MuGoError, match=r"every game failed, e.g. engine: .*; fix that and run it again"):
         play(tmp_path / "match", (engine(mode), "random"), 200, game="go:5", threads=2, engine_seconds=0.3)
     match = read_match(tmp_path / "match")
     assert not match.games and 8 <= len(match.failures) < 40
@@ -381,7 +380,7 @@ def test_games_that_fail_again_and_again_do_not_keep_the_others_from_being_playe
     assert go_on(range(20), bad) == 20
     assert go_on(bad, range(30, 40)) == 30
     bad = range(20, 60)
-    with pytest.raises(MuGoError, match=r"match: all 20 games that were tried failed, e.g. I won't; mend that"):
+    with pytest.raises(MuGoError, match=r"match: all 20 games that were tried failed, e.g. I won't; fix that"):
         go_on(range(20, 30), range(40, 50), range(50, 60))
 
 
@@ -409,9 +408,9 @@ def test_a_job_is_json_and_says_everything(tmp_path, workers, monkeypatch):
     jobs = []
 
     class Spying(module.ProcessPool):
-        def __init__(self, command, given, *rest):
+        def __init__(self, reading, command, given, *rest):
             jobs.extend(given)
-            super().__init__(command, given, *rest)
+            super().__init__(reading, command, given, *rest)
 
     monkeypatch.setattr(module, "ProcessPool", Spying)
     make_model(tmp_path, 1)

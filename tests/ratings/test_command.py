@@ -147,7 +147,7 @@ def test_anchors(config, three):
     assert rating("random") == 0
     assert rating("000001-b@8", anchor="000001-b@8=1500") == pytest.approx(1500)
     assert rating("000001-b@8", anchor="000001-b") == 0  # readouts may be left out
-    with pytest.raises(UsageError, match=r"--anchor 'nobody': no such rated player; there are: .*random"):
+    with pytest.raises(UsageError, match=r"--anchor 'nobody': no such rated player; rated players: .*random"):
         ratings(config(anchor="nobody"))
 
 
@@ -224,7 +224,7 @@ def test_a_damaged_summary_costs_no_games(config, three):
     assert (summary.matches_skipped, summary.matches, summary.games) == (0, 3, 14)
     (said,) = heard.warned
     assert str(path) in said
-    assert "the games count all the same; remove that file" in said
+    assert "the games still count; remove that file" in said
 
 
 def test_folders_that_were_asked_for_must_exist(config, three, tmp_path, monkeypatch):

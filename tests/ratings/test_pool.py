@@ -74,7 +74,7 @@ def test_duplicates_are_ignored_even_in_a_full_pool():
 
 
 def test_one_name_for_two_players_is_refused():
-    with pytest.raises(UsageError, match="a is saved_models/a already, not elsewhere/a"):
+    with pytest.raises(UsageError, match="a is already saved_models/a, not elsewhere/a"):
         add(pool_of("a"), Member(name="a", spec="elsewhere/a"), {})
 
 
@@ -83,7 +83,7 @@ def test_resize_and_remove():
     assert small.names == ["c", "d"]
     assert small.capacity == 2
     assert remove(pool_of("a", "b"), "a").names == ["b"]
-    with pytest.raises(UsageError, match="no member 'x'; there are: a, b"):
+    with pytest.raises(UsageError, match="no member 'x'; members: a, b"):
         remove(pool_of("a", "b"), "x")
 
 
@@ -216,7 +216,7 @@ def test_a_pool_without_anybody_that_fits_is_skipped_with_a_message():
     said = []
     for mode, names in (("fixed=q", ["a"]), ("uniform", ["a"]), ("lagged=1-1", ["a", "b"]), ("champion", ["a"])):
         assert choose(parse_mode(mode), names, {}, "a", [], np.random.default_rng(0), said.append) is None
-    assert said[0].startswith("no opponent by mode fixed=q: nobody of a fits")
+    assert said[0].startswith("no opponent by mode fixed=q: none of a fits")
     assert len(said) == 4
 
 
@@ -341,7 +341,7 @@ def test_duplicates_change_nothing(run_folder):
         ("remove", None, None, "pool remove: wanted a member's name, e.g. `python main.py pool remove heuristic`"),
         (None, "random", None, "pool random: wanted add SPEC or remove NAME"),
         ("add", "heurristic", None, "heurristic"),
-        ("remove", "random", None, "no member 'random'; there are: none"),
+        ("remove", "random", None, "no member 'random'; members: none"),
         (None, None, 0, "--capacity 0: wanted at least 1"),
     ],
 )
@@ -360,7 +360,7 @@ def test_damaged_files(run_folder):
     assert [one.rating for one in pool(progress=heard).members] == [None, None]
     assert names(pool("remove", "random", progress=heard)) == ["heuristic"]
     assert len(heard.said) == 3
-    assert all("everybody as unrated" in text and "`python main.py ratings`" in text for text in heard.said)
+    assert all("all players as unrated" in text and "`python main.py ratings`" in text for text in heard.said)
     (run_folder / "data/pool.json").write_text("{")
     for action in (lambda: pool(), lambda: pool("add", "random")):
         with pytest.raises(FileError, match="pool add SPEC"):

@@ -251,7 +251,7 @@ def results_of_a_run(models):
 )
 def test_ratings_of_many_players_are_those_of_the_dense_covariance(results, monkeypatch):
     dense = bradley_terry(results, players=["lonely"])
-    monkeypatch.setattr(strength, "MOST_DENSE", 10)
+    monkeypatch.setattr(strength, "MAX_DENSE", 10)
     sparse = bradley_terry(results, players=["lonely"])
     assert isinstance(sparse.covariance, strength.SparseCovariance)
     assert (sparse.names, sparse.groups) == (dense.names, dense.groups)

@@ -263,7 +263,7 @@ def test_matches_of_another_game_are_told_before_anything_is_played(tmp_path):
     tournament(config_for(tmp_path, games=2))
     before = played(tmp_path)
     heard = Heard()
-    with pytest.raises(UsageError, match=r"heuristic is rated with it, and is connect4, not tictactoe; wanted"):
+    with pytest.raises(UsageError, match=r"is rated with it, but its game is connect4, not tictactoe; wanted"):
         tournament(config_for(tmp_path, games=4, game="tictactoe"), heard)
     assert played(tmp_path) == before and not heard.warned
     elsewhere = tmp_path / "other" / "tournament"

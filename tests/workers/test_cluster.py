@@ -213,7 +213,7 @@ def test_nodes_with_another_version_are_refused_before_any_work(nodes, monkeypat
             module.Cluster(Heard())
     text = str(caught.value)
     assert text.startswith("Ray cluster: node ") and "this machine 0123456789ab" in text
-    assert text.endswith("(1 other nodes don't fit, either)") and "ray job submit" in text
+    assert text.endswith("(1 other nodes can't be used, either)") and "ray job submit" in text
     with monkeypatch.context() as patch:
         patch.setattr("platform.python_version_tuple", lambda: ("3", "99", "0"))
         with pytest.raises(MuGoError, match=r"has Python 3\.\d+, this machine 3\.99"):

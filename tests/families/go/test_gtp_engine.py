@@ -252,7 +252,7 @@ def test_programs_are_found_or_missed_with_a_way_out(tmp_path: Path, monkeypatch
         find_program(f"{tmp_path}/nowhere/engine", GtpEngine)
     plain = tmp_path / "engine"
     plain.write_text("#!/bin/sh\n")
-    with pytest.raises(UsageError, match="engine is no program that may be run; chmod"):
+    with pytest.raises(UsageError, match="engine isn't executable; chmod"):
         find_program(str(plain), GtpEngine)
     with pytest.raises(UsageError, match="No closing quotation"):
         find_program("gnugo 'x", GtpEngine)
