@@ -299,7 +299,7 @@ class TreeActor(Actor):
             after = search.game.play(search.states[rows], actions, search.history.select(rows))
             going = ~search.game.is_over(after)
             rows, wanted, actions = rows[going], wanted[going], actions[going]
-            self._buffer.add_drawn(rows, actions)
+            self._buffer.add_random(rows, actions)
             self._advance(rows, actions)
 
     def _advance(self, rows: Rows, actions: Actions) -> None:

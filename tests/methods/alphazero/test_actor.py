@@ -13,7 +13,7 @@ from pipeline.methods.alphazero.actor import TreeActor
 from pipeline.methods.alphazero.examples import Positions, make_examples
 from pipeline.methods.alphazero.recording import GameBuffer
 from pipeline.methods.method import ActorJob, Encounter, Learner, Opponent, game_seeds
-from pipeline.methods.opponents import IDLE_OPPONENTS
+from pipeline.methods.opponents import MAX_IDLE_OPPONENTS
 from pipeline.players.builtin import RandomPlayer
 from pipeline.players.player import RESIGN, Boards, Decisions, Player, PlayerFault
 from pipeline.players.searching import SearchPlayer
@@ -432,7 +432,7 @@ def test_opponents_that_are_met_no_more_are_let_go(monkeypatch):
         ActorJob(game, 3, settings, game_seeds(7, iter(range(30)), 0.0), lambda: player, lambda _: None, always_another)
     )
     actor.run(lambda: False)
-    assert len(met) == 30 and 30 - 3 - IDLE_OPPONENTS <= Stubborn.closed < 30
+    assert len(met) == 30 and 30 - 3 - MAX_IDLE_OPPONENTS <= Stubborn.closed < 30
     actor.close()
     assert Stubborn.closed == 30
 
