@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def without_garbage_collection() -> Iterator[None]:
     """No garbage is collected while this lasts. For one thread at a time.
 
     A graph that goes away while another one is being recorded spoils it: "operation failed due to a previous error

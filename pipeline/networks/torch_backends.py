@@ -18,7 +18,7 @@ from pipeline.games.contract import Evaluate, Evaluation, Planes
 from pipeline.machine import available_cores
 from pipeline.networks.architecture import Architecture, Weights
 from pipeline.networks.backends import Backend
-from pipeline.networks.cuda_graphs import undisturbed
+from pipeline.networks.cuda_graphs import without_garbage_collection
 from pipeline.networks.modules import per_point_logits, pooled, split_planes, value_of
 
 EIGHT = 8  # numbers of 16 bits are a complex128
@@ -165,7 +165,7 @@ class _Pass:
                     self._run()
                 stream.synchronize()
                 graph = torch.cuda.CUDAGraph()
-                with undisturbed():
+                with without_garbage_collection():
                     graph.capture_begin(capture_error_mode="thread_local")  # others' work goes on meanwhile
                     try:
                         self._run()

@@ -76,4 +76,4 @@ def test_td(outputs: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_reinforce_is_not_recorded() -> None:
     """Its network looks at its inputs."""
-    assert not ReinforceObjective.recordable
+    assert not ReinforceObjective.capturable

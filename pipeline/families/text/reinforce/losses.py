@@ -44,7 +44,7 @@ class Batch(NamedTuple):
 class ReinforceObjective(Objective):
     """See the module docstring. make: the network with these weights."""
 
-    recordable = False  # the network looks at its inputs: for rows that are alike, and where answers begin
+    capturable = False  # the network looks at its inputs: for rows that are alike, and where answers begin
     shareable = False  # the network takes its adapter off and puts it on again
 
     def __init__(self, make: Any, config: Options, has_critic: bool) -> None:
