@@ -1,4 +1,4 @@
-"""Recording CUDA graphs without being disturbed by those that nobody uses any more."""
+"""Capturing CUDA graphs while old ones may be garbage."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """No garbage is collected while this lasts. For one thread at a time.
+    """Pauses garbage collection. Not thread-safe.
 
-    A graph that goes away while another one is being recorded spoils it: "operation failed due to a previous error
-    during capture". Networks and trainers are often in reference cycles, so the collector decides when theirs go.
+    Destroying a CUDA graph while another is being captured makes the capture fail: "operation failed due to a previous
+    error during capture". Networks and trainers are often in reference cycles, so the collector destroys their graphs.
     """
     was_on = gc.isenabled()
     gc.disable()

@@ -1,4 +1,4 @@
-"""The option that says how networks run."""
+"""The option --backend, which says how networks run."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Annotated
 from pydantic import Field
 
 NETWORK_BACKENDS = ("auto", "torch", "compile", "openvino", "int8")
-BACKENDS = (*NETWORK_BACKENDS, "server", "vllm")  # the last two answer for language models only
+BACKENDS = (*NETWORK_BACKENDS, "server", "vllm")  # the last two are for language models only
 Backend = Annotated[
     str,
     Field(
         pattern=f"^({'|'.join(BACKENDS)})$",
-        description="How the network runs; auto takes the fastest, measured once per machine; openvino excludes int8. "
-        "Language models: auto, torch, server (a process of its own answers for all threads) or vllm.",
+        description="Inference backend; auto: the fastest, measured once per machine; openvino: without int8. "
+        "Language models: auto, torch, server (one process serves all threads) or vllm.",
     ),
 ]
