@@ -1,4 +1,4 @@
-"""Calibrated resignation: the same rule as in play, the highest good threshold, and what it does to games not seen."""
+"""Calibrated resignation: the same rule as in self-play, the highest safe threshold, and its effect on other games."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.run.random_games import write_shard
 
 
 def played(game: NoResignGame, threshold: float) -> int:
-    """Who would have resigned first, as the buffer of self-play says it: the plain twin."""
+    """Who would have resigned first by self-play's GameBuffer: the plain twin."""
     buffer = GameBuffer(threshold)
     row, even = np.array([0]), np.full((1, 2), 0.5, np.float32)
     buffer.start(0, 1, True, None if game.learner == BOTH else "x", game.learner)
@@ -90,7 +90,7 @@ def test_what_a_share_may_really_be_is_wilsons_bound(wrong: int, resignations: i
 
 
 def noisy_game(rng: np.random.Generator, noise: float) -> NoResignGame:
-    """A random walk of the log-odds whose end decides; the values seen are its winning chances, plus noise.
+    """A random walk of the log-odds whose end decides the game; the values are its winning chances plus noise.
 
     A draw if neither leads by much.
     """
@@ -105,7 +105,7 @@ def noisy_game(rng: np.random.Generator, noise: float) -> NoResignGame:
 
 @pytest.mark.parametrize("noise", [0.02, 0.1])
 def test_in_games_not_seen_few_resignations_are_wrong(noise: float) -> None:
-    """Calibrated for at most 5 % on 400 games; measured at the threshold found on 4,000 others, ten times over."""
+    """Calibrated ten times for at most 5 % on 400 games; measured at that threshold on 4,000 other games."""
     rng = np.random.default_rng(11)
     unseen = [noisy_game(rng, noise) for _ in range(4000)]
     shares, resigned = [], []

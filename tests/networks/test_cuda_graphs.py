@@ -1,4 +1,4 @@
-"""What may happen while a CUDA graph is recorded; needs no GPU."""
+"""Garbage collection while a CUDA graph is captured; needs no GPU."""
 
 from __future__ import annotations
 

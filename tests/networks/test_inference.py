@@ -1,4 +1,4 @@
-"""Evaluators: right on every backend, for every batch, from several threads; the measured choice and its cache."""
+"""Evaluators: correct on every backend, for every batch, from several threads; the measured choice and its cache."""
 
 import json
 import subprocess
@@ -194,7 +194,7 @@ class TestChoice:
     def test_int8_may_be_wrong_now_and_then(
         self, cache_file: Path, monkeypatch: pytest.MonkeyPatch, wrong: int
     ) -> None:
-        """In this many of the 32 positions it answers. Refused, it may yet do well with the next model's weights."""
+        """Wrong in this many of the 32 positions checked. A refused int8 may suit the next model's weights."""
         int8, exact = BackendSpec("openvino", "cpu", "int8"), BackendSpec("torch", "cpu", "float32")
         build, answer = BackendSpec.build, Evaluator.__call__
 
@@ -266,7 +266,7 @@ class TestChoice:
         assert built == [slow, fast, fast]
 
     def test_a_backend_out_of_tolerance_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """One whose value is shifted is fast and wrong."""
+        """A backend whose value is shifted is fast and wrong."""
         wrong, right = BackendSpec("openvino", "cpu", "float32"), BackendSpec("torch", "cpu", "float32")
         real = BackendSpec.build
 
@@ -425,7 +425,7 @@ def test_int8_is_what_rounding_to_whole_numbers_gives(
 
 @needs_openvino
 def test_int8_sums_of_the_largest_numbers_do_not_saturate() -> None:
-    """All kernels are the largest they can be, and so are inputs: pairs of their products need more than 16 bits."""
+    """All kernels and inputs have their largest values, so that sums of two products need more than 16 bits."""
     folded, planes = fold(GO, lively_weights(GO)), np.ones_like(random_planes(GO, 48))
     for name in folded:
         if name.startswith(("stem", "blocks")):

@@ -1,4 +1,4 @@
-"""The move to play by its lower confidence bound."""
+"""Choice of a move by its lower confidence bound."""
 
 import math
 
@@ -41,7 +41,7 @@ def root_of(edges):
 
 
 def chosen(tree, deviations, temperature=0.0):
-    """The action, -1 if it was left as it was."""
+    """The action, -1 if it was left unchanged."""
     actions = np.array([-1], np.int32)
     everything = np.ones((1, 1 + tree.edge_action.max()), np.int32)
     puct.lcb_actions(tree, ROW, everything, np.array([temperature]), deviations, actions)
@@ -119,7 +119,7 @@ def test_whole_searches_choose_as_the_plain_twin(spec, readouts, leaves):
 
 
 def test_the_table_says_which_moves_count():
-    """What a caller took from the visits can't be chosen; without any it is the move of highest prior."""
+    """Moves whose visits the caller removed can't be chosen; without any visits the highest prior is."""
     game = parse_game("connect4")
     search = BatchSearch(game, 1, 90, SearchOptions(noise_weight=0.0, lcb_deviations=3.0))
     search.new_games(ROW, np.array([1], np.uint64))

@@ -1,4 +1,4 @@
-"""Actors and recording: what a record says is what was played, whoever played beside it."""
+"""Actors and game records: a record says what was played, independent of the other games."""
 
 import itertools
 from dataclasses import replace
@@ -139,7 +139,7 @@ def play_with(game, settings, player, meet=None):
 
 
 def always_lost(game):
-    """Every position is lost for whoever is to move: the first player gives up first."""
+    """Every position is lost for the player to move, so the first player resigns first."""
 
     def evaluate(planes):
         return np.zeros((len(planes), game.num_actions), np.float32), np.full(len(planes), -0.99, np.float32)
@@ -204,7 +204,7 @@ def test_the_buffer_gives_back_what_was_added():
 
 
 class Stubborn(Player):
-    """Plays the first legal move and always has the same opinion; counts how often it was let go."""
+    """Plays the first legal move and always returns the same value; counts how often it was closed."""
 
     closed = 0
 
@@ -618,7 +618,7 @@ def test_an_opponents_moves_are_neither_full_nor_cheap():
 
 
 def test_both_kinds_of_moves_resign():
-    """All is lost from the first: the second move of the first player gives up, full or cheap."""
+    """Everything is lost from the start: the first player resigns at its second move, full or cheap."""
     game = parse_game("go:9")
     games = play_capped("go:9", evaluate=always_lost(game), readouts=0, cheap_readouts=0, resign_threshold=-0.9)
     assert {int(flag) for f in games for flag in f.record.flags} == {0, POLICY_COUNTS}
