@@ -1,5 +1,5 @@
-"""Methods of learning: how games are played and recorded, what an example is, what the loss of a batch is.
+"""Learning methods: how games are played and recorded, what an example is, what the loss of a batch is.
 
-May import players, search, networks, storage, games and config. Never knows a stage: it reads no folder, writes no file
-and draws no progress bar; the stages ask the method that a model, a shard or a chunk names (registry.py).
+May import workers, players, search, networks, run, games and the foundation. Never knows a stage and writes no file;
+each stage asks the method that a model, shard or chunk names (named.py).
 """

@@ -1,7 +1,7 @@
-"""``GameTable``: the games that hold some wanted positions, side by side, for a method that replays them.
+"""``GameTable``: the games that contain some wanted positions, for replaying them in one batch.
 
-One game a row, longest first: those that are still running are always the first ones. Axes: N wanted positions, G
-games, T plies of the longest one.
+Games are sorted by length, longest first, so that those still running are always the first rows. Axes: N wanted
+positions, G games, T plies of the longest game.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from pipeline.run.shards import Shard
 class GameTable:
     """See the module docstring.
 
-    row  [N] where each wanted position's game stands   ply  [N] its ply; the other arrays are [G]
+    row [N]  the wanted positions' games   ply [N]  their plies   moves [T, G]  int32, -1 after a game's end
+    All other arrays are [G].
     """
 
     def __init__(self, shards: Sequence[Shard], wanted: Positions) -> None:
@@ -39,7 +40,7 @@ class GameTable:
         self.ends = self._gather("ends", keys)
         self.learners = self._gather("learners", keys)
         self.setups = self._gather("setups", keys)
-        self.moves = self.per_move("moves", np.int32(-1))  # [T, G] int32, -1 after a game's end
+        self.moves = self.per_move("moves", np.int32(-1))
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -48,8 +49,8 @@ class GameTable:
         return np.concatenate([getattr(shard, name) for shard in self.shards])[keys] if len(keys) else np.zeros(0)
 
     def per_move(self, name: str, missing: np.generic, shape: tuple[int, ...] = ()) -> NDArray[Any]:
-        """[T, G, ...] of a column of the shards that has an entry per move, as the type of `missing`, which stands
-        after a game's end. shape: of an entry. Raises FileError if a shard lacks it.
+        """[T, G, *shape] a column of the shards with an entry per move, with the type of `missing`, which fills the
+        plies after a game's end. shape: of an entry. Raises FileError if a shard lacks the column.
         """
         found = np.full((int(self.lengths.max(initial=0)), len(self), *shape), missing)
         for row in range(len(self)):

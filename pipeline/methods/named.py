@@ -1,7 +1,6 @@
-"""Methods by name: those of the core, the bundled families and installed packages (extension point ``mugo.methods``).
+"""Methods by name: of the core, the bundled families and installed packages (extension point ``mugo.methods``).
 
-A file can name a method, never a module: what isn't bundled or installed is an error, so reading a file never imports
-what its author chose.
+Files name a method, never a module, so reading a file can't import code that its author chose.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from pipeline.methods.method import Method
 
 @cache
 def method_named(name: str) -> Method:
-    """Raises UsageError if there is no such method."""
+    """Raises UsageError if no installed package has this method."""
     offered = extensions.find(extensions.METHODS)
     if name not in offered:
         known = ", ".join(sorted(offered))

@@ -1,6 +1,6 @@
-"""``ActiveOpponents``: the opponents at work in an actor, each in the rows where it is met.
+"""``ActiveOpponents``: the opponents that play in an actor's games.
 
-Whoever is met no more is let go of, because each promotion brings another model. Axes: R rows, n rows of a call.
+Opponents that have been idle longest are closed, since each promotion brings a new one. Axes: R rows, n rows of a call.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pipeline.games.contract import Actions
 from pipeline.methods.method import Encounter, Opponent
 from pipeline.players.player import RESIGN, Decisions, Player
 
-IDLE_OPPONENTS = 8  # opponents kept ready though they play no game now: building one costs memory and time
+MAX_IDLE_OPPONENTS = 8  # kept for later games, because building an opponent takes time
 
 Rows = NDArray[np.int64]
 
 
 class ActiveOpponent:
-    """An opponent at work in an actor. plays [R]: the rows where it is met; thinking: in how many it is to move."""
+    """An opponent in an actor. plays [R]: whether it plays in each row; thinking: in how many it is to move."""
 
     def __init__(self, opponent: Opponent, game: Any, num_rows: int) -> None:
         self.opponent = opponent
@@ -31,12 +31,12 @@ class ActiveOpponent:
         self.thinking = 0
 
     def begin(self, rows: Rows) -> None:
-        """It is to move in rows [n]."""
+        """Ask it for a move in rows [n]."""
         self.thinking += len(rows)
         self.player.begin(rows)
 
     def step(self) -> Decisions:
-        """A batch of its work. Raises PlayerFault, and MuGoError if it gives up: only the learner may."""
+        """A batch of its work. Raises PlayerFault, and MuGoError if it resigns, which only the learner may."""
         decisions = self.player.step()
         for fault in decisions.faults.values():
             raise fault
@@ -47,7 +47,7 @@ class ActiveOpponent:
 
 
 class ActiveOpponents:
-    """See the module docstring. Iterating gives those that are kept, the longest unused first."""
+    """See the module docstring. Iterates over the opponents kept, least recently used first."""
 
     def __init__(self, game: Any, num_rows: int) -> None:
         self._game, self._num_rows = game, num_rows
@@ -60,32 +60,32 @@ class ActiveOpponents:
         return iter(list(self._known.values()))
 
     def meet(self, row: int, encounter: Encounter) -> Player:
-        """The player that is met in a new game in row, at the initial position. Lets go of those idle for longest."""
+        """Begin a game against an opponent in row, at the initial position; returns its player. Closes idle ones."""
         opponent = encounter.opponent
         active = self._known.pop(opponent, None) or ActiveOpponent(opponent, self._game, self._num_rows)
-        self._known[opponent] = active  # the last used stands last
+        self._known[opponent] = active  # most recently used last
         active.plays[row] = True
         active.player.new_games(np.array([row]), np.array([encounter.seed], np.uint64))
         idle = [other for other, its in self._known.items() if not its.plays.any()]
-        for other in idle[: max(0, len(idle) - IDLE_OPPONENTS)]:
+        for other in idle[: max(0, len(idle) - MAX_IDLE_OPPONENTS)]:
             self._known.pop(other).player.close()
         return active.player
 
     def advance(self, rows: Rows, actions: Actions) -> None:
-        """Show moves made in rows [n] to those who play there."""
+        """Pass moves made in rows [n] on to the opponents that play there."""
         for active in self._known.values():
-            met = active.plays[rows]
-            if met.any():
-                active.player.advance(rows[met], actions[met])
+            plays = active.plays[rows]
+            if plays.any():
+                active.player.advance(rows[plays], actions[plays])
 
     def drop(self, row: int) -> None:
-        """The game in row is over."""
+        """End the game in row."""
         for active in self._known.values():
             if active.plays[row]:
                 active.plays[row] = False
                 active.player.drop(np.array([row]))
 
     def close(self) -> None:
-        """Let go of all; none may be met afterwards."""
+        """Close all opponents; none may be met afterwards."""
         for active in self._known.values():
             active.player.close()

@@ -1,4 +1,4 @@
-"""Options of several commands that methods read, whichever method it is."""
+"""Options of commands that methods of every kind read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipeline.options import Options
 
 TimeShare = Annotated[
     float | None,
-    Field(ge=0, le=1, description="Share of the run's time that has passed, 0 to 1, for schedules by until_share."),
+    Field(ge=0, le=1, description="Elapsed share of the run's time, 0 to 1, for schedules by until_share."),
 ]
 
 
@@ -34,8 +34,7 @@ class FirstModelOptions(Options):
     )
     original_model: Path | None = Field(
         None,
-        description="Begin with the weights of this model instead of random ones, e.g. of a smaller board; its method, "
-        "size and value head are kept.",
+        description="Start from this model's weights, e.g. of a smaller board; keeps its method, size and value head.",
     )
     method: str = Field(
         "alphazero",
@@ -45,14 +44,14 @@ class FirstModelOptions(Options):
     value_head: str = Field(
         "scalar",
         pattern="^(scalar|wdl|points)$",
-        description="How the value is learned: scalar; wdl for win, draw, loss; scalar, or points for five chances "
-        "of winning and losing 1, 2 or 3 points.",
+        description="What the value head predicts: scalar; wdl: chances of win, draw and loss; points (td): "
+        "five chances of winning and losing 1, 2 or 3 points.",
     )
     seed: int = Field(0, ge=0, description="Seed of the random weights.")
 
 
 class GrowthOptions(Options):
-    """What a training starts with: see Method.grown."""
+    """What a training starts from: see Method.grown."""
 
     network_size: str | None = Field(
         None,
@@ -66,35 +65,35 @@ class GrowthOptions(Options):
 
 
 class GameOptions(Options):
-    """How self-play's games are played, whichever method plays them."""
+    """How self-play games are played, by any method."""
 
     readouts: int = Field(0, ge=0, description="Simulations per move; 0 plays the raw policy.")
 
 
 class ResignationOptions(Options):
-    """When self-play gives games up: see methods/resignation.py."""
+    """When self-play resigns games: see methods/resignation.py."""
 
     panel = "Resignation"
 
     resign_threshold: float = Field(
-        -1.0, ge=-1, le=0, description="Resign when the mover's value is below this at two moves in a row; -1 = never."
+        -1.0, ge=-1, le=0, description="Resign when a player's value is below this at two moves in a row; -1 = never."
     )
     resign_false_rate: float = Field(
         0.0,
         ge=0,
         lt=1,
-        description="Calibrate the threshold on games that never resign: with 95 % confidence, at most this share of "
-        "resignations would have been wrong. If no threshold is that safe, nobody resigns. 0 = off.",
+        description="Calibrate the threshold on games that never resign so that, with 95 % confidence, at most this "
+        "share of resignations is wrong. If no threshold is that safe, nobody resigns. 0 = off.",
     )
     resign_lowest: float = Field(-0.99, ge=-1, le=0, description="Lower bound of the calibrated threshold.")
     resign_highest: float = Field(-0.8, ge=-1, le=0, description="Upper bound of the calibrated threshold.")
     no_resign_fraction: float = Field(
-        0.1, ge=0, le=1, description="Share of games that never resign and measure false resignations."
+        0.1, ge=0, le=1, description="Share of games that never resign, which measure wrong resignations."
     )
 
 
 class DiscountOptions(Options):
-    """How much later values count."""
+    """How much later values and rewards count."""
 
     panel = "Learning targets"
     of_methods = True

@@ -1,38 +1,55 @@
-"""Where to resign: the threshold at which few resignations would have been wrong, measured on games that never resign.
+"""When to resign: the rule, and the calibration of its threshold on games that never resign.
 
-A game that never resigns is played to its end whatever the values say, so it shows what a resignation would have
-done. At a threshold t the first player whose own value was below t at two of its moves in a row would have resigned,
-as players of a method that resigns do; that would have been *wrong* if that player did not lose. The learner's moves
-alone count, in games against opponents too, and searches of both kinds. Values are seen by the player to move. Players
-take turns; methods for other games don't resign.
+A player resigns when its own value is below the threshold at two of its moves in a row. Only the learner resigns, and
+only in games in which players take turns.
 
-What counts is not the share of wrong ones that was measured but what it may really be: the upper end of a one-sided
-interval of 95 %. The threshold that looks best of many was lucky, and few games say little: none wrong of 52 is what
-it takes for 5 %.
+A game that never resigns is played to its end whatever its values, so it shows what a resignation would have done: it
+would have been *wrong* if the first player to resign did not lose. Calibration counts the learner's moves alone, also
+in games against opponents, after full and cheap searches. It bounds the wrong share of resignations by the upper end
+of a one-sided 95 % confidence interval, because the best of many thresholds was partly lucky and few games prove
+little: a bound of 5 % takes 52 resignations without a wrong one.
 
-Axes: G games, T plies of a game, K thresholds.
+Values are seen by the player to move. Axes: T plies of a game, K thresholds, n players to move.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.run.shards import BOTH, End, Shard
+from pipeline.errors import FileError, UsageError
+from pipeline.games.specs import are_related
+from pipeline.run.shards import BOTH, End, Shard, newest_shards, read_shard
 
-CALM = 2  # how many of a player's moves in a row must look lost before it resigns; its last is that many plies ago
+RESIGN_CONSECUTIVE_MOVES = 2  # of one player, whose values must be below the threshold
+PLIES = 2 * RESIGN_CONSECUTIVE_MOVES - 1  # in which a player makes that many moves, its first and its last among them
 NEVER = -1.0  # no value is below it
-CONFIDENCE = 1.645  # standard deviations above what was measured: 95 % of a normal distribution lie below
-STEP = 0.001  # between the thresholds that are tried
-EFFECTIVE = "resign_threshold"  # in a shard's provenance: the threshold by which its games were resigned
+RESIGN_THRESHOLD = "resign_threshold"  # key of a shard's provenance: the threshold in force in its games
+CONFIDENCE = 1.645  # standard deviations: 95 % of a normal distribution lie below
+STEP = 0.001  # between the thresholds tried
+MIN_GAMES = 50  # fewer don't determine a rate of a few per cent
+MAX_GAMES = 1000
+MAX_MODELS = 5  # games of older models are too different
+
+
+def resignation_values(values: NDArray[np.floating]) -> NDArray[np.floating]:
+    """[T] for values [T]: at each ply the highest value of the mover's last RESIGN_CONSECUTIVE_MOVES moves.
+
+    The rule: the player to move resigns if this is below the threshold. It is inf where it has made fewer moves.
+    """
+    found = np.full_like(values, np.inf)
+    if len(values) >= PLIES:
+        found[PLIES - 1 :] = np.lib.stride_tricks.sliding_window_view(values, PLIES)[:, ::2].max(axis=1)
+    return found
 
 
 @dataclass(frozen=True)
-class Watched:
-    """One game that never resigned: the values [T] of its moves, the side that the learner played, and the result."""
+class NoResignGame:
+    """A game that never resigns: values [T] of its moves, the side that the learner played or BOTH, and the result."""
 
     values: NDArray[np.floating]
     learner: int
@@ -41,30 +58,33 @@ class Watched:
 
 @dataclass(frozen=True)
 class Calibration:
-    """threshold: at which, of so many games, so many would have been resigned, and so many of those not lost.
+    """The threshold found, and what it would have done in the games it was found on.
 
-    NEVER, if even the lowest that was allowed is wrong too often; the numbers are then those of the lowest.
+    threshold           NEVER if even the lowest one allowed is wrong too often; the numbers are then the lowest one's
+    games               games that never resign
+    resignations        games that would have been resigned
+    wrong_resignations  those whose first player to resign did not lose
     """
 
     threshold: float
     games: int
     resignations: int
-    wrong: int
+    wrong_resignations: int
 
     @property
     def wrong_share(self) -> float:
-        return self.wrong / self.resignations if self.resignations else 0.0
+        return self.wrong_resignations / self.resignations if self.resignations else 0.0
 
     @property
     def wrong_share_at_most(self) -> float:
-        """What it may really be; 1 without resignations."""
-        return float(_at_most(np.array(self.wrong), np.array(self.resignations)))
+        """Upper confidence bound of the wrong share; 1 without resignations."""
+        return float(_upper_bound(np.array(self.wrong_resignations), np.array(self.resignations)))
 
 
-def calibrate(games: Sequence[Watched], wrong_share: float, lowest: float, highest: float) -> Calibration:
-    """The highest threshold in [lowest, highest] at which surely at most that share of the resignations is wrong.
+def calibrate(games: Sequence[NoResignGame], wrong_share: float, lowest: float, highest: float) -> Calibration:
+    """The highest threshold in [lowest, highest], by STEP, whose wrong share is at most this with 95 % confidence.
 
-    NEVER, if there is none. Tried at distances of STEP. Raises ValueError if lowest is above highest.
+    NEVER if there is none. Raises ValueError if lowest is above highest.
     """
     if lowest > highest:
         raise ValueError(f"lowest {lowest} is above highest {highest}")
@@ -77,14 +97,14 @@ def calibrate(games: Sequence[Watched], wrong_share: float, lowest: float, highe
         result = np.where(player == 0, game.result_first_player, -game.result_first_player)
         resigned += player >= 0
         wrong += (player >= 0) & (result >= 0)
-    good = np.flatnonzero(_at_most(wrong, resigned) <= wrong_share)
+    good = np.flatnonzero(_upper_bound(wrong, resigned) <= wrong_share)
     best = int(good[-1]) if len(good) else 0
     threshold = float(thresholds[best]) if len(good) else NEVER
     return Calibration(threshold, len(games), int(resigned[best]), int(wrong[best]))
 
 
-def _at_most(wrong: NDArray[np.int64], resigned: NDArray[np.int64]) -> NDArray[np.float64]:
-    """[K] the share that is wrong, at most: the upper end of Wilson's interval; 1 where nobody resigned.
+def _upper_bound(wrong: NDArray[np.int64], resigned: NDArray[np.int64]) -> NDArray[np.float64]:
+    """[K] the upper end of Wilson's interval of the wrong share; 1 without resignations.
 
     Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference".
     """
@@ -94,32 +114,53 @@ def _at_most(wrong: NDArray[np.int64], resigned: NDArray[np.int64]) -> NDArray[n
     return np.where(resigned > 0, most, 1.0)
 
 
-def _first_to_resign(game: Watched, thresholds: NDArray[np.float64]) -> NDArray[np.int64]:
+def _first_to_resign(game: NoResignGame, thresholds: NDArray[np.float64]) -> NDArray[np.int64]:
     """[K] the player (0, 1) who would resign first at each threshold; −1 nobody."""
-    values = game.values.astype(np.float64)
-    if len(values) <= CALM:
-        return np.full(len(thresholds), -1)
-    needed = np.maximum(values[CALM:], values[:-CALM])  # at ply CALM + i its player resigns if this is below
+    values = resignation_values(game.values.astype(np.float64))
+    plies = np.arange(len(values))
     if game.learner != BOTH:
-        needed[np.arange(CALM, len(values)) % 2 != game.learner] = np.inf
-    so_far = np.minimum.accumulate(needed)
-    first = np.searchsorted(-so_far, -thresholds, side="right")  # the first that is below; so_far never rises
-    return np.where(first < len(needed), (first + CALM) % 2, -1)
+        values[plies % 2 != game.learner] = np.inf
+    lowest_so_far = np.minimum.accumulate(values)
+    first = np.searchsorted(-lowest_so_far, -thresholds, side="right")  # the first ply below each threshold
+    return np.where(first < len(values), first % 2, -1)
 
 
-def watched(shard: Shard) -> list[Watched]:
-    """A shard's games that were never resigned, whatever their values said.
+def no_resign_games(shard: Shard) -> list[NoResignGame]:
+    """The games of a shard that never resign: those marked so, or all if the threshold was NEVER.
 
-    Those marked so; and all if nobody could resign. That a game was merely not resigned isn't enough: such games are
-    chosen by their values.
+    A game that merely wasn't resigned doesn't qualify: it was selected by its values.
     """
-    nobody = shard.header["provenance"].get(EFFECTIVE) == NEVER
+    never = shard.header["provenance"].get(RESIGN_THRESHOLD) == NEVER
     return [
-        Watched(
+        NoResignGame(
             values=shard.root_values[shard.move_offsets[index] : shard.move_offsets[index + 1]],
             learner=int(shard.learners[index]),
             result_first_player=float(shard.results[index]),
         )
         for index in range(shard.num_games)
-        if (nobody or shard.no_resign[index]) and shard.ends[index] != End.RESIGNED
+        if (never or shard.no_resign[index]) and shard.ends[index] != End.RESIGNED
     ]
+
+
+def newest_games(directory: Path, game: str, max_games: int = MAX_GAMES) -> list[NoResignGame]:
+    """The newest games under directory that never resign, of MAX_MODELS models: whole shards until there are max_games.
+
+    game: its spec; stops at the newest shard of an unrelated game. Skips shards that can't be read or whose game is
+    unknown; gather reports those.
+    """
+    games: list[NoResignGame] = []
+    models: set[str] = set()
+    for meta in newest_shards(directory, on_damage=lambda error: None):
+        try:
+            is_related = are_related(meta.game, game)
+        except UsageError:
+            continue
+        models.add(meta.model)
+        if len(models) > MAX_MODELS or len(games) >= max_games or not is_related:
+            break
+        try:
+            shard = read_shard(meta.path, meta)
+        except FileError:
+            continue
+        games += no_resign_games(shard)
+    return games

@@ -1,24 +1,23 @@
-"""The architecture of a network, without torch: its sizes, the names and shapes of its weights, and random ones.
+"""The architecture of a network, without torch: its sizes, the names and shapes of its weights, random weights.
 
-A network is a residual tower over the board (``modules.py``), named after its blocks and channels: ``b4c64``.
-Weights are a flat dict of float32 arrays under the names that ``weight_shapes`` lists; a model directory stores that
-dict, and training, folding and every inference backend read it.
+A network is a residual tower over the board (``modules.py``), named after its blocks and channels: ``b4c64``. Weights
+are a flat dict of float32 arrays under the names that ``weight_shapes`` lists; a model directory stores that dict, and
+training, folding and every inference backend read it.
 
-A network for *boards of every size* has weights that don't depend on a board's size, so that the same ones play all of
-them. It is told about the board and komi by planes that are the same at all points (``global_planes``), of which it
-reads one point, and beside the mean of each channel it sees the mean times ``side_scale``: what a whole board is worth
-grows with its size. Source: Wu 2019, arXiv 1902.10565, appendix A; KataGo's "gpool" layers. Its Architecture stands for
-one board, ``at`` gives that of another.
+A network for *boards of every size* has weights that don't depend on the board's size. It reads board size and komi
+from planes that are the same at all points (``global_planes``), and sees the mean of each channel both as it is and
+times ``side_scale``, because a whole board's worth grows with its size. Source: Wu 2019, arXiv 1902.10565, appendix A;
+KataGo's "gpool" layers. Its Architecture is that of one board; ``at`` returns another board's.
 
 The value is learned as a *scalar* in [-1, 1], or as *wdl*: the probabilities of win, draw and loss, whose value is
-P(win) − P(loss). Two more heads have the policy's shape and serve training only: the opponent's reply, and the
-softened policy.
+P(win) − P(loss). Two more heads of the policy's shape serve training only: the opponent's reply and the soft policy.
 
-C planes, H×W the board, P = H·W points, A actions.
+C planes, H×W board, P = H·W points, A actions.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
@@ -30,24 +29,23 @@ from pipeline.games.contract import FloatArray, Game
 
 Weights = dict[str, FloatArray]
 
-NORM_EPSILON = 1e-5  # of every batch norm; folding needs the same number
+NORM_EPSILON = 1e-5  # of every batch norm
 MAX_BLOCKS, MIN_CHANNELS, MAX_CHANNELS = 64, 4, 1024
-# Width of the value head's hidden layer: half of 32 units die within minutes of training (docs/log, 2026-11-25).
+# Width of the value head's hidden layer. Of 32 units, half die within minutes of training (docs/log, 2026-11-25).
 VALUE_HIDDEN = 64
-# Passes start e³ times less likely than points. From a uniform policy, search in the first games learns to pass
-# whenever komi puts a player ahead, and the first generations pass themselves to death (docs/log, 2026-11-21).
+# A pass starts e³ times less likely than a point. With a uniform policy, the first generations learn to pass whenever
+# komi puts a player ahead (docs/log, 2026-11-21).
 EXTRA_ACTION_LOGIT = -3.0
-VALUE_OUTPUTS: Final = {"scalar": 1, "wdl": 3}  # value head → its outputs; wdl: win, draw, loss
-# Heads with the policy's shape; only the first serves inference. Over the same features, as in KataGo, the others cost
-# next to nothing.
+VALUE_OUTPUTS: Final = {"scalar": 1, "wdl": 3}  # outputs by value head; wdl: win, draw, loss
+# Heads of the policy's shape over shared features, which makes them cheap (KataGo). Inference uses the first alone.
 POLICY_HEADS: Final = ("policy", "reply", "soft_policy")
-POOLED = ("pooling.weight", "_extra.weight", "value_hidden.weight")  # what reads pooled channels, group after group
+POOLED = ("pooling.weight", "_extra.weight", "value_hidden.weight")  # weights that read pooled channels, group by group
 KNOWN_SIZES = ("b2c32", "b4c64", "b6c96")
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """Sizes of one network. Two equal architectures have interchangeable weights."""
+    """Sizes of a network. Equal architectures have interchangeable weights."""
 
     blocks: int
     channels: int
@@ -56,13 +54,13 @@ class Architecture:
     width: int
     actions: int  # A, policy logits
     value_head: str = "scalar"  # one of VALUE_OUTPUTS
-    global_planes: int = 0  # the last of the planes, each the same everywhere; 0: a network for one board
-    kinds_per_point: int = 1  # of moves: action k·P + p is one of kind k to point p
+    global_planes: int = 0  # the last of the planes, each constant over the board; 0: a network for one board size
+    kinds_per_point: int = 1  # action k·P + p is a move of kind k to point p
     value_hidden: int = VALUE_HIDDEN  # units of the value head's hidden layer
 
     @staticmethod
     def for_game(size: str, game: Game, value_head: str = "scalar") -> Architecture:
-        """The network that a size such as ``b4c64`` means for this game. Raises UsageError if it isn't one."""
+        """The architecture of this size, e.g. ``b4c64``, for a game. Raises UsageError for an invalid size."""
         blocks, channels = parse_size(size)
         height, width = game.board_shape
         return Architecture(
@@ -72,32 +70,24 @@ class Architecture:
 
     @staticmethod
     def from_dict(values: dict[str, Any]) -> Architecture:
-        """The inverse of to_dict.
+        """The inverse of to_dict. Raises MuGoError naming the first field that is missing, unknown or invalid."""
 
-        Raises MuGoError that names the first field that is missing, unknown or of a wrong value.
-        """
+        def check(name: str, least: int, most: float, wanted: str) -> None:
+            number = values.get(name)
+            if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
+                raise MuGoError(f"architecture: {name} is {number!r}; wanted {wanted}")
+
         fields = list(Architecture.__dataclass_fields__)
-        if values.get("value_head") not in list(VALUE_OUTPUTS):  # a list: a wrong value needn't be hashable
+        if values.get("value_head") not in list(VALUE_OUTPUTS):  # a list, since the value may not be hashable
             found = values.get("value_head")
             raise MuGoError(f"architecture: value_head is {found!r}; wanted one of {', '.join(VALUE_OUTPUTS)}")
         for name in fields[: fields.index("value_head")]:
-            number = values.get(name)
-            if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-                raise MuGoError(f"architecture: {name} is {number!r}; wanted a whole number of at least 1")
-        if values["blocks"] > MAX_BLOCKS:  # each would be gone through before the first missing weight is named
-            raise MuGoError(f"architecture: blocks is {values['blocks']}; wanted at most {MAX_BLOCKS}")
-        kinds = values.get("kinds_per_point")
+            check(name, 1, math.inf, "a whole number of at least 1")
+        check("blocks", 1, MAX_BLOCKS, f"at most {MAX_BLOCKS}")  # weight_shapes would run through all of them
         most = max(1, values["actions"] // (values["height"] * values["width"]))
-        if not isinstance(kinds, int) or isinstance(kinds, bool) or not 1 <= kinds <= most:
-            found = f"kinds_per_point is {kinds!r}"
-            raise MuGoError(f"architecture: {found}; wanted 1 to {most}, as it has {values['actions']} actions")
-        width = values.get("value_hidden")
-        if not isinstance(width, int) or isinstance(width, bool) or not 1 <= width <= MAX_CHANNELS:
-            raise MuGoError(f"architecture: value_hidden is {width!r}; wanted 1 to {MAX_CHANNELS}")
-        last = values.get("global_planes")
-        if not isinstance(last, int) or isinstance(last, bool) or not 0 <= last < values["planes"]:
-            found = f"global_planes is {last!r}"
-            raise MuGoError(f"architecture: {found}; wanted fewer than its {values['planes']} planes")
+        check("kinds_per_point", 1, most, f"1 to {most}, as it has {values['actions']} actions")
+        check("value_hidden", 1, MAX_CHANNELS, f"1 to {MAX_CHANNELS}")
+        check("global_planes", 0, values["planes"] - 1, f"fewer than its {values['planes']} planes")
         unknown = sorted(set(values) - set(fields))
         if unknown:
             raise MuGoError(f"architecture: unknown field {unknown[0]!r}; known: {', '.join(fields)}")
@@ -107,7 +97,7 @@ class Architecture:
         return asdict(self)
 
     def at(self, height: int, width: int) -> Architecture:
-        """The same network on another board. Raises MuGoError if it is one for a single board."""
+        """The same network on another board. Raises MuGoError if it is a network for one board size."""
         if (height, width) == (self.height, self.width):
             return self
         if not self.any_board:
@@ -117,17 +107,17 @@ class Architecture:
 
     @property
     def any_board(self) -> bool:
-        """Whether the weights serve boards of every size."""
+        """Whether the weights serve all board sizes."""
         return self.global_planes > 0
 
     @property
     def local_planes(self) -> int:
-        """Those that differ from point to point."""
+        """How many planes differ from point to point."""
         return self.planes - self.global_planes
 
     @property
     def pooled_groups(self) -> int:
-        """What a pooled layer reads of each channel: mean and maximum, and the scaled mean."""
+        """Pooled values per channel: mean and maximum; for all board sizes also the scaled mean."""
         return 3 if self.any_board else 2
 
     @property
@@ -145,28 +135,26 @@ class Architecture:
 
     @property
     def extra_actions(self) -> int:
-        """Actions of a point policy that stand on no point, such as a pass; they follow the points."""
+        """Actions of a point policy that are no point, such as a pass; they follow the points."""
         return self.actions - self.points * self.kinds_per_point if self.point_policy else 0
 
     @property
     def head_channels(self) -> int:
-        """Channels of the policy head, and again of the value head."""
+        """Channels of the policy head and of the value head, each."""
         return max(16, self.channels // 4, self.kinds_per_point)
 
     def has_pooling(self, block: int) -> bool:
-        """Every second block sees the whole board through pooled means and maxima."""
+        """Whether a block sees the whole board through pooled means and maxima: every second one does."""
         return block % 2 == 1
 
 
 def side_of(points: int) -> float:
-    """Of a square board of this many points: the points of score that one unit of the score head stands for."""
+    """The side of a square board of this many points; one unit of the score head is this many points of score."""
     return float(points) ** 0.5
 
 
 def side_scale(points: int) -> float:
-    """What means over a board of this many points are multiplied by, beside the means themselves: from −0.7 for 7×7 to
-    0.5 for 19×19, as in KataGo.
-    """
+    """The factor of scaled means over a board of this many points: −0.7 for 7×7, 0.5 for 19×19, as in KataGo."""
     return (side_of(points) - 14) / 10
 
 
@@ -185,7 +173,7 @@ def parse_size(size: str) -> tuple[int, int]:
 
 
 def weight_shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:
-    """Name and shape of every weight, in the order of the forward pass. Convolutions are [out, in, kh, kw]."""
+    """Name and shape of every weight, in the order of the forward pass. Convolution kernels are [out, in, kh, kw]."""
     channels, head = architecture.channels, architecture.head_channels
     shapes: dict[str, tuple[int, ...]] = {}
 
@@ -224,7 +212,7 @@ def weight_shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:
 
 
 def check_weights(architecture: Architecture, weights: Weights) -> None:
-    """Raise MuGoError, naming the first weight that is missing, unknown, misshapen or not finite."""
+    """Raise MuGoError naming the first weight that is missing, unknown, misshapen or not finite."""
     shapes = weight_shapes(architecture)
     where = f"weights of a {architecture.size} network"
     for name, shape in shapes.items():
@@ -241,24 +229,24 @@ def check_weights(architecture: Architecture, weights: Weights) -> None:
 
 
 def random_weights(architecture: Architecture, seed: int) -> Weights:
-    """Weights to start from: He-normal, every normalisation neutral, every output near 0.
+    """Initial weights: He-normal, with neutral norms and small outputs.
 
-    A fresh network of any size therefore has a nearly uniform policy over points and a value near 0 (win, draw and
-    loss equally likely). Actions that are no point (a pass) start at EXTRA_ACTION_LOGIT. Equal arguments give equal
-    bytes on every machine and with every version of torch.
+    A fresh network has a nearly uniform policy over points and a value near 0 (win, draw and loss equally likely).
+    Actions that are no point (a pass) start at EXTRA_ACTION_LOGIT. Equal arguments give equal bytes on every machine
+    and with every version of torch.
     """
     generator = np.random.default_rng(seed)
     weights: Weights = {}
     for name, shape in weight_shapes(architecture).items():
         if name.endswith((".norm.weight", ".running_var")):
-            # Blocks start close to doing nothing, so that the tower's activations don't grow with its height.
+            # Blocks start close to the identity, so that activations don't grow with the number of blocks.
             weights[name] = np.full(shape, 0.1 if name.endswith(".second.norm.weight") else 1.0, np.float32)
         elif len(shape) == 1:
             start = EXTRA_ACTION_LOGIT if name.endswith("_extra.bias") else 0.0
             weights[name] = np.full(shape, start, np.float32)
         else:
             fan_in = int(np.prod(shape[1:]))
-            # Outputs and pooled biases start small, so that they don't drown the tower's.
+            # Outputs and pooled biases start small, so that they don't dominate the tower's activations.
             gain = 2.0**0.5 if ".conv." in name or name.startswith("value_hidden") else 0.1
             weights[name] = (generator.standard_normal(shape) * (gain / fan_in**0.5)).astype(np.float32)
     return weights

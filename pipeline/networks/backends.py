@@ -1,17 +1,13 @@
-"""The backends that can run a folded network, behind one small interface.
+"""The interface of inference backends, the CPU's capabilities, and the OpenVINO backend.
 
-A backend holds one network and gives every thread a function of its own, so that threads evaluate at the same time.
-These functions take batches of exactly one of the sizes that ``batch_sizes`` lists, so nothing is compiled twice;
-padding is left to ``inference.Evaluator``.
+A backend holds one folded network and gives each thread its own function, so that threads evaluate concurrently. These
+functions take batches of the sizes in ``batch_sizes``, which limits compilation; ``inference.Evaluator`` pads to them.
+The torch backends are in ``torch_backends.py``, because importing torch takes over a second.
 
-Here: the interface, what the processor can do, and OpenVINO, which needs no torch (starting torch costs over a second).
-The torch backends are in ``torch_backends.py``.
-
-Precision names: ``float32``, ``bfloat16``, ``float16``, ``int8``. The last means that kernels and inputs of
-convolutions are whole numbers: kernels from -127 to 127 (or -64 to 64, see ``largest_int8_kernel``) times a scale for
-each output channel; inputs, which a ReLU leaves at 0 or more, from 0 to 255 times a scale for each convolution, such
-that 255 stands for MARGIN times the largest input in the calibration positions. Everything else is computed as in
-bfloat16, or in float32 where the processor has no bfloat16.
+Precisions: ``float32``, ``bfloat16``, ``float16``, ``int8``. In int8 the kernels and inputs of convolutions are
+integers: kernels from -127 to 127 (or -64 to 64, see ``largest_int8_kernel``) times a scale per output channel; inputs,
+which follow a ReLU, from 0 to 255 times a scale per convolution, with 255 standing for MARGIN times the largest input
+in the calibration positions. Everything else is bfloat16, or float32 if the CPU has no bfloat16.
 """
 
 from __future__ import annotations
@@ -32,22 +28,22 @@ from pipeline.games.contract import Evaluate, Evaluation, Planes
 from pipeline.machine import available_cores
 from pipeline.networks.architecture import Architecture, Weights
 
-# Below it backends switch to other kernels for the small layers, which round differently: with it, a row's result had
-# the same bits at every size measured, so it doesn't matter how many others are evaluated beside it.
+# From this size on, a row's result had the same bits at every size measured, whatever the number of other rows. Smaller
+# batches use other kernels for the small layers, which round differently.
 MIN_BATCH = 16
-LEAST_SCALED = 1e-6  # a scale of 0 would divide by it
-MARGIN = 1.25  # for what goes beyond calibration positions: clipping hurts far more than coarser steps (docs/log)
+MIN_SCALED = 1e-6  # avoids a scale of 0
+MARGIN = 1.25  # for inputs beyond the calibration positions': clipping hurts far more than coarser steps (docs/log)
 
 
 class Backend(ABC):
     """One folded network on one backend."""
 
-    # Every batch is padded to the largest size times one of these, rounded up, but not to less than the least.
+    # Batches are padded to the largest size times one of these, rounded up, and at least to the least size.
     fractions: tuple[float, ...] = tuple(part / 2**halvings for halvings in range(12) for part in (1, 0.75))
 
     @abstractmethod
     def for_thread(self, index: int) -> Evaluate:
-        """The function that thread number index evaluates with; no other thread may call it."""
+        """The evaluation function of thread number index; no other thread may call it."""
 
     def batch_sizes(self, max_batch: int, least: int = MIN_BATCH) -> list[int]:
         """The sizes that batches must have, ascending; the last is max_batch."""
@@ -57,7 +53,7 @@ class Backend(ABC):
 
 @cache
 def _processor() -> dict[str, str]:
-    """First entry of each name in /proc/cpuinfo; empty where there is none."""
+    """The first entry of each name in /proc/cpuinfo; empty if it doesn't exist."""
     entries: dict[str, str] = {}
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -67,23 +63,23 @@ def _processor() -> dict[str, str]:
 
 
 def processor_name() -> str:
-    """Enough of the processor's name to tell machines of different speed apart."""
+    """The CPU's name, in enough detail to distinguish machines of different speed."""
     entries = _processor()
     parts = [entries.get(name, "") for name in ("vendor_id", "cpu family", "model", "model name")]
     return " ".join(part for part in parts if part) or platform.processor() or platform.machine()
 
 
 def has_fast_bfloat16() -> bool:
-    """Whether the processor multiplies bfloat16 in hardware (AVX-512 BF16, AMX, or Arm's BF16)."""
+    """Whether the CPU multiplies bfloat16 in hardware (AVX-512 BF16, AMX, or Arm's BF16)."""
     return bool(_flags() & {"avx512_bf16", "amx_bf16", "bf16"})
 
 
 def largest_int8_kernel() -> int:
-    """The largest whole number that kernels are rounded to for int8; 0: the processor has nothing that int8 gains by.
+    """The largest integer that kernels are rounded to in int8; 0 if int8 isn't faster on this CPU.
 
-    127 where products of 8-bit numbers are summed in 32 bits (AVX VNNI, AMX, or Arm's dot products). Older x86
-    processors with AVX2 sum them by pairs in 16 bits, which saturate silently: at most 64 keeps 2 * 255 * 64 within
-    them. Source: OpenVINO's documentation, "Saturation (overflow) issue workaround".
+    127 if it sums products of 8-bit numbers in 32 bits (AVX VNNI, AMX, or Arm's dot products). Older x86 CPUs with AVX2
+    sum pairs in 16 bits, which saturate silently; 64 keeps 2 * 255 * 64 within range. Source: OpenVINO's documentation,
+    "Saturation (overflow) issue workaround".
     """
     if _flags() & {"avx512_vnni", "avx_vnni", "amx_int8", "asimddp"}:
         return 127
@@ -100,12 +96,12 @@ def is_installed(module: str) -> bool:
 
 
 class OpenVinoBackend(Backend):
-    """OpenVINO on the processor. Models are compiled for each batch size when first needed.
+    """OpenVINO on the CPU. Models are compiled for each batch size when first needed.
 
-    With a thread for every core, each thread has compiled models of its own and runs them itself (NUM_STREAMS 0): its
-    core and caches go on with the same games' work, which a stream of OpenVINO's on another core would not.
-    Measured in self-play at b2c32, two threads of 128: 4.6 ms a batch instead of 5.3 to 6.1. With fewer threads than
-    cores, streams spread each batch over all cores.
+    With a thread for every core, each thread compiles and runs its own models (NUM_STREAMS 0), because an OpenVINO
+    stream may run on another core, whose caches don't hold the thread's data. Measured in self-play at b2c32, two
+    threads of 128: 4.6 ms a batch instead of 5.3 to 6.1. With fewer threads than cores, streams spread each batch over
+    all cores.
     """
 
     def __init__(
@@ -116,7 +112,7 @@ class OpenVinoBackend(Backend):
         precision: str,
         calibration: Planes | None = None,
     ) -> None:
-        """calibration: positions [N, C, H, W] that int8, which can't do without them, takes its scales from."""
+        """calibration: positions [N, C, H, W] that determine the scales of int8; required for it."""
         self._architecture, self._folded = architecture, folded
         self._core = load_openvino().Core()
         self._in_callers_thread = num_threads >= available_cores()
@@ -141,8 +137,8 @@ class OpenVinoBackend(Backend):
             size = len(planes)
             if size not in requests:
                 requests[size] = self._model(size, index if self._in_callers_thread else 0).create_infer_request()
-            # The input may be shared because infer() returns only when done; outputs are copied out of the
-            # request, which the next call overwrites.
+            # Inputs may be shared because infer() is synchronous; outputs are copied because the next call overwrites
+            # them.
             outputs = requests[size].infer([planes], share_inputs=True, share_outputs=False)
             return outputs[0], outputs[1]
 
@@ -157,8 +153,9 @@ class OpenVinoBackend(Backend):
 
 
 def load_openvino() -> Any:
-    """The library, without its telemetry: that would send a usage event over the network, from a forked process, at
-    every import. Where the telemetry package can't be imported the library uses a stub of its own.
+    """The library without its telemetry, which would send a usage event from a forked process at every import.
+
+    If the telemetry package can't be imported, the library uses a stub.
     """
     sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # None: importing it fails
     import openvino
@@ -167,34 +164,34 @@ def load_openvino() -> Any:
 
 
 def input_maxima(architecture: Architecture, folded: Weights, positions: Planes) -> dict[str, float]:
-    """The largest input of every convolution but the first, by name, over these positions [N, C, H, W], N > 0."""
-    watched: dict[str, Any] = {}
-    model = openvino_model(architecture, folded, len(positions), watched=watched)
+    """By name the largest input of every convolution but the first, over positions [N, C, H, W], N > 0."""
+    outputs: dict[str, Any] = {}
+    model = openvino_model(architecture, folded, len(positions), max_outputs=outputs)
     compiled = load_openvino().Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     results = compiled([np.ascontiguousarray(positions)])
-    return {name: float(results[2 + i]) for i, name in enumerate(watched)}
+    return {name: float(results[2 + i]) for i, name in enumerate(outputs)}
 
 
 class _Layers:
-    """The layers of a folded network as nodes of an OpenVINO graph. Parameters as of openvino_model."""
+    """The layers of a folded network as nodes of an OpenVINO graph. Parameters as in openvino_model."""
 
-    def __init__(self, folded: Weights, maxima: dict[str, float] | None, watched: dict[str, Any] | None) -> None:
+    def __init__(self, folded: Weights, maxima: dict[str, float] | None, max_outputs: dict[str, Any] | None) -> None:
         load_openvino()
         from openvino import opset13
 
         self.ops = opset13
-        self._folded, self._maxima, self._watched = folded, maxima, watched
+        self._folded, self._maxima, self._max_outputs = folded, maxima, max_outputs
 
     def convolution(self, x: Any, name: str) -> Any:
         ops, weight = self.ops, self._folded[f"{name}.weight"]
         kernel, margin = self._constant(f"{name}.weight", weight.shape), [weight.shape[-1] // 2] * 2
-        if self._watched is not None and name != "stem":
-            self._watched[name] = ops.reduce_max(x, np.array([0, 1, 2, 3]), False)
+        if self._max_outputs is not None and name != "stem":
+            self._max_outputs[name] = ops.reduce_max(x, np.array([0, 1, 2, 3]), False)
         if self._maxima is not None and name != "stem":
-            largest = np.maximum(np.abs(weight).max(axis=(1, 2, 3), keepdims=True), LEAST_SCALED)
-            end = largest * 127 / largest_int8_kernel()  # of the 127 steps to it, kernels use largest_int8_kernel()
-            kernel = self._scaled(kernel, -end, end, 255)
-            x = self._scaled(x, 0.0, max(MARGIN * self._maxima[name], LEAST_SCALED), 256)
+            largest = np.maximum(np.abs(weight).max(axis=(1, 2, 3), keepdims=True), MIN_SCALED)
+            end = largest * 127 / largest_int8_kernel()  # 127 steps, of which kernels use largest_int8_kernel()
+            kernel = self._quantized(kernel, -end, end, 255)
+            x = self._quantized(x, 0.0, max(MARGIN * self._maxima[name], MIN_SCALED), 256)
         y = ops.convolution(x, kernel, [1, 1], margin, margin, [1, 1])
         return ops.add(y, self._constant(f"{name}.bias", (1, -1, 1, 1)))
 
@@ -203,13 +200,13 @@ class _Layers:
         return self.ops.add(self.ops.matmul(x, weight, False, True), self._constant(f"{name}.bias", (1, -1)))
 
     def linear_at_points(self, x: Any, name: str) -> Any:
-        """[B, N·P]: a linear layer with N outputs at every point of x [B, C, H, W], computed as a 1×1 convolution."""
+        """[B, N·P]: a linear layer with N outputs at every point of x [B, C, H, W], as a 1×1 convolution."""
         kernel = self._constant(f"{name}.weight", (-1, x.shape[1], 1, 1))
         y = self.ops.convolution(x, kernel, [1, 1], [0, 0], [0, 0], [1, 1])
         return self.flat(self.ops.add(y, self._constant(f"{name}.bias", (1, -1, 1, 1))))
 
     def pooled(self, x: Any) -> Any:
-        """[B, 2C] means and maxima; as layers of pooling, which take a third of the time of reductions."""
+        """[B, 2C] means and maxima, by pooling layers, which take a third of the time of reductions."""
         board, ones, nothing = [int(side) for side in x.shape][2:], [1, 1], [0, 0]
         mean = self.ops.avg_pool(x, ones, nothing, nothing, board, True)
         maximum = self.ops.max_pool(x, ones, ones, nothing, nothing, board, "floor", "explicit").output(0)
@@ -226,8 +223,8 @@ class _Layers:
     def _constant(self, name: str, shape: tuple[int, ...]) -> Any:
         return self.ops.constant(np.ascontiguousarray(self._folded[name].reshape(shape)))
 
-    def _scaled(self, x: Any, low: Any, high: Any, levels: int) -> Any:
-        """x rounded to one of this many values from low to high; OpenVINO makes whole numbers of that."""
+    def _quantized(self, x: Any, low: Any, high: Any, levels: int) -> Any:
+        """x rounded to one of this many values from low to high, which OpenVINO turns into integers."""
         bounds = [self.ops.constant(np.asarray(bound, np.float32)) for bound in (low, high)]
         return self.ops.fake_quantize(x, *bounds, *bounds, levels)
 
@@ -237,25 +234,27 @@ def openvino_model(
     folded: Weights,
     size: int,
     maxima: dict[str, float] | None = None,
-    watched: dict[str, Any] | None = None,
+    max_outputs: dict[str, Any] | None = None,
 ) -> Any:
-    """The folded network as an OpenVINO graph for batches of exactly size rows: uint8 planes in, two outputs.
+    """The folded network as an OpenVINO graph for batches of exactly `size` rows: uint8 planes in, two outputs.
 
-    maxima: results of input_maxima(); with them convolutions are computed in int8.
-    watched: an empty dict; the nodes that compute those maxima are put into it, and are further outputs, in its order.
+    maxima: from input_maxima(), to compute convolutions in int8. max_outputs: an empty dict, which is filled with
+    nodes that compute these maxima; they become further outputs, in its order.
 
-    Written out by hand, because converting the torch module would load torch and takes longer than everything else
-    at the start of a game. The tests compare it with ``folding.evaluate_plain``.
+    Written out by hand, because converting the torch module would load torch and take longer than everything else
+    at the start of a game. Plain twin: ``folding.evaluate_plain``.
     """
-    layers = _Layers(folded, maxima, watched)
+    layers = _Layers(folded, maxima, max_outputs)
     ops = layers.ops
     planes = ops.parameter([size, architecture.planes, architecture.height, architecture.width], np.uint8, "planes")
     if not architecture.global_planes:
         x = layers.convolution(ops.convert(planes, "f32"), "stem")
     else:
-        local, last = ops.variadic_split(planes, 1, [architecture.local_planes, architecture.global_planes]).outputs()
-        told = layers.linear(ops.convert(layers.at_first_point(last), "f32"), "stem_globals")
-        x = ops.add(layers.convolution(ops.convert(local, "f32"), "stem"), ops.unsqueeze(told, np.array([2, 3])))
+        split = [architecture.local_planes, architecture.global_planes]
+        local_planes, global_planes = ops.variadic_split(planes, 1, split).outputs()
+        added = layers.linear(ops.convert(layers.at_first_point(global_planes), "f32"), "stem_globals")
+        x = layers.convolution(ops.convert(local_planes, "f32"), "stem")
+        x = ops.add(x, ops.unsqueeze(added, np.array([2, 3])))
     x = ops.relu(x)
     for block in range(architecture.blocks):
         y = layers.convolution(x, f"blocks.{block}.first")
@@ -278,4 +277,4 @@ def openvino_model(
         win, _, loss = ops.split(ops.softmax(value, 1), 1, 3).outputs()
         value = ops.subtract(win, loss)
     value_to_move = ops.reshape(value, np.array([size]), False)
-    return load_openvino().Model([logits, value_to_move, *(watched or {}).values()], [planes], architecture.size)
+    return load_openvino().Model([logits, value_to_move, *(max_outputs or {}).values()], [planes], architecture.size)

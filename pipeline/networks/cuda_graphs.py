@@ -1,4 +1,4 @@
-"""Recording CUDA graphs without being disturbed by those that nobody uses any more."""
+"""Capturing CUDA graphs while old ones may be garbage."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
-    """No garbage is collected while this lasts. For one thread at a time.
+def without_garbage_collection() -> Iterator[None]:
+    """Pauses garbage collection. Not thread-safe.
 
-    A graph that goes away while another one is being recorded spoils it: "operation failed due to a previous error
-    during capture". Networks and trainers are often in reference cycles, so the collector decides when theirs go.
+    Destroying a CUDA graph while another is being captured makes the capture fail: "operation failed due to a previous
+    error during capture". Networks and trainers are often in reference cycles, so the collector destroys their graphs.
     """
     was_on = gc.isenabled()
     gc.disable()

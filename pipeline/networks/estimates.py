@@ -1,7 +1,7 @@
-"""Who will own each point, and by how much: the heads of a network that search doesn't ask, for people to look at.
+"""Ownership and score from the heads that search doesn't use, for people to look at.
 
-Slow beside ``inference.py`` (torch in float32, nothing folded), and asked for a few positions per answer. B positions,
-C planes, H×W board, P points.
+Unfolded torch in float32: much slower than ``inference.py``, for a few positions at a time. B positions, C planes,
+H×W board, P points.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Estimates(NamedTuple):
 
 
 def estimator(architecture: Architecture, weights: Weights) -> Callable[[Planes], Estimates]:
-    """What estimates planes [B, C, H, W]; planes that the game has got since the network was made are left out."""
+    """A function that estimates planes [B, C, H, W]; it ignores planes added to the game since the network was made."""
     network = load_network(architecture, weights).eval()
 
     @torch.inference_mode()

@@ -1,14 +1,13 @@
-"""The folded network: batch norms inside their convolutions, for inference. Made and evaluated here in plain numpy.
+"""The folded network for inference, with batch norms folded into convolutions, and its evaluation in plain numpy.
 
 A norm with frozen statistics is a scale and a shift per channel: norm(conv(x)) = conv(x)·s + t with
-s = weight / sqrt(running_var + ε) and t = bias − running_mean·s. Scaling the convolution's kernels by s and giving it
-the bias t computes the same thing. The heads that only training reads are left out, and the first convolutions of
-policy and value, which read the same input, become one. On a board of known size the scaled mean of a network for all
-boards is the mean times a number, so the two have one weight. Folding is exact in exact arithmetic; in float32 the
-outputs differ by rounding only, tested at 1e-4.
+s = weight / sqrt(running_var + ε) and t = bias − running_mean·s. Folding scales the convolution's kernels by s and
+gives it the bias t. It leaves out the heads that serve only training and joins the first convolutions of policy and
+value, which have the same input. On a board of known size, the scaled mean of a network for all boards is the mean
+times a constant, so one weight serves both. Outputs change only by float32 rounding, tested at 1e-4.
 
-``evaluate_plain`` is what every inference backend is checked against. It is slow (a few milliseconds a position) and
-uses no library that a backend uses, so it can be wrong only by itself; the tests compare it with the training module.
+Every inference backend is checked against ``evaluate_plain``. It is slow (a few milliseconds per position) and shares
+no library with the backends; the tests compare it with the training module.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from pipeline.networks.architecture import (
     weight_shapes,
 )
 
-ONLY_TRAINED = ("reply", "soft_policy", "ownership", "score")  # heads that inference doesn't read
+TRAINING_ONLY = ("reply", "soft_policy", "ownership", "score")  # heads that inference doesn't use
 
 
 def fold(architecture: Architecture, weights: Weights) -> Weights:
-    """What inference needs, float32: ``NAME.weight`` [out, in, kh, kw] or [out, in], and ``NAME.bias`` [out], for
+    """The folded weights, float32: ``NAME.weight`` [out, in, kh, kw] or [out, in] and ``NAME.bias`` [out] for
 
-    stem, stem_globals (if it has global planes), blocks.i.first, blocks.i.pooling (in blocks that have it),
-    blocks.i.second, heads (policy features first, then value features), policy_points and policy_extra, or
-    policy_dense, then value_hidden, value_output.
+    stem, stem_globals (with global planes), blocks.i.first, blocks.i.pooling (in blocks with pooling), blocks.i.second,
+    heads (policy features, then value features), policy_points and policy_extra or policy_dense, value_hidden,
+    value_output.
     Raises MuGoError if the weights don't fit the architecture.
     """
     check_weights(architecture, weights)
@@ -42,7 +41,7 @@ def fold(architecture: Architecture, weights: Weights) -> Weights:
     for name in weight_shapes(architecture):
         if name.endswith(".conv.weight"):
             _fold_convolution(weights, name.removesuffix(".conv.weight"), folded)
-        elif ".norm." not in name and not name.startswith(ONLY_TRAINED):
+        elif ".norm." not in name and not name.startswith(TRAINING_ONLY):
             folded[name] = np.asarray(weights[name], np.float32)
             if architecture.any_board and name.endswith(POOLED):
                 mean, maximum, scaled = np.split(folded[name], 3, axis=1)
@@ -64,7 +63,7 @@ def _fold_convolution(weights: Weights, name: str, folded: Weights) -> None:
 
 
 def evaluate_plain(architecture: Architecture, folded: Weights, planes: Planes | FloatArray) -> Evaluation:
-    """(policy_logits [B, A], value_to_move [B]) of planes [B, C, H, W], by weights from ``fold``."""
+    """(policy_logits [B, A], value_to_move [B]) of planes [B, C, H, W], with weights from ``fold``."""
     planes = planes.astype(np.float32)
     x = _convolve(planes[:, : architecture.local_planes], folded, "stem")
     if architecture.global_planes:

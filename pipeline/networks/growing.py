@@ -1,15 +1,15 @@
-"""Growing a network: more blocks, more channels, the same function.
+"""Growing a network: more blocks, channels or planes, the same function.
 
-A larger network learns slower per second and ends stronger, so a run may begin small and grow on the way. The grown
-network answers as the smaller one did, so nothing learned is lost and the champion never gets weaker:
+A larger network learns slower but gets stronger, so a run may start small and grow. The grown network computes the same
+outputs, so nothing learned is lost:
 
-    new channels  have random weights of their own; the old layers read them with weight 0
-    new blocks    follow the old ones and begin as the identity: their last norm multiplies by 0
-    new planes    of a game that shows more than when the network was made are read with weight 0
-    all boards    a network for one board becomes one for all: what it reads more of them has weight 0
+    new channels  have random weights; the old layers read them with weight 0
+    new blocks    follow the old ones and start as the identity: their last norm multiplies by 0
+    new planes    which the game has gained since the network was made, are read with weight 0
+    all boards    if a network for one board becomes one for all, it reads their additional inputs with weight 0
 
-All of them learn from the first step: a weight of 0 has a gradient. Source: Chen, Goodfellow & Shlens 2016, "Net2Net";
-with zero weights instead of copied channels no noise is needed to tell copies apart.
+All learn from the first step, since a weight of 0 has a gradient. Source: Chen, Goodfellow & Shlens 2016, "Net2Net".
+Unlike copied channels, zero weights need no noise to become different.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pipeline.networks.architecture import POOLED, Architecture, Weights, parse_
 
 
 def grown_architecture(architecture: Architecture, size: str | None, planes: int) -> Architecture:
-    """The architecture with the blocks and channels of size (None: its own) and this many planes.
+    """The architecture with the blocks and channels of `size` (None: unchanged) and this many planes.
 
-    Raises UsageError if any of them is fewer than it has.
+    Raises UsageError if that would shrink it.
     """
     blocks, channels = parse_size(size) if size else (architecture.blocks, architecture.channels)
     if blocks < architecture.blocks or channels < architecture.channels:
@@ -36,9 +36,9 @@ def grown_architecture(architecture: Architecture, size: str | None, planes: int
 
 
 def grow(weights: Weights, old: Architecture, new: Architecture, seed: int) -> Weights:
-    """Weights of the new architecture that compute what these compute in the old one.
+    """Weights with which the new architecture computes the same as the old one with these.
 
-    new: from grown_architecture(old, …). seed: for the random weights of new channels and blocks.
+    new: from grown_architecture(old, …); seed: of the random weights of new channels and blocks.
     """
     grown = random_weights(new, seed)
     if new.any_board and not old.any_board:

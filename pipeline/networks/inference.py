@@ -1,18 +1,17 @@
-"""Batched inference: positions in, policy logits and values out, on the fastest backend that is right.
+"""Batched inference: positions in, policy logits and values out, on the fastest correct backend.
 
-``make_evaluators`` gives one ``Evaluator`` per thread. Which backend runs them is settled by measurement: with
-``backend="auto"`` every backend this machine has is timed for a moment, and the fastest is remembered in
-``~/.cache/mugo/backends.json`` for that processor, architecture and library versions: whoever evaluates a network of
-that architecture here does it alike, however many rows and threads there are. A lost or damaged cache only costs the
-next measurement. Nothing is remembered where a backend was refused: the next model may suit it. Beside the choice
-stands how far int8 was from float32 on this machine, by the SHA-256 of each model's weights.
+``make_evaluators`` returns one ``Evaluator`` per thread. With ``backend="auto"`` it times the machine's backends and
+caches the fastest in ``~/.cache/mugo/backends.json``, by processor, architecture and library versions, so that a
+network of that architecture always runs on the same backend, with any number of rows and threads. A lost or damaged
+cache only costs another measurement. If a backend was refused, the choice isn't cached, since it may suit the next
+model. The cache also holds the difference of int8 from float32 for each model, by a name such as its weights' SHA-256.
 
-Nothing is used unchecked: at every start the backend about to be used answers a few positions, and is refused if it
-differs from plain float32 numpy by more than its tolerance: exact ones in any softmax probability or value, int8 on
-average. Exact backends answer made-up positions, int8 calibration positions that its scales don't come from. Where the
-remembered backend is refused for these weights, the others are tried.
+At every start, the backend is compared with plain float32 numpy on a few positions. An exact one is refused if any
+softmax probability or value differs by more than its tolerance, int8 if the mean does. Exact backends are checked on
+random planes, int8 on calibration positions that its scales don't come from. If a cached backend is refused, the others
+are tried.
 
-B batch, K rows asked for (0 ≤ K ≤ max_batch), C planes, H×W board, A actions. Values are seen by the player to move.
+B batch, K rows of a call (0 ≤ K ≤ max_batch), C planes, H×W board, A actions. Values are seen by the player to move.
 """
 
 from __future__ import annotations
@@ -51,15 +50,15 @@ from pipeline.progress import SILENT, Progress
 
 POLICY_TOLERANCE = 0.03  # largest difference of any move's probability from float32
 VALUE_TOLERANCE = 0.05  # largest difference of the value, which spans -1 to 1
-# int8 is checked on calibration positions, since others may be beyond its scales, and by means over them: rounding to
-# 255 steps is now and then wrong in one position, a broken backend in all. For the policy: the share that is misplaced.
+# int8 is checked by means over positions, because rounding to 255 steps may be wrong in a single position, whereas a
+# broken backend is wrong in all. The policy's difference is the total variation distance.
 INT8_POLICY_TOLERANCE, INT8_VALUE_TOLERANCE = 0.05, 0.05
-WORTH_INT8 = 1.1  # how much faster than an exact backend int8 must be
+MIN_INT8_SPEEDUP = 1.1  # over the fastest exact backend
 CHECKED_POSITIONS = 8
-REMEMBERED_MODELS = 32  # of an architecture, whose difference in int8 is kept
-MEASURED_SECONDS = 0.3  # per backend and window; the best of MEASURED_WINDOWS counts, so a busy moment doesn't decide
+CACHED_MODELS = 32  # per architecture: models whose int8 difference is kept
+MEASURED_SECONDS = 0.3  # per window; the best of MEASURED_WINDOWS counts, in case the machine is briefly busy
 MEASURED_WINDOWS = 3
-MEASURED_BATCH = 64  # rows of each thread; there is one for each core
+MEASURED_BATCH = 64  # rows per thread, with a thread for each core
 
 
 @dataclass(frozen=True)
@@ -89,10 +88,9 @@ class BackendSpec:
 class Evaluator:
     """Evaluates for one thread: planes [K, C, H, W] uint8 → (policy_logits [K, A], value_to_move [K]), float32.
 
-    Batches are padded with empty boards to the next of a few fixed sizes, so a row's result doesn't depend on what the
-    other rows hold. (How many there are may change its last bits: another size, another kernel; see
-    backends.MIN_BATCH.) A network made when its game had fewer planes sees the first ones: new ones always come last.
-    Only one thread may call it. The arrays it returns belong to the caller.
+    Pads batches with empty boards to one of a few fixed sizes. A row's result doesn't depend on the content of other
+    rows; the size may change its last bits, see backends.MIN_BATCH. Planes that the game gained after the network was
+    made come last and are ignored. Only one thread may call it. The caller owns the returned arrays.
     Raises ValueError for another shape or dtype, and for K > max_batch.
     """
 
@@ -106,7 +104,7 @@ class Evaluator:
         self._padded = np.zeros((self.max_batch, *self._board), np.uint8)
 
     def warm_up(self) -> None:
-        """Compile now whatever the backend compiles when a size first occurs."""
+        """Run every batch size once, so that nothing has to be compiled later."""
         for size in self._sizes.tolist():
             self._run(self._padded[:size])
 
@@ -144,11 +142,12 @@ def make_evaluators(
 ) -> list[Evaluator]:
     """One evaluator per thread for these weights, on the backend asked for or, with ``auto``, the fastest.
 
-    max_batch: rows per call, per thread. calibration: positions [N, C, H, W] of the game, without which int8 isn't
-    used. name: by which int8's difference is remembered; "" doesn't remember it. least_batch: smaller ones are padded
-    to this; see backends.MIN_BATCH for what is lost below it.
-    Raises UsageError for a backend that is unknown or not installed, MuGoError for weights that don't fit or if
-    no backend computes them correctly.
+    max_batch    most rows per call and thread
+    calibration  positions [N, C, H, W] of the game, without which int8 isn't used
+    name         of the model in the cache of int8 differences; "": not cached
+    least_batch  smaller batches are padded to this; see backends.MIN_BATCH
+    Raises UsageError for a backend that is unknown or not installed; MuGoError if the weights don't fit or no backend
+    computes them correctly.
     """
     starter = _Starter(architecture, fold(architecture, weights), calibration, progress)
     usable = [one for one in available_backends(backend) if one.precision != "int8" or calibration is not None]
@@ -162,7 +161,7 @@ def make_evaluators(
         evaluators = starter.start(one, max_batch, num_threads, least_batch)
         if evaluators is not None:
             if name and one in starter.differences:
-                cached.note(name, starter.differences[one])
+                cached.write_difference(name, starter.differences[one])
             return evaluators
     refused = "; ".join(f"{backend} ({problem})" for backend, problem in starter.refused.items())
     raise MuGoError(
@@ -174,12 +173,12 @@ def make_evaluators(
 def _measured_fastest(
     backends: Sequence[BackendSpec], starter: _Starter, cached: _CachedChoice, progress: Progress
 ) -> BackendSpec | None:
-    """The fastest backend of those that are right, remembered for the next time; None if none is.
+    """The fastest correct backend, which is cached; None if no backend is correct.
 
-    Of the exact precisions a slower one is tried only if no faster one is right; int8 is always compared with one.
+    Once one of an exact precision is correct, lower-ranked exact precisions aren't tried.
     """
     progress.say("measuring inference backends once for this machine…")
-    planes = starter.made_up_planes(MEASURED_BATCH)
+    planes = starter.random_planes(MEASURED_BATCH)
     rates: dict[BackendSpec, float] = {}
     for backend in backends:
         if any(other.precision not in ("int8", backend.precision) for other in rates):
@@ -190,19 +189,19 @@ def _measured_fastest(
             progress.say(f"  {backend}: {rates[backend]:,.0f} evaluations/s")
     if not rates:
         return None
-    choice = max(rates, key=lambda backend: rates[backend] / (WORTH_INT8 if backend.precision == "int8" else 1.0))
-    if not starter.has_differed:  # the backend that did may do well with the next model's weights
-        cached.write(choice, rates)
+    choice = max(rates, key=lambda backend: rates[backend] / (MIN_INT8_SPEEDUP if backend.precision == "int8" else 1.0))
+    if not starter.has_differed:  # a refused backend may be correct with the next model's weights
+        cached.write_choice(choice, rates)
     progress.say(f"fastest: {choice}, {rates[choice]:,.0f} evaluations/s")
     return choice
 
 
 def available_backends(backend: str) -> list[BackendSpec]:
-    """The backends that ``backend`` allows on this machine, those to prefer unmeasured first.
+    """The backends that the option ``backend`` allows on this machine, in the order of preference without measurement.
 
-    ``auto`` leaves torch.compile out where OpenVINO is installed: it compiles for tens of seconds and again at each
-    start, and was never faster than OpenVINO on the machines measured.
-    Raises UsageError if the backend is unknown, another method's, or isn't installed.
+    ``auto`` leaves out torch.compile if OpenVINO is installed: it compiles for tens of seconds at every start and was
+    never faster than OpenVINO on the machines measured.
+    Raises UsageError if the backend is unknown, serves other methods only or isn't installed.
     """
     if backend not in NETWORK_BACKENDS:
         found = f"{backend} runs other methods' models only" if backend in BACKENDS else f"{backend!r} is unknown"
@@ -229,7 +228,7 @@ def available_backends(backend: str) -> list[BackendSpec]:
 
 
 def _may_have_cuda() -> bool:
-    """Cheap and without torch: is there an NVIDIA driver at all?"""
+    """Whether there is an NVIDIA driver; cheap, without importing torch."""
     return Path("/dev/nvidiactl").exists() or Path("/proc/driver/nvidia/version").exists() or os.name == "nt"
 
 
@@ -242,22 +241,22 @@ def _has_cuda() -> bool:
 
 
 class _Starter:
-    """Starts backends for one network and compares each with float32 numpy on a few positions before it is used."""
+    """Starts backends for one network and checks each against float32 numpy on a few positions."""
 
     def __init__(
         self, architecture: Architecture, folded: Weights, calibration: Planes | None, progress: Progress
     ) -> None:
-        self.refused: dict[BackendSpec, str] = {}  # and why
-        self.has_differed = False  # a backend ran and answered wrongly
+        self.refused: dict[BackendSpec, str] = {}  # backend → reason
+        self.has_differed = False  # whether a backend ran but computed something else
         self.differences: dict[BackendSpec, dict[str, float]] = {}  # of int8 from float32, means over positions
         self._architecture, self._folded, self._progress = architecture, folded, progress
         self._calibration = None if calibration is None else calibration[:, : architecture.planes]
-        self._wanted: dict[bool, Evaluation] = {}  # of the positions for int8 and for exact backends
+        self._expected: dict[bool, Evaluation] = {}  # is int8 → float32 evaluation of its positions
 
     def start(
         self, backend: BackendSpec, max_batch: int, num_threads: int, least_batch: int = MIN_BATCH
     ) -> list[Evaluator] | None:
-        """One evaluator per thread; None, after a warning, if the backend fails or differs too much."""
+        """One evaluator per thread; None and a warning if the backend fails or differs too much."""
         scaling = None if self._calibration is None else self._calibration[::2]
         try:
             built = backend.build(self._architecture, self._folded, num_threads, scaling)
@@ -265,7 +264,7 @@ class _Starter:
             evaluators = [
                 Evaluator(self._architecture, built.for_thread(index), sizes, backend) for index in range(num_threads)
             ]
-        except Exception as error:  # a backend that can't start is one that isn't there
+        except Exception as error:  # backends fail in their own ways
             problem: str | None = f"can't be used: {_one_line(error)}"
         else:
             problem = self._problem(evaluators[0])
@@ -275,33 +274,33 @@ class _Starter:
         self.refused[backend] = problem
         return None
 
-    def made_up_planes(self, count: int) -> Planes:
-        """Noise as dense as a game's planes: each position fills each plane to its own share, from empty to full."""
+    def random_planes(self, count: int) -> Planes:
+        """Noise; like a game's planes, each plane of each position has a density of its own, from empty to full."""
         generator = np.random.default_rng(20)
         board = (self._architecture.planes, self._architecture.height, self._architecture.width)
         shares = generator.random((count, board[0], 1, 1)) ** 2
         return (generator.random((count, *board)) < shares).astype(np.uint8)
 
     def _problem(self, evaluator: Evaluator) -> str | None:
-        """One line on how it differs too much or fails; None if it is right."""
+        """One line on how the evaluator fails or differs too much; None if it is correct."""
         int8 = evaluator.backend.precision == "int8"
-        planes = self.made_up_planes(CHECKED_POSITIONS)
-        if int8 and self._calibration is not None:  # from the first to the last: a game's beginning, middle and end
+        planes = self.random_planes(CHECKED_POSITIONS)
+        if int8 and self._calibration is not None:  # evenly spaced, to cover a game's beginning, middle and end
             not_scaling = self._calibration[1::2]
             planes = not_scaling[np.linspace(0, len(not_scaling) - 1, 4 * CHECKED_POSITIONS).astype(int)]
-        if int8 not in self._wanted:
-            self._wanted[int8] = evaluate_plain(self._architecture, self._folded, planes)
-        wanted = self._wanted[int8]
+        if int8 not in self._expected:
+            self._expected[int8] = evaluate_plain(self._architecture, self._folded, planes)
+        expected_logits, expected_values = self._expected[int8]
         batches = [planes[start : start + evaluator.max_batch] for start in range(0, len(planes), evaluator.max_batch)]
         found: list[Evaluation] = []
         try:
-            # In a thread of its own: evaluators limit their thread to its share of the cores, which this one keeps.
+            # In another thread, because an evaluator limits its thread to a share of the cores.
             run_together([lambda: found.extend(map(evaluator, batches))])
-        except Exception as error:  # a backend may fail in its own ways; any means: not this one
+        except Exception as error:  # backends fail in their own ways
             return f"{type(error).__name__}: {_one_line(error)}"
         logits, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        policy_differences = np.abs(softmax(logits) - softmax(wanted[0]))
-        value_differences = np.abs(values - wanted[1])
+        policy_differences = np.abs(softmax(logits) - softmax(expected_logits))
+        value_differences = np.abs(values - expected_values)
         of_policy, of_value, mean = POLICY_TOLERANCE, VALUE_TOLERANCE, ""
         policy_difference, value_difference = policy_differences.max(), value_differences.max()
         if int8:
@@ -330,14 +329,14 @@ def softmax(logits: FloatArray) -> FloatArray:
 
 
 def evaluation_rate(evaluators: Sequence[Evaluator], planes: Planes, seconds: float) -> float:
-    """Evaluations per second of all threads together, each after one call to warm up."""
+    """Evaluations per second of all threads together, after one warm-up call of each."""
     ready = threading.Barrier(len(evaluators))
     runs: list[tuple[int, float, float]] = []  # batches, started, ended
 
     def work(evaluator: Evaluator) -> None:
         try:
             evaluator(planes)
-        finally:  # also if it failed: the others would wait for it forever
+        finally:  # after a failure too, or the others would wait forever
             ready.wait()
         started = now = time.perf_counter()
         batches = 0
@@ -353,7 +352,7 @@ def evaluation_rate(evaluators: Sequence[Evaluator], planes: Planes, seconds: fl
 
 
 def run_together(works: Sequence[Callable[[], object]]) -> None:
-    """Run each in a thread of its own and wait for all; raise the first exception that any of them raised."""
+    """Run each in its own thread and wait for all. Raises the first exception that one of them raised."""
     errors: list[BaseException] = []
 
     def guarded(work: Callable[[], object]) -> None:
@@ -372,10 +371,9 @@ def run_together(works: Sequence[Callable[[], object]]) -> None:
 
 
 class _CachedChoice:
-    """The backend measured fastest before, in a small JSON file of the user's. Never an error: worst case no choice."""
+    """The cached choice among some backends, in a small JSON file in the user's cache. Never raises an error."""
 
     def __init__(self, architecture: Architecture, backends: Sequence[BackendSpec]) -> None:
-        """backends: those to choose from."""
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         self.path = folder / "mugo" / "backends.json"
         versions = []
@@ -395,7 +393,7 @@ class _CachedChoice:
         except (TypeError, KeyError):
             return None
 
-    def write(self, backend: BackendSpec, rates: dict[BackendSpec, float]) -> None:
+    def write_choice(self, backend: BackendSpec, rates: dict[BackendSpec, float]) -> None:
         self._put(
             {
                 "backend": asdict(backend),
@@ -403,13 +401,13 @@ class _CachedChoice:
             }
         )
 
-    def note(self, name: str, difference: dict[str, float]) -> None:
-        """How far int8 was from float32 with the weights of this name. Those of the latest models are kept."""
+    def write_difference(self, name: str, difference: dict[str, float]) -> None:
+        """Cache a model's difference of int8 from float32; those of the latest models are kept."""
         known = self._entry().get("int8", {})
         known = dict(known) if isinstance(known, dict) else {}
-        if known.get(name) != difference:  # else each start would write
+        if known.get(name) != difference:  # otherwise each start would write
             known.pop(name, None)
-            self._put({"int8": dict([*known.items(), (name, difference)][-REMEMBERED_MODELS:])})
+            self._put({"int8": dict([*known.items(), (name, difference)][-CACHED_MODELS:])})
 
     def _entry(self) -> dict[str, Any]:
         entry = self._entries().get(self._key)
@@ -424,7 +422,7 @@ class _CachedChoice:
             temporary.write_text(json.dumps(entries, indent=1))
             os.replace(temporary, self.path)
         except OSError:
-            with suppress(OSError):  # a home that can't be written: measure again next time
+            with suppress(OSError):
                 temporary.unlink()
 
     def _entries(self) -> dict[str, Any]:

@@ -3,16 +3,16 @@
     planes ─ conv ─ block 0 ─ block 1 (pooling) ─ block 2 ─ block 3 (pooling) … ─┬─ policy, reply, soft policy
                                                                                  └─ value, ownership, score
 
-A block is conv-norm-ReLU-conv-norm-add-ReLU, so each batch norm follows its convolution directly and folds into it
-exactly (``folding.py``). In every second block the means and maxima of the block's input over the board, through a
-linear layer, are added to every point of the first convolution's output, so every corner learns about the whole
-board in one step. Source: Wu 2019, arXiv 1902.10565, section 3.3 ("global pooling").
+A block is conv-norm-ReLU-conv-norm-add-ReLU, so each batch norm directly follows a convolution and folds into it
+exactly (``folding.py``). In every second block, the means and maxima of the block's input over the board pass through a
+linear layer and are added to every point of the first convolution's output, so that every point sees the whole board.
+Source: Wu 2019, arXiv 1902.10565, section 3.3 ("global pooling").
 
-A network for boards of every size also reads planes that are the same everywhere, at one point of the board, and the
-mean of each channel times ``side_scale``; it takes boards of any size, a batch at a time. See ``architecture.py``.
+A network for boards of every size also reads the global planes, at one point of the board, and the mean of each channel
+times ``side_scale``; the boards of a batch have one size. See ``architecture.py``.
 
-The policy, the opponent's reply and the soft policy are three outputs over the same features, as in KataGo, and
-computed together. All outputs are seen by the player to move. B batch, C planes, H×W board, P = H·W points, A actions.
+Policy, opponent's reply and soft policy are three outputs over the same features, as in KataGo, computed together. All
+outputs are seen by the player to move. B batch, C planes, H×W board, P = H·W points, A actions, G global planes.
 """
 
 from __future__ import annotations
@@ -50,22 +50,22 @@ class Outputs(NamedTuple):
 
 def pooled(x: Tensor) -> Tensor:
     """[B, 2C]: mean and maximum of each channel over the board."""
-    # The pooling layer is 13 times as fast as amax() in bfloat16 on a processor, and a seventh as fast on a GPU.
+    # In bfloat16, max_pool2d is 13 times as fast as amax on a CPU, and a seventh as fast on a GPU.
     maxima = x.amax((2, 3)) if x.is_cuda else F.max_pool2d(x, x.shape[2:]).flatten(1)
     return torch.cat([x.mean((2, 3)), maxima], dim=1)
 
 
 def split_planes(architecture: Architecture, x: Tensor) -> tuple[Tensor, Tensor | None]:
-    """The local planes of x [B, C, H, W], and the global ones [B, G] if there are any."""
+    """The local planes of x [B, C, H, W] and, if there are any, the global ones [B, G]."""
     if not architecture.global_planes:
         return x, None
     return x[:, : architecture.local_planes], x[:, architecture.local_planes :, 0, 0]
 
 
 def read_pooled(features: Tensor, weight: Tensor, bias: Tensor, points: int) -> Tensor:
-    """[B, outputs] a linear layer over pooled() features [B, 2C] of a board of so many points.
+    """[B, outputs] a linear layer over pooled() features [B, 2C] of a board of this many points.
 
-    weight [outputs, 2C], or of a network for all boards [outputs, 3C], whose last C are those of the scaled mean.
+    weight [outputs, 2C] or, in a network for all boards, [outputs, 3C], whose last C read the scaled mean.
     """
     if weight.shape[1] > features.shape[1]:
         mean, maximum, scaled = weight.chunk(3, dim=1)
@@ -74,7 +74,7 @@ def read_pooled(features: Tensor, weight: Tensor, bias: Tensor, points: int) -> 
 
 
 class NormedConvolution(nn.Module):
-    """Convolution that keeps the board's size, without bias, followed by its batch norm."""
+    """A convolution that keeps the board's size, without bias, followed by a batch norm."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int) -> None:
         super().__init__()
@@ -86,10 +86,10 @@ class NormedConvolution(nn.Module):
 
 
 class Block(nn.Module):
-    """One residual block; pooling adds the view of the whole board."""
+    """A residual block, optionally with global pooling."""
 
     def __init__(self, channels: int, pooled_groups: int) -> None:
-        """pooled_groups: what it reads of each channel over the board; 0: nothing."""
+        """pooled_groups: pooled values per channel; 0: no pooling."""
         super().__init__()
         self.first = NormedConvolution(channels, channels, 3)
         self.pooling = nn.Linear(pooled_groups * channels, channels) if pooled_groups else None
@@ -103,7 +103,7 @@ class Block(nn.Module):
 
 
 class Network(nn.Module):
-    """The whole network, for training. Inference uses it folded (``folding.py``)."""
+    """The network for training. Inference uses it folded (``folding.py``)."""
 
     def __init__(self, architecture: Architecture) -> None:
         super().__init__()
@@ -133,10 +133,10 @@ class Network(nn.Module):
     def forward(self, planes: Tensor) -> Outputs:
         """planes [B, C, H, W] uint8 of 0 and 1 (or already a float type)."""
         x = planes.to(self.stem.conv.weight.dtype, memory_format=torch.channels_last)
-        local, told = split_planes(self.architecture, x)
-        x = self.stem(local)
-        if told is not None:
-            x = x + self.stem_globals(told)[:, :, None, None]
+        local_planes, global_planes = split_planes(self.architecture, x)
+        x = self.stem(local_planes)
+        if global_planes is not None:
+            x = x + self.stem_globals(global_planes)[:, :, None, None]
         x = F.relu(x)
         for block in self.blocks:
             x = block(x)
@@ -157,10 +157,10 @@ class Network(nn.Module):
         )
 
     def _policies(self, features: Tensor) -> Tensor:
-        """[B, 3, A]: the logits of POLICY_HEADS. Their layers run as one of three times the outputs."""
+        """[B, 3, A]: the logits of POLICY_HEADS, whose layers run as one with three times the outputs."""
         batch, heads = len(features), len(POLICY_HEADS)
         if not self.architecture.point_policy:
-            # channel-major, whatever the memory format
+            # channel-major in any memory format
             return F.linear(features.flatten(1), *self._stacked("dense")).view(batch, heads, -1)
         by_point = F.linear(features.permute(0, 2, 3, 1), *self._stacked("points")).flatten(1, 2)  # [B, P, 3·kinds]
         logits = by_point.unflatten(2, (heads, -1)).permute(0, 2, 3, 1).flatten(2)
@@ -171,13 +171,13 @@ class Network(nn.Module):
         return logits
 
     def _stacked(self, layer: str) -> tuple[Tensor, Tensor]:
-        """weight [3·outputs, inputs] and bias of one layer of all POLICY_HEADS."""
+        """weight [3·outputs, inputs] and bias [3·outputs] of one layer of all POLICY_HEADS."""
         layers: list[nn.Linear] = [getattr(self, f"{policy}_{layer}") for policy in POLICY_HEADS]
         return torch.cat([one.weight for one in layers]), torch.cat([one.bias for one in layers])
 
 
 def value_of(value_logits: Tensor) -> Tensor:
-    """[B] in [-1, 1]: tanh of [B, 1]; P(win) − P(loss) of [B, 3], win, draw and loss."""
+    """[B] in [-1, 1]: tanh of logits [B, 1], or P(win) − P(loss) of logits [B, 3] of win, draw and loss."""
     if value_logits.shape[1] == 1:
         return torch.tanh(value_logits).squeeze(1)
     chances = torch.softmax(value_logits, dim=1)
@@ -185,9 +185,7 @@ def value_of(value_logits: Tensor) -> Tensor:
 
 
 def per_point_logits(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """[B, N·P]: a linear layer with N outputs (weight [N, C], bias [N]) at every point of x [B, C, H, W], one output's
-    points after the other's.
-    """
+    """[B, N·P], output-major: a linear layer with weight [N, C] and bias [N] at every point of x [B, C, H, W]."""
     return F.linear(x.permute(0, 2, 3, 1), weight, bias).flatten(1, 2).transpose(1, 2).flatten(1)
 
 
@@ -196,7 +194,7 @@ def load_network(architecture: Architecture, weights: Weights) -> Network:
     check_weights(architecture, weights)
     network = Network(architecture)
     state = {name: torch.from_numpy(np.array(array, np.float32)) for name, array in weights.items()}
-    # The only entries not stored are the norms' batch counters, which a fixed momentum never reads.
+    # strict=False: the norms' batch counters aren't stored, since a fixed momentum never reads them.
     network.load_state_dict(state, strict=False)
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing from torch's stubs
     return network

@@ -1,4 +1,4 @@
-"""The option that says how networks run."""
+"""The option --backend, which says how networks run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folded network on torch: plain, through torch.compile, or on a CUDA device. See ``backends.py``."""
+"""The torch backends: plain, torch.compile, and CUDA. See ``backends.py``."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from pipeline.games.contract import Evaluate, Evaluation, Planes
 from pipeline.machine import available_cores
 from pipeline.networks.architecture import Architecture, Weights
 from pipeline.networks.backends import Backend
-from pipeline.networks.cuda_graphs import undisturbed
+from pipeline.networks.cuda_graphs import without_garbage_collection
 from pipeline.networks.modules import per_point_logits, pooled, split_planes, value_of
 
-EIGHT = 8  # numbers of 16 bits are a complex128
-WARM_UPS = 3  # before a pass is recorded: libraries choose their kernels and take their memory
+HALVES_PER_COMPLEX128 = 8  # 16-bit numbers in a complex128
+WARM_UPS = 3  # before capturing a graph: libraries choose kernels and allocate memory
 
 
 class FoldedNetwork(nn.Module):
-    """A network as ``folding.fold`` leaves it, in one precision, channels-last. Twin of ``folding.evaluate_plain``."""
+    """A folded network in one precision, channels-last. Plain twin: ``folding.evaluate_plain``."""
 
     def __init__(self, architecture: Architecture, folded: Weights, precision: str) -> None:
         super().__init__()
@@ -41,8 +41,9 @@ class FoldedNetwork(nn.Module):
     def forward(self, planes: Tensor) -> Tensor:
         """[B, A + 1] float32, policy logits and value_to_move side by side, of planes [B, C, H, W] uint8."""
         x = planes.to(self.dtype, memory_format=torch.channels_last)
-        local, told = split_planes(self.architecture, x)
-        x = self._rectified(local, "stem", None if told is None else self._linear(told, "stem_globals"))
+        local_planes, global_planes = split_planes(self.architecture, x)
+        added = None if global_planes is None else self._linear(global_planes, "stem_globals")
+        x = self._rectified(local_planes, "stem", added)
         for block in range(self.architecture.blocks):
             board = self._linear(pooled(x), f"blocks_{block}_pooling") if self.architecture.has_pooling(block) else None
             y = self._rectified(x, f"blocks_{block}_first", board)
@@ -62,10 +63,10 @@ class FoldedNetwork(nn.Module):
         return getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias")
 
     def _rectified(self, x: Tensor, name: str, added: Tensor | None = None) -> Tensor:
-        """The positive part of a convolution plus added, [B, C, H, W] or, the same at all points, [B, C]."""
+        """ReLU(convolution + added); added is [B, C, H, W], or [B, C] for the same at all points."""
         weight, bias = self._layer(name)
         padding = weight.shape[-1] // 2
-        if x.is_cuda and self.dtype != torch.float32:  # in one kernel of cuDNN's, which reads and writes the board once
+        if x.is_cuda and self.dtype != torch.float32:  # one cuDNN kernel, which reads and writes the board once
             shape: tuple[Any, ...] = ((1, 1), (padding, padding), (1, 1), 1)
             if added is None:
                 return torch.cudnn_convolution_relu(x, weight, bias, *shape)
@@ -83,7 +84,7 @@ class FoldedNetwork(nn.Module):
 def _at_all_points(values: Tensor, board: Tensor) -> Tensor:
     """[B, C, H, W] channels-last: values [B, C] of a 16-bit type at each point of board [B, …, H, W]."""
     size = *values.shape[:1], *board.shape[2:], values.shape[1]
-    if values.shape[1] % EIGHT == 0:  # copied as one: a kernel of torch's for single ones takes four times as long
+    if values.shape[1] % HALVES_PER_COMPLEX128 == 0:  # torch copies eight at a time in a quarter of the time
         wide = values.contiguous().view(torch.complex128)
         found = wide[:, None, None].expand(*size[:3], -1).contiguous().view(values.dtype)
     else:
@@ -92,7 +93,7 @@ def _at_all_points(values: Tensor, board: Tensor) -> Tensor:
 
 
 class TorchBackend(Backend):
-    """Torch on the processor, each thread on its share of the cores."""
+    """Torch on the CPU, each thread on its share of the cores."""
 
     def __init__(self, architecture: Architecture, folded: Weights, num_threads: int, precision: str) -> None:
         self._network: Any = FoldedNetwork(architecture, folded, precision).eval()
@@ -103,7 +104,7 @@ class TorchBackend(Backend):
 
         def run(planes: Planes) -> Evaluation:
             nonlocal limited
-            # Torch keeps its number of threads per calling thread, so each has to set its own.
+            # Torch's number of threads is a setting of the calling thread.
             if limited != threading.get_ident():
                 torch.set_num_threads(self._num_threads)
                 limited = threading.get_ident()
@@ -117,9 +118,9 @@ class TorchBackend(Backend):
 
 
 class CompiledBackend(TorchBackend):
-    """The same through torch.compile with frozen weights. Needs a C++ compiler; takes seconds for each batch size."""
+    """torch.compile with frozen weights. Needs a C++ compiler; takes seconds for each batch size."""
 
-    fractions = (1, 0.5, 0.25, 0.125)  # few sizes: each is compiled, and torch gives up after eight
+    fractions = (1, 0.5, 0.25, 0.125)  # few, because torch stops compiling after eight sizes
 
     def __init__(self, architecture: Architecture, folded: Weights, num_threads: int, precision: str) -> None:
         super().__init__(architecture, folded, num_threads, precision)
@@ -139,34 +140,33 @@ class CompiledBackend(TorchBackend):
 
 
 class _Pass:
-    """The way of one batch size to the device, through the network and back, for one thread.
+    """Copy to the device, forward pass and copy back, for one batch size and one thread.
 
-    On a GPU it is recorded once as a CUDA graph: starting it takes one call instead of some fifty, each of which needs
-    Python's lock, which the other threads want too.
+    On a GPU it is captured as a CUDA graph, which starts with one call instead of some fifty that need Python's lock.
 
-    It has to be made and let go of by the recorder: its buffers and its graph leave marks on their stream when they go,
-    which would become part of what is being recorded there.
+    Must be created and destroyed in the capture thread: destroying buffers or a graph puts work on their stream, which
+    would become part of a graph being captured there.
     """
 
     def __init__(
         self, network: FoldedNetwork, size: int, stream: torch.cuda.Stream | None, device: torch.device
     ) -> None:
-        """stream: on which it is recorded and runs; None where nothing is recorded."""
+        """stream: for capture and replay; None: no graph."""
         shape, pinned = network.architecture, stream is not None
         planes = size, shape.planes, shape.height, shape.width
-        self._given = torch.zeros(planes, dtype=torch.uint8, pin_memory=pinned)
-        self._found = torch.empty((size, shape.actions + 1), dtype=torch.float32, pin_memory=pinned)
+        self._planes = torch.zeros(planes, dtype=torch.uint8, pin_memory=pinned)
+        self._outputs = torch.empty((size, shape.actions + 1), dtype=torch.float32, pin_memory=pinned)
         self._network, self._stream, self._device = network, stream, device
         self._graph: torch.cuda.CUDAGraph | None = None
         if stream is not None:
-            self._alone = _only_one_on(stream)
-            with self._alone, torch.inference_mode(), torch.cuda.device(device), torch.cuda.stream(stream):
+            self._lock = _lock_of(stream)
+            with self._lock, torch.inference_mode(), torch.cuda.device(device), torch.cuda.stream(stream):
                 for _ in range(WARM_UPS):
                     self._run()
                 stream.synchronize()
                 graph = torch.cuda.CUDAGraph()
-                with undisturbed():
-                    graph.capture_begin(capture_error_mode="thread_local")  # others' work goes on meanwhile
+                with without_garbage_collection():
+                    graph.capture_begin(capture_error_mode="thread_local")  # other threads may work meanwhile
                     try:
                         self._run()
                     finally:
@@ -174,28 +174,28 @@ class _Pass:
                 self._graph = graph
 
     def __call__(self, planes: Planes) -> Evaluation:
-        self._given.numpy()[...] = planes
+        self._planes.numpy()[...] = planes
         if self._graph is None or self._stream is None:
             with torch.inference_mode():
                 self._run()
         else:
-            with self._alone:
+            with self._lock:
                 with torch.cuda.device(self._device), torch.cuda.stream(self._stream):
                     self._graph.replay()
                 self._stream.synchronize()
-        return _split(self._found)
+        return _split(self._outputs)
 
     def _run(self) -> None:
-        self._found.copy_(self._network(self._given.to(self._device, non_blocking=True)), non_blocking=True)
+        self._outputs.copy_(self._network(self._planes.to(self._device, non_blocking=True)), non_blocking=True)
 
 
 class CudaBackend(Backend):
-    """Torch on a CUDA device: each thread has a stream, and buffers and a recorded pass for each batch size.
+    """Torch on a CUDA device: each thread has a stream, and buffers and a CUDA graph for each batch size.
 
-    device: "cpu" takes the same way without streams, pinned memory and recording, for tests.
+    device: "cpu" does the same without streams, pinned memory and graphs, for tests.
     """
 
-    fractions = tuple(1 / 2**halvings for halvings in range(12))  # few sizes: each is recorded
+    fractions = tuple(1 / 2**halvings for halvings in range(12))  # few, because each size has a graph
 
     def __init__(self, architecture: Architecture, folded: Weights, precision: str, device: str) -> None:
         self._device = torch.device(device)
@@ -208,30 +208,30 @@ class CudaBackend(Backend):
         def run(planes: Planes) -> Evaluation:
             size = len(planes)
             if size not in passes:
-                passes[size] = _recorder().submit(_Pass, self._network, size, stream, self._device).result()
+                passes[size] = _capture_thread().submit(_Pass, self._network, size, stream, self._device).result()
             return passes[size](planes)
 
-        weakref.finalize(run, _let_go, passes).atexit = False
+        weakref.finalize(run, _destroy, passes).atexit = False
         return run
 
 
 @cache
-def _recorder() -> ThreadPoolExecutor:
-    """The one thread that records: cuDNN looks for its fastest kernels once for each thread, which takes seconds."""
-    return ThreadPoolExecutor(1, "recorder", lambda: setattr(torch.backends.cudnn, "benchmark", True))
+def _capture_thread() -> ThreadPoolExecutor:
+    """One thread for all captures, because cuDNN searches for its fastest kernels once per thread, for seconds."""
+    return ThreadPoolExecutor(1, "capture", lambda: setattr(torch.backends.cudnn, "benchmark", True))
 
 
-def _let_go(passes: dict[int, _Pass]) -> None:
-    with suppress(RuntimeError):  # the program ends, and nothing is recorded any more
-        _recorder().submit(passes.clear)
+def _destroy(passes: dict[int, _Pass]) -> None:
+    with suppress(RuntimeError):  # the interpreter is shutting down
+        _capture_thread().submit(passes.clear)
 
 
 _LOCKS: dict[tuple[torch.device, int], threading.Lock] = {}
 
 
-def _only_one_on(stream: torch.cuda.Stream) -> threading.Lock:
-    """PyTorch has 32 streams, which it hands out again and again, so threads share them. What one of them runs on a
-    stream while it is being recorded for another one would spoil the recording.
+def _lock_of(stream: torch.cuda.Stream) -> threading.Lock:
+    """PyTorch has 32 streams and reuses them, so threads may share one. Work that a thread starts on a stream while
+    another captures on it would end up in the graph.
     """
     return _LOCKS.setdefault((stream.device, stream.cuda_stream), threading.Lock())
 

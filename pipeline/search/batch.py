@@ -1,8 +1,8 @@
-"""``BatchSearch``: many games searched together, a tree each, one batch of leaves for the network at a time.
+"""``BatchSearch``: searches many games together, one tree each, with one batch of leaves for the network at a time.
 
 Axes: R rows (a row is one game and its tree), K leaves of a batch, A actions, C planes, H×W board, n rows named in a
-call. Knows games through their batched functions, and the network only as the caller that takes leaves() to expand().
-Knows nothing of files, resignation or opponents. One thread at a time uses it; rows never influence each other.
+call. The caller evaluates leaves() with the network and passes the result to expand(). Not thread-safe. Rows never
+influence each other.
 
     search.new_games(rows, seeds)
     search.begin(rows, readouts, explore)
@@ -11,8 +11,8 @@ Knows nothing of files, resignation or opponents. One thread at a time uses it; 
         search.expand(*network(planes))
         for the rows in search.finished(): choose, record targets, advance, begin again
 
-config.algorithm is the kind of search: PUCT, which keeps the subtree of the move played; Gumbel AlphaZero, which starts
-each move from the root's evaluation alone; or mixed: Gumbel where begin() is asked to explore, PUCT elsewhere.
+config.algorithm is PUCT, which keeps the subtree of the move played; Gumbel AlphaZero, which keeps only the root's
+evaluation; or mixed: Gumbel for rows whose begin() says explore, PUCT for the others.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from pipeline.search.tree import EDGE_ARRAYS, NO_PARENT, ROOT, Leaves, empty_tre
 
 RootTable = tuple[IntArray, FloatArray]  # visits and priors [n, A]
 
-# Pending leaves are chosen blindly, at most one more for this many visits of the root that have a value. Measured in
-# docs/log, "Many leaves of one tree, at no cost".
+# A tree may have one more pending leaf for every READOUTS_PER_LEAF visits of its root that have a value: pending leaves
+# are selected without each other's values. Measured in docs/log, "Many leaves of one tree, at no cost".
 READOUTS_PER_LEAF = 16
-MAX_ROUNDS = 4  # of selecting leaves for one batch: leaves that end the game need no network, others take their place
-GROWTH = 1.25  # of the room for edges: all rows get what the fullest one needs, so not more at once
-ROWS_PER_ENDED = 12  # another round pays if leaves of at least one row in so many ended the game
+MAX_ROUNDS = 4  # of selection for one batch: terminal leaves need no network, so a further round replaces them
+ROWS_PER_ENDED = 12  # a further round pays if one row in this many reached a terminal leaf
+GROWTH = 1.25  # of the room for edges; all rows get what the fullest one needs, so it grows in small steps
 
 
 class BatchSearch(Boards):
-    """R games with a tree each. See the module docstring."""
+    """R games with one tree each. See the module docstring."""
 
     game: Game
 
@@ -52,16 +52,17 @@ class BatchSearch(Boards):
         leaves: int = 1,
         pass_after: float = 0.0,
     ) -> None:
-        """max_readouts: the most that begin() accepts; leaves: how many of one tree may be pending at once
-        at most, where it has visits enough; pass_after: see selfplay's option."""
+        """max_readouts: the most that begin() accepts; leaves: the most of one tree that may be pending at once;
+        pass_after: moves per point before a pass is allowed, see TreeSelfplayOptions.
+        """
         super().__init__(game, num_rows)
-        self._least_passed = pass_after * game.num_points if game.pass_action is not None else 0.0
+        self._first_pass_ply = pass_after * game.num_points if game.pass_action is not None else 0.0
         self.num_leaves = leaves
         self.max_readouts = max_readouts
         self._config = config
         self._keeps_trees = config.algorithm != "gumbel"
-        # A kept subtree brings nodes of earlier searches along: there is room for three searches' worth, the newest
-        # beyond that are dropped. Gumbel keeps the root alone.
+        # A kept subtree has nodes of earlier searches. There is room for those of three searches; the newest beyond
+        # that are dropped.
         num_nodes = (4 if self._keeps_trees else 1) * max_readouts + leaves + 2
         self._max_kept = num_nodes - max_readouts - leaves - 1
         num_edges = max(4 * game.num_actions * leaves, num_nodes * min(game.num_actions, 64))
@@ -86,16 +87,16 @@ class BatchSearch(Boards):
         self._leaves = Leaves.empty(batch, game)
         self._batch_index = np.arange(batch)
         self._num_waiting = 0
-        self._num_roots = 0  # of those that wait
+        self._num_roots = 0  # among the waiting leaves
         self._legal = np.zeros((batch, game.num_actions), np.bool_)
         self._planes = np.zeros((batch, game.num_planes, *game.board_shape), np.uint8)
-        self.simulations = 0  # readouts done so far, terminal ones included
-        self.evaluations = 0  # positions evaluated by the network so far
+        self.simulations = 0  # readouts so far, terminal ones included
+        self.evaluations = 0  # by the network so far
 
     # --- games -----------------------------------------------------------------------------------------------------
 
     def new_games(self, rows: Rows, seeds: KeyArray) -> None:  # type: ignore[override]  # a row also needs its stream
-        """Put rows [n] at the initial position with empty trees. seeds [n] uint64: each row's random stream."""
+        """Set rows [n] to the initial position with empty trees. seeds [n] uint64: each row's random stream."""
         super().new_games(rows)
         self._drop_trees(rows)
         self._tree.streams[rows] = seeds
@@ -109,7 +110,7 @@ class BatchSearch(Boards):
     def advance(self, rows: Rows, actions: Actions) -> None:
         """Play actions [n] in rows [n] and keep the subtrees below them. Ends the rows' searches.
 
-        Raises IllegalMove; then nothing has changed.
+        Raises IllegalMove and changes nothing if an action is illegal.
         """
         super().advance(rows, actions)
         kernels.advance(self._tree, rows, np.asarray(actions, np.int32), self._max_kept)
@@ -118,11 +119,11 @@ class BatchSearch(Boards):
         self._active[rows] = False
 
     def stop(self, rows: Rows) -> None:
-        """Rows take no further part until they begin again."""
+        """End the rows' searches; they take no part until begin()."""
         self._active[rows] = False
 
     def allowed(self, rows: Rows) -> BoolArray:
-        """[n, A] the legal moves, early passes only where there is no other: see pass_after."""
+        """[n, A] the legal moves, without passes before pass_after unless there is no other move."""
         legal = self.legal(rows)
         self._drop_early_passes(legal, self.states[rows])
         return legal
@@ -132,9 +133,8 @@ class BatchSearch(Boards):
     def begin(self, rows: Rows, readouts: IntArray, explore: BoolArray) -> None:
         """Start a search in rows [n], whose games are not over.
 
-        readouts [n]  each at most max_readouts, beside the visits that the tree already has; evaluating the root
-                      doesn't count as one
-        explore  [n]  with the config's noise at the root and forced playouts; in a mixed search, by Gumbel
+        readouts [n]  each at most max_readouts, in addition to the tree's visits; evaluating the root isn't a readout
+        explore  [n]  whether to use root noise and forced playouts and, in a mixed search, Gumbel
         """
         if self._gumbel is not None:
             by_gumbel = explore if self._keeps_trees else np.ones(len(rows), np.bool_)
@@ -153,15 +153,14 @@ class BatchSearch(Boards):
         self._prepare_roots(rows[self._tree.num_nodes[rows] > 0])
 
     def finished(self) -> Rows:
-        """Rows whose search has used up its readouts and that have not been advanced yet."""
+        """Rows whose search has used up its readouts and that haven't been advanced yet."""
         rows: Rows = kernels.finished(self._tree, self._active)
         return rows
 
     def leaves(self) -> Planes:
         """The next batch of positions for the network: [K, C, H, W] uint8, 0 ≤ K ≤ num_rows · num_leaves.
 
-        The array belongs to the search and holds the batch until the next call. K is 0 when every active row is
-        finished, or when all the leaves reached end the game.
+        The array is valid until the next call. K is 0 if every active row is finished, or every leaf reached terminal.
         """
         if self._num_waiting:
             raise MuGoError("search: leaves() called again before expand()")
@@ -178,13 +177,13 @@ class BatchSearch(Boards):
         return planes
 
     def leaf_rows(self) -> IntArray:
-        """[K] the row that each position of the last leaves() belongs to."""
+        """[K] the row of each position of the last leaves()."""
         return self._leaves.row[: self._num_waiting]
 
     def expand(self, policy_logits: FloatArray, value_to_move: FloatArray) -> None:
-        """The network's evaluation of the last leaves(): [K, A] logits over all actions, [K] values in [−1, 1].
+        """Expand the last leaves() with their logits [K, A] over all actions and values [K] in [−1, 1].
 
-        Raises MuGoError if one of them isn't finite.
+        Raises MuGoError if a number isn't finite.
         """
         batch = self._leaves.part(0, self._num_waiting)
         legal = self._legal[: self._num_waiting]
@@ -198,8 +197,9 @@ class BatchSearch(Boards):
         self._num_waiting = 0
 
     def drop_batch(self) -> None:
-        """Instead of expand(), where the network has no answer: forget the last leaves(), and drop the trees they are
-        of. Ends those rows' searches; their positions stay.
+        """To call instead of expand() if the network failed: drops the trees of the last leaves(), ends their searches.
+
+        Positions stay.
         """
         rows = np.unique(self.leaf_rows())
         self._drop_trees(rows)
@@ -209,30 +209,29 @@ class BatchSearch(Boards):
     # --- what the search found -------------------------------------------------------------------------------------
 
     def root_table(self, rows: Rows) -> RootTable:
-        """Visits [n, A] int32 and the network's priors [n, A] float32 (no noise) at the roots; 0 for illegal
-        actions.
-        """
+        """Visits [n, A] int32 and the network's priors [n, A] float32, without noise; 0 for illegal actions."""
         visits = np.empty((len(rows), self.game.num_actions), np.int32)
         priors = np.empty((len(rows), self.game.num_actions), np.float32)
         kernels.root_table(self._tree, rows, visits, priors)
         return visits, priors
 
     def root_values(self, rows: Rows) -> FloatArray:
-        """[n] float32: the mean of the network's value and all readouts', seen by the player to move.
+        """[n] float32: the mean of the network's value and all readouts' values, seen by the player to move.
 
-        Gumbel's too, as in mctx (its search summary's value is that of the root node): the candidates that lost the
-        halving are part of it, so it lies below what the winner is worth. The paper's v_mix and the expected completed
-        q of the improved policy would be alternatives; what each teaches as a target of the value was never compared.
+        For Gumbel too, as in mctx's search summary. It includes the actions that lost the halving, so it lies below the
+        winner's value. The paper's v_mix and the improved policy's expected completed q would be alternatives; they
+        haven't been compared as value targets.
         """
         roots = self._tree.node[rows, ROOT]
         return (roots["value"] + roots["value_sum"]) / (1 + roots["visits"]).astype(np.float32)
 
     def choose(self, rows: Rows, temperature: FloatArray, table: RootTable | None = None) -> Actions:
-        """[n] actions drawn by visits^(1/temperature), the largest at temperature 0; by prior if nothing was visited.
-        With lcb_deviations, at temperature 0, the visited one of the highest lower confidence bound.
+        """[n] the actions to play.
 
-        Gumbel: the winner of the sequential halving where anything was visited, whatever the temperature.
-        table: root_table(rows), if the caller has it already, or other visits to choose by, such as targets(rows).
+        PUCT: sampled by visits^(1/temperature), or by prior if the root has no visits; at temperature 0 the most
+        visited or, with lcb_deviations, the one of highest lower confidence bound.
+        Gumbel: the winner of the sequential halving at any temperature; without visits as PUCT.
+        table: root_table(rows), or other visits to choose by, such as targets(rows).
         """
         actions = np.empty(len(rows), np.int32)
         temperature = np.asarray(temperature, np.float64)
@@ -243,7 +242,7 @@ class BatchSearch(Boards):
             visits, priors = table or self.root_table(rows)
             kernels.sample_actions(self._tree.streams, rows, visits, priors, temperature, actions)
             if self._config.lcb_deviations > 0.0:
-                puct.surest_actions(self._tree, rows, visits, temperature, self._config.lcb_deviations, actions)
+                puct.lcb_actions(self._tree, rows, visits, temperature, self._config.lcb_deviations, actions)
         elif decided.all():
             gumbel.best_actions(self._tree, rows, self._gumbel, actions)
         else:
@@ -253,11 +252,11 @@ class BatchSearch(Boards):
         return actions
 
     def targets(self, rows: Rows, table: RootTable | None = None) -> IntArray:
-        """[n, A] int32: the policy targets, in proportion; all 0 where nothing was visited.
+        """[n, A] int32: the policy targets, unnormalised; all 0 for a root without visits.
 
-        PUCT: the visits, less those that forced playouts may have added.
-        Gumbel: the improved policy softmax(logits + σ(completed Q)) in whole numbers that sum to about 65,535.
-        table: root_table(rows), if the caller has it already; it isn't changed.
+        PUCT: the visits, without those that forced playouts may have added.
+        Gumbel: the improved policy softmax(logits + σ(completed Q)), as integers that sum to about gumbel.TARGET_SUM.
+        table: root_table(rows), if the caller has it already; not changed.
         """
         by_gumbel = self._by_gumbel(rows)
         if by_gumbel.any():
@@ -276,9 +275,9 @@ class BatchSearch(Boards):
         return pruned
 
     def candidates(self, row: int) -> list[Candidate]:
-        """The root's visited moves, most visited first; if there are none, all legal ones, likeliest first.
+        """The root's visited moves, most visited first; without visits all legal moves, highest prior first.
 
-        With lcb_deviations the move that choose() takes comes first of all.
+        With lcb_deviations the move that choose() takes comes first.
         """
         found = candidates(self._tree, row)
         if self._config.lcb_deviations > 0.0 and found:
@@ -287,7 +286,7 @@ class BatchSearch(Boards):
         return found
 
     def room(self, row: int) -> int:
-        """How many readouts begin() may give this row now; at most max_readouts."""
+        """How many readouts begin() accepts for this row now; at most max_readouts."""
         used = int(self._tree.num_nodes[row])
         if not self._keeps_trees:
             used = min(used, 1)  # begin() drops the others
@@ -301,7 +300,7 @@ class BatchSearch(Boards):
             array[rows] = 0
 
     def _select(self, rows: Rows) -> Rows:
-        """Add leaves of rows to the batch; those that end the game are backed up at once, and their rows returned."""
+        """Add leaves of rows to the batch. Terminal ones are backed up at once; returns their rows."""
         begin = self._num_waiting
         free = self._leaves.part(begin, len(self._batch_index))
         limits = self.num_leaves, READOUTS_PER_LEAF
@@ -322,14 +321,14 @@ class BatchSearch(Boards):
         values = np.where(batch.movers[ended] == 0, results, -results).astype(np.float32)
         kernels.backup_terminal(self._tree, batch, ended, values)
         ended_rows = np.unique(batch.row[ended]).astype(np.int64)
-        going, first = np.flatnonzero(~over), ended[0]  # those before the first that ended stay where they are
+        going, first = np.flatnonzero(~over), ended[0]
         for array in batch:
             array[first : going.size] = array[going[first:]]
         self._num_waiting = begin + going.size
         return ended_rows
 
     def _play_into(self, batch: Leaves, num_roots: int) -> BoolArray:
-        """Turn the parents' states of a batch into the leaves', add their keys and movers; returns which are over."""
+        """Turn a batch's parent states into the leaves', set keys and movers; [K] whether the leaf is terminal."""
         count = len(batch.row)
         if num_roots == 0:
             batch.states[:] = self.game.play(batch.states, batch.action, batch.history)
@@ -338,18 +337,18 @@ class BatchSearch(Boards):
             batch.states[inner] = self.game.play(batch.states[inner], batch.action[inner], batch.history.select(inner))
         if self.game.repeats:
             batch.keys[:] = self.game.keys(batch.states)
-            batch.history.append(self._batch_index[:count], batch.keys)  # a root's is there already
+            batch.history.append(self._batch_index[:count], batch.keys)
         batch.movers[:] = self.game.to_move(batch.states)
         return self.game.is_over(batch.states)
 
     def _drop_early_passes(self, legal: BoolArray, states: States) -> None:
-        """Take passes that come too early from legal [n, A], in place, where there is another move."""
-        if self._least_passed:
-            early = np.flatnonzero(self.game.plies(states) < self._least_passed)
+        """Remove passes before pass_after from legal [n, A], in place, where there is another move."""
+        if self._first_pass_ply:
+            early = np.flatnonzero(self.game.plies(states) < self._first_pass_ply)
             legal[early] = self.game.passing_last(legal[early])
 
     def _by_gumbel(self, rows: Rows | IntArray) -> BoolArray:
-        """[n] whether Gumbel's sequential halving searches the rows' roots."""
+        """[n] whether the rows' current search is Gumbel's."""
         if self._gumbel is None:
             return np.zeros(len(rows), np.bool_)
         return self._gumbel.budget[rows] != gumbel.BY_PUCT
@@ -367,7 +366,7 @@ class BatchSearch(Boards):
             puct.prepare_roots(self._tree, rows[~by_gumbel], noisy, *noise)
 
     def _set_budgets(self, rows: Rows, readouts: IntArray) -> None:
-        """Give the sequential halving of rows [n] its tables; a budget not seen before gets a new one."""
+        """Point rows [n] to the sequential halving tables of their budgets; make those that don't exist yet."""
         assert self._gumbel is not None
         for budget in np.unique(readouts).tolist():
             if budget not in self._tables:
@@ -379,15 +378,15 @@ class BatchSearch(Boards):
             self._gumbel.budget[rows[readouts == budget]] = self._tables[budget]
 
     def _reserve_edges(self, most: int) -> None:
-        """Make room for the edges of the next batch's leaves in rows that have at most this many."""
+        """Make room for the edges of the next batch's leaves; `most`: the most edges that a row has."""
         capacity, wanted = self._tree.edge.shape[1], most + self.num_leaves * self.game.num_actions
         if wanted <= capacity:
             return
         capacity = max(wanted, int(capacity * GROWTH))
-        for name in EDGE_ARRAYS:  # one after the other, so that the old one is free before the next is made
+        for name in EDGE_ARRAYS:  # one at a time, so that each old array is freed before the next is allocated
             old = getattr(self._tree, name)
             new = np.empty((self.num_rows, capacity), old.dtype)
             for row, used in enumerate(self._tree.num_edges.tolist()):
-                new[row, :used] = old[row, :used]  # what was never touched is not touched now
+                new[row, :used] = old[row, :used]  # pages beyond stay untouched and cost no memory
             self._tree = self._tree._replace(**{name: new})
             del old

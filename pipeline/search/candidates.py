@@ -1,7 +1,4 @@
-"""What a tree found, for people and protocols to read: the root's moves and how the game might go on after each.
-
-Plain Python that runs once per answer, not per readout. Changes nothing.
-"""
+"""The moves at a tree's root, with statistics and principal variations, for people and protocols to read."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from dataclasses import dataclass
 
 from pipeline.search.tree import ROOT, Tree
 
-LONGEST_VARIATION = 30  # moves
+MAX_VARIATION = 30  # moves
 
 
 @dataclass(frozen=True)
@@ -17,9 +14,9 @@ class Candidate:
     """A move at the root.
 
     visits         readouts that went through it
-    value_to_move  their mean value, in [-1, 1], seen by the player to move at the root; the root's own without visits
-    prior          the network's policy, without noise
-    variation      the actions most visited from here on, this one first
+    value_to_move  their mean, in [-1, 1], seen by the player to move at the root; without visits the root's value
+    prior          the network's, without noise
+    variation      this action, then the most visited ones
     """
 
     action: int
@@ -29,10 +26,10 @@ class Candidate:
     variation: tuple[int, ...]
 
 
-def candidates(tree: Tree, row: int, longest: int = LONGEST_VARIATION) -> list[Candidate]:
-    """The visited moves at a row's root, most visited first, then by value; without any visit all legal ones by prior.
+def candidates(tree: Tree, row: int) -> list[Candidate]:
+    """The visited moves at a row's root by visits, then value; without visits all legal moves by prior.
 
-    Empty if the root isn't expanded. longest: of the variations, in moves.
+    Empty if the root isn't expanded.
     """
     if not tree.num_nodes[row]:
         return []
@@ -45,7 +42,7 @@ def candidates(tree: Tree, row: int, longest: int = LONGEST_VARIATION) -> list[C
         if visits:
             action = int(tree.edge_action[row, i])
             value = float(edge["value_sum"]) / visits
-            variation = (action, *_most_visited(tree, row, int(edge["child"]), longest - 1))
+            variation = (action, *_most_visited(tree, row, int(edge["child"])))
             found.append(Candidate(action, visits, value, float(tree.edge_prior[row, i]), variation))
     if found:
         return sorted(found, key=lambda move: (-move.visits, -move.value_to_move, move.action))
@@ -55,10 +52,10 @@ def candidates(tree: Tree, row: int, longest: int = LONGEST_VARIATION) -> list[C
     return [Candidate(action, 0, value, prior, (action,)) for action, prior in sorted(unvisited, key=lambda a: -a[1])]
 
 
-def _most_visited(tree: Tree, row: int, node: int, longest: int) -> list[int]:
-    """The path of most visits from a node down; ties: the higher prior."""
+def _most_visited(tree: Tree, row: int, node: int) -> list[int]:
+    """The most visited path down from a node; ties: the higher prior."""
     path: list[int] = []
-    while node >= 0 and len(path) < longest:
+    while node >= 0 and len(path) < MAX_VARIATION - 1:
         start, count = int(tree.node[row, node]["edge_start"]), int(tree.node[row, node]["num_visited"])
         if not count:
             break

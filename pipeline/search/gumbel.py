@@ -1,19 +1,24 @@
 """Gumbel AlphaZero: sequential halving at the root, selection inside the tree, the move to play, the policy target.
 Plain twin: ``tests/reference/gumbel.py``.
 
-Notation, all at one node: P prior, N visits of an edge, q mean value of an edge seen by the node's player to move,
-v_mix = (v + ΣN · Σ P·q / Σ P) / (1 + ΣN), sums of P over the visited edges, v the network's value;
-completed q: q, or v_mix for an edge without visits that have a value. Where several leaves are pending at once, their
-visits count in N where it spreads the search, but are no part of q or v_mix. q̂: completed q, rescaled so that the
-node's lowest is 0 and its highest 1; σ(q̂) = (max_visit_init + max N) · value_scale · q̂. A logit is the logarithm of
-the prior, less that of the node's highest: the softmax is the same. A prior that underflowed counts as the smallest
-float, so that no −∞ occurs.
+Notation, at one node:
 
-All unvisited edges of a node have the same σ, so only the one of highest prior can be next, and their priors sum to one
-less the visited ones': a choice reads the visited edges and one more, as PUCT's does. At the root ``root_prior`` holds
-g + logit, so the unvisited edge that comes next is the next candidate of the top m.
+    P            prior of an edge
+    N            its visits; pending ones count where N spreads the search, but not in q and v_mix
+    q            its mean value, seen by the node's player to move
+    v            the network's value of the node
+    v_mix        (v + ΣN · Σ P·q / Σ P) / (1 + ΣN), with sums of P over the visited edges
+    completed q  q, or v_mix for an edge without a value
+    q̂            completed q, rescaled so that the node's lowest is 0 and its highest is 1
+    σ(q̂)         (max_visit_init + max N) · value_scale · q̂
+    logit        log P − log of the node's highest P, which leaves the softmax unchanged. A prior that underflowed
+                 counts as the smallest float, so that no −∞ occurs
 
-Sums are in float64: the edges' order then changes a result by less than its last float32 digit.
+All unvisited edges of a node have the same σ, so only the one of highest prior can be next, and their priors sum to 1
+minus the visited ones'. Selection therefore reads the visited edges and one more, as in PUCT. At the root, root_prior
+holds g + logit, so the next unvisited edge is the next of the top m.
+
+Sums are in float64, so that the order of the edges changes a result by less than its last float32 digit.
 Sources: Danihelka et al. 2022, "Policy improvement by planning with Gumbel", sections 3-5, algorithm 2, appendix D;
 Karnin et al. 2013, "Almost Optimal Exploration in Multi-Armed Bandits"; mctx, seq_halving.py and qtransforms.py.
 """
@@ -33,16 +38,16 @@ from pipeline.search.random import kernel
 from pipeline.search.tree import ROOT, has_lower_action, put_best_unvisited_next
 
 MIN_PRIOR = 1.1754943508222875e-38  # smallest normal float32
-MIN_RANGE = 1e-8  # of completed q: below it they count as equal
-BY_PUCT = -1  # a row whose current search is by PUCT
-TARGET_SUM = 65_535  # of a target's whole numbers, but for rounding
+MIN_RANGE = 1e-8  # a smaller range of completed q counts as this
+BY_PUCT = -1  # budget of a row whose current search is PUCT
+TARGET_SUM = 65_535  # sum of a policy target's integers, up to rounding
 
 
 class Gumbel(NamedTuple):
     """The settings of a batch of searches.
 
-    tables  [B, M + 1, T] int32  table_of_considered_visits for each of B budgets, M considered actions at most
-    budget  [R] int32            which of the tables each row follows, or BY_PUCT
+    tables  [B, M + 1, T] int32  table_of_considered_visits of each of B budgets, for at most M considered actions
+    budget  [R] int32            index of each row's table, or BY_PUCT
     weights [A] float64          scratch
     """
 
@@ -54,16 +59,16 @@ class Gumbel(NamedTuple):
 
 
 def sequence_of_considered_visits(max_num_considered_actions: int, readouts: int) -> list[int]:
-    """[readouts] sequential halving: each readout goes to the best-scored action that has exactly this many visits.
+    """[readouts] sequential halving: each readout goes to the best-scored action with exactly this many visits.
 
-    First every considered action gets one visit, then the better half more, and so on down to two. The scores pick the
-    half, so no list of survivors is kept. A budget too small for one visit each ends within the first round; 0 or 1
-    actions get every readout. The same as mctx's get_sequence_of_considered_visits.
+    Every considered action gets a visit, then the better half more, and so on down to two. The scores determine the
+    half, so no list of survivors is needed. A budget too small for one visit each ends in the first round; 0 or 1
+    actions get every readout. Same as mctx's get_sequence_of_considered_visits.
     """
     if max_num_considered_actions <= 1:
         return list(range(readouts))
     num_rounds = (max_num_considered_actions - 1).bit_length()  # ceil(log2)
-    visits = [0] * max_num_considered_actions  # so far, the survivors first
+    visits = [0] * max_num_considered_actions  # survivors first
     sequence: list[int] = []
     num_considered = max_num_considered_actions
     while len(sequence) < readouts:
@@ -75,14 +80,14 @@ def sequence_of_considered_visits(max_num_considered_actions: int, readouts: int
 
 
 def table_of_considered_visits(max_num_considered_actions: int, readouts: int) -> IntArray:
-    """[max_num_considered_actions + 1, readouts] int32: a sequence for each number of considered actions."""
+    """[max_num_considered_actions + 1, readouts] int32: the sequence for each number of considered actions."""
     numbers = range(max_num_considered_actions + 1)
     return np.array([sequence_of_considered_visits(number, readouts) for number in numbers], np.int32)
 
 
 @kernel
 def known_q(tree, row, at, otherwise):
-    """(q of a visited edge without its pending visits, how many visits that rests on); `otherwise` if on none."""
+    """(q of a visited edge, how many of its visits have a value); q is `otherwise` if none has."""
     known = tree.edge[row, at].visits - np.int64(tree.edge_pending[row, at])
     if known <= 0:
         return otherwise, 0
@@ -91,9 +96,7 @@ def known_q(tree, row, at, otherwise):
 
 @kernel
 def completed_q(tree, row, node, gumbel):
-    """What turns a node's q into σ(q̂) = factor · (q − lowest): (lowest completed q, highest, v_mix, visited prior,
-    factor). The visited prior is that of all visited edges, pending ones included.
-    """
+    """(lowest completed q, highest, v_mix, sum of the visited edges' priors, factor): σ(q̂) = factor · (q − lowest)."""
     this = tree.node[row, node]
     most, visited_prior, known_prior, weighted = 0, 0.0, 0.0, 0.0
     total, num_known = 0, 0
@@ -119,7 +122,7 @@ def completed_q(tree, row, node, gumbel):
 
 @kernel
 def best_considered(tree, row, considered_visits, gumbel):
-    """The root's edge of highest g + logit + σ among those with so many visits, at least 1; lower action on ties."""
+    """The root edge of highest g + logit + σ among those with considered_visits ≥ 1 visits; lowest action on ties."""
     this = tree.node[row, ROOT]
     low, _high, v_mix, _visited_prior, factor = completed_q(tree, row, ROOT, gumbel)
     best, best_score = -1, -np.inf
@@ -136,7 +139,7 @@ def best_considered(tree, row, considered_visits, gumbel):
 def select_child(tree, row, node, gumbel):
     """The edge to follow, counted from edge_start; lowest action on ties.
 
-    Root: sequential halving. Inside: argmax of softmax(logits + σ) − N/(1 + ΣN), section 5.
+    Root: sequential halving. Elsewhere: argmax of softmax(logits + σ) − N/(1 + ΣN), section 5.
     Plain twin: GumbelReference._select_child.
     """
     this = tree.node[row, node]
@@ -177,7 +180,7 @@ def select_child(tree, row, node, gumbel):
 
 @kernel
 def clear_roots(tree, rows):
-    """Keep only the expanded root of each row's tree, with the network's evaluation, as if it had just arrived."""
+    """Reduce each row's tree to its expanded root, as it was before any readout."""
     for j in range(rows.size):
         row = rows[j]
         if tree.num_nodes[row] == 0:
@@ -185,7 +188,7 @@ def clear_roots(tree, rows):
         this = tree.node[row, ROOT]
         actions = tree.edge_action[row, : this.edge_count]
         priors = tree.edge_prior[row, : this.edge_count]
-        for i in range(1, this.edge_count):  # nearly in order: searching moves few of them
+        for i in range(1, this.edge_count):  # insertion sort: a search moves few of them out of order
             action, prior, at = actions[i], priors[i], i
             while at > 0 and actions[at - 1] > action:
                 actions[at], priors[at] = actions[at - 1], priors[at - 1]
@@ -201,9 +204,9 @@ def clear_roots(tree, rows):
 
 @kernel
 def prepare_roots(tree, rows, scales):
-    """Set root_prior of expanded, unvisited roots to scale·g + logit, g drawn per edge where scales [n] isn't 0.
+    """Set root_prior of expanded, unvisited roots to scale·g + logit; g is sampled per edge where scales [n] isn't 0.
 
-    Expects the edges in the order of their actions, as expand() and clear_roots() leave them.
+    The edges must be sorted by action, as after expand() and clear_roots().
     """
     for j in range(rows.size):
         row = rows[j]
@@ -233,8 +236,9 @@ def best_actions(tree, rows, gumbel, actions):
 
 @kernel
 def targets(tree, rows, gumbel, out):
-    """Fill out [n, A] int32: softmax(logits + σ) at the roots, without noise, in whole numbers that sum to about
-    TARGET_SUM; 0 for a root without visits. Plain twin: improved_policy.
+    """Fill out [n, A] int32: softmax(logits + σ) at the roots, without noise, as integers that sum to about TARGET_SUM.
+
+    0 for a root without visits. Plain twin: improved_policy.
     """
     out[:] = 0
     for j in range(rows.size):

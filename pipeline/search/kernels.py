@@ -1,8 +1,8 @@
-"""Search over a batch of trees with sparse edges: the kernels behind ``BatchSearch``.
-PUCT's own are in ``puct.py``, Gumbel's in ``gumbel.py``. Plain twin: ``tests/reference/puct.py``.
+"""The kernels behind ``BatchSearch``: search over a batch of trees with sparse edges.
 
-``tree.py`` defines the arrays, their axes and viewpoints. No kernel knows a game or a network. All change the tree in
-place and run in one thread.
+``puct.py`` and ``gumbel.py`` hold what is specific to each algorithm; ``tree.py`` defines the arrays, their axes and
+viewpoints. Kernels know neither games nor networks, change the tree in place and run in one thread.
+Plain twin: ``tests/reference/puct.py``.
 """
 
 # mypy: allow-untyped-defs
@@ -22,9 +22,9 @@ from pipeline.search.tree import NO_CHILD, NO_PARENT, PENDING, ROOT, put_best_un
 
 @kernel
 def backup(tree, row, node, edge, mover, value, visits):
-    """Add to the edge and to all above it: `visits` and `value` (seen by `mover`).
+    """Add `visits` and `value` (seen by `mover`) to every edge from this one up to the root.
 
-    edge is counted from the node's edge_start. For a root, whose node is NO_PARENT, nothing happens.
+    edge is counted from the node's edge_start. Does nothing if node is NO_PARENT.
     """
     square = value * value
     while node != NO_PARENT:
@@ -42,7 +42,7 @@ def backup(tree, row, node, edge, mover, value, visits):
 
 @kernel
 def count_pending(tree, row, node, edge, change):
-    """Add to edge_pending of the edge and of all above it. edge is counted from the node's edge_start."""
+    """Add `change` to edge_pending of every edge from this one up to the root; edge is counted from edge_start."""
     while node != NO_PARENT:
         this = tree.node[row, node]
         tree.edge_pending[row, this.edge_start + edge] += change
@@ -52,20 +52,20 @@ def count_pending(tree, row, node, edge, change):
 
 @kernel
 def select(tree, rows, limits, puct, pending, forced, gumbel, games, leaves):
-    """Descend from the root of each of rows [n] to up to num_leaves unexpanded leaves, and fill `leaves` with them.
+    """Descend from the root of each of rows [n] to up to num_leaves unexpanded leaves and write them to `leaves`.
 
-    A descent that ends in a terminal node is backed up at once and costs a readout, not a place in the batch. Each
-    other one counts as a visit from now on, and is pending until its value arrives. A row stops early where it
-    reaches a leaf that is already pending; of a root with V valued visits at most 1 + V / readouts_per_leaf are.
+    A descent to a terminal node is backed up at once: it costs a readout but no place in the batch. Any other descent
+    counts as a visit immediately and is pending until its value arrives. A row stops when a descent reaches a leaf that
+    is already pending. A root with V valued visits has at most 1 + V / readouts_per_leaf pending leaves.
 
-    limits (num_leaves, readouts_per_leaf)
-    pending tree.edge_pending, or None if num_leaves is 1: a single one is never looked past
-    forced [R] float32: k of forced playouts at each root, or None
-    gumbel Gumbel's settings for the rows that aren't BY_PUCT, or None
-    games  (states [R, S], past [R, T], num_past [R]): where each game stands, the keys that have occurred in it
-    leaves the fields of Leaves with room for all, as a plain tuple, which numba accepts faster than a named one; keys
-           and movers stay as they are, and past, if it has room, doesn't contain the leaf's own key yet
-    Returns how many leaves were found, how many of them are roots, and how many readouts were spent.
+    limits   (num_leaves, readouts_per_leaf)
+    pending  tree.edge_pending, or None if num_leaves is 1
+    forced   [R] float32: k of forced playouts at each root, or None
+    gumbel   Gumbel settings for the rows that aren't BY_PUCT, or None
+    games    (states [R, S], past [R, T], num_past [R]): each game's position and the keys that have occurred in it
+    leaves   the fields of a large enough Leaves, as a plain tuple, which numba unpacks faster. keys and movers are not
+             filled in; past, where games repeat, lacks the leaf's own key
+    Returns the number of leaves, how many of them are roots, and the number of readouts spent.
     """
     num_leaves, readouts_per_leaf = limits
     states, all_past, all_num_past = games
@@ -90,8 +90,8 @@ def select(tree, rows, limits, puct, pending, forced, gumbel, games, leaves):
         while tree.remaining[row] > 0 and tree.pending[row] < most:
             node, edge = ROOT, 0
             while True:
-                # A branch on None costs nothing: the kernel is compiled for the types it gets, without it. That the
-                # choice stands here, in no kernel of its own, does matter: a call copies every field of tree.
+                # Branches on None are removed at compile time. Keep this inline: calling another kernel copies every
+                # field of tree.
                 by_puct = True
                 if gumbel is not None:
                     by_puct = gumbel.budget[row] == BY_PUCT
@@ -143,7 +143,7 @@ def select(tree, rows, limits, puct, pending, forced, gumbel, games, leaves):
 
 @kernel
 def add_node(tree, leaves, i, value, terminal):
-    """Make leaf i a node, without edges yet, and back its value (to move) up; returns its index."""
+    """Add leaf i as a node without edges and back up its value (to move). Returns the node's index."""
     row, node, edge = leaves.row[i], leaves.node[i], leaves.edge[i]
     index = tree.num_nodes[row]
     tree.num_nodes[row] += 1
@@ -173,19 +173,17 @@ def add_node(tree, leaves, i, value, terminal):
 
 @kernel
 def backup_terminal(tree, leaves, chosen, values):
-    """Make nodes of the leaves chosen [n] (indexes into the batch), which end the game, and back up their exact values
-    [n] (to move).
-    """
+    """Add terminal nodes for leaves chosen [n], indexes into the batch; back up their exact values [n] (to move)."""
     for j in range(chosen.size):
         add_node(tree, leaves, chosen[j], values[j], 1)
 
 
 @kernel
 def all_finite(numbers):
-    """Whether no number [n] is infinite or NaN: those less themselves are NaN."""
+    """Whether none of numbers [n] is infinite or NaN."""
     found = False
-    for number in numbers:  # no early exit: this way the loop becomes vector instructions
-        found |= number - number != 0
+    for number in numbers:  # without an early exit the loop is vectorised
+        found |= number - number != 0  # inf − inf and NaN − NaN are NaN
     return not found
 
 
@@ -193,8 +191,8 @@ def all_finite(numbers):
 def expand(tree, leaves, legal, logits, values):
     """Expand K leaves with softmax(logits over legal actions) [K, A] as priors and back up values [K] (to move).
 
-    legal [K, A] bool. A row's edges must have room: see BatchSearch. Plain twin: ReferenceSearch._expand.
-    Returns the most edges that one of these rows has now; -1, and nothing is changed, if a number isn't finite.
+    legal [K, A] bool. The rows must have room for the new edges. Plain twin: ReferenceSearch._expand.
+    Returns the largest number of edges in these rows; -1, with nothing changed, if a number isn't finite.
     """
     num_actions, most_edges = legal.shape[1], 0
     for i in range(leaves.row.size):
@@ -231,10 +229,10 @@ def expand(tree, leaves, legal, logits, values):
 
 @kernel
 def reroot(tree, row, child, max_nodes, scratch):
-    """Make the node `child` the root and keep the nodes below it, in place; the newest beyond max_nodes are dropped.
+    """Make the node `child` the root, in place. Keeps at most max_nodes of the nodes below it, the oldest ones.
 
-    scratch [N] int32. An edge whose node was dropped keeps its visits; its node is made again when it is next reached.
-    Expects that no leaf of the row is pending.
+    scratch [N] int32. An edge whose node is dropped keeps its visits; the node is created again when next reached.
+    The row must have no pending leaf.
     """
     old_count = tree.num_nodes[row]
     kept, edges = 0, 0
@@ -272,7 +270,7 @@ def reroot(tree, row, child, max_nodes, scratch):
 
 @kernel
 def advance(tree, rows, actions, max_nodes):
-    """For each row, keep the subtree below actions[i] as the new tree, or none if it wasn't expanded."""
+    """Reroot each of rows [n] at its child by actions [n]; empty the tree if that child isn't expanded."""
     scratch = np.empty(tree.node.shape[1], np.int32)
     for j in range(rows.size):
         row = rows[j]
@@ -292,9 +290,7 @@ def advance(tree, rows, actions, max_nodes):
 
 @kernel
 def root_table(tree, rows, visits, priors):
-    """Fill visits [n, A] int32 and priors [n, A] float32 (the network's, without noise) of expanded roots; 0
-    elsewhere.
-    """
+    """Fill visits [n, A] int32 and the network's priors [n, A] float32, without noise; 0 if a root isn't expanded."""
     visits[:] = 0
     priors[:] = 0.0
     for j in range(rows.size):
@@ -309,9 +305,9 @@ def root_table(tree, rows, visits, priors):
 
 @kernel
 def sample_actions(streams, rows, visits, priors, temperatures, actions):
-    """Fill actions [n]: drawn with probability ~ weight^(1/temperature); temperature 0 takes the largest.
+    """Fill actions [n], sampled with probability ~ weight^(1/temperature); temperature 0 takes the largest weight.
 
-    The weight is the visit count, or the prior where nothing was visited. Ties at temperature 0: the higher prior, then
+    The weight is the visit count, or the prior if the root has no visits. Ties at temperature 0: the higher prior, then
     the lower action.
     """
     for j in range(rows.size):
@@ -337,19 +333,19 @@ def sample_actions(streams, rows, visits, priors, temperatures, actions):
             weight = np.float64(visits[j, action]) if total_visits > 0 else np.float64(priors[j, action])
             if weight > 0.0:
                 total += (weight / highest) ** (1.0 / temperatures[j])
-        drawn = uniform(streams, rows[j]) * total
+        left = uniform(streams, rows[j]) * total
         for action in range(visits.shape[1]):
             weight = np.float64(visits[j, action]) if total_visits > 0 else np.float64(priors[j, action])
             if weight > 0.0:
-                drawn -= (weight / highest) ** (1.0 / temperatures[j])
+                left -= (weight / highest) ** (1.0 / temperatures[j])
                 actions[j] = action
-                if drawn <= 0.0:
+                if left <= 0.0:
                     break
 
 
 @kernel
 def finished(tree, active):
-    """-> [n] int64 the rows with a root that are active [R] bool and whose search has nothing left to do."""
+    """[n] int64: the rows that are active [R] bool, have a root, and whose search has nothing left to do."""
     rows, count = np.empty(active.size, np.int64), 0
     for row in range(active.size):
         if active[row] and tree.remaining[row] == 0 and tree.pending[row] == 0 and tree.num_nodes[row] > 0:

@@ -9,22 +9,22 @@ from pipeline.options import Options, composed
 C_PUCT = "Exploration constant of PUCT."
 NOISE_WEIGHT = "Share of Dirichlet noise in the root prior."
 LCB = (
-    "PUCT, at temperature 0: play the move of highest value less this many standard errors, the lower confidence "
-    "bound, of those with 15 % of the most visits (KataGo: 5); 0 = the most visited move."
+    "PUCT at temperature 0 plays the move of highest lower confidence bound: its value minus this many standard errors "
+    "(KataGo: 5). Moves need 15 % of the most visits. 0 = the most visited move."
 )
 
 
 @composed("players")
 class SearchOptions(Options):
-    """How players choose moves: the search's options, and those that methods add at ``players``."""
+    """How players choose moves: the options of the search, and those that methods add at ``players``."""
 
     panel = "Search"
 
     algorithm: str = Field(
         "puct",
         pattern="^(puct|gumbel|mixed)$",
-        description="puct; gumbel, which learns from few readouts; or mixed: gumbel for self-play's full searches, and "
-        "puct, which keeps its tree from move to move, for cheap searches and matches.",
+        description="puct; gumbel, which learns from few readouts; or mixed: gumbel for full searches in self-play; "
+        "puct, which keeps its tree between moves, for cheap searches and matches.",
     )
     c_puct: float = Field(1.5, gt=0, description=C_PUCT)
     fpu_reduction: float = Field(
@@ -47,23 +47,23 @@ class SearchOptions(Options):
     forced_playouts: float = Field(
         0.0,
         ge=0,
-        description="k: a root move that is searched at all gets at least sqrt(k * prior * readouts) readouts; policy "
-        "targets leave out the forced ones (KataGo: 2); 0 = off.",
+        description="k: a visited root move gets at least sqrt(k * prior * readouts) readouts; policy targets leave "
+        "out the forced ones (KataGo: 2); 0 = off.",
     )
-    max_num_considered_actions: int = Field(16, ge=2, description="Gumbel: most root moves that share the readouts.")
-    gumbel_scale: float = Field(1.0, ge=0, description="Gumbel: noise in self-play; matches have none.")
+    max_num_considered_actions: int = Field(
+        16, ge=2, description="Gumbel: the largest number of root moves that share the readouts."
+    )
+    gumbel_scale: float = Field(1.0, ge=0, description="Gumbel: scale of the noise in self-play; matches have none.")
     value_scale: float = Field(0.1, gt=0, description="Gumbel: weight of a move's rescaled value, added to its logit.")
     max_visit_init: float = Field(50.0, ge=0, description="Gumbel: added to the largest visit count in that weight.")
 
     def search_options(self) -> SearchOptions:
-        """These options alone, without those of the command."""
+        """The search options of a command's options."""
         return SearchOptions(**{name: getattr(self, name) for name in SearchOptions.model_fields})
 
 
 class PlaySearchOptions(SearchOptions):
-    """The same for playing to win, in matches or against people: without noise, and with what plays best in 9x9 Go
-    (docs/log). Self-play keeps the values that its presets were measured with.
-    """
+    """The same for playing to win, in matches or against people: no noise, and what plays best in 9x9 Go (docs/log)."""
 
     c_puct: float = Field(0.9, gt=0, description=C_PUCT)
     lcb_deviations: float = Field(5.0, ge=0, description=LCB)

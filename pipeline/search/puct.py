@@ -1,9 +1,8 @@
-"""PUCT: the choice of a child, and what self-play adds at the root. Plain twin: ``tests/reference/puct.py``.
+"""PUCT: selection of a child, and what self-play adds at the root. Plain twin: ``tests/reference/puct.py``.
 
-Self-play adds three things: Dirichlet noise in the root's priors, spread evenly or shaped by the network's policy;
-forced playouts, which make sure that a move the noise favours is visited more than once; and pruning, which removes
-from the policy target what only the forcing added. ``tree.py`` defines the arrays and their axes; all kernels change
-them in place and run in one thread.
+Self-play adds Dirichlet noise to the root's priors, spread evenly or shaped by the network's policy; forced playouts,
+which give a move that the noise favours more than one visit; and pruning, which removes forced visits from the policy
+target. ``tree.py`` defines the arrays and their axes; kernels change them in place and run in one thread.
 
 Sources: Silver et al. 2017, Methods (selection, noise); Wu 2019, "Accelerating Self-Play Learning in Go", arXiv
 1902.10565, section 3.2 (forced playouts and policy target pruning); KataGo, cpp/search/searchhelpers.cpp,
@@ -22,9 +21,9 @@ from pipeline.search.random import dirichlet, kernel
 from pipeline.search.tree import ROOT, has_lower_action, put_best_unvisited_next
 
 MAX_SHAPED_PRIOR = 0.01  # KataGo: higher priors count as this, so that the noise doesn't just follow the favourite
-MIN_BOUNDED_SHARE = 0.15  # of the most visits: moves with fewer aren't chosen by their lower bound (KataGo)
-MIN_BOUNDED_VISITS = 2  # of a move that is: a single value has no spread, then the prior decides
-MIN_SHAPED_PRIOR = 1e-20  # KataGo: added to every prior before its logarithm is taken
+MIN_SHAPED_PRIOR = 1e-20  # KataGo: added to every prior before taking its logarithm
+LCB_MIN_VISIT_FRACTION = 0.15  # KataGo: of the most visits that a root move has; fewer can't be chosen by LCB
+LCB_MIN_VISITS = 2  # a single value has no spread
 
 
 class Puct(NamedTuple):
@@ -37,9 +36,9 @@ class Puct(NamedTuple):
 
 @kernel
 def first_play(node, unvalued, visited_prior, reduction):
-    """Q of an edge that has no value yet: the node's mean value, less reduction · sqrt(sum of visited priors).
+    """First-play urgency, the Q of an edge without a value: the node's mean value − reduction · sqrt(visited_prior).
 
-    unvalued: how many of the node's visits are pending.
+    unvalued: how many of the node's visits are pending; visited_prior: sum over the visited edges.
     """
     mean = (node.value + node.value_sum) / np.float32(1 + node.visits - unvalued)
     return mean - np.float32(reduction) * np.sqrt(visited_prior)
@@ -53,9 +52,9 @@ def select_child(tree, row, node, puct, pending):
     al. 2017, Methods, "Select"; first-play urgency as in Leela Zero and KataGo. Plain twin:
     ReferenceSearch._select_child.
 
-    pending: tree.edge_pending, or None where nothing can be. Pending visits count as visits, which sends others
-    elsewhere, but leave Q as it is: a virtual loss would say that a move is bad because it is being looked at. Source:
-    Liu et al. 2020, "Watch the Unobserved: A Simple Approach to Parallelizing Monte Carlo Tree Search" (WU-UCT).
+    pending: tree.edge_pending, or None if nothing can be pending. Pending visits count as visits, which steers other
+    descents elsewhere, but don't change Q as a virtual loss would. Source: Liu et al. 2020, "Watch the Unobserved: A
+    Simple Approach to Parallelizing Monte Carlo Tree Search" (WU-UCT).
     """
     this = tree.node[row, node]
     start, num_visited = this.edge_start, this.num_visited
@@ -91,10 +90,10 @@ def select_child(tree, row, node, puct, pending):
 
 @kernel
 def noise_shapes(prior, total, shaped_fraction, shapes):
-    """Fill shapes [n] float64, the Dirichlet parameters of n moves with priors [n]; their sum is total.
+    """Fill shapes [n] float64 with the Dirichlet parameters of n moves with priors [n]; they sum to total.
 
-    1 − shaped_fraction of it is spread evenly. Moves share the rest in proportion to how far log(min(prior, 0.01))
-    lies above its mean over all moves; those below the mean get nothing. If none lies above, all is spread evenly.
+    1 − shaped_fraction of the total is spread evenly. The rest is shared in proportion to how far a move's
+    log(min(prior, 0.01)) lies above the mean over all moves; if none lies above it, everything is spread evenly.
     """
     count = prior.size
     mean, above = 0.0, 0.0
@@ -104,7 +103,7 @@ def noise_shapes(prior, total, shaped_fraction, shapes):
     for i in range(count):
         shapes[i] = max(0.0, shapes[i] - mean)
         above += shapes[i]
-    if shaped_fraction == 0.0 or above <= 1e-9:  # equal priors may miss their own mean by a rounding
+    if shaped_fraction == 0.0 or above <= 1e-9:  # equal priors may differ from their mean by rounding
         shapes[:count] = total / count
         return
     for i in range(count):
@@ -113,9 +112,9 @@ def noise_shapes(prior, total, shaped_fraction, shapes):
 
 @kernel
 def prepare_roots(tree, rows, explore, noise_weight, noise_total, noise_shape):
-    """Set root_prior of expanded roots: the network's priors, mixed with Dirichlet noise where explore [n] is True.
+    """Set root_prior of expanded roots to the network's priors, mixed with Dirichlet noise where explore [n] is True.
 
-    P' = (1 − w)·P + w·η, η ~ Dirichlet(noise_shapes). Scaling by legal moves as in KataGo.
+    P' = (1 − w)·P + w·η, η ~ Dirichlet(noise_shapes).
     """
     shapes = np.empty(tree.root_prior.shape[1], np.float64)
     for j in range(rows.size):
@@ -135,13 +134,13 @@ def prepare_roots(tree, rows, explore, noise_weight, noise_total, noise_shape):
 
 @kernel
 def forced_visits(k, prior, visits):
-    """sqrt(k·P·ΣN), float32: the visits that forcing asks for; P with noise, visits: the root's."""
+    """sqrt(k·P·ΣN), float32: the fewest visits that forced playouts allow. P includes noise; visits are the root's."""
     return np.sqrt(np.float32(k) * prior * np.float32(visits))
 
 
 @kernel
 def forced_edge(tree, row, k, edge):
-    """The root's visited edge of lowest action with fewer visits than forced_visits, else `edge`."""
+    """The visited root edge of lowest action that has fewer than forced_visits; `edge` if there is none."""
     this = tree.node[row, ROOT]
     best = -1
     for i in range(this.num_visited if k > 0.0 else 0):
@@ -154,12 +153,12 @@ def forced_edge(tree, row, k, edge):
 
 @kernel
 def prune_forced(tree, rows, forced, c_puct, visits):
-    """Take from visits [n, A] int32 of expanded roots what forced playouts with k = forced [R] may have added.
+    """Remove from visits [n, A] int32 of expanded roots what forced playouts with k = forced [R] may have added.
 
-    The most visited move (the higher prior, then the lower action, on ties) keeps all its visits. Every other move
-    loses visits, at most sqrt(k·P·ΣN), as long as its PUCT score with the visits left stays below the most visited
-    move's, with Q and ΣN unchanged; a single visit left is removed too. Nothing changes where no move has two visits:
-    nothing was forced. Plain twin: prune.
+    The most visited move (ties: the higher prior, then the lower action) keeps all its visits. Every other move loses
+    up to sqrt(k·P·ΣN) visits while its PUCT score, with Q and ΣN unchanged, stays below the most visited move's. A
+    single remaining visit is removed too. If no move has two visits, nothing was forced and nothing changes.
+    Plain twin: prune.
     """
     for j in range(rows.size):
         row = rows[j]
@@ -199,12 +198,11 @@ def prune_forced(tree, rows, forced, c_puct, visits):
 
 @kernel
 def lower_bound(tree, row, edge, deviations):
-    """The lower confidence bound of what a visited edge is worth: q − deviations · s / sqrt(n), float64.
+    """The lower confidence bound of a visited edge's value: q − deviations · s / sqrt(n), float64.
 
-    n   the visits that have a value
-    s²  the variance of the m values that the child has seen, as if another, of weight 1/m, had been off by 1: few
-        values that agree by chance aren't sure. 0 if the child ends the game; 1 if its node was dropped
-
+    n   the edge's visits that have a value
+    s²  the variance of the child's m values and one more, of weight 1/m, that is off by 1: without it a few values
+        that agree by chance would look certain. 0 if the child is terminal; 1 if its node was dropped
     Plain twin: ReferenceSearch.lower_bound.
     """
     this = tree.edge[row, edge]
@@ -223,12 +221,12 @@ def lower_bound(tree, row, edge, deviations):
 
 
 @kernel
-def surest_actions(tree, rows, chosen_by, temperatures, deviations, actions):
-    """Where temperatures [n] is 0, put into actions [n] the root's move of highest lower_bound; lowest action on ties.
+def lcb_actions(tree, rows, chosen_by, temperatures, deviations, actions):
+    """Where temperatures [n] is 0, set actions [n] to the root's move of highest lower_bound; lowest action on ties.
 
-    Only moves that have visits in chosen_by [n, A], and of the root's at least MIN_BOUNDED_SHARE of the most and at
-    least MIN_BOUNDED_VISITS, are compared; if there is none, the action stays as it is. Source: KataGo,
-    cpp/search/searchresults.cpp, getPlaySelectionValues. Plain twin, by all visits: ReferenceSearch.surest_action.
+    A move qualifies if it has visits in chosen_by [n, A] and, at the root, at least LCB_MIN_VISITS and
+    LCB_MIN_VISIT_FRACTION of the most visited move's. If none qualifies, the action is left unchanged. Source: KataGo,
+    cpp/search/searchresults.cpp, getPlaySelectionValues. Plain twin, without chosen_by: ReferenceSearch.lcb_action.
     """
     for j in range(rows.size):
         row = rows[j]
@@ -241,7 +239,7 @@ def surest_actions(tree, rows, chosen_by, temperatures, deviations, actions):
         best, best_bound = -1, -np.inf
         for i in range(num_visited):
             visits = tree.edge[row, start + i].visits
-            if visits < MIN_BOUNDED_VISITS or visits < MIN_BOUNDED_SHARE * most:
+            if visits < LCB_MIN_VISITS or visits < LCB_MIN_VISIT_FRACTION * most:
                 continue
             if chosen_by[j, tree.edge_action[row, start + i]] == 0:
                 continue

@@ -1,7 +1,7 @@
 """Random numbers inside kernels: one splitmix64 stream per row of a uint64 array.
 
-A numpy Generator can't live in an array, and one Generator for a whole batch would let rows influence each other.
-So each game draws a 64-bit seed from its own numpy stream, and kernels continue from there.
+A numpy Generator can't be stored in an array, and one Generator for a whole batch would let rows influence each other.
+So each game gets a 64-bit seed from its own numpy stream, and kernels continue from there.
 Source: Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators"; gamma: Marsaglia, Tsang 2000.
 """
 
@@ -64,11 +64,11 @@ def gumbel(streams, row):
 
 @kernel
 def dirichlet(streams, row, shapes, out):
-    """Fill out [n] float32 with a draw from Dirichlet(shapes [n] float64); uniform if every draw underflows."""
+    """Fill out [n] float32 with a sample of Dirichlet(shapes [n] float64); uniform if every component underflows."""
     total = 0.0
     for i in range(out.size):
-        drawn = gamma(streams, row, shapes[i])
-        out[i] = drawn
-        total += drawn
+        sampled = gamma(streams, row, shapes[i])
+        out[i] = sampled
+        total += sampled
     for i in range(out.size):
         out[i] = out[i] / total if total > 0.0 else 1.0 / out.size

@@ -3,14 +3,13 @@
 Axes: R rows (one game and one tree each), N nodes of a row, E edges of a row, A actions, S state words, K leaves of a
 batch, T positions of a game.
 
-Node 0 (ROOT) is the root; a child's index is always larger than its parent's. A node's edges are stored side by side at
-edge_start .. edge_start + edge_count, legal actions only. The first `num_visited` of them have been visited; the next
-one is the unvisited edge of highest prior. Selection reads no others: unvisited edges all have the same value and no
-visits. Of an unvisited edge only action and prior are stored; its EDGE record and pending visits are undefined. An
-edge's position says nothing about its action: read tree.edge_action.
+Node 0 (ROOT) is the root; a child's index is always larger than its parent's. A node's edges, legal actions only, are
+contiguous from edge_start to edge_start + edge_count. The first `num_visited` have been visited; the next one is the
+unvisited edge of highest prior. Selection reads no others, since unvisited edges all have the same value and no visits.
+An unvisited edge has only an action and a prior; its EDGE record and pending visits are undefined. An edge's action is
+in tree.edge_action and doesn't follow from its position.
 
-Every value is seen by the player to move at the node it belongs to; an edge's values by the player to move at its
-parent.
+A node's values are seen by the player to move there, an edge's values by the player to move at its parent.
 """
 
 # mypy: allow-untyped-defs
@@ -32,9 +31,7 @@ NO_PARENT = -1
 
 CACHE_LINE = 64
 
-
-# Fields of a node read during selection, on one cache line.
-NODE = np.dtype(
+NODE = np.dtype(  # on one cache line, because selection reads most of these fields
     {
         "names": ["visits", "value_sum", "value", "edge_start", "edge_count", "num_visited", "parent", "parent_edge",
                   "key", "mover", "terminal", "square_sum"],
@@ -52,10 +49,9 @@ class Tree(NamedTuple):
     num_nodes     [R] int32          0: the root is not expanded yet
     num_edges     [R] int32
     remaining     [R] int32          readouts left in the current search
-    pending       [R] int32          leaves handed out and not yet backed up
+    pending       [R] int32          leaves in evaluation, not yet backed up
     streams       [R] uint64         one random stream per row
-    root_prior    [R, A] float32     the root's priors as the search uses them: with noise, in edge order
-                                     (Gumbel: g + logit instead)
+    root_prior    [R, A] float32     in edge order: the root's priors with noise; Gumbel: g + logit
     state         [R, N, S] int16
     node          [R, N] NODE        visits       sum of the edges' visits
                                      value_sum    sum of the edges' value sums
@@ -71,8 +67,8 @@ class Tree(NamedTuple):
     edge          [R, E] EDGE        visits
                                      value_sum    sum of the values backed up
                                      child        node index, NO_CHILD or PENDING
-    edge_pending  [R, E] uint8       of an edge's visits, how many have no value yet; counted where several leaves of a
-                                     tree may be pending at once
+    edge_pending  [R, E] uint8       how many of the edge's visits have no value yet; counted only if several leaves of
+                                     a tree may be pending at once
     """
 
     num_nodes: NDArray[np.int32]
@@ -93,7 +89,7 @@ EDGE_ARRAYS = ("edge_action", "edge_prior", "edge", "edge_pending")
 
 
 def empty_tree(num_rows: int, num_nodes: int, num_edges: int, num_actions: int, state_size: int) -> Tree:
-    """Room for R trees. Pages that are never touched cost no memory."""
+    """R empty trees. Pages that are never touched cost no memory."""
     return Tree(
         num_nodes=np.zeros(num_rows, np.int32),
         num_edges=np.zeros(num_rows, np.int32),
@@ -111,7 +107,7 @@ def empty_tree(num_rows: int, num_nodes: int, num_edges: int, num_actions: int, 
 
 
 def _aligned(shape: tuple[int, ...], kind: np.dtype) -> NDArray:
-    """Like np.empty, from the beginning of a cache line."""
+    """Like np.empty, but aligned to a cache line."""
     size = math.prod(shape) * kind.itemsize
     buffer = np.empty(size + CACHE_LINE, np.uint8)
     start = -buffer.ctypes.data % CACHE_LINE
@@ -119,15 +115,15 @@ def _aligned(shape: tuple[int, ...], kind: np.dtype) -> NDArray:
 
 
 class Leaves(NamedTuple):
-    """A batch of leaves: the first K entries of arrays that are used for every batch.
+    """A batch of K leaves; the arrays are reused for every batch.
 
-    row [K], node [K]   the leaf's parent; the root's is NO_PARENT
-    edge [K]            the edge that leads to it, counted from the parent's edge_start
-    action [K]          that edge's action; undefined for a root
-    states [K, S]       the parent's state (a root's own) until the action is played, then the leaf's
-    keys, movers [K]    of the leaf
-    past [K, T], num_past [K]  the keys that occurred in its game and on the path to it; its own comes last
-    In a game without repetition T and all keys are 0, num_past undefined.
+    row, node [K]              the leaf's parent; NO_PARENT for a root
+    edge [K]                   the edge to the leaf, counted from the parent's edge_start
+    action [K]                 that edge's action; undefined for a root
+    states [K, S]              the parent's state (a root's own) until the action is played, then the leaf's
+    keys, movers [K]           the leaf's
+    past [K, T], num_past [K]  the keys that occurred in the game and on the path to the leaf; its own comes last
+    In a game without repetition T and all keys are 0, and num_past is undefined.
     """
 
     row: IntArray
@@ -164,7 +160,7 @@ class Leaves(NamedTuple):
 
 @kernel
 def put_best_unvisited_next(tree, row, node):
-    """Swap the unvisited edge of highest prior (lowest action on ties) to the place behind the visited ones."""
+    """Move the unvisited edge of highest prior (lowest action on ties) to the place after the visited ones."""
     this = tree.node[row, node]
     start, first, count = this.edge_start, this.num_visited, this.edge_count
     if first >= count:
@@ -194,5 +190,5 @@ def swap_unvisited(tree, row, node, edge, other):
 
 @kernel
 def has_lower_action(tree, row, start, edge, other):
-    """Whether the edge's action is lower than the other edge's; both counted from start. True if other is negative."""
+    """Whether an edge's action is lower than another's, both counted from start. True if other is negative."""
     return other < 0 or tree.edge_action[row, start + edge] < tree.edge_action[row, start + other]

@@ -37,7 +37,6 @@ from pipeline.selfplay.coordination import Played, alone, check_lead, check_same
 from pipeline.selfplay.numbering import Numbering, numbering
 from pipeline.selfplay.opponents import MIRROR, Mix, parse_mix
 from pipeline.selfplay.playing import Arrival, GamePool, LocalSource, Plan, Source
-from pipeline.selfplay.resignation import LEAST_GAMES, newest_games
 from pipeline.selfplay.variety import Variety
 from pipeline.workers.processes import check_workers
 
@@ -285,7 +284,7 @@ class _Run:
         seed = int(fresh) if config.seed is None else config.seed
         provenance = {
             "seed": seed,
-            resignation.EFFECTIVE: self._threshold,
+            resignation.RESIGN_THRESHOLD: self._threshold,
             "resign_calibration": self._calibration,
             "config": config.stored({"output_dir", "network", "verbose", "backend", "threads", "workers", "runner"}),
         }
@@ -366,19 +365,19 @@ def _resign_threshold(
     if config.seed is not None and continues is not None and (before := _effective(continues, config.seed)) is not None:
         progress.say(f"resigning at {before[0]:.3f}, as in the games of this run so far")
         return before
-    games = newest_games(config.output_dir, game.spec)
-    if len(games) < LEAST_GAMES:
-        found = f"{len(games)} games that never resigned; wanted {LEAST_GAMES}"
+    games = resignation.newest_games(config.output_dir, game.spec)
+    if len(games) < resignation.MIN_GAMES:
+        found = f"{len(games)} games that never resigned; wanted {resignation.MIN_GAMES}"
         progress.say(f"{found}; the threshold is --resign-threshold ({config.resign_threshold})")
         return config.resign_threshold, {}
     best = resignation.calibrate(games, config.resign_false_rate, config.resign_lowest, config.resign_highest)
     rule = "nobody resigns" if best.threshold == resignation.NEVER else f"resigning at {best.threshold:.3f}"
     progress.say(
-        f"{rule}: in {best.games} games that never resigned {best.wrong} of "
+        f"{rule}: in {best.games} games that never resigned {best.wrong_resignations} of "
         f"{best.resignations} resignations at {max(best.threshold, config.resign_lowest):.3f} would have been wrong, "
         f"so at most {best.wrong_share_at_most:.1%} are"
     )
-    measured = ("games", "resignations", "wrong", "wrong_share", "wrong_share_at_most")
+    measured = ("games", "resignations", "wrong_resignations", "wrong_share", "wrong_share_at_most")
     return best.threshold, {name: getattr(best, name) for name in measured}
 
 
@@ -388,7 +387,7 @@ def _effective(meta: ShardMeta, seed: int) -> tuple[float, dict[str, float]] | N
         provenance = read_shard(meta.path, meta).header["provenance"]
     except FileError:
         return None
-    threshold, calibration = provenance.get(resignation.EFFECTIVE), provenance.get("resign_calibration")
+    threshold, calibration = provenance.get(resignation.RESIGN_THRESHOLD), provenance.get("resign_calibration")
     if provenance.get("seed") != seed or not isinstance(threshold, int | float) or not isinstance(calibration, dict):
         return None
     return float(threshold), calibration

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pipeline.networks.cuda_graphs import undisturbed
+from pipeline.networks.cuda_graphs import without_garbage_collection
 
 EAGER_CALLS = 2  # with each shape before its capture: libraries choose their kernels meanwhile
 MAX_SHAPES = 4  # that are captured; an epoch has batches of two sizes, a run on several boards more shapes
@@ -50,7 +50,7 @@ class _Graph:
         self._batch = batch._make(torch.empty_like(part, device=device) for part in batch)
         self.graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize(device)
-        with undisturbed(), torch.cuda.graph(self.graph, pool=pool):  # captures, computes nothing
+        with without_garbage_collection(), torch.cuda.graph(self.graph, pool=pool):  # captures, computes nothing
             self._found = function(self._batch)
         self._gradients = [parameter.grad for parameter in parameters]
 

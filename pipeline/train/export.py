@@ -76,7 +76,7 @@ def export(config: ExportConfig, progress: Progress = SILENT) -> ExportSummary:
     strength = [_strength(model, folder) for folder in config.match]
     weights = {name: _halved(model, name) for name in model.weights}
     method = method_named(model.info.method)
-    architecture = method.stored(method.with_whole_paths(model), config.output.parent)
+    architecture = method.stored(method.with_absolute_paths(model), config.output.parent)
     info = model.info.model_copy(
         update={
             "architecture": architecture,

@@ -132,7 +132,7 @@ class Trainer:
         self._pass: Pass = self._pass_eagerly
         if self._device.type == "cuda":
             torch.backends.cudnn.benchmark = True  # searches for the fastest kernels of each shape
-            if group is None and objective.recordable:
+            if group is None and objective.capturable:
                 self._pass = CudaGraphPass(self._pass_eagerly, list(self._parameters.values()), self._device)
         self.learning_rate = config.learning_rate  # after the warm-up; may be changed between steps
         self.total_steps = 0

@@ -35,7 +35,7 @@ from pipeline.games.sgf import game_sgf, read_sgf
 from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.examples import column_types
 from pipeline.methods.named import method_named
-from pipeline.methods.resignation import watched
+from pipeline.methods.resignation import no_resign_games
 from pipeline.networks.architecture import Architecture
 from pipeline.networks.folding import fold
 from pipeline.presets import make_config, preset_text
@@ -521,7 +521,7 @@ def shown(run: Path, path: Path) -> None:
 
 def whole_shard(run: Path, path: Path) -> None:
     shard = read_shard(layout.shard_path(path), read_meta(path))
-    watched(shard)
+    no_resign_games(shard)
     for number in range(shard.num_games):
         shard.game(number)
 

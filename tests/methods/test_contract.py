@@ -1,4 +1,4 @@
-"""A method with nothing of AlphaZero's, on a game with dice, through the same four commands and files."""
+"""A method unlike AlphaZero, on a game with dice, through the same four commands and files."""
 
 from __future__ import annotations
 

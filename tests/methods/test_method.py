@@ -1,4 +1,4 @@
-"""What makes one game differ from the next."""
+"""Seeds of games, and actors in turn."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pipeline.run.layout import DEFAULT_WORKER
 
 
 def drawn(seed: int, number: int, fraction: float, worker: str) -> GameSeed:
-    """By a numpy Generator, as games were numbered from the beginning."""
+    """The raw bits equal what a numpy Generator returns."""
     who = () if worker == DEFAULT_WORKER else tuple(worker.encode())
     stream = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, number], spawn_key=who)))
     first, second = stream.integers(0, 2**64, 2, np.uint64).tolist()
@@ -28,7 +28,7 @@ def test_seeds_are_those_of_a_generator() -> None:
 
 
 class Stepping(Actor):
-    """Plays for a given number of steps and notes each."""
+    """Plays for a given number of steps and logs each."""
 
     def __init__(self, name: str, steps: int, said: list[str]) -> None:
         self.live = int(steps > 0)

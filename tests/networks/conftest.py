@@ -1,4 +1,4 @@
-"""Networks that behave like trained ones: norms with statistics, outputs that aren't near 0."""
+"""Networks like trained ones: norms with statistics, outputs that aren't near 0."""
 
 import numpy as np
 import pytest

@@ -31,7 +31,7 @@ def test_each_board_is_folded_for_itself(side: int) -> None:
 
 
 def test_another_boards_folded_network_answers_otherwise() -> None:
-    """So that the test above would notice a scale of the wrong board."""
+    """Shows that the test above would notice another board's scale."""
     weights, here, there = lively_weights(HOME), HOME.at(9, 9), HOME.at(13, 13)
     planes = random_planes(here, 5)
     right, wrong = (evaluate_plain(here, fold(one, weights), planes) for one in (here, there))

@@ -1,4 +1,4 @@
-"""A GPU answers as numpy does, from several threads at once, in batches of every size. Skipped without one."""
+"""The CUDA backend against numpy, from several threads, in batches of every size. Skipped without a GPU."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_it_answers_as_numpy_does(architecture: Architecture) -> None:
 
 
 def test_more_threads_than_streams_record_while_others_evaluate(architecture: Architecture) -> None:
-    """Torch has only 32 streams and hands them out again, so threads share them."""
+    """Torch has only 32 streams and reuses them, so threads share them."""
     weights = lively_weights(architecture)
     folded = fold(architecture, weights)
     evaluators = make_evaluators(architecture, weights, 64, 40, "torch")
@@ -51,7 +51,7 @@ def test_more_threads_than_streams_record_while_others_evaluate(architecture: Ar
 
 
 def test_networks_that_come_and_go_disturb_no_other(architecture: Architecture) -> None:
-    """As at a promotion: some threads still evaluate, others record the successor's passes and drop their own."""
+    """As at a promotion: some threads still evaluate; others capture the new model's graphs and drop their own."""
     weights = lively_weights(architecture)
     folded = fold(architecture, weights)
     evaluators = make_evaluators(architecture, weights, 256, 8, "torch")

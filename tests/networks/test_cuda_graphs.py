@@ -1,4 +1,4 @@
-"""What may happen while a CUDA graph is recorded; needs no GPU."""
+"""Garbage collection while a CUDA graph is captured; needs no GPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipeline.networks.cuda_graphs import undisturbed
+from pipeline.networks.cuda_graphs import without_garbage_collection
 
 
 class Cycle:
@@ -32,7 +32,7 @@ def make_objects() -> None:
 
 
 def test_garbage_stays_meanwhile() -> None:
-    with undisturbed():
+    with without_garbage_collection():
         garbage = weakref.ref(Cycle())
         make_objects()
         assert garbage() is not None
@@ -43,7 +43,7 @@ def test_garbage_stays_meanwhile() -> None:
 def test_a_collector_that_was_off_stays_off() -> None:
     gc.disable()
     try:
-        with pytest.raises(ValueError, match="spoilt"), undisturbed():
+        with pytest.raises(ValueError, match="spoilt"), without_garbage_collection():
             raise ValueError("spoilt")
         assert not gc.isenabled()
     finally:

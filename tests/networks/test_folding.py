@@ -23,7 +23,7 @@ def test_folded_equals_the_training_module(architecture: Architecture) -> None:
 
 
 def test_the_norms_matter_to_the_test_above(architecture: Architecture) -> None:
-    """Ignoring any one norm's statistics is seen at the tolerance used."""
+    """The tolerance used reveals if any norm's statistics are ignored."""
     weights = lively_weights(architecture)
     planes = random_planes(architecture, 7)
     right = evaluate_plain(architecture, fold(architecture, weights), planes)

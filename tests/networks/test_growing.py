@@ -1,4 +1,4 @@
-"""A grown network answers as the smaller one did, and all of it learns."""
+"""A grown network computes what the smaller one did, and all of it learns."""
 
 from dataclasses import replace
 
@@ -74,7 +74,7 @@ def test_a_network_never_shrinks(size: str) -> None:
 
 
 def test_new_planes_change_nothing_at_first() -> None:
-    """They are read with weight 0 until training changes it, so a model survives that its game shows more."""
+    """They are read with weight 0 until training changes it, so a model stays usable when its game gains planes."""
     game = parse_game("go:5")
     old = replace(Architecture.for_game("b2c16", game, "wdl"), planes=16)
     new = grown_architecture(old, None, game.num_planes)

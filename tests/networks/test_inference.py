@@ -1,4 +1,4 @@
-"""Evaluators: right on every backend, for every batch, from several threads; the measured choice and its cache."""
+"""Evaluators: correct on every backend, for every batch, from several threads; the measured choice and its cache."""
 
 import json
 import subprocess
@@ -45,7 +45,7 @@ def cache_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("backend", ENGINES)
-def test_every_engine_agrees_with_float32(backend: str, architecture: Architecture) -> None:
+def test_every_backend_agrees_with_float32(backend: str, architecture: Architecture) -> None:
     weights = lively_weights(architecture)
     evaluator = make_evaluators(architecture, weights, 40, 1, backend)[0]
     planes = random_planes(architecture, 40)
@@ -57,7 +57,7 @@ def test_every_engine_agrees_with_float32(backend: str, architecture: Architectu
 
 
 @pytest.mark.parametrize("backend", ENGINES)
-def test_float32_engines_agree_closely(backend: str, architecture: Architecture) -> None:
+def test_float32_backends_agree_closely(backend: str, architecture: Architecture) -> None:
     """A bf16 backend may hide a mistake in its rounding; the same graph in float32 can't."""
     folded = fold(architecture, lively_weights(architecture))
     planes = random_planes(architecture, 16)
@@ -173,7 +173,7 @@ class TestChoice:
         assert len(json.loads(cache_file.read_text())) in (2, 3)
 
     @needs_openvino
-    def test_a_remembered_engine_that_is_wrong_for_these_weights_gives_way(
+    def test_a_cached_backend_that_is_wrong_for_these_weights_is_replaced(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         backends = [BackendSpec("openvino", "cpu", "int8"), BackendSpec("torch", "cpu", "float32")]
@@ -194,7 +194,7 @@ class TestChoice:
     def test_int8_may_be_wrong_now_and_then(
         self, cache_file: Path, monkeypatch: pytest.MonkeyPatch, wrong: int
     ) -> None:
-        """In this many of the 32 positions it answers. Refused, it may yet do well with the next model's weights."""
+        """Wrong in this many of the 32 positions checked. A refused int8 may suit the next model's weights."""
         int8, exact = BackendSpec("openvino", "cpu", "int8"), BackendSpec("torch", "cpu", "float32")
         build, answer = BackendSpec.build, Evaluator.__call__
 
@@ -207,7 +207,7 @@ class TestChoice:
         monkeypatch.setattr(BackendSpec, "build", lambda _, *rest: build(exact, *rest[:3]))
         monkeypatch.setattr(Evaluator, "__call__", call)
         monkeypatch.setattr(inference, "available_backends", lambda *_: [int8, exact])
-        monkeypatch.setattr(inference, "WORTH_INT8", 0.01)  # wherever it isn't refused, it is chosen
+        monkeypatch.setattr(inference, "MIN_INT8_SPEEDUP", 0.01)  # wherever it isn't refused, it is chosen
         found = make_evaluators(GO, lively_weights(GO), 32, 1, calibration=random_planes(GO, 64))[0].backend
         assert found == (exact if wrong == 32 else int8)
         assert cache_file.exists() == (wrong < 32)
@@ -216,7 +216,7 @@ class TestChoice:
     def test_the_difference_of_int8_is_kept_by_the_name_of_the_weights(
         self, cache_file: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(inference, "REMEMBERED_MODELS", 2)
+        monkeypatch.setattr(inference, "CACHED_MODELS", 2)
         monkeypatch.setattr(inference, "available_backends", lambda *_: [BackendSpec("openvino", "cpu", "int8")])
         for name in ("a", "b", "", "c"):
             make_evaluators(GO, lively_weights(GO), 16, 1, calibration=random_planes(GO, 64), name=name)
@@ -234,7 +234,7 @@ class TestChoice:
         make_evaluators(GO, lively_weights(GO), 16, 1)
         assert len(json.loads(cache_file.read_text())) >= 1
 
-    def test_a_remembered_engine_that_is_gone_is_measured_anew(self, cache_file: Path) -> None:
+    def test_a_cached_backend_that_is_gone_is_measured_again(self, cache_file: Path) -> None:
         make_evaluators(GO, lively_weights(GO), 16, 1)
         entries = json.loads(cache_file.read_text())
         for entry in entries.values():
@@ -265,8 +265,8 @@ class TestChoice:
         assert make_evaluators(GO, lively_weights(GO), 16, 1)[0].backend == fast
         assert built == [slow, fast, fast]
 
-    def test_an_engine_out_of_tolerance_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """One whose value is shifted is fast and wrong."""
+    def test_a_backend_out_of_tolerance_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A backend whose value is shifted is fast and wrong."""
         wrong, right = BackendSpec("openvino", "cpu", "float32"), BackendSpec("torch", "cpu", "float32")
         real = BackendSpec.build
 
@@ -284,7 +284,7 @@ class TestChoice:
         with pytest.raises(MuGoError, match=r"nothing computes this network .*openvino cpu float32 .differs"):
             make_evaluators(GO, lively_weights(GO), 16, 1)
 
-    def test_an_engine_that_fails_is_passed_over(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_backend_that_fails_is_skipped(self, monkeypatch: pytest.MonkeyPatch) -> None:
         real = BackendSpec.build
 
         def build(backend: BackendSpec, *rest):
@@ -325,7 +325,7 @@ def test_the_network_can_be_measured() -> None:
     assert evaluation_rate(evaluators, random_planes(GO, 16), seconds=0.05) > 0
 
 
-def test_measuring_ends_with_the_error_of_an_engine_that_fails() -> None:
+def test_measuring_ends_with_the_error_of_a_backend_that_fails() -> None:
     def fail(planes: Planes) -> Evaluation:
         raise MuGoError("out of memory")
 
@@ -425,7 +425,7 @@ def test_int8_is_what_rounding_to_whole_numbers_gives(
 
 @needs_openvino
 def test_int8_sums_of_the_largest_numbers_do_not_saturate() -> None:
-    """All kernels are the largest they can be, and so are inputs: pairs of their products need more than 16 bits."""
+    """All kernels and inputs have their largest values, so that sums of two products need more than 16 bits."""
     folded, planes = fold(GO, lively_weights(GO)), np.ones_like(random_planes(GO, 48))
     for name in folded:
         if name.startswith(("stem", "blocks")):

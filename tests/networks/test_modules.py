@@ -67,7 +67,7 @@ def test_a_value_is_win_minus_loss_or_the_tanh() -> None:
 
 
 def test_every_policy_comes_from_layers_of_its_own(architecture: Architecture) -> None:
-    """Changing one head's weights moves its own output, and no other's."""
+    """Changing one head's weights changes its own output and no other's."""
     weights = lively_weights(architecture)
     planes = random_planes(architecture, 3)
     before = Outputs(*outputs(load_network(architecture, weights).eval(), planes))
@@ -98,7 +98,7 @@ def test_pooling_carries_a_far_corner_in_one_block() -> None:
 
 
 class TestBatchNorm:
-    """The ways in which it spoils a player that still seems to learn."""
+    """Mistakes with batch norm that spoil a player although it seems to learn."""
 
     architecture = ARCHITECTURES["points and pass"]
 
@@ -118,7 +118,7 @@ class TestBatchNorm:
         assert all(np.array_equal(before[name], after[name]) for name in before)
 
     def test_after_some_steps_training_and_evaluating_agree(self) -> None:
-        """Running statistics, gathered over batches like this one, must say nearly what the batch's own say."""
+        """Running statistics of batches like this one must nearly equal the batch's own."""
         torch.manual_seed(0)
         network = load_network(self.architecture, random_weights(self.architecture, 0)).train()
         for seed in range(60):

@@ -1,4 +1,4 @@
-"""The way to a GPU and back, on the processor: the same copies between the same buffers. No GPU runs these tests."""
+"""The CUDA backend on the CPU: the same copies between the same buffers. These tests use no GPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.networks.conftest import lively_weights, random_planes
 
 
 def test_buffers_go_where_they_came_from(architecture: Architecture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the thread that records: nothing of them may get into a recording."""
+    """Passes are made and destroyed in the capture thread, so that none of their work gets into a graph."""
     gone: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     class Watched(torch_backends._Pass):

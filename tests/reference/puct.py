@@ -127,7 +127,7 @@ class ReferenceSearch:
             priors[edge.action] = edge.prior
         return priors
 
-    def surest_action(self, deviations: float) -> int | None:
+    def lcb_action(self, deviations: float) -> int | None:
         """The root's move of highest lower bound among those with 2 visits and 15 % of the most; None without one."""
         tried = [edge for edge in self.root.edges if edge.visits] if self.root else []
         most = max((edge.visits for edge in tried), default=0)

@@ -20,7 +20,7 @@ import main
 from pipeline.errors import FileError, UsageError
 from pipeline.games.specs import parse_game
 from pipeline.methods.named import method_named
-from pipeline.methods.resignation import EFFECTIVE
+from pipeline.methods.resignation import RESIGN_THRESHOLD
 from pipeline.progress import SILENT
 from pipeline.reports.config import ReportConfig
 from pipeline.reports.report import facts as facts_module
@@ -93,7 +93,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     game = parse_game("tictactoe")
     for number in (0, 1):
         games = random_games(game, 20, seed=number, resign_share=0.3)
-        where = {"generation": number, EFFECTIVE: -0.9}
+        where = {"generation": number, RESIGN_THRESHOLD: -0.9}
         write_shard(folder / "data/selfplay", names[number], "w00", "tictactoe", games, where)
     for challenger, champion in ((1, 0), (2, 1)):
         title = f"{names[challenger]}-vs-{names[champion]}"
@@ -122,7 +122,7 @@ def test_wrong_resignations_are_counted_by_each_shard_s_own_threshold(tmp_path: 
 
     def shard(threshold: float, *results: float) -> Path:
         games = [record(moves, visits, sure, result, no_resign=True) for result in results]
-        return write_shard(tmp_path, "000000-m", "w00", "tictactoe", games, {EFFECTIVE: threshold})
+        return write_shard(tmp_path, "000000-m", "w00", "tictactoe", games, {RESIGN_THRESHOLD: threshold})
 
     shards = [read_shard(shard(-0.9, 1.0, -1.0, 0.0)), read_shard(shard(-0.99, 1.0))]
     assert wrong_resignations(shards) == (2, 3)  # won and drawn; at −0.99 nobody would have resigned

@@ -9,7 +9,7 @@ from pipeline.search.tree import Tree
 
 
 def zero_evaluator(game):
-    """Uniform policy, value 0: all knowledge comes from decided games."""
+    """Uniform policy, value 0: only finished games give information."""
 
     def evaluate(planes):
         return np.zeros((len(planes), game.num_actions), np.float32), np.zeros(len(planes), np.float32)
@@ -18,7 +18,7 @@ def zero_evaluator(game):
 
 
 def hashed_evaluator(game, seed=0):
-    """Arbitrary but fixed answers per position, in steps of 1/64: sums of them are exact in float32."""
+    """Arbitrary but fixed outputs per position, in steps of 1/64, whose sums are exact in float32."""
     weights = np.random.default_rng(seed).integers(1, 2**31, game.num_planes * game.num_points)
 
     def evaluate(planes):
@@ -46,7 +46,7 @@ def twin_games(twin, game, config, readouts, seeds, plies, leaves=1):
 
 
 def run_searches(search: BatchSearch, evaluate) -> None:
-    """Answer batches until every active row has finished."""
+    """Evaluate batches until every active row has finished."""
     while True:
         before = search.simulations
         planes = search.leaves()
@@ -57,5 +57,5 @@ def run_searches(search: BatchSearch, evaluate) -> None:
 
 
 def tree_of(search: BatchSearch) -> Tree:
-    """The search's trees as they are now: what its verbs don't show. Larger ones take their place when they grow."""
+    """The search's current trees, which its public functions don't show. Growing replaces the arrays."""
     return search._tree

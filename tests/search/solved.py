@@ -1,4 +1,4 @@
-"""Tic-tac-toe known through and through: every position, its value under perfect play and under a policy."""
+"""Tic-tac-toe solved: every position, its value under perfect play and under a policy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pipeline.games.specs import parse_game
 
 
 class Solved:
-    """All positions of tic-tac-toe that can be reached and aren't over, N of them, and what their moves are worth.
+    """The N reachable positions of tic-tac-toe that aren't over, and the values of their moves.
 
     states [N, S]; legal [N, A]; policy [N, A] some policy of arbitrary logits [N, A]; values of the player to move:
     best [N] under perfect play of both, best_q [N, A]; value [N] if both play the policy, q [N, A]. 0 if illegal.
@@ -54,7 +54,7 @@ class Solved:
         return np.array([self._index[plane.tobytes()] for plane in planes], np.int64)
 
     def evaluator(self, values):
-        """The network that answers with the policy's logits and these values [N]."""
+        """A network that returns the policy's logits and these values [N]."""
 
         def evaluate(planes):
             found = self.indexes(planes)

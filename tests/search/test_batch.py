@@ -28,7 +28,7 @@ def search_from(game, moves, readouts, evaluate, config=CALM, leaves=1):
 
 
 def check_tree(search, rows):
-    """What must hold in every tree: counts and sums agree between nodes and edges, nothing is pending."""
+    """Invariants of every tree: counts and sums agree between nodes and edges, and nothing is pending."""
     tree = tree_of(search)
     for row in rows:
         assert tree.pending[row] == 0

@@ -1,4 +1,4 @@
-"""The move to play by its lower confidence bound."""
+"""Choice of a move by its lower confidence bound."""
 
 import math
 
@@ -41,10 +41,10 @@ def root_of(edges):
 
 
 def chosen(tree, deviations, temperature=0.0):
-    """The action, -1 if it was left as it was."""
+    """The action, -1 if it was left unchanged."""
     actions = np.array([-1], np.int32)
     everything = np.ones((1, 1 + tree.edge_action.max()), np.int32)
-    puct.surest_actions(tree, ROW, everything, np.array([temperature]), deviations, actions)
+    puct.lcb_actions(tree, ROW, everything, np.array([temperature]), deviations, actions)
     return int(actions[0])
 
 
@@ -66,7 +66,7 @@ def test_bounds_by_hand():
         assert puct.lower_bound(tree, 0, place, 5.0) == pytest.approx(bound)
         assert lower_bound(plain[place], 5.0) == pytest.approx(bound)
     assert chosen(tree, 5.0) == 3
-    assert chosen(tree, 20.0) == 0  # the surest of all, however bad
+    assert chosen(tree, 20.0) == 0  # the most certain of all, however bad
     assert chosen(tree, 5.0, temperature=0.5) == -1
 
 
@@ -94,7 +94,7 @@ def test_choices_of_thousands_of_random_roots_equal_the_plain_twin():
             edges[action] = (visits, float(-values.sum()), child)
         tree, plain = root_of(edges)
         search.root = Node(None, 0, np.float32(0.0), False, sorted(plain, key=lambda edge: edge.action))
-        expected = search.surest_action(2.0)
+        expected = search.lcb_action(2.0)
         assert chosen(tree, 2.0) == (-1 if expected is None else expected)
         by_visits += expected == max(edges, key=lambda action: edges[action][0])
     assert 500 < by_visits < 2500
@@ -110,7 +110,7 @@ def test_whole_searches_choose_as_the_plain_twin(spec, readouts, leaves):
         fast.begin(ROW, np.array([readouts], np.int32), np.zeros(1, np.bool_))
         run_searches(fast, evaluate)
         action = int(fast.choose(ROW, GREEDY)[0])
-        assert action == plain.surest_action(3.0)
+        assert action == plain.lcb_action(3.0)
         assert fast.candidates(0)[0].action == action
         otherwise += action != plain.visits().argmax()
         plain.advance(action)
@@ -119,17 +119,17 @@ def test_whole_searches_choose_as_the_plain_twin(spec, readouts, leaves):
 
 
 def test_the_table_says_which_moves_count():
-    """What a caller took from the visits can't be chosen; without any it is the move of highest prior."""
+    """Moves whose visits the caller removed can't be chosen; without any visits the highest prior is."""
     game = parse_game("connect4")
     search = BatchSearch(game, 1, 90, SearchOptions(noise_weight=0.0, lcb_deviations=3.0))
     search.new_games(ROW, np.array([1], np.uint64))
     search.begin(ROW, np.array([90], np.int32), np.zeros(1, np.bool_))
     run_searches(search, hashed_evaluator(game))
     visits, priors = search.root_table(ROW)
-    surest = search.choose(ROW, GREEDY)[0]
-    assert search.choose(ROW, GREEDY, (visits, priors))[0] == surest
+    best = search.choose(ROW, GREEDY)[0]
+    assert search.choose(ROW, GREEDY, (visits, priors))[0] == best
     pruned = visits.copy()
-    pruned[0, surest] = 0
+    pruned[0, best] = 0
     assert pruned[0, search.choose(ROW, GREEDY, (pruned, priors))[0]] > 0
     for likeliest in range(game.num_actions):
         raw = np.where(np.arange(game.num_actions) == likeliest, 0.5, 0.01).astype(np.float32)[None]

@@ -1,4 +1,4 @@
-"""What exploring adds at PUCT's root: shaped noise, forced playouts, and targets without them."""
+"""Exploration at PUCT's root: shaped noise, forced playouts, and targets without them."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def test_shaped_noise_follows_its_distribution():
 
 
 def by_action(search):
-    """[A] the noise in the root's priors, as ReferenceSearch takes it: what it mixes gives the same bits."""
+    """[A] the noise in the root's priors, for ReferenceSearch, which mixes it to the same bits."""
     tree, game = tree_of(search), search.game
     noisy = np.zeros(game.num_actions, np.float32)
     count = tree.node[0, ROOT]["edge_count"]
@@ -113,7 +113,7 @@ def test_forced_searches_and_targets_equal_the_plain_twin(spec, readouts):
 
 
 def plain_visits(game, config, evaluate, search, readouts, noise):
-    """What the same search finds from a fresh tree without forcing."""
+    """The result of the same search from a fresh tree without forcing."""
     other = ReferenceSearch(game, config, evaluate)
     other.state, other.past = search.state, search.past
     other.search(readouts, noise)

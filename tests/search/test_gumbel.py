@@ -1,4 +1,4 @@
-"""Gumbel AlphaZero: formulas by hand and from mctx, kernels equal to their plain twin, trees without a past."""
+"""Gumbel AlphaZero: formulas by hand and from mctx, kernels against their plain twin, no reuse of trees."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ MIXED = SearchOptions(algorithm="mixed")
 
 
 def drawn_noise(search, legal, scale):
-    """[A] what the search will draw for the root: from the row's stream, in the order of the actions."""
+    """[A] the noise that the search will sample at the root, from the row's stream in the order of actions."""
     stream = tree_of(search).streams.copy()
     noise = np.zeros(len(legal))
     for action in np.flatnonzero(legal):
@@ -41,7 +41,7 @@ CASES = [
 
 @pytest.mark.parametrize(("spec", "readouts", "settings"), CASES)
 def test_kernels_equal_the_plain_twin(spec, readouts, settings):
-    """Visits and choices are the same, move for move; targets too but for the last of 65,535."""
+    """Visits and choices are the same, move for move; targets differ by at most 1 of 65,535."""
     game = parse_game(spec)
     config = GUMBEL.model_copy(update=settings)
     for _seed, ply, evaluate, plain, fast in twin_games(GumbelReference, game, config, readouts, 3, 12):
@@ -97,7 +97,7 @@ def test_pending_leaves_are_no_part_of_the_values_that_are_rescaled(spec, readou
 
 @pytest.mark.parametrize(("spec", "full", "cheap"), [("tictactoe", 20, 3), ("connect4", 60, 16), ("go:5", 40, 9)])
 def test_mixed_searches_equal_the_plain_twin(spec, full, cheap):
-    """Gumbel where it explores; elsewhere PUCT, which goes on with what either left of the tree."""
+    """Gumbel where it explores; elsewhere PUCT, which continues the tree that either left."""
     game = parse_game(spec)
     kept = 0
     for seed, ply, evaluate, plain, fast in twin_games(MixedReference, game, MIXED, full, 4, 16):
@@ -146,7 +146,7 @@ def test_rows_of_a_mixed_batch_dont_disturb_each_other():
 
 
 def random_node(rng, shuffled=True):
-    """A tree that is one root with random edges, and what is in them by action: tree, priors, visits, values, v."""
+    """(tree, priors, visits, values, v): a root with random edges, and their contents by action."""
     count = int(rng.integers(1, 30))
     tree = empty_tree(1, 1, count, count, 1)
     tried = int(rng.integers(0, count + 1))
@@ -202,7 +202,7 @@ def test_targets_of_thousands_of_random_nodes():
 
 
 def test_inner_choices_of_thousands_of_random_nodes():
-    """argmax of the improved policy − N/(1 + ΣN), though the kernel looks at the tried edges and one more only."""
+    """argmax of the improved policy − N/(1 + ΣN), although the kernel reads only the visited edges and one more."""
     rng = np.random.default_rng(2)
     for _ in range(3000):
         tree, priors, visits, sums, value = random_node(rng)
@@ -281,7 +281,7 @@ def test_a_move_keeps_the_roots_evaluation_and_nothing_else():
 
 
 def test_a_position_can_be_searched_again_with_all_readouts():
-    """The second search drops the first one's nodes, so they take none of its room."""
+    """The second search drops the first one's nodes and can use their room."""
     game = parse_game("connect4")
     search = BatchSearch(game, 1, 60, SearchOptions(algorithm="gumbel"))
     rows = np.arange(1)

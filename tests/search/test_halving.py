@@ -1,4 +1,4 @@
-"""The table of considered visits, against the examples that mctx publishes and by what must always hold."""
+"""The table of considered visits: the examples published by mctx, and invariants."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What Gumbel AlphaZero is for: with few readouts its target and its move are better than the policy it began with."""
+"""Policy improvement: with few readouts, Gumbel AlphaZero's target and move are better than the prior policy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def search_all(game, states, readouts, evaluate, config=GUMBEL, seed=0):
 
 
 def position(game, moves):
-    """[400, S] the same position again and again: rows differ in their noise."""
+    """[400, S] one position repeated; rows differ in their noise."""
     state, past = game.initial(1), game.initial_history(game.initial(1))
     for move in moves:
         state = game.play(state, np.array([move], np.int32), past)
@@ -79,7 +79,7 @@ BLOCKS = [
 
 
 def check_improved(spec, moves, right, readouts, evaluate):
-    """In the mean over the noise the target has more on the right move than the prior, and it is played more often."""
+    """Averaged over the noise, the target favours the right move more than the prior; it is played more often, too."""
     game = parse_game(spec)
     states = position(game, moves)
     prior = 1 / game.legal(states[:1], game.initial_history(states[:1]))[0].sum()
@@ -122,7 +122,7 @@ def test_exact_values_never_make_the_policy_worse(solved, readouts):
 
 @pytest.mark.parametrize("readouts", [2, 4, 16])
 def test_perfect_values_improve_policy_and_choice(solved, readouts):
-    """With the values of perfect play the improvement is no theorem, but almost always there."""
+    """With the values of perfect play there is no guarantee, but the policy almost always improves."""
     before = (solved.policy * solved.best_q).sum(axis=1)
     targets, chosen = search_all(solved.game, solved.states, readouts, solved.evaluator(solved.best))
     gain = (targets * solved.best_q).sum(axis=1) - before

@@ -1,4 +1,4 @@
-"""ReferenceSearch: exact values, legality under superko, viewpoints; and the kernels, equal to it move for move."""
+"""ReferenceSearch: exact values, legality under superko, viewpoints; the kernels equal it move for move."""
 
 import numpy as np
 import pytest
@@ -169,7 +169,7 @@ def test_the_subtree_is_kept():
 
 
 def test_players_need_not_alternate():
-    """A value is turned round only where the player to move differs."""
+    """A value changes its sign only if the player to move differs."""
     search = search_from("tictactoe", [], 0)
     root = search.root
     child_state = search.game.play(root.state, np.array([4], np.int32), search.past)

@@ -15,7 +15,7 @@ from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero import method as alphazero
 from pipeline.methods.method import FinishedGame
-from pipeline.methods.resignation import EFFECTIVE, NEVER
+from pipeline.methods.resignation import NEVER, RESIGN_THRESHOLD
 from pipeline.players.searching import leaves_per_tree
 from pipeline.progress import Progress
 from pipeline.reports.show_records import show_shard
@@ -189,15 +189,14 @@ def test_a_run_that_was_cut_off_plays_what_is_missing(tmp_path, monkeypatch, has
 def test_the_threshold_of_a_run_that_was_cut_off_stays_in_force(tmp_path, monkeypatch):
     make_champion(tmp_path / "saved_models")
     settings = {"games": 30, "resign_false_rate": 0.2, "no_resign_fraction": 1.0, "top_up": True}
-    monkeypatch.setattr(stage, "LEAST_GAMES", 5)
+    monkeypatch.setattr(stage.resignation, "MIN_GAMES", 5)
     with monkeypatch.context() as patch:
         before_games(patch, 20, lambda: (_ for _ in ()).throw(MuGoError("killed")))
         with pytest.raises(MuGoError, match="killed"):
             selfplay(config_for(tmp_path, **settings))  # none to calibrate by
     selfplay(config_for(tmp_path, **settings))  # there would be enough by now
-    found = {
-        read_shard(meta.path, meta).header["provenance"][EFFECTIVE] for meta in newest_shards(tmp_path / "selfplay")
-    }
+    headers = [read_shard(meta.path, meta).header for meta in newest_shards(tmp_path / "selfplay")]
+    found = {header["provenance"][RESIGN_THRESHOLD] for header in headers}
     assert len(found) == 1
 
 
@@ -534,10 +533,10 @@ def test_false_resignations_are_measured_and_calibrated_away(tmp_path, hopeless_
     measured = second.calibration
     assert measured["games"] == first.no_resign_games
     if measured["resignations"]:
-        assert measured["wrong_share"] == measured["wrong"] / measured["resignations"] > 0.05
+        assert measured["wrong_share"] == measured["wrong_resignations"] / measured["resignations"] > 0.05
     meta = next(newest_shards(tmp_path / "selfplay"))
     provenance = read_shard(meta.path).header["provenance"]
-    assert provenance[EFFECTIVE] == NEVER and provenance["resign_calibration"] == measured
+    assert provenance[RESIGN_THRESHOLD] == NEVER and provenance["resign_calibration"] == measured
     third = selfplay(config_for(tmp_path, seed=7, **base))
     assert third.calibration["games"] == first.no_resign_games + 120  # of a run in which nobody resigned all count
 
@@ -563,15 +562,15 @@ def test_the_second_player_resigns_by_a_calibrated_threshold(tmp_path, honest_ne
     make_champion(tmp_path / "saved_models")
     played = selfplay(config_for(tmp_path, readouts=0, games=150))
     assert played.resign_threshold == NEVER
-    all_lost = stage.newest_games
+    all_lost = stage.resignation.newest_games
 
     def lost_by_the_second(directory, game):
         return [g for g in all_lost(directory, game) if g.result_first_player > 0]
 
-    monkeypatch.setattr(stage, "newest_games", lost_by_the_second)
+    monkeypatch.setattr(stage.resignation, "newest_games", lost_by_the_second)
     summary = selfplay(config_for(tmp_path, readouts=0, games=30, resign_false_rate=0.05, worker="w01", seed=9))
     assert summary.resign_threshold == -0.8 and summary.resigned > 15
-    assert summary.calibration["wrong"] == 0 < summary.calibration["wrong_share_at_most"] < 0.05
+    assert summary.calibration["wrong_resignations"] == 0 < summary.calibration["wrong_share_at_most"] < 0.05
     resigned = [r for r in records_in(tmp_path / "selfplay") if r.end == End.RESIGNED]
     assert {r.result_first_player for r in resigned} == {1.0}
 

@@ -1,28 +1,29 @@
-"""Self-play by tree search: one thread that plays a share of the games, each with a tree of its own.
+"""Self-play by tree search: one thread that plays a share of the games, each with its own tree.
 
-Actors share nothing: a game's moves depend on its seed, its network and the settings, not on the actor or on the games
-beside it (as far as the backend's arithmetic doesn't depend on the batch). Kernels and networks release Python's lock,
-so that as many cores are busy as there are actors. Writes no files: finished games go to a callback.
+Actors share nothing: a game depends on its seed, network and settings, not on the actor or on other games (except
+where the backend's arithmetic depends on the batch). Kernels and networks release Python's lock, so each actor keeps a
+core busy. Finished games go to a callback.
 
-A promoted model goes on with the games under way, in its predecessor's trees, as KataGo's self-play does: they would
-otherwise be a generation old when they are learned from. A game counts as played by the model that ends it.
+After a promotion the new model continues the games in progress, in its predecessor's trees, as in KataGo's self-play;
+otherwise they would be a generation old when learned from. A game counts as played by the model that ends it.
 
-In most games the model, the *learner*, plays both sides. In the others it plays one and an opponent, a
-pipeline.players Player, the other. The learner's search follows the opponent's moves too, so that its tree is kept as
-in a game against itself. Only the learner resigns.
+In most games the model, the *learner*, plays both sides; in the others it plays one side and an opponent, a
+pipeline.players Player, plays the other. The learner's search follows the opponent's moves too, to keep its tree. Only
+the learner resigns.
 
-The learner's moves may be of two kinds (playout-cap randomisation; Wu 2019, arXiv 1902.10565, section 3.1). *Full*
-moves are searched with all readouts and with exploration, and are policy targets. *Cheap* moves, drawn at random, are
-searched with few readouts and without exploration, only to reach the game's result sooner; with 0 readouts they are the
-raw policy's. Temperature and resignation treat both alike: the value of a cheap search is noisier, and counts. As long
-as one side has been sure of winning at the last moves of both, moves are searched with still fewer readouts and aren't
-policy targets (KataGo: "reduced visits"): unlike a resigned game, a decided one has an end that shows who owns what.
-One search that is less sure ends that. A game that can settle can be ended where nobody can change anything any more,
-which is earlier than two passes.
+Playout-cap randomisation (Wu 2019, arXiv 1902.10565, section 3.1) gives the learner two kinds of moves. *Full* moves
+are searched with all readouts and exploration, and are policy targets. *Cheap* moves, chosen at random, are searched
+with few readouts and without exploration, only to reach the game's result sooner; with 0 readouts they are sampled from
+the raw policy. Temperature and resignation treat both alike.
 
-On a large board that it hardly knows, a network may come to think that the game is decided by komi alone: then every
-move is as bad as a pass, two passes soon end the game, and the result confirms it. So passes can be kept out of the
-search and of random openings until some moves have been made (pass_after); opponents pass when they like.
+In a *decided* game, in which one side has been sure of winning at the last moves of both, moves are searched with still
+fewer readouts and aren't policy targets (KataGo: "reduced visits") until a search is less sure. Unlike a resigned game,
+a decided one is played to an end that shows who owns what. A game that can settle is ended once nothing can change any
+more, earlier than by two passes.
+
+On a large board, an inexperienced network may learn that komi alone decides the game: every move seems as bad as a
+pass, two passes end the game, and the result confirms it. pass_after therefore keeps passes out of the search and of
+random openings until some moves have been made; opponents may pass at any time.
 
 Axes: R rows, K leaves, n rows of a call; see BatchSearch.
 """
@@ -44,13 +45,13 @@ from pipeline.options import taken
 from pipeline.run.shards import BOTH, End
 from pipeline.search.batch import BatchSearch
 
-OPENING_COUNTER = 1 << 32  # of a game's looked-up numbers: beyond those of its moves
-SURE_MOVES = 2  # of either side, that it takes to call a game decided
-MOVED_TOGETHER = 16  # rows move once one in so many has finished: moving one row takes as long as moving ten
+OPENING_COUNTER = 1 << 32  # of a game's counter-based RNG; its moves use lower counters
+DECIDED_CONSECUTIVE_MOVES = 2  # of each side, at which the leader must have been sure of winning
+ROWS_PER_FINISHED = 16  # rows move once one in this many has finished: moving one takes as long as moving ten
 
 
 def most_readouts(config: TreeActorOptions) -> int:
-    """Of all kinds of moves that there may be."""
+    """The most readouts that any kind of move gets."""
     readouts = config.readouts
     if config.full_search_fraction < 1:
         readouts = max(readouts, config.cheap_readouts)
@@ -66,8 +67,8 @@ class TreeActor(Actor):
         self._opponents = ActiveOpponents(game, num_rows)
         self._learner = np.full(num_rows, BOTH, np.int8)  # the side that the learner plays
         self._kinds = np.zeros(num_rows, np.uint64)
-        self._full = np.ones(num_rows, np.bool_)  # whether the move that is being searched is a full one
-        self._leader = np.full(num_rows, BOTH, np.int8)  # the side that was sure to win when it last was looked at
+        self._full = np.ones(num_rows, np.bool_)  # whether the current search is a full one
+        self._leader = np.full(num_rows, BOTH, np.int8)  # the side that was sure of winning at the last search
         self._sure_plies = np.zeros(num_rows, np.int32)  # for how many searches in a row
         self.search = BatchSearch(game, num_rows, most_readouts(config), config, job.leaves, config.pass_after)
         self._buffer = GameBuffer(config.resign_threshold)
@@ -77,13 +78,13 @@ class TreeActor(Actor):
         self._start(np.arange(num_rows))
 
     def step(self) -> None:
-        """One batch: ask the network once, then let the rows move whose searches are over, if they are enough."""
+        """Evaluate one batch, then move in the rows whose searches are finished, if there are enough of them."""
         planes = self.search.leaves()
         if len(planes):
             self.search.expand(*self._evaluate(planes))
             self.evaluations = self.search.evaluations
         finished = self.search.finished()
-        if finished.size and (finished.size * MOVED_TOGETHER >= self.live or len(planes) == 0):
+        if finished.size and (finished.size * ROWS_PER_FINISHED >= self.live or len(planes) == 0):
             self._move(finished)
         if self._opponents:
             self._let_opponents_move()
@@ -94,14 +95,13 @@ class TreeActor(Actor):
             self._start(np.array(idle))
 
     def put_at(self, games: Sequence[Sequence[int]]) -> None:
-        """Let the game in each of the first rows go on behind these moves, for measurements: they aren't recorded."""
+        """For benchmarks: play these moves in the games of the first rows, without recording them."""
         for ply in range(max(map(len, games), default=0)):
             rows = np.flatnonzero([len(moves) > ply for moves in games])
             self.search.advance(rows, np.array([games[row][ply] for row in rows.tolist()], np.int32))
         self._begin(np.arange(len(games)))
 
     def close(self) -> None:
-        """Let the opponents go; the actor is of no more use."""
         self._opponents.close()
 
     def _evaluate(self, planes: Planes) -> tuple[FloatArray, FloatArray]:
@@ -115,8 +115,8 @@ class TreeActor(Actor):
         values = np.empty(len(rows), np.float32)
         distinct = {id(owner): owner for owner in owners if owner is not None}
         for owner in distinct.values():
-            theirs = np.array([i for i, other in enumerate(owners) if other is owner])
-            logits[theirs], values[theirs] = owner.evaluate(planes[theirs])
+            owned = np.array([i for i, other in enumerate(owners) if other is owner])
+            logits[owned], values[owned] = owner.evaluate(planes[owned])
         self._switched = len({id(player) for player in self._players if player is not None}) > 1
         return logits, values
 
@@ -138,13 +138,13 @@ class TreeActor(Actor):
         targets = search.targets(rows, table)
         if config.cheap_readouts == 0 and not full.all():
             raw = ~full & ~self._is_decided(rows)
-            table[0][raw] = 0  # visits that an earlier search left are no raw policy
+            table[0][raw] = 0  # the tree may have visits of earlier searches
             targets = np.where(raw[:, None], 0, targets)
-        # By the targets: a playout that was forced is no reason to play a move (as in KataGo).
+        # By the targets, as in KataGo: forced playouts are no reason to play a move.
         actions = search.choose(rows, temperature, (targets, table[1]))
         self._buffer.add(rows, actions, targets, values, table[1], full)
         if config.decided_value < 1:
-            self._look_who_leads(rows, values, search.to_move(rows))
+            self._update_leader(rows, values, search.to_move(rows))
         self._play(rows, actions)
 
     def _let_opponents_move(self) -> None:
@@ -156,7 +156,7 @@ class TreeActor(Actor):
                     self._play(decisions.rows, decisions.actions)
 
     def _play(self, rows: Rows, actions: Actions) -> None:
-        """Play moves that have been recorded; where that ends a game the next one starts."""
+        """Play recorded moves; start the next game where one ends."""
         self._advance(rows, actions)
         search = self.search
         over = search.over(rows)
@@ -172,7 +172,7 @@ class TreeActor(Actor):
         self._begin(rows)
 
     def _end_settled(self, rows: Rows) -> Rows:
-        """End the games in which nothing is left to decide; -> the others' rows."""
+        """End the games in which nothing can change any more; returns the other games' rows."""
         game = self._job.game
         states = self.search.states[rows]
         owners = game.settled_owners(states)
@@ -185,15 +185,14 @@ class TreeActor(Actor):
         return rows[~settled]
 
     def _begin(self, rows: Rows) -> None:
-        """Ask whoever is to move in each of rows [n] for a move."""
+        """Ask the player to move in each of rows [n] for a move."""
         if self._opponents:
             learner = self._learner[rows]
-            its_turn = (learner == BOTH) | (learner == self.search.to_move(rows))
-            others, rows = rows[~its_turn], rows[its_turn]
+            is_learners_turn = (learner == BOTH) | (learner == self.search.to_move(rows))
+            others, rows = rows[~is_learners_turn], rows[is_learners_turn]
             for active in self._opponents:
-                theirs = others[active.plays[others]]
-                if theirs.size:
-                    active.begin(theirs)
+                if (its := others[active.plays[others]]).size:
+                    active.begin(its)
         if rows.size:
             config = self._config
             decided = self._is_decided(rows)
@@ -206,12 +205,12 @@ class TreeActor(Actor):
             self.search.begin(rows, readouts, full & (readouts > 0))
 
     def _is_decided(self, rows: Rows) -> BoolArray:
-        """[n] whether one side was sure at SURE_MOVES moves of both sides; of an opponent's nothing is known."""
+        """[n] whether one side was sure at DECIDED_CONSECUTIVE_MOVES moves of each side that the learner plays."""
         sides = np.where(self._learner[rows] == BOTH, 2, 1)
-        return self._sure_plies[rows] >= SURE_MOVES * sides
+        return self._sure_plies[rows] >= DECIDED_CONSECUTIVE_MOVES * sides
 
-    def _look_who_leads(self, rows: Rows, values: FloatArray, movers: NDArray[np.int8]) -> None:
-        """Count the searches in a row that found one side sure to win. values, movers [n]: of those that just ended."""
+    def _update_leader(self, rows: Rows, values: FloatArray, movers: NDArray[np.int8]) -> None:
+        """Count the consecutive searches that found one side sure of winning; values, movers [n]: of those finished."""
         leader = np.where(values > 0, movers, 1 - movers)
         sure = np.abs(values) >= self._config.decided_value
         goes_on = sure & (leader == self._leader[rows])
@@ -231,7 +230,7 @@ class TreeActor(Actor):
         self._job.on_finished(FinishedGame(record, player.name, loser, self.search.states[row].copy()))
 
     def _start(self, rows: Rows) -> None:
-        """Begin the next games in free rows; rows stay empty when there are none left."""
+        """Begin the next games in free rows; rows stay empty if there are none left."""
         begun, streams, setups = [], [], []
         encounters: dict[int, Encounter] = {}
         for row in rows.tolist():
@@ -271,7 +270,7 @@ class TreeActor(Actor):
             self._begin(started)
 
     def _switch(self, player: Learner) -> None:
-        """Let a new player go on with the learner's games against itself; who met an opponent meets it to the end."""
+        """Hand the learner's games against itself to a new model; games against opponents keep the old one."""
         for row, other in enumerate(self._players):
             if other is not None and self._learner[row] == BOTH:
                 self._players[row] = player
@@ -280,10 +279,10 @@ class TreeActor(Actor):
         self._newest = player
 
     def _open(self, rows: Rows) -> None:
-        """0 to random_plies uniformly random moves in each of rows [n], each number as likely as any; no early passes.
+        """Play 0 to random_plies uniformly random moves in each of rows [n], all numbers equally likely.
 
-        None of them ends its game: the opening stops before it would. They are recorded as moves that nobody thought
-        about, neither targets nor evaluated.
+        Plays no passes before pass_after and stops before a move that would end the game. The moves are recorded as
+        random: without values, and never policy targets.
         """
         most = self._config.random_plies
         wanted = np.floor(uniforms(self._kinds[rows], np.full(len(rows), OPENING_COUNTER)) * (most + 1)).astype(int)
@@ -293,23 +292,23 @@ class TreeActor(Actor):
                 return
             search = self.search
             legal = search.allowed(rows)
-            drawn = uniforms(self._kinds[rows], np.full(len(rows), OPENING_COUNTER + 1 + ply))
-            nth = np.floor(drawn * legal.sum(axis=1)).astype(int)
+            sampled = uniforms(self._kinds[rows], np.full(len(rows), OPENING_COUNTER + 1 + ply))
+            nth = np.floor(sampled * legal.sum(axis=1)).astype(int)
             actions = np.argmax(np.cumsum(legal, axis=1) > nth[:, None], axis=1).astype(np.int32)
             after = search.game.play(search.states[rows], actions, search.history.select(rows))
             going = ~search.game.is_over(after)
             rows, wanted, actions = rows[going], wanted[going], actions[going]
-            self._buffer.add_drawn(rows, actions)
+            self._buffer.add_random(rows, actions)
             self._advance(rows, actions)
 
     def _advance(self, rows: Rows, actions: Actions) -> None:
-        """Show recorded moves to the search and to the opponents that play in these rows."""
+        """Pass recorded moves on to the search and to the opponents that play in these rows."""
         self.search.advance(rows, actions)
         self.plies += len(rows)
         self._opponents.advance(rows, actions)
 
     def _meet_opponent(self, row: int, encounter: Encounter, setup: int) -> None:
-        """The learner meets an opponent in row, from the initial position of this setup."""
+        """Begin a game against an opponent in row, at the initial position of this setup."""
         player = self._opponents.meet(row, encounter)
         if setup:
             player.set_up(np.array([row]), self._job.game.begin(np.array([setup])), [[]])

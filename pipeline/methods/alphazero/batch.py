@@ -1,6 +1,6 @@
-"""Examples as tensors: unpacked, each in one of the board's symmetries.
+"""Examples as tensors: unpacked, each under one of the board's symmetries.
 
-B batch, A actions, C planes, H×W board, P points, K symmetries.
+Axes: B batch, A actions, C planes, H×W board, P points, K symmetries.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ Columns = Mapping[str, NDArray[Any]]
 
 
 class Batch(NamedTuple):
-    """B examples as tensors. The weights of targets are 0 or 1 and say whether the row's target is known.
+    """B examples as tensors. The weights of targets are 1 if the row's target is known, else 0.
 
-    sample_weight says how much a row counts for in every term: 1, or what corrects for the share of the draws that
-    prioritised replay gave it.
+    sample_weight multiplies a row's loss in every term: 1, or prioritised replay's correction.
     """
 
     planes: Tensor  # [B, C, H, W] uint8
@@ -41,10 +40,10 @@ class Batch(NamedTuple):
 
 
 def make_batch(game: Game, columns: Columns, rows: IndexArray, symmetry: IndexArray) -> Batch:
-    """The examples rows [B] of columns (packed, as in examples.column_types), each under its symmetry [B] in 0..K-1.
+    """Examples rows [B] of columns (packed, as in examples.column_types), each under its symmetry [B] in 0..K-1.
 
-    Planes, policy, reply and ownership move together. Every sample_weight is 1. game: as for column_types; all rows
-    are of boards of one size.
+    Planes, policy, reply and ownership are transformed together. Every sample_weight is 1. game: as for column_types;
+    all rows must be of one board size.
     """
     if "side" in columns:
         (side,) = np.unique(columns["side"][rows])  # raises ValueError for several
@@ -70,13 +69,13 @@ def _board(game: Game, side: int) -> Game:
 @lru_cache(maxsize=32)
 def _sources(game: Game) -> dict[str, IndexArray]:
     """Where each entry of a column's transformed row comes from: transformed[q] = row[source[k, q]]."""
-    # The game's tables say where an entry goes; sorting them says where it comes from.
+    # The game's tables say where an entry goes; argsort inverts them.
     points, actions = np.argsort(game.symmetries.points, axis=1), np.argsort(game.symmetries.actions, axis=1)
     return {"planes": points, "ownership": points, "policy": actions, "reply": actions}
 
 
 def _move(array: NDArray[Any], source: IndexArray, symmetry: IndexArray) -> NDArray[Any]:
-    """array [B, …, n] with each row's last axis permuted by its symmetry. One gather per symmetry, not per row."""
+    """array [B, …, n] with each row's last axis permuted by its symmetry: one gather per symmetry, not per row."""
     moved = np.empty_like(array)
     for index in range(len(source)):
         rows = np.flatnonzero(symmetry == index)

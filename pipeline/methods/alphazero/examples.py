@@ -1,9 +1,7 @@
-"""From recorded games to training examples: replay, check every move, extract.
+"""Example extraction: replays recorded games, checks every move and makes training examples.
 
-An example is one position: the planes that the network sees, the policy the search found, the policy of the opponent's
-reply, the result of the game, and who owned what when it was over; column_types lists the columns. Games are seen
-by the first player, examples by the player to move; this is the only place where the one becomes the other. Axes:
-N wanted positions, G games, T plies, A actions, P points.
+An example is one position; column_types lists its columns. Game records are seen by the first player, examples by the
+player to move; only this module converts between them. Axes: N wanted positions, G games, T plies, A actions, P points.
 """
 
 from __future__ import annotations
@@ -25,24 +23,23 @@ from pipeline.run.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, End, Shard
 
 
 def column_types(game: Game) -> ColumnTypes:
-    """What an example holds, beside chunks.ORIGIN.
+    """The columns of an example, without chunks.ORIGIN. All but reply are seen by the player to move.
 
-    planes         C·P bits in C order, packed by numpy.packbits, seen by the player to move
-    policy         [A] sums to 1, 0 for illegal actions; all 0 where policy_weight is 0 and nothing was searched
-    policy_weight  1 if policy is a target: the search's, or, of who doesn't learn where networks see that
-                   (AnyGame.sees_opponents), the move that was played
-    value          result of the game, or what gather --td-lambda makes of it; seen by the player to move. A game that
-                   the move limit ended has a result like any other: self-play and its searches count it so, and
-                   without it nobody would learn what leads nowhere
-    ownership      [P] of the final position, seen by the player to move; +1 own
-    score          of the final position, seen by the player to move
-    final_weight   1 if ownership and score are known: the game was neither resigned nor ended by the move limit, where
-                   nobody has settled yet whose an area is
-    reply          [A] policy of the position after the move that was played, which the opponent answers, by the
-                   opponent's own actions: where those are seen by who moves, they aren't turned; all 0 if unknown
-    reply_weight   1 if reply is a target: the game went on, and that position's own policy is one
-    side           of the board, if the game is one of all boards: an example of a smaller board than the game's has the
-                   first entries of planes, policy, ownership and reply
+    planes         C·P bits in C order, packed by numpy.packbits
+    policy         [A] sums to 1, 0 for illegal actions; all 0 if policy_weight is 0 and nothing was searched
+    policy_weight  1 if policy is a target: the search's, or, where networks see that the opponent isn't a learner
+                   (AnyGame.sees_opponents), the move that it played
+    value          the game's result, or the target of gather --td-lambda. Games that the move limit ended have a
+                   result like any other, as in self-play's searches, so that the network learns what leads nowhere
+    ownership      [P] of the final position; +1 own
+    score          of the final position
+    final_weight   1 if ownership and score are known: the game was neither resigned nor ended by the move limit, which
+                   leaves areas unsettled
+    reply          [A] the opponent's policy in the position after the move that was played, in the opponent's own
+                   actions, even if those are relative to the mover; all 0 if unknown
+    reply_weight   1 if reply is a target: the game went on, and that position's policy is a target
+    side           only if the game is for all board sizes: the board's side. Examples of smaller boards fill the first
+                   entries of planes, policy, ownership and reply
     """
     side: ColumnTypes = {"side": ("|u1", ())} if game.num_global_planes else {}
     return {
@@ -60,7 +57,7 @@ def column_types(game: Game) -> ColumnTypes:
 
 
 def entries(game: Game) -> dict[str, int]:
-    """How many entries of a column's rows an example on the board of this game has, the first ones."""
+    """By column: how many leading entries an example on this game's board fills."""
     return {"policy": game.num_actions, "reply": game.num_actions, "ownership": game.num_points}
 
 
@@ -69,12 +66,11 @@ def make_examples(
 ) -> Columns:
     """The examples of the wanted positions, in their order; columns as in column_types and chunks.ORIGIN.
 
-    td_lambda: [N] of TD(lambda), the same for all positions of a game; None: 1, the value learns the result alone.
-    All games that hold a wanted position are replayed in one batch, to their end; the others are not looked at.
-    The column shard is the index into shards.
-    game: of boards of one family that of the largest.
-    Raises FileError, whose path is the shard's, if its game is another one, a move is illegal, a result is not
-    the one on the board, visits are not those of a search in that position, or an opponent's move is a policy target.
+    game: of several board sizes the largest. td_lambda [N]: TD(lambda), equal for all positions of a game; None: 1,
+    the value target is the result alone. The column shard is the index into shards.
+    Replays the games that contain a wanted position in one batch, to their end, and no others.
+    Raises FileError, whose path is the shard's, if a game is of another spec, a move is illegal, a result isn't that of
+    the final position, visits aren't those of a search of the position, or an opponent's move is a policy target.
     """
     for shard in shards:
         if not are_related(shard.game_spec, game.spec):
@@ -88,19 +84,19 @@ def make_examples(
         rows = np.flatnonzero(np.isin(wanted.shard, numbers))
         here = wanted.at(rows)
         local = Positions(np.searchsorted(numbers, here.shard), here.game, here.ply)
-        theirs = [shards[number] for number in numbers.tolist()]
-        found = _of_one_board(board, theirs, local, None if td_lambda is None else td_lambda[rows])
+        of_spec = [shards[number] for number in numbers.tolist()]
+        found = _of_one_board(board, of_spec, local, None if td_lambda is None else td_lambda[rows])
         found |= {"shard": here.shard, "side": np.full(len(rows), board.board_shape[0])}
         for name, column in found.items():
-            room = columns[name] if column.ndim == 1 else columns[name][:, : column.shape[1]]
-            room[rows] = column
+            filled = columns[name] if column.ndim == 1 else columns[name][:, : column.shape[1]]
+            filled[rows] = column
     return columns
 
 
 def _of_one_board(
     game: Game, shards: Sequence[Shard], wanted: Positions, td_lambda: NDArray[np.float32] | None
 ) -> Columns:
-    """make_examples() of shards of one spec, without the column side."""
+    """make_examples() for shards of one spec, without the column side."""
     table = GameTable(shards, wanted)
     planes, legal, movers, final_states = _replay(game, table)
     owners, scores = _final_boards(game, table, final_states)
@@ -120,10 +116,10 @@ def _of_one_board(
     policy = np.zeros((len(wanted), game.num_actions), np.float16)
     policy[visits.owner, visits.actions] = visits.shares
     if game.sees_opponents:
-        theirs = _of_those_who_dont_learn(table, to_move)
-        policy[theirs] = 0
-        policy[theirs, table.moves[table.ply, table.row][theirs]] = 1
-        visits.weight[theirs] = 1
+        not_learners = _moves_of_non_learners(table, to_move)
+        policy[not_learners] = 0
+        policy[not_learners, table.moves[table.ply, table.row][not_learners]] = 1
+        visits.weight[not_learners] = 1
     values = table.results[table.row]
     if td_lambda is not None and (td_lambda < 1).any():
         values = _td_values(table, movers[:-1], td_lambda)
@@ -147,10 +143,10 @@ def _of_one_board(
 
 
 def _replay(game: Game, table: GameTable) -> tuple[NDArray[np.uint8], NDArray[np.bool_], NDArray[np.int8], States]:
-    """Play all games in lockstep and observe each wanted position when its ply comes.
+    """Play all games in lockstep and observe each wanted position at its ply.
 
-    Returns packed planes [N, bits] and legal [N, A] of the wanted positions; movers [T + 1, G], who is to move at each
-    ply, 0 after a game's end; final_states [G, S].
+    Returns planes [N, bytes], packed, and legal [N, A] of the wanted positions; movers [T + 1, G], the player to move
+    at each ply, 0 after a game's end; final_states [G, S].
     """
     num_wanted, num_bits, num_plies = len(table.ply), game.num_planes * game.num_points, len(table.moves)
     packed = np.empty((num_wanted, (num_bits + 7) // 8), np.uint8)
@@ -180,7 +176,7 @@ def _replay(game: Game, table: GameTable) -> tuple[NDArray[np.uint8], NDArray[np
 
 
 def _final_boards(game: Game, table: GameTable, final_states: States) -> tuple[NDArray[np.int8], FloatArray]:
-    """Whose each point is [G, P] and the score [G], for the first player; where a game was settled, for good."""
+    """Owners [G, P] and scores [G] of the final positions, seen by the first player."""
     owners, scores = game.ownership(final_states), game.scores(final_states)
     settled = np.flatnonzero(table.ends == End.SETTLED)
     if settled.size:
@@ -217,38 +213,38 @@ def _check_results(
 
 
 def _td_values(table: GameTable, movers: NDArray[np.int8], td_lambda: NDArray[np.float32]) -> NDArray[np.float32]:
-    """[N] what the value learns, seen by the first player: lambda times the same of the next position, or the result
-    behind the last one, and for the rest what the search said here, if it said anything.
+    """[N] the value targets, seen by the first player: λ · the next position's target + (1 − λ) · the search's value.
 
-    Source: TD(lambda), Sutton 1988; with the values of searches, Willemsen, Baier, Kaisers 2021.
+    The target after the last move is the result; positions without a search value have λ = 1.
+    Source: TD(lambda), Sutton 1988; with search values, Willemsen, Baier, Kaisers 2021.
     """
-    share = np.ones(len(table), np.float32)
-    share[table.row] = td_lambda
-    said = table.per_move("root_values", np.float32(0)) * (1 - 2 * movers)
-    is_silent = table.per_move("flags", np.uint8(NO_VALUE)) & NO_VALUE != 0
-    share_here = np.where(is_silent, np.float32(1), share)
+    of_game = np.ones(len(table), np.float32)
+    of_game[table.row] = td_lambda
+    searched = table.per_move("root_values", np.float32(0)) * (1 - 2 * movers)
+    has_no_value = table.per_move("flags", np.uint8(NO_VALUE)) & NO_VALUE != 0
+    lambdas = np.where(has_no_value, np.float32(1), of_game)
     targets = np.empty(table.moves.shape, np.float32)
     target = table.results.astype(np.float32)
     for ply in reversed(range(len(targets))):
-        target = share_here[ply] * target + (1 - share_here[ply]) * said[ply]
+        target = lambdas[ply] * target + (1 - lambdas[ply]) * searched[ply]
         targets[ply] = target
     return targets[table.ply, table.row]
 
 
-def _of_those_who_dont_learn(table: GameTable, to_move: NDArray[np.int8]) -> IndexArray:
-    """Which of the wanted positions have a move to learn that a player chose who doesn't: networks that are told of him
-    learn to expect it. to_move [N].
+def _moves_of_non_learners(table: GameTable, to_move: NDArray[np.int8]) -> IndexArray:
+    """Indexes of the wanted positions whose move a player chose that isn't a model; to_move [N].
+
+    Networks that see such an opponent learn to predict its moves.
     """
-    meets, flags = table.setups[table.row], table.per_move("flags", np.uint8(NO_VALUE))[table.ply, table.row]
-    return np.flatnonzero((meets != 0) & (to_move != meets - 1) & (flags & DRAWN == 0))
+    setups, flags = table.setups[table.row], table.per_move("flags", np.uint8(NO_VALUE))[table.ply, table.row]
+    return np.flatnonzero((setups != 0) & (to_move != setups - 1) & (flags & DRAWN == 0))
 
 
 class _Visits(NamedTuple):
-    """What the searches of n positions visited, one entry for each visited action of each position, E in all: with
-    thousands of actions, a dense array would be mostly zeros.
+    """The root visits of n positions, as E visited actions: with thousands of actions a dense array is mostly zeros.
 
-    owner    [E] the position, 0 to n - 1   actions  [E]   shares  [E] of the position's visits
-    weight   [n] 1 where they are a target of the policy
+    owner    [E] index of the position   actions  [E]   shares  [E] of the position's visits
+    weight   [n] 1 if they are a policy target
     """
 
     owner: IndexArray
@@ -258,9 +254,9 @@ class _Visits(NamedTuple):
 
 
 def _visits(game: Game, table: GameTable, positions: Positions, row: IndexArray, to_move: NDArray[np.int8]) -> _Visits:
-    """The normalised root visits of n positions. Whether those actions are legal isn't looked at.
+    """The normalised root visits of n positions. Doesn't check that the actions are legal.
 
-    row [n]: where each position's game stands in the table; to_move [n]: who is to move there.
+    row [n]: the row of each position's game in the table; to_move [n]: the player to move.
     """
     weight = np.zeros(len(positions), np.uint8)
     found: list[tuple[NDArray[np.integer], ...]] = [tuple(np.zeros((3, 0), np.int64))]
@@ -296,11 +292,10 @@ def _visits(game: Game, table: GameTable, positions: Positions, row: IndexArray,
 def _replies(
     game: Game, table: GameTable, wanted: Positions, next_to_move: NDArray[np.int8]
 ) -> tuple[NDArray[np.float16], NDArray[np.uint8]]:
-    """reply [N, A]: the policy target of the position after each wanted one; weight [N]: 1 where there is one.
+    """reply [N, A]: the policy target of the position after each wanted one; weight [N]: 1 if there is one, else 0.
 
-    Zeros where there is none: the game ended there, by a resignation too, or that move was no policy target (searched
-    cheaply, or made by an opponent). Doesn't check that its visits are legal moves: that is done where the position
-    itself is wanted.
+    There is none if the game ended with the wanted position's move or the reply is no policy target. Doesn't check that
+    the visited moves are legal; that happens where that position itself is wanted.
     """
     reply = np.zeros((len(wanted), game.num_actions), np.float16)
     weight = np.zeros(len(wanted), np.uint8)

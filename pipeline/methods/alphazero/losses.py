@@ -1,11 +1,12 @@
-"""What a batch of examples costs a network, term by term, and how often it is right.
+"""The loss of a batch of examples, term by term, and accuracies.
 
-Everything is seen by the player to move, but for replies, which are moves of the opponent on the same board. B batch,
-A actions, P points; π target, p what the network says. Terms, each a mean over the rows that count:
+Everything is seen by the player to move, except replies, which are the opponent's moves on the same board. B batch, A
+actions, P points; π target, p the network's policy, v its value, z the value target. Each term is a mean over the rows
+that count:
 
-    policy       −Σ π·log p, over rows whose policy target counts
-    value        scalar head: (v − z)²; wdl head: −Σ q·log p over win, draw and loss, where q is the result, and for
-                 a target z between the three the mix max(z, 0), 1 − |z|, max(−z, 0); over all rows
+    policy       −Σ π·log p; rows whose policy target counts
+    value        scalar head: (v − z)²; wdl head: −Σ q·log p over win, draw and loss with
+                 q = max(z, 0), 1 − |z|, max(−z, 0); all rows
     ownership    cross-entropy between the owner, mapped from −1 … +1 to 0 … 1, and the sigmoid of twice the logit
                  (tanh of the logit is then the expected owner), averaged over points; rows with a final position
     score        Huber loss (δ = 1) in units of ``side_of`` points; rows with a final position
@@ -14,11 +15,11 @@ A actions, P points; π target, p what the network says. Terms, each a mean over
 
     total = policy + value_weight·value + … + soft_policy_weight·soft_policy
 
-Every row's loss is multiplied by its sample_weight, but a mean divides by the number of rows that count and not by
-their weights: so the gradient is the one that uniform draws would have on average, and sample weights of mean 1 keep
-the terms' scale. A reply or soft policy whose weight is 0 isn't computed; its term is 0.
+Each row's loss is multiplied by its sample_weight, but a mean divides by the number of rows that count, not by the sum
+of their weights. The expected gradient then equals that of uniform sampling, and weights of mean 1 keep the terms'
+scale. A reply or soft policy term of weight 0 isn't computed and is 0.
 
-L2 isn't here: it is the optimiser's decoupled weight decay. Source of the terms: Silver et al. 2017 (policy, value);
+L2 is the optimiser's decoupled weight decay. Source of the terms: Silver et al. 2017 (policy, value);
 Wu 2019, arXiv 1902.10565, sections 4.1 (ownership, score) and 3.4 (reply); KataGo, docs/KataGoMethods.md, "Auxiliary
 Soft Policy Target", whose training code adds the 1e-7 and takes every action of the board, legal or not.
 """
@@ -45,7 +46,7 @@ N = TypeVar("N", float, Tensor)
 
 
 class AlphaZeroObjective(Objective):
-    """The network of an architecture, and these losses with a config's weights."""
+    """The network of an architecture, and these losses with the config's weights."""
 
     terms = TERMS
     metrics = METRICS
@@ -62,7 +63,7 @@ class AlphaZeroObjective(Objective):
         return network_weights(network)
 
     def losses(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
-        """The TERMS as scalar float32 tensors. A term that no row counts for is 0 and has no gradient."""
+        """The TERMS as scalar float32 tensors. A term without counting rows is 0 and has no gradient."""
         owner = F.binary_cross_entropy_with_logits(
             2 * outputs.ownership_logits, (batch.ownership + 1) / 2, reduction="none"
         ).mean(1)
@@ -100,12 +101,12 @@ class AlphaZeroObjective(Objective):
         )
 
     def accuracies(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
-        """The METRICS beside the TERMS, scalar float32; where no row counts, 0. Means weighted by sample_weight.
+        """The METRICS that aren't TERMS, scalar float32: means weighted by sample_weight; 0 without counting rows.
 
-        value_mse            (v − z)², whichever value head the network has
-        policy_accuracy      the likeliest move is the target's most visited one, over rows whose target counts
-        value_sign_accuracy  the value has the sign of the result, over rows that weren't drawn
-        policy_entropy       −Σ p·log p of the network's policy in nats, over rows whose target counts
+        value_mse            (v − z)², for either value head
+        policy_accuracy      share of rows, among those whose target counts, whose likeliest move is the target's
+        value_sign_accuracy  share of rows, among those that weren't drawn, whose value has the target's sign
+        policy_entropy       −Σ p·log p in nats, over rows whose target counts
         """
         rows = {
             "value_mse": (outputs.value - batch.value).square(),
@@ -117,7 +118,7 @@ class AlphaZeroObjective(Objective):
         return {name: _mean(values, counting[name] * batch.sample_weight) for name, values in rows.items()}
 
     def counting_rows(self, batch: Batch) -> dict[str, Tensor]:
-        """[B] 0 or 1: which rows count for each of the METRICS."""
+        """For each of the METRICS [B] 0 or 1: which rows count."""
         every = torch.ones_like(batch.value)
         return {
             "total": every,
@@ -139,19 +140,19 @@ class AlphaZeroObjective(Objective):
 
 
 def soft_policy(policy: Tensor, temperature: float) -> Tensor:
-    """[B, A]: the policy flattened, so that moves of few visits still tell one from the other. Source: see above."""
+    """[B, A] the policy target, flattened so that it also distinguishes rarely visited moves."""
     softened = (policy + SOFT_POLICY_FLOOR) ** (1 / temperature)
     return softened / softened.sum(1, keepdim=True)
 
 
 def _cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """[B]: −Σ target·log softmax(logits)."""
-    # An impossible move may have logit −inf and target 0, whose product must be 0 and not NaN.
+    # An illegal move may have logit −inf and target 0, whose product would be NaN.
     return -torch.where(target > 0, target * F.log_softmax(logits, dim=1), 0.0).sum(1)
 
 
 def _value_loss(outputs: Outputs, value: Tensor) -> Tensor:
-    """[B], by the kind of the network's value head."""
+    """[B] the loss of the scalar or wdl value head."""
     if outputs.value_logits.shape[1] == 1:
         return (outputs.value - value).square()
     win_draw_loss = torch.stack([value.clamp(min=0), 1 - value.abs(), (-value).clamp(min=0)], dim=1)

@@ -1,4 +1,4 @@
-"""AlphaZero as a Method: which of this package's and its floors' pieces each stage gets."""
+"""AlphaZero as a Method."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class AlphaZero(Method):
-    """See methods/method.py for what each part is."""
+    """See methods/method.py."""
 
     name = "alphazero"
     resigns = True
@@ -65,9 +65,7 @@ class AlphaZero(Method):
         return Architecture.from_dict(dict(architecture)).size
 
     def grown(self, game: Game, model: Model, config: GrowthOptions) -> Grown:
-        """Where sizes go by the run's time, a run that was given more minutes stands earlier in it again: it keeps its
-        size.
-        """
+        """See Method. A size scheduled by time never shrinks the network: extending a run moves its schedule back."""
         before, wanted = Architecture.from_dict(model.info.architecture), config.network_size
         if wanted and config.time_share is not None:
             blocks, channels = parse_size(wanted)
@@ -83,7 +81,7 @@ class AlphaZero(Method):
         return Grown(after.to_dict(), weights, fresh_optimizer=True, note=note)
 
     def moved(self, old: Game, new: Game, model: Model) -> tuple[dict[str, Any], Weights]:
-        """To another size of board, all sizes, or other rules: whatever has the same planes and a policy by points."""
+        """To another board size, to all sizes or to other rules, if planes and point policy stay the same."""
         before = Architecture.from_dict(model.info.architecture)
         height, width = new.board_shape
         here = replace(before, height=height, width=width, actions=new.num_actions)
@@ -96,7 +94,7 @@ class AlphaZero(Method):
             )
         if not added:
             return here.to_dict(), model.weights
-        seen = replace(before, planes=old.num_planes)  # maybe more than when the network was made
+        seen = replace(before, planes=old.num_planes)  # the game may have gained planes since
         after = replace(here, planes=new.num_planes, global_planes=len(added))
         return after.to_dict(), grow(grow(model.weights, before, seen, 0), seen, after, 0)
 

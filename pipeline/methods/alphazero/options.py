@@ -10,7 +10,7 @@ from pipeline.search.options import SearchOptions
 
 
 class TreeSelfplayOptions(Options):
-    """How self-play with a tree search varies and spends its searches."""
+    """How self-play with a tree search opens games, spends readouts and ends games."""
 
     panel = "Openings, cheap searches and ends"
 
@@ -18,18 +18,18 @@ class TreeSelfplayOptions(Options):
     random_plies: int = Field(
         0,
         ge=0,
-        description="Each game begins with up to this many uniformly random moves, none of them a policy target.",
+        description="Each game begins with up to this many uniformly random moves, which are no policy targets.",
     )
     full_search_fraction: float = Field(
-        1.0, gt=0, le=1, description="Share of moves searched in full; only those are policy targets (KataGo: 0.25)."
+        1.0, gt=0, le=1, description="Share of moves searched in full; only these are policy targets (KataGo: 0.25)."
     )
     cheap_readouts: int = Field(0, ge=0, description="Simulations of the other moves, which have no noise.")
     decided_value: float = Field(
         1.0,
         gt=0,
         le=1,
-        description="A game is decided as long as one side has been this sure of winning at the last two moves of "
-        "each: then moves get few readouts and are no policy targets (KataGo: 0.9); 1 = never.",
+        description="A game is decided while one side's value has been at least this at the last two moves of each "
+        "player; moves then get few readouts and are no policy targets (KataGo: 0.9). 1 = never.",
     )
     decided_readouts: int = Field(4, ge=1, description="Simulations per move in a decided game.")
     end_settled: bool = Field(
@@ -39,16 +39,17 @@ class TreeSelfplayOptions(Options):
         0.0,
         ge=0,
         le=2,
-        description="Moves per point of the board before the learner may pass, searching too, e.g. 0.75; 0 = no limit.",
+        description="Moves per point of the board before the learner may pass, also within the search, e.g. 0.75; "
+        "0 = no limit.",
     )
 
 
 class TreeActorOptions(ResignationOptions, SearchOptions, TreeSelfplayOptions, GameOptions):
-    """All that an actor with a tree search reads."""
+    """All options of an actor with a tree search."""
 
 
 class SearchTargetOptions(Options):
-    """What is learned from recorded searches; for methods whose records keep them."""
+    """What is learned from recorded searches, for methods that record them."""
 
     panel = "Learning targets"
     of_methods = True
@@ -57,25 +58,25 @@ class SearchTargetOptions(Options):
         0.0,
         ge=0,
         le=1,
-        description="Share of the samples that goes to positions whose search surprised the network (KataGo: 0.5). "
+        description="Share of the samples distributed by how much the search surprised the network (KataGo: 0.5). "
         "Needs a method that searches.",
     )
     searched_only: bool = Field(
         False,
-        description="Sample only positions whose search was a full one, the policy's targets (KataGo does); the others "
-        "carried games on. Needs a method that searches.",
+        description="Sample only positions searched in full, the policy targets (as KataGo). Needs a method that "
+        "searches.",
     )
     td_lambda: float = Field(
         1.0,
         ge=0,
         le=1,
-        description="The value target is this times the next position's target, plus the rest times the search's own "
-        "value; 1 = the game's result alone.",
+        description="TD(lambda): the value target is lambda times the next position's target plus 1 - lambda times the "
+        "search's value; 1 = the game's result alone.",
     )
 
 
 class LossOptions(Options):
-    """The weights of the loss's parts."""
+    """The weights of the loss's terms."""
 
     panel = "Loss"
 

@@ -1,10 +1,10 @@
-"""What is kept of a game while it is played, and how it becomes a record.
+"""``GameBuffer``: the moves, visits and values of unfinished games, until they become game records.
+
+Doesn't play and doesn't write files. The learner is the model whose games these are. Its moves are policy targets
+unless the caller says otherwise; an opponent's moves have no visits and are never targets.
 
 Axes: R rows (one unfinished game each), T plies, A actions, n rows named in a call. Values are seen by the player to
 move.
-Knows how AlphaZero records a position (visits, value, move); doesn't play and doesn't write files. The learner is the
-model whose games these are; an opponent's moves are recorded without visits and are never policy targets. The
-learner's own are, unless it says that a move was only searched to get on with the game.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.games.contract import Actions, FloatArray, IntArray
-from pipeline.methods.resignation import CALM
+from pipeline.methods.resignation import PLIES, resignation_values
 from pipeline.run.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, End, GameRecord
 
 Rows = NDArray[np.int64]
-LEAST_PRIOR = 1e-12  # a float32 softmax may underflow to 0, where surprise would be infinite
+MIN_PRIOR = 1e-12  # a float32 softmax may underflow to 0, which would make the surprise infinite
 
 
 class _Ply(NamedTuple):
-    """A move and what is recorded with it. visited: the actions visited at the root; counts: how often each."""
+    """A move and what is recorded with it. visited: the actions visited at the root; counts: their visits."""
 
     move: int
     flags: int
@@ -48,7 +48,7 @@ class _Game:
 
 
 class GameBuffer:
-    """The unfinished games of some rows: moves, visits and values so far, and whether a player has given up."""
+    """See the module docstring. Also applies the rule for resigning."""
 
     def __init__(self, resign_threshold: float) -> None:
         self._threshold = resign_threshold
@@ -63,10 +63,7 @@ class GameBuffer:
         learner: int = BOTH,
         setup: int = 0,
     ) -> None:
-        """A new game begins in row. game_id: uint64, kept in the record; no_resign: play on whatever the values say.
-
-        opponent, learner, setup: as in GameRecord.
-        """
+        """Begin a new game in row. no_resign: never resign it. The others: as in GameRecord."""
         self._games[row] = _Game(game_id, no_resign, opponent, learner, setup)
 
     def add(
@@ -78,22 +75,24 @@ class GameBuffer:
         priors: FloatArray,
         counts: NDArray[np.bool_],
     ) -> None:
-        """One more move of the learner in each of rows [n].
+        """Add a move of the learner in each of rows [n].
 
-        actions [n], values [n]; visits [n, A] what the policy target is made of; priors [n, A] the network's own policy
-        counts [n]: whether it is a target
-        A move that counts and was made without search is its own single visit: the raw policy's own sample. Nothing
-        was found out there, so it surprises nobody.
+        actions [n]    the moves
+        visits [n, A]  the policy target, unnormalised
+        values [n]     the search's values
+        priors [n, A]  the network's policy, without noise
+        counts [n]     whether the move is a policy target
+        A target without visits, a sample of the raw policy, is recorded as one visit of the move, with surprise 0.
         """
         surprises = np.where(counts, _surprises(visits, priors), 0.0)
         alone = np.flatnonzero((visits.sum(axis=1) == 0) & counts)
         if alone.size:
             visits = visits.copy()
             visits[alone, actions[alone]] = 1
-        who, where = np.nonzero(visits)
-        numbers = visits[who, where].astype(np.uint32)
-        visited = where.astype(np.uint16)
-        ends = np.cumsum(np.bincount(who, minlength=len(rows))).tolist()
+        index, action = np.nonzero(visits)
+        numbers = visits[index, action].astype(np.uint32)
+        visited = action.astype(np.uint16)
+        ends = np.cumsum(np.bincount(index, minlength=len(rows))).tolist()
         begin = 0
         for i, (row, end) in enumerate(zip(rows.tolist(), ends, strict=True)):
             flags = POLICY_COUNTS if counts[i] else 0
@@ -102,35 +101,32 @@ class GameBuffer:
             begin = end
 
     def add_opponents(self, rows: Rows, actions: Actions, values: FloatArray) -> None:
-        """One more move of an opponent in each of rows [n]: actions [n], values [n], NaN where it has no opinion."""
+        """Add a move of an opponent in each of rows [n]: actions [n] and values [n], NaN where it gives none."""
         for row, action, value in zip(rows.tolist(), actions.tolist(), values, strict=True):
-            is_silent = np.isnan(value)
-            ply = _Ply(action, NO_VALUE, np.float32(0.0)) if is_silent else _Ply(action, 0, value)
+            ply = _Ply(action, NO_VALUE, np.float32(0.0)) if np.isnan(value) else _Ply(action, 0, value)
             self._games[row].plies.append(ply)
 
-    def add_drawn(self, rows: Rows, actions: Actions) -> None:
-        """One more move in each of rows [n] that nobody chose."""
+    def add_random(self, rows: Rows, actions: Actions) -> None:
+        """Add a random opening move in each of rows [n]."""
         for row, action in zip(rows.tolist(), actions.tolist(), strict=True):
             self._games[row].plies.append(_Ply(action, NO_VALUE | DRAWN, np.float32(0.0)))
 
     def resigns(self, rows: Rows, values: FloatArray, movers: NDArray[np.int8]) -> NDArray[np.bool_]:
-        """[n]: which players to move give up, before their move is recorded. values [n]: what the search just found.
+        """[n] whether the learner, to move in rows [n], resigns. values [n]: of searches whose moves aren't added yet.
 
-        A player resigns when its value is below the threshold now and at its move before. In games that
-        never resign the answer is False, and the first who would have is remembered. Only to be asked where the
-        learner is to move: its move before is its own, so what an opponent thinks never counts. Whether a move is a
-        policy target makes no difference: a value counts as it is, from however short a search.
+        False in games that never resign; there the first player who would have resigned is remembered.
         """
-        answer = np.zeros(len(rows), np.bool_)
+        resigned = np.zeros(len(rows), np.bool_)
         for i in np.flatnonzero(values < self._threshold).tolist():
             game = self._games[int(rows[i])]
-            if len(game.plies) < CALM or game.plies[-CALM].value >= self._threshold:
+            recent = np.array([*(ply.value for ply in game.plies[1 - PLIES :]), values[i]], np.float32)
+            if resignation_values(recent)[-1] >= self._threshold:
                 continue
             if not game.no_resign:
-                answer[i] = True
+                resigned[i] = True
             elif game.would_have_resigned < 0:
                 game.would_have_resigned = int(movers[i])
-        return answer
+        return resigned
 
     def would_have_resigned(self, row: int) -> int:
         """The player (0 or 1) who would have resigned first in a game that never resigns; −1 if nobody."""
@@ -159,9 +155,9 @@ class GameBuffer:
 
 
 def _surprises(visits: IntArray, priors: FloatArray) -> NDArray[np.float64]:
-    """[n] KL(visits / Σ visits || priors) in nats, of visits [n, A] and priors [n, A]; 0 where nothing was visited."""
-    who, where = np.nonzero(visits)
-    found = visits[who, where].astype(np.float64)
-    found /= np.bincount(who, found, len(visits))[who]
-    terms = found * np.log(found / np.maximum(priors[who, where], LEAST_PRIOR))
-    return np.maximum(np.bincount(who, terms, len(visits)), 0.0)  # rounding may go below
+    """[n] KL(visits / Σ visits || priors) in nats, of visits [n, A] and priors [n, A]; 0 without visits."""
+    index, action = np.nonzero(visits)
+    shares = visits[index, action].astype(np.float64)
+    shares /= np.bincount(index, shares, len(visits))[index]
+    terms = shares * np.log(shares / np.maximum(priors[index, action], MIN_PRIOR))
+    return np.maximum(np.bincount(index, terms, len(visits)), 0.0)  # rounding may go below

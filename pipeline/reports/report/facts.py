@@ -26,7 +26,7 @@ from pipeline.errors import MuGoError
 from pipeline.games.specs import are_related
 from pipeline.matches.statistics import score_of, wilson_interval
 from pipeline.methods.named import method_named
-from pipeline.methods.resignation import EFFECTIVE, NEVER, calibrate, watched
+from pipeline.methods.resignation import NEVER, RESIGN_THRESHOLD, calibrate, no_resign_games
 from pipeline.progress import Progress
 from pipeline.ratings.command import Rated, rate, read_matches
 from pipeline.ratings.config import RatingsConfig
@@ -291,14 +291,14 @@ def policy_entropies(shard: Shard) -> NDArray[np.float64]:
 
 
 def wrong_resignations(shards: Sequence[Shard]) -> tuple[int, int] | None:
-    """Each shard's games by the threshold of that shard; None where nobody could resign or none was held back."""
+    """(wrong, all) by each shard's own threshold; None if nobody could resign or no game was exempt."""
     wrong = made = games = 0
     for shard in shards:
-        threshold = shard.header["provenance"].get(EFFECTIVE)
+        threshold = shard.header["provenance"].get(RESIGN_THRESHOLD)
         if not isinstance(threshold, int | float) or threshold <= NEVER:
             continue
-        found = calibrate(watched(shard), 1.0, float(threshold), float(threshold))
-        wrong, made, games = wrong + found.wrong, made + found.resignations, games + found.games
+        found = calibrate(no_resign_games(shard), 1.0, float(threshold), float(threshold))
+        wrong, made, games = wrong + found.wrong_resignations, made + found.resignations, games + found.games
     return (wrong, made) if games else None
 
 

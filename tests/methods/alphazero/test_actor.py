@@ -1,4 +1,4 @@
-"""Actors and recording: what a record says is what was played, whoever played beside it."""
+"""Actors and game records: a record says what was played, independent of the other games."""
 
 import itertools
 from dataclasses import replace
@@ -13,7 +13,7 @@ from pipeline.methods.alphazero.actor import TreeActor
 from pipeline.methods.alphazero.examples import Positions, make_examples
 from pipeline.methods.alphazero.recording import GameBuffer
 from pipeline.methods.method import ActorJob, Encounter, Learner, Opponent, game_seeds
-from pipeline.methods.opponents import IDLE_OPPONENTS
+from pipeline.methods.opponents import MAX_IDLE_OPPONENTS
 from pipeline.players.builtin import RandomPlayer
 from pipeline.players.player import RESIGN, Boards, Decisions, Player, PlayerFault
 from pipeline.players.searching import SearchPlayer
@@ -139,7 +139,7 @@ def play_with(game, settings, player, meet=None):
 
 
 def always_lost(game):
-    """Every position is lost for whoever is to move: the first player gives up first."""
+    """Every position is lost for the player to move, so the first player resigns first."""
 
     def evaluate(planes):
         return np.zeros((len(planes), game.num_actions), np.float32), np.full(len(planes), -0.99, np.float32)
@@ -204,7 +204,7 @@ def test_the_buffer_gives_back_what_was_added():
 
 
 class Stubborn(Player):
-    """Plays the first legal move and always has the same opinion; counts how often it was let go."""
+    """Plays the first legal move and always returns the same value; counts how often it was closed."""
 
     closed = 0
 
@@ -432,7 +432,7 @@ def test_opponents_that_are_met_no_more_are_let_go(monkeypatch):
         ActorJob(game, 3, settings, game_seeds(7, iter(range(30)), 0.0), lambda: player, lambda _: None, always_another)
     )
     actor.run(lambda: False)
-    assert len(met) == 30 and 30 - 3 - IDLE_OPPONENTS <= Stubborn.closed < 30
+    assert len(met) == 30 and 30 - 3 - MAX_IDLE_OPPONENTS <= Stubborn.closed < 30
     actor.close()
     assert Stubborn.closed == 30
 
@@ -618,7 +618,7 @@ def test_an_opponents_moves_are_neither_full_nor_cheap():
 
 
 def test_both_kinds_of_moves_resign():
-    """All is lost from the first: the second move of the first player gives up, full or cheap."""
+    """Everything is lost from the start: the first player resigns at its second move, full or cheap."""
     game = parse_game("go:9")
     games = play_capped("go:9", evaluate=always_lost(game), readouts=0, cheap_readouts=0, resign_threshold=-0.9)
     assert {int(flag) for f in games for flag in f.record.flags} == {0, POLICY_COUNTS}

@@ -1,4 +1,4 @@
-"""Examples of boards of several sizes side by side: each as its own board gives it, in batches of one size."""
+"""Examples of several board sizes together: each as on its own board, in batches of one size."""
 
 import re
 from dataclasses import replace

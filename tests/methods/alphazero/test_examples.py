@@ -24,7 +24,7 @@ FIRST_WINS = [0, 3, 1, 4, 2]
 
 
 def record(moves: Sequence[int], result: float, **more: Any) -> GameRecord:
-    """Every move is a policy target that was visited alone, thrice."""
+    """Every move is a policy target: the only one visited, three times."""
     length = len(moves)
     game = GameRecord(
         game_id=1,
@@ -198,7 +198,7 @@ def test_td_targets_of_games_with_lambdas_of_their_own(tmp_path: Path, spec: str
 
 
 def visited(moves: Sequence[int], result: float, shares: Sequence[dict[int, int]], **more: Any) -> GameRecord:
-    """Like record, but every move's search visited these actions so often."""
+    """Like record, with these visits in every move's search."""
     return record(
         moves,
         result,
@@ -285,7 +285,7 @@ def image(game: Game, played: GameRecord, k: int) -> GameRecord:
 
 @pytest.mark.parametrize("spec", SMALL)
 def test_examples_of_a_turned_game_are_the_turned_examples(tmp_path: Path, spec: str) -> None:
-    """Planes, policy, reply and ownership move as one; value, score and weights stay."""
+    """Planes, policy, reply and ownership are transformed together; value, score and weights stay."""
     game = parse_game(spec)
     records = [
         replace(played, flags=(np.arange(len(played.moves)) % 3 != 2).astype(np.uint8))

@@ -1,4 +1,4 @@
-"""Each loss against numbers worked out by hand."""
+"""Each loss against numbers computed by hand."""
 
 import math
 

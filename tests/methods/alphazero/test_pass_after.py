@@ -1,4 +1,4 @@
-"""Games in which nobody passes early, whatever the network would like."""
+"""Games without early passes, although the network prefers to pass."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GO = parse_game("go:5")
 
 
 def played(game: Game, pass_after: float, algorithm: str, liking: float, random_plies: int = 0) -> list[GameRecord]:
-    """Games of a network that likes to pass, with this many logits more than it has for other moves."""
+    """Games of a network whose logit of a pass is this much above the other moves'."""
     hashed, found = hashed_evaluator(game), []
 
     def evaluate(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

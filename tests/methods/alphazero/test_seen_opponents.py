@@ -1,4 +1,4 @@
-"""Networks that are told who meets a player that doesn't learn: the same in self-play, in its labels and in matches."""
+"""Networks that see which side meets a player that isn't a learner: consistent in self-play, labels and matches."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_setups_that_nobody_knows() -> None:
 
 
 def test_games_of_every_setup_are_shown(tmp_path) -> None:
-    """Setups are no damage: the game is the same whoever is told what."""
+    """Setups are valid records: the rules are the same in each."""
     opponents = meeting(random_opponent(), replace(searching(GAME), learns=True), None)
     records = [f.record for f in play_against(SPEC, opponents, 6, readouts=4, random_plies=3)]
     assert {record.setup for record in records} >= {1, 2}

@@ -1,4 +1,4 @@
-"""Games that end because nothing is left to decide: when, with which result, and what is learned of them."""
+"""Games that end because nothing can change any more: when, with which result, and their examples."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Batch(NamedTuple):
 class ReinforceObjective(Objective):
     """See the module docstring. make: weights → the network."""
 
-    recordable = False  # the forward pass depends on the inputs: equal rows, where answers begin
+    capturable = False  # the forward pass depends on the inputs: equal rows, where answers begin
     shareable = False  # the forward pass removes and restores the adapter
 
     def __init__(self, make: Any, config: Options, has_critic: bool) -> None:

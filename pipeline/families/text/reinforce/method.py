@@ -150,9 +150,9 @@ class Reinforce(Method):
     def grown(self, game: TextGame, model: Model, config: GrowthOptions) -> Grown:
         if config.network_size:
             raise UsageError(f"train --network-size: adapters of method {self.name} don't grow; leave it out")
-        return Grown(self.with_whole_paths(model), model.weights)
+        return Grown(self.with_absolute_paths(model), model.weights)
 
-    def with_whole_paths(self, model: Model) -> dict[str, Any]:
+    def with_absolute_paths(self, model: Model) -> dict[str, Any]:
         return {**model.info.architecture, "base": str(_base_path(model))}
 
     def stored(self, architecture: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -83,14 +83,14 @@ def test_games_that_count_points_have_no_win_rates(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
-@pytest.mark.parametrize("recordable", [True, False])
-def test_values_of_afterstates_are_learned_recorded_or_not(recordable: bool) -> None:
+@pytest.mark.parametrize("capturable", [True, False])
+def test_values_of_afterstates_are_learned_recorded_or_not(capturable: bool) -> None:
     config = TrainConfig(learning_rate=0.01, warmup_steps=0)
     objective = AfterstateObjective(10, 3.0, 5)
-    objective.recordable = recordable
+    objective.capturable = capturable
     weights = afterstates.random_weights(10, 8, 5, 0)
     found, wanted = (Trainer(one, weights, config) for one in (objective, AfterstateObjective(10, 3.0, 5)))
-    assert isinstance(found._pass, CudaGraphPass) == recordable
+    assert isinstance(found._pass, CudaGraphPass) == capturable
     wanted._pass = wanted._pass_eagerly
     torch.manual_seed(0)
     for _ in range(6):

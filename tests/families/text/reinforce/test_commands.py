@@ -21,4 +21,4 @@ def test_wrong_rewards_are_told_before_games_are_read(tmp_path: Path, monkeypatc
 
 def test_reinforce_is_not_recorded() -> None:
     """Its network looks at its inputs."""
-    assert not ReinforceObjective.recordable
+    assert not ReinforceObjective.capturable

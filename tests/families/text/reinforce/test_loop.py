@@ -34,7 +34,7 @@ from pipeline.gather.command import gather
 from pipeline.gather.config import GatherConfig
 from pipeline.methods.method import ActorJob, Encounter, GameSeed, Learner, Opponent, Positions, game_seeds
 from pipeline.methods.named import method_named
-from pipeline.methods.opponents import IDLE_OPPONENTS
+from pipeline.methods.opponents import MAX_IDLE_OPPONENTS
 from pipeline.players.builtin import make_builtin
 from pipeline.players.player import Player
 from pipeline.progress import SILENT
@@ -272,7 +272,7 @@ def test_opponents_that_are_met_no_more_are_let_go(run: Path) -> None:
     seeds, config = game_seeds(7, iter(range(14)), 0.0), SelfplayConfig(opponents="random=1")
     actor = TextActor(ActorJob(game, 2, config, seeds, lambda: learner, lambda _: None, always_another))
     actor.run(lambda: False)
-    assert len(met) == 14 and 14 - 2 - IDLE_OPPONENTS <= len(closed) < 14
+    assert len(met) == 14 and 14 - 2 - MAX_IDLE_OPPONENTS <= len(closed) < 14
     actor.close()
     assert len(closed) == 14
 

@@ -1,4 +1,4 @@
-"""Calibrated resignation: the same rule as in play, the highest good threshold, and what it does to games not seen."""
+"""Calibrated resignation: the same rule as in self-play, the highest safe threshold, and its effect on other games."""
 
 from __future__ import annotations
 
@@ -10,14 +10,21 @@ import pytest
 from scipy.stats import binomtest
 
 from pipeline.methods.alphazero.recording import GameBuffer
-from pipeline.methods.resignation import EFFECTIVE, NEVER, Calibration, Watched, calibrate, watched
+from pipeline.methods.resignation import (
+    NEVER,
+    RESIGN_THRESHOLD,
+    Calibration,
+    NoResignGame,
+    calibrate,
+    newest_games,
+    no_resign_games,
+)
 from pipeline.run.shards import BOTH, NO_VALUE, End, GameRecord, read_shard
-from pipeline.selfplay.resignation import newest_games
 from tests.run.random_games import write_shard
 
 
-def played(game: Watched, threshold: float) -> int:
-    """Who would have resigned first, as the buffer of self-play says it: the plain twin."""
+def played(game: NoResignGame, threshold: float) -> int:
+    """Who would have resigned first by self-play's GameBuffer: the plain twin."""
     buffer = GameBuffer(threshold)
     row, even = np.array([0]), np.full((1, 2), 0.5, np.float32)
     buffer.start(0, 1, True, None if game.learner == BOTH else "x", game.learner)
@@ -39,19 +46,19 @@ def test_it_resigns_where_self_play_would(threshold: float, learner: int) -> Non
     for result in (1.0, 0.0, -1.0):
         for _ in range(60):
             values = np.clip(rng.normal(-0.9, 0.2, int(rng.integers(1, 14))), -1, 1).astype(np.float32)
-            game = Watched(values, learner, result)
+            game = NoResignGame(values, learner, result)
             player = played(game, threshold)
             found = calibrate([game], 1.0, threshold, threshold)
             result_to_player = result if player == 0 else -result
             assert (found.games, found.resignations) == (1, player >= 0)
-            assert found.wrong == (player >= 0 and result_to_player >= 0)
+            assert found.wrong_resignations == (player >= 0 and result_to_player >= 0)
             resigned += player >= 0
     assert 20 < resigned < 180
 
 
-def lost_at(value: float, lost: bool) -> Watched:
+def lost_at(value: float, lost: bool) -> NoResignGame:
     """The first player sees this value at its moves 0 and 2, nothing bad before or after."""
-    return Watched(np.array([value, 0.5, value, 0.5, 0.5, 0.5]), BOTH, -1.0 if lost else 0.0)
+    return NoResignGame(np.array([value, 0.5, value, 0.5, 0.5, 0.5]), BOTH, -1.0 if lost else 0.0)
 
 
 def test_the_highest_threshold_that_is_good_enough() -> None:
@@ -60,15 +67,15 @@ def test_the_highest_threshold_that_is_good_enough() -> None:
     # up to −.92: 0 of 100, so at most 2.6 %; to −.91: 0 of 200, 1.3 %; to −.87: 4 of 204, 4.3 %; then 14 of 214, 10.0 %
     found = calibrate(games, 0.05, -0.99, -0.8)
     assert found.threshold == pytest.approx(-0.87)  # at which those ten don't resign yet
-    assert (found.games, found.resignations, found.wrong, found.wrong_share) == (214, 204, 4, 4 / 204)
+    assert (found.games, found.resignations, found.wrong_resignations, found.wrong_share) == (214, 204, 4, 4 / 204)
     assert found.wrong_share_at_most == pytest.approx(0.0430, abs=1e-4)
     for share in (0.04, 0.02):
         strict = calibrate(games, share, -0.99, -0.8)
-        assert strict.threshold == pytest.approx(-0.91) and (strict.resignations, strict.wrong) == (200, 0)
+        assert strict.threshold == pytest.approx(-0.91) and (strict.resignations, strict.wrong_resignations) == (200, 0)
     assert calibrate(games, 0.5, -0.99, -0.8).threshold == pytest.approx(-0.8)
     assert calibrate(games, 0.5, -0.99, -0.9).threshold == pytest.approx(-0.9)  # within the bounds
     always_wrong = calibrate([lost_at(-0.999, False)] * 5, 0.05, -0.99, -0.8)
-    assert (always_wrong.threshold, always_wrong.resignations, always_wrong.wrong) == (NEVER, 5, 5)
+    assert (always_wrong.threshold, always_wrong.resignations, always_wrong.wrong_resignations) == (NEVER, 5, 5)
     too_few = calibrate([lost_at(-0.999, True)] * 51, 0.05, -0.99, -0.8)
     assert too_few.threshold == NEVER and too_few.wrong_share_at_most > 0.05
     assert calibrate([], 0.05, -0.99, -0.8).threshold == NEVER
@@ -82,8 +89,8 @@ def test_what_a_share_may_really_be_is_wilsons_bound(wrong: int, resignations: i
     assert Calibration(-0.9, 1000, resignations, wrong).wrong_share_at_most == pytest.approx(expected, abs=1e-4)
 
 
-def noisy_game(rng: np.random.Generator, noise: float) -> Watched:
-    """A random walk of the log-odds whose end decides; the values seen are its winning chances, plus noise.
+def noisy_game(rng: np.random.Generator, noise: float) -> NoResignGame:
+    """A random walk of the log-odds whose end decides the game; the values are its winning chances plus noise.
 
     A draw if neither leads by much.
     """
@@ -93,12 +100,12 @@ def noisy_game(rng: np.random.Generator, noise: float) -> Watched:
     chances = np.tanh(1.2 * walk / (left + 0.5))  # of the first player
     to_move = np.where(np.arange(60) % 2 == 0, chances, -chances)
     values = np.clip(to_move + rng.normal(0, noise, 60), -1, 1)
-    return Watched(values, BOTH, float(np.sign(walk[-1])) if abs(walk[-1]) > 0.5 else 0.0)
+    return NoResignGame(values, BOTH, float(np.sign(walk[-1])) if abs(walk[-1]) > 0.5 else 0.0)
 
 
 @pytest.mark.parametrize("noise", [0.02, 0.1])
 def test_in_games_not_seen_few_resignations_are_wrong(noise: float) -> None:
-    """Calibrated for at most 5 % on 400 games; measured at the threshold found on 4,000 others, ten times over."""
+    """Calibrated ten times for at most 5 % on 400 games; measured at that threshold on 4,000 other games."""
     rng = np.random.default_rng(11)
     unseen = [noisy_game(rng, noise) for _ in range(4000)]
     shares, resigned = [], []
@@ -141,29 +148,29 @@ def put(folder: Path, *games: GameRecord, model: str = "000001-a", game: str = "
     return write_shard(folder, model, "w00", game, games, provenance)
 
 
-def values(games: list[Watched]) -> list[float]:
+def values(games: list[NoResignGame]) -> list[float]:
     return [round(float(game.values[0]), 3) for game in games]
 
 
-def test_which_games_are_watched(tmp_path: Path) -> None:
+def test_which_games_never_resign(tmp_path: Path) -> None:
     games = [
         record(-0.1, no_resign=True),
         record(-0.2),  # was merely not resigned: chosen by its values
         record(-0.3, end=End.RESIGNED),
         record(-0.4, 1.0, no_resign=True, opponent="random", learner=1),
     ]
-    found = watched(read_shard(put(tmp_path / "a", *games, **{EFFECTIVE: -0.9})))
+    found = no_resign_games(read_shard(put(tmp_path / "a", *games, **{RESIGN_THRESHOLD: -0.9})))
     assert values(found) == [-0.1, -0.4] and [game.learner for game in found] == [BOTH, 1]
     assert [game.result_first_player for game in found] == [-1.0, 1.0]
-    nobody_resigned = watched(read_shard(put(tmp_path / "b", *games[:2], **{EFFECTIVE: -1.0})))
+    nobody_resigned = no_resign_games(read_shard(put(tmp_path / "b", *games[:2], **{RESIGN_THRESHOLD: -1.0})))
     assert values(nobody_resigned) == [-0.1, -0.2]
-    unknown = watched(read_shard(put(tmp_path / "c", *games[:2])))
+    unknown = no_resign_games(read_shard(put(tmp_path / "c", *games[:2])))
     assert values(unknown) == [-0.1]
 
 
 def test_an_opponents_opinion_counts_for_nothing() -> None:
     for learner, resignations in ((0, 1), (1, 0)):
-        game = Watched(np.array([-0.99, 0.9, -0.99, 0.9]), learner, -1.0)
+        game = NoResignGame(np.array([-0.99, 0.9, -0.99, 0.9]), learner, -1.0)
         assert calibrate([game], 1.0, -0.9, -0.9).resignations == resignations
     assert NO_VALUE == 2  # an opponent without an opinion leaves a value of 0, on its own plies
 
@@ -172,12 +179,12 @@ def test_the_newest_games_of_few_models(tmp_path: Path) -> None:
     for number in range(1, 9):
         put(tmp_path, *[record(-number / 10, no_resign=True)] * 10, model=f"00000{number}-a")
     assert values(newest_games(tmp_path, "go:9")) == [-n / 10 for n in (8, 7, 6, 5, 4) for _ in range(10)]
-    assert values(newest_games(tmp_path, "go:9", most=15)) == [-n / 10 for n in (8, 7) for _ in range(10)]
+    assert values(newest_games(tmp_path, "go:9", max_games=15)) == [-n / 10 for n in (8, 7) for _ in range(10)]
     (path,) = (tmp_path / "000007-a/w00").glob("*.gz")
     path.write_bytes(b"")
-    assert values(newest_games(tmp_path, "go:9", most=15)) == [-n / 10 for n in (8, 6) for _ in range(10)]
+    assert values(newest_games(tmp_path, "go:9", max_games=15)) == [-n / 10 for n in (8, 6) for _ in range(10)]
     put(tmp_path, record(-0.9, no_resign=True), model="000008-a", game="ho:9")  # a damaged sidecar
-    assert values(newest_games(tmp_path, "go:9", most=15)) == [-n / 10 for n in (8, 6) for _ in range(10)]
+    assert values(newest_games(tmp_path, "go:9", max_games=15)) == [-n / 10 for n in (8, 6) for _ in range(10)]
     put(tmp_path, record(-0.5, no_resign=True), model="000009-a", game="go:5")
     assert newest_games(tmp_path, "go:9") == [] and len(newest_games(tmp_path, "go:5")) == 1
     assert newest_games(tmp_path / "missing", "go:9") == []
