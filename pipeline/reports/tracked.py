@@ -1,4 +1,4 @@
-"""What a method says of the newest games of a run (Method.tracked): found, and put into lines."""
+"""A method's own measures of a run's newest games (Method.tracked): collected, and formatted as lines."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pipeline.phrases import percent
 from pipeline.run.shards import GameRecord, Shard, newest_shards, read_shard
 
 Tracked = Mapping[str, Mapping[str, float]]
-"""By source, e.g. selfplay/KuhnPoker-v0/mirror, and name."""
+"""Measures by source and name. A source is a label that the method chooses."""
 
 SHARES = ("won", "drawn", "lost", "well_formed", "invalid", "unigrams", "bigrams", "trigrams")
 
 
 def of_newest_games(directory: Path, on_damage: Callable[[FileError], None]) -> Tracked:
-    """Of the shards under a directory; {} where there are none, or their method tracks nothing. Reads few of them."""
+    """Measures of the newest shards under a directory; {} without shards or if their method tracks nothing."""
     from pipeline.methods.named import method_named
 
     shards: list[Shard] = []
@@ -28,14 +28,14 @@ def of_newest_games(directory: Path, on_damage: Callable[[FileError], None]) -> 
             shards.append(read_shard(meta.path, meta))
         except FileError as error:
             on_damage(error)
-        except UsageError:  # a game or method of a package that isn't loaded here
+        except UsageError:  # unknown here: a method of another package
             break
         games += meta.games
     return of_shards(shards)
 
 
 def of_shards(shards: list[Shard]) -> Tracked:
-    """shards: of one game and method, newest first. {} also where that game or method isn't known here."""
+    """shards: of one game and method, newest first. {} if the game or method is unknown here."""
     from pipeline.games.specs import recorded_game
     from pipeline.methods.named import method_named
 
@@ -47,7 +47,7 @@ def of_shards(shards: list[Shard]) -> Tracked:
             return {}
         records = list(_newest(shards, method.tracking_window))
         return method.tracked(recorded_game(shards[0].game_spec), records)
-    except UsageError:  # its game or method needs packages that aren't here
+    except UsageError:
         return {}
 
 
@@ -62,9 +62,11 @@ def _newest(shards: list[Shard], most: int) -> Iterator[GameRecord]:
 
 
 def lines(tracked: Tracked) -> list[tuple[str, str]]:
-    """(source, its measures in words)"""
-    return [(source, ", ".join(f"{name} {_number(name, value)}" for name, value in found.items()))
-            for source, found in tracked.items()]  # fmt: skip
+    """(source, its measures as text)"""
+    return [
+        (source, ", ".join(f"{name} {_number(name, value)}" for name, value in found.items()))
+        for source, found in tracked.items()
+    ]
 
 
 def _number(name: str, value: float) -> str:

@@ -20,7 +20,7 @@ from pipeline.errors import FileError
 from pipeline.interrupts import held_back
 from pipeline.phrases import counted, duration
 from pipeline.progress import SILENT, Progress
-from pipeline.reports.run_files import SELFPLAY, is_run
+from pipeline.reports.run_files import SELFPLAY, require_run
 from pipeline.run import atomic, layout, order, packs
 from pipeline.run.shards import ShardMeta, parse_meta
 from pipeline.upkeep.config import CompactConfig
@@ -96,9 +96,7 @@ def compact(config: CompactConfig, progress: Progress = SILENT) -> CompactSummar
 
 def games_of(directory: Path) -> Path:
     """The folder of all games of the run in directory. Raises FileError if there is no run."""
-    if not is_run(directory):
-        found = "no run in this folder" if directory.is_dir() else "no such folder"
-        raise FileError(directory, f"{found}; wanted one with {layout.SAVED_MODELS}/ or {SELFPLAY}/ in it")
+    require_run(directory)
     return directory / SELFPLAY
 
 

@@ -30,7 +30,7 @@ from pipeline.methods.resignation import EFFECTIVE, NEVER, calibrate, watched
 from pipeline.progress import Progress
 from pipeline.ratings.command import Rated, rate, read_matches
 from pipeline.ratings.config import RatingsConfig
-from pipeline.reports.run_files import EVALUATE, SELFPLAY, SizedShard, look_at, time_in
+from pipeline.reports.run_files import EVALUATE, SELFPLAY, SizedShard, look_at, parse_time
 from pipeline.reports.show_match import counted_games
 from pipeline.reports.tracked import Tracked, of_shards
 from pipeline.run import layout
@@ -174,7 +174,7 @@ def _training(info: ModelInfo) -> Training:
     return Training(
         model=info.name,
         number=info.number,
-        created=time_in(info.created),
+        created=parse_time(info.created),
         seconds=float(seconds) if isinstance(seconds, int | float) else None,
         samples_per_second=float(speed) if isinstance(speed, int | float) and speed > 0 else None,
         size=size,
@@ -311,7 +311,7 @@ def _read_matches(facts: Facts, directory: Path, progress: Progress) -> None:
     matches = [match for match in matches if facts.game is None or match.header.game == facts.game]
     if matches:
         facts.rated = _readable(facts, lambda: rate(matches))
-    promoted = {str(line.get("match", "")).rpartition("/")[2]: time_in(line.get("time")) for line in facts.journal}
+    promoted = {str(line.get("match", "")).rpartition("/")[2]: parse_time(line.get("time")) for line in facts.journal}
     for match in matches:
         if match.folder.parent == directory / EVALUATE and match.header.is_of_models:
             gate = _readable(facts, partial(_gate, match, promoted))
@@ -343,7 +343,7 @@ def _gate(match: MatchResults, promoted: Mapping[str, datetime | None]) -> Gate:
         score.share,
         low,
         high,
-        None if summary is None else time_in(summary.get("decided")) or promoted.get(match.folder.name),
+        None if summary is None else parse_time(summary.get("decided")) or promoted.get(match.folder.name),
         None if summary is None else bool(summary.get("promoted")),
     )
 

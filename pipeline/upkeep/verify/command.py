@@ -28,8 +28,8 @@ from pipeline.reports.run_files import (
     TRAINING,
     WATCH,
     RunFiles,
-    is_run,
     look_at,
+    require_run,
 )
 from pipeline.reports.tables import table
 from pipeline.run import atomic, layout
@@ -94,9 +94,7 @@ def verify(config: VerifyConfig, progress: Progress = SILENT) -> VerifySummary:
     """
     start = time.monotonic()
     directory = config.directory
-    if not is_run(directory):
-        found = "no run in this folder" if directory.is_dir() else "no such folder"
-        raise FileError(directory, f"{found}; wanted one with {layout.SAVED_MODELS}/ or {SELFPLAY}/ in it")
+    require_run(directory)
     files = look_at(directory, whole=config.newest is None)
     findings = Findings(directory)
     known = check_games(directory / SELFPLAY, files.num_shards, findings, progress, config.newest)
