@@ -1,5 +1,5 @@
-"""What people look at: ``show``, ``status``, the short summaries of commands, progress bars, tables of ratings.
+"""Output for people: ``show``, ``status``, ``report``, summaries of commands, progress bars, tables of ratings.
 
-Imports everything below the commands, and no command. Reads files and prints through main.py; never writes a file and
-never imports torch.
+May import everything below the commands, but no command. Reads files; main.py prints the text. Only ``report`` writes a
+file. Never imports torch.
 """

@@ -10,12 +10,12 @@ from pipeline.options import Options
 
 
 class StatusConfig(Options):
-    """Show on one screen where a run stands, whether it is running, finished, or a copy from elsewhere.
+    """Show the state of a run on one screen. The run may be active, finished, or a copy from another machine.
 
-    Generation, the stage at work, champion, speed, window, losses, the last match, ratings, disk, workers, and
+    Shows generation, current stage, champion, speed, window, losses, the last match, ratings, disk, workers and
     warnings: damaged files, no new games, a rising hold-out loss, a disk that will soon be full. Everything comes from
-    the run's files. Which stage is at work shows in the locks held on this machine and in the newest games; where they
-    don't tell, it says unknown. Rates are those of the last hour that has games. Damaged files are named and left out.
+    the run's files. The current stage is inferred from the locks held on this machine and from the newest games, or
+    shown as unknown. Rates cover the last hour that has games. Damaged files are named and skipped.
 
     \b
     Reads:   data/ and saved_models/ of the run
@@ -27,17 +27,17 @@ class StatusConfig(Options):
     directory: Path = Field(
         Path("."), description="Folder of the run, with data/ and saved_models/.", json_schema_extra={"argument": True}
     )
-    watch: bool = Field(False, description="Renew the screen until Ctrl-C.")
-    seconds: float = Field(5.0, ge=0.5, description="With --watch: seconds between two screens.")
-    prometheus: bool = Field(False, description="Print metrics in the text format of Prometheus.")
+    watch: bool = Field(False, description="Refresh the screen until Ctrl-C.")
+    seconds: float = Field(5.0, ge=0.5, description="With --watch: seconds between refreshes.")
+    prometheus: bool = Field(False, description="Print metrics in Prometheus text format.")
 
 
 class ReportConfig(Options):
-    """Write one page about a run for the browser: everything in one file, which needs no network.
+    """Write an HTML report of a run: one self-contained file that needs no network.
 
-    Elo with error bars, losses, agreement of policy and search, entropy, length and ends of games, colour balance,
-    resignations, where the time went, ratings, matches, and some games to step through. Works on a run that is going
-    on, finished, or copied from elsewhere. Of very many shards a sample is read. Damaged files are named and left out.
+    Shows Elo with error bars, losses, agreement of policy and search, entropy, length and ends of games, colour
+    balance, resignations, time spent, ratings, matches, and some games to step through. The run may be active,
+    finished, or a copy from another machine. Long runs are sampled. Damaged files are named and skipped.
 
     \b
     Reads:   data/ and saved_models/ of the run
@@ -50,5 +50,5 @@ class ReportConfig(Options):
         Path("."), description="Folder of the run, with data/ and saved_models/.", json_schema_extra={"argument": True}
     )
     output: Path = Field(
-        Path("report.html"), description="The page to write; replaced if it is there.", json_schema_extra={"short": "o"}
+        Path("report.html"), description="File to write; an existing one is replaced.", json_schema_extra={"short": "o"}
     )

@@ -1,8 +1,6 @@
-"""What ``evaluate --watch`` found about a model, as text for people: whom it met, what each strategy has shown."""
+"""The result of ``evaluate --watch`` for one model as text: its opponents and the conclusion of each strategy."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from pipeline.phrases import counted, percent
 from pipeline.reports.tables import table
@@ -10,9 +8,11 @@ from pipeline.run.evaluations import Counts, Evaluation, Rates
 
 
 def evaluation_text(found: Evaluation) -> str:
-    """A table of opponents, a line per strategy, and what was skipped."""
+    """A table of opponents, a line per strategy, and a line per skipped match."""
     lines = [_title(found)]
     if found.results:
+        in_points = any(one.points_per_game is not None for one in found.results)
+        share, more = ("share of games", ["points a game"]) if in_points else ("points", [])
         rows = [
             (
                 one.opponent,
@@ -23,20 +23,16 @@ def evaluation_text(found: Evaluation) -> str:
                 _points(one.moving_second),
                 f"{one.average_length:.1f} ({one.shortest}–{one.longest})",
                 f"{one.elo_before:.0f} → {one.elo_after:.0f}",
+                *([f"{one.points_per_game:+.3f}"] if in_points else []),
             )
             for one in found.results
         ]
-        in_points = any(one.points_per_game is not None for one in found.results)
-        share, more = ("share of games", ["points a game"]) if in_points else ("points", [])
-        if in_points:
-            points = [one.points_per_game for one in found.results]
-            rows = [(*row, f"{number:+.3f}") for row, number in zip(rows, points, strict=True)]
         header = ("opponent", "games", "won", "drawn", "lost", share, "first", "second", "plies", "Elo", *more)
         lines += [table(rows, header)]
         lines += [
-            f"note: {one.opponent}: {', '.join(odd)}"
+            f"note: {one.opponent}: {', '.join(remarks)}"
             for one in found.results
-            if (odd := _odd(one.duplicates, one.failed, one.ends.get("move_limit", 0)))
+            if (remarks := _remarks(one.duplicates, one.failed, one.ends.get("move_limit", 0)))
         ]
     for outcome in found.outcomes:
         shown = f", {_share(outcome)} of {counted(outcome.games, 'game')}" if outcome.games else ""
@@ -67,10 +63,6 @@ def _points(counts: Counts) -> str:
     return percent((counts.wins + counts.draws / 2) / counts.games, 0) if counts.games else "-"
 
 
-def _odd(duplicates: int, failed: int, limited: int) -> Sequence[str]:
-    said = (
-        (duplicates, "repeated another"),
-        (failed, "failed twice and count for nobody"),
-        (limited, "ended by the move limit"),
-    )
-    return [f"{counted(number, 'game')} {what}" for number, what in said if number]
+def _remarks(duplicates: int, failed: int, limited: int) -> list[str]:
+    counts = ((duplicates, "repeated another"), (failed, "failed twice, not counted"), (limited, "hit the move limit"))
+    return [f"{counted(number, 'game')} {what}" for number, what in counts if number]

@@ -1,4 +1,4 @@
-"""Progress for a person, on stderr: bars on a terminal, a plain line now and then in a log."""
+"""Progress on stderr: bars on a terminal, occasional plain lines in a log."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pipeline.phrases import long_duration
 from pipeline.printing import printable, write
 from pipeline.progress import Progress
 
-FIRST_LOG_SECONDS = 5.0  # from the start of a phase to the first line about it in a log
-LOG_SECONDS = 30.0  # between further lines about the same phase
-DRAW_SECONDS = 0.2  # between two drawings of a bar on which only the state moves
+FIRST_LOG_SECONDS = 5.0  # from the start of a phase to its first line in a log
+LOG_SECONDS = 30.0  # between further lines of the phase
+DRAW_SECONDS = 0.2  # between two redraws of a bar whose count stands still
 
 
 class ConsoleProgress(Progress):
-    """One phase at a time. Leaving the context ends the current phase, so that an error starts on a line of its own.
+    """One phase at a time. Leaving the context ends the phase, so that an error message starts on a new line.
 
-    quiet        only warnings are shown
-    stream       where lines go; bars are drawn only if it is a terminal
-    log_seconds  between two lines about a phase in a log
+    quiet        show only warnings
+    stream       the output; bars are drawn only on a terminal
+    log_seconds  time between two lines of a phase in a log
     """
 
     def __init__(self, quiet: bool = False, stream: TextIO | None = None, log_seconds: float = LOG_SECONDS) -> None:
@@ -36,7 +36,7 @@ class ConsoleProgress(Progress):
         self.total: int | None = None
         self.count = self.done_before = 0
         self.state = ""
-        self.started = self.next_time = 0.0  # when something is shown next, even if no unit is done by then
+        self.started = self.next_time = 0.0  # next_time: when to show something, even if no unit is done by then
 
     def __enter__(self) -> ConsoleProgress:
         return self
@@ -53,14 +53,9 @@ class ConsoleProgress(Progress):
         if self.draws:
             self.next_time = self.started
             self.bar = tqdm(
-                total=total,
-                initial=done,
-                desc=printable(what),
-                unit=f" {unit}",
-                file=self.stream,
-                dynamic_ncols=True,
-                smoothing=0.05,
-            )
+                total=total, initial=done, desc=printable(what), unit=f" {unit}", file=self.stream,
+                dynamic_ncols=True, smoothing=0.05,
+            )  # fmt: skip
 
     def advance(self, count: int = 1) -> None:
         self.count += count

@@ -1,22 +1,24 @@
-"""One look at the files of a run: sizes, names of shards, temporaries, locks. Takes no lock, and of files it opens only
-the lists of shards in packs.
+"""A scan of a run's files: sizes, names of shards, temporary files, locks.
 
-So it costs the same for games of any size, and disturbs nobody. Only data/ and saved_models/ are looked at, because
-what else is in a run's folder isn't the run's. Whatever disappears meanwhile is left out.
+A scan takes no lock and opens no file but the lists of shards in packs, so its cost doesn't depend on the size of
+games. It covers only data/ and saved_models/; other files in the folder don't belong to the run. Files that disappear
+during the scan are left out.
 
-A run has a folder for every generation, every model and every match. Who needs all of them looks at all. Who needs to
-know what goes on now looks at the newest, and at some of the older ones, which stand for the others: then a look costs
-the same however long the run has gone on, and sums are estimates. In the newest generations every worker's folder is
-looked at: those of older ones are a sample, too, where there are many.
+A run has a folder for every generation, model and match. A full scan visits all of them. A partial scan visits the
+newest ones and a sample of the older ones, which represents the rest: its cost doesn't grow with the run, and its sums
+are estimates. In the newest generations it visits every worker's folder; in older ones with many workers, a sample.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 from pipeline.errors import FileError, explain
 from pipeline.run import atomic, layout, packs
@@ -29,16 +31,30 @@ SELFPLAY, TRAINING, EVALUATE, TOURNAMENT = (
 WATCH = EVALUATE / layout.WATCH
 TOPS = (DATA, layout.SAVED_MODELS)
 LOOP_LOCK = DATA / ".rl_loop.lock"
-NEWEST, SPREAD = 100, 50  # of the folders in one folder: the newest that are looked at, and how many of the older ones
-MOST_WITHIN = 2_000  # fewer of the newest, and no longer all workers', once they have had so many folders in them
+NEWEST, SPREAD = 100, 50  # a partial scan's subfolders of one folder: so many of the newest, and of the older ones
+MOST_WITHIN = 2_000  # folders within the newest ones; beyond that, fewer of the newest and only a sample of workers
+
+T = TypeVar("T")
 
 
 def is_run(path: Path) -> bool:
     return (path / layout.SAVED_MODELS).is_dir() or (path / SELFPLAY).is_dir()
 
 
-def time_in(text: object) -> datetime | None:
-    """A time as our files write it, UTC; None if it is none."""
+def require_run(directory: Path) -> None:
+    """Raises FileError if the folder is not that of a run."""
+    if not is_run(directory):
+        found = "no run in this folder" if directory.is_dir() else "no such folder"
+        raise FileError(directory, f"{found}; wanted one with {layout.SAVED_MODELS}/ or {SELFPLAY}/ in it")
+
+
+def spread(items: Sequence[T], most: int) -> list[T]:
+    """At most this many of the items, evenly spread, including the last one."""
+    return list(items[:: -max(1, math.ceil(len(items) / max(most, 1)))])[::-1]
+
+
+def parse_time(text: object) -> datetime | None:
+    """A time in the format of the run's files, in UTC; None if the text isn't one."""
     try:
         return datetime.fromisoformat(str(text)).astimezone(UTC)
     except (ValueError, OverflowError):
@@ -47,27 +63,27 @@ def time_in(text: object) -> datetime | None:
 
 @dataclass(frozen=True, order=True)
 class SizedShard(ShardFile):
-    """A committed shard, known by its sidecar's name alone. Shards sort by age: see run/order.py."""
+    """A committed shard, known only by its sidecar's name. Shards sort by age: see run/order.py."""
 
     num_bytes: int = 0  # of shard and sidecar
 
 
 @dataclass
 class RunFiles:
-    """What is there; all paths are relative to the run's folder.
+    """The result of a scan. All paths are relative to the run's folder.
 
-    is_whole     everything was looked at; otherwise num_shards and num_bytes are estimates, and the others are of what
-                 was looked at
+    is_whole     the scan was full; otherwise num_shards and num_bytes are estimates, and the rest covers what was
+                 visited
     shards       committed ones, oldest first
-    whole_from   the generation from which on all shards are there
-    num_shards   how many there are
-    uncommitted  shards without a sidecar, which nobody reads, unless they lie in a pack as well
-    waiting      folders of games that workers have begun, before the first shard
+    whole_from   from this generation on, `shards` is complete
+    num_shards   number of committed shards
+    uncommitted  shards with neither a sidecar nor a copy in a pack; no command reads them
+    waiting      folders of games in which a worker has no shard yet
     temporaries  files and folders being written, or left by a kill
     checkpoints  names of models whose training has begun and hasn't ended
     num_bytes    by folder: selfplay, training_data, evaluate, …, saved_models
-    model_bytes  of each model's folder, by its name
-    held         lock files that a process of this machine holds; None: the system doesn't tell
+    model_bytes  size of each model's folder, by name
+    held         lock files held by a process of this machine; None if the system doesn't say
     unreadable   folders that can't be listed
     """
 
@@ -86,11 +102,11 @@ class RunFiles:
 
 
 def look_at(directory: Path, whole: bool = True) -> RunFiles:
-    """directory: the run's, with data/ and saved_models/. whole: False: see the module docstring."""
-    return _Look(directory, whole).files
+    """Scan a run's folder. whole: a full scan; otherwise a partial one, see the module docstring."""
+    return _Scan(directory, whole).files
 
 
-class _Look:
+class _Scan:
     def __init__(self, directory: Path, whole: bool) -> None:
         self.directory, self.whole = directory, whole
         self.files = files = RunFiles()
@@ -100,7 +116,7 @@ class _Look:
         self._followed: set[Path] = set()
         self._num_bytes: dict[str, float] = {}
         self._num_shards = 0.0
-        self._num_workers = 0  # folders of workers that were looked at, in the newest generations first
+        self._num_workers = 0  # visited folders of workers; the newest generations come first
         for top in TOPS:
             self._take(top, 1.0)
         files.num_bytes.update({name: round(size) for name, size in self._num_bytes.items()})
@@ -109,7 +125,7 @@ class _Look:
         files.uncommitted.sort()
 
     def _take(self, folder: Path, stands_for: float) -> int:
-        """Look at a folder and those in it; returns how many there were. stands_for: how many folders like it."""
+        """Visit a folder and its subfolders; returns their number. stands_for: how many folders this one represents."""
         files, directory = self.files, self.directory
         sizes: dict[str, int] = {}  # of the files in it, by name
         hidden, folders = [], []
@@ -137,14 +153,14 @@ class _Look:
             is_held = inode in self._held_inodes and atomic.lock_id(directory / folder / name) in (self._locked or ())
             if files.held is not None and is_held:
                 files.held.add(folder / name)
-        newest_first = sorted(folders, reverse=True)  # names sort by age, but for workers'; hidden ones come last
+        newest_first = sorted(folders, reverse=True)  # names sort by age, except workers'; hidden ones come last
         is_new = folder.parent == SELFPLAY and self._num_workers < MOST_WITHIN
         if self.whole or is_new or len(folders) <= NEWEST + SPREAD:
             return 1 + sum(self._take(folder / name, stands_for) for name in newest_first)
         return 1 + self._take_some(folder, newest_first, stands_for)
 
     def _take_some(self, folder: Path, newest_first: list[str], stands_for: float) -> int:
-        """The newest folders in a folder, and an even sample of the older ones."""
+        """Visit the newest subfolders and an even sample of the older ones."""
         self.files.is_whole = False
         taken = within = 0
         while taken < NEWEST and within < MOST_WITHIN:
@@ -163,12 +179,12 @@ class _Look:
         return within + sum(self._take(folder / name, stands_for) for name in hidden)
 
     def _is_sample(self, games: list[str]) -> None:
-        """Note that not all shards in these folders of games are looked at."""
+        """Note that these folders of games are visited only in part."""
         for generation in map(generation_of, games):
             self.files.whole_from = max(self.files.whole_from, generation + 1)
 
     def _take_sizes(self, folder: Path, sizes: dict[str, int], stands_for: float) -> None:
-        """sizes: in bytes, of the files that lie directly in the folder."""
+        """sizes: in bytes, of the files directly in the folder."""
         files, parts, total = self.files, folder.parts, sum(sizes.values())
         top = parts[1] if parts[0] == DATA.name and len(parts) > 1 else parts[0]
         self._num_bytes[top] = self._num_bytes.get(top, 0.0) + stands_for * total
@@ -204,9 +220,9 @@ class _Look:
 
 
 def _leads_elsewhere(directory: Path, link: str, followed: set[Path]) -> bool:
-    """Whether a link leads to files that aren't counted anyway, e.g. to games on another disk; best_model doesn't.
+    """Whether a link leads to files that aren't counted elsewhere, e.g. games on another disk; best_model doesn't.
 
-    followed: where the links before led; extended.
+    followed: targets of earlier links; this one is added.
     """
     real = Path(os.path.realpath(link))
     tops = [Path(os.path.realpath(directory / top)) for top in TOPS]

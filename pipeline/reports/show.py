@@ -1,4 +1,4 @@
-"""``show``: any of MuGo's files as text for a person. Reads only; raises FileError for anything else."""
+"""``show``: any of MuGo's files as text. Read-only. Raises FileError for other files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,15 @@ from pipeline.reports.run_files import is_run
 from pipeline.reports.show_as import Named, match_records, pack_records, shard_records
 from pipeline.reports.show_foreign import show_foreign
 from pipeline.reports.show_match import show_match
-from pipeline.reports.show_records import show_chunk, show_pack, show_shard, show_sidecar, without_places
+from pipeline.reports.show_records import (
+    is_pack,
+    is_shard,
+    show_chunk,
+    show_pack,
+    show_shard,
+    show_sidecar,
+    without_counts,
+)
 from pipeline.reports.show_run import models_table, show_run
 from pipeline.reports.tables import described, flattened, table
 from pipeline.run import atomic, layout
@@ -41,7 +49,7 @@ KNOWN = (
     "a game shard (.gz) or a pack of them, its .meta, a chunk (.h5), a model or match directory, ratings, a pool, an "
     "evaluation of --watch, or a folder that holds such files"
 )
-# By file name, so that a damaged file still gets the remedy for its format.
+# By file name, so that the message about a damaged file names the remedy for its format.
 FORMATS = {layout.RATINGS: RATINGS_FORMAT, "pool.json": POOL_FORMAT, layout.MODEL_JSON: MODEL_FORMAT}
 PROMOTIONS_LISTED = 20
 SGF_SUFFIX = ".sgf"
@@ -49,21 +57,21 @@ MATCH_FILES = (layout.MATCH_GAMES, layout.MATCH_SUMMARY)
 
 
 def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[str]:
-    """Texts that describe what is at path, in order. A folder of games, chunks or matches stands for its newest one.
+    """Texts that describe the file or folder, in order. A folder of games, chunks or matches shows its newest one.
 
-    game   of a shard or match: show this game, move by move
-    moves  show its board before every move, too
-    Raises FileError if nothing known is there or it is damaged, UsageError if game or moves don't apply.
+    game   index of a game in a shard or match: show it move by move
+    moves  also show the board before every move
+    Raises FileError for unknown or damaged files, UsageError if game or moves don't apply.
     """
     asked, path = path, with_pretrained(path)
     if is_gone(path):
         raise FileError(asked, f"no such file; wanted {KNOWN}")
-    if layout.parse_pack_name(path.name) and not path.is_dir():
+    if is_pack(path):
         return show_pack(path, game, moves)
-    if path.suffix == layout.SHARD_SUFFIX and not path.is_dir():
+    if is_shard(path):
         return show_shard(path, game, moves)
     if (match := _match_of(path)) is not None:
-        return show_match(match, int(path.stem) if path.suffix == SGF_SUFFIX and game is None else game, moves)
+        return show_match(match, _index_in_match(path, game), moves)
     if (reader := _reader_of(path)) is not None:
         if game is not None or moves:
             raise UsageError(f"show {path}: --game and --moves are for game shards and matches")
@@ -78,19 +86,19 @@ def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[s
 
 
 def game_records(path: Path, game: int | None = None, form: str = SGF) -> Iterator[Named]:
-    """File names and records of the games at path, or of this one; a folder stands for its newest match or shard.
+    """File names and records of all games at path, or of one. A folder stands for its newest match or shard.
 
-    form: the name of a format of records.
-    Raises FileError if no games are there or they are damaged, UsageError for games that aren't written so.
+    form: the name of a record format.
+    Raises FileError for missing or damaged games, UsageError if the format can't hold them.
     """
     if is_gone(path):
         raise FileError(path, "no such file; wanted a game shard or a match directory")
-    if layout.parse_pack_name(path.name) and not path.is_dir():
+    if is_pack(path):
         return pack_records(path, game, form)
-    if path.suffix == layout.SHARD_SUFFIX and not path.is_dir():
+    if is_shard(path):
         return shard_records(path, game, form)
     if (match := _match_of(path)) is not None:
-        return match_records(match, int(path.stem) if path.suffix == SGF_SUFFIX and game is None else game, form)
+        return match_records(match, _index_in_match(path, game), form)
     if path.is_dir():
         if (match := newest_match(path)) is not None:
             return match_records(match, game, form)
@@ -101,7 +109,7 @@ def game_records(path: Path, game: int | None = None, form: str = SGF) -> Iterat
 
 
 def _match_of(path: Path) -> Path | None:
-    """The folder of the match that path is, or that a file belongs to."""
+    """The folder of the match at path, or of the match that a file belongs to."""
     if path.is_dir():
         return path if any(atomic.exists(path / name) for name in MATCH_FILES) else None
     is_record = path.suffix == SGF_SUFFIX and path.stem.isdecimal() and path.parent.name == layout.MATCH_SGF
@@ -111,8 +119,13 @@ def _match_of(path: Path) -> Path | None:
     return folder if atomic.exists(folder / layout.MATCH_GAMES) else None
 
 
+def _index_in_match(path: Path, game: int | None) -> int | None:
+    """The game asked for; otherwise that of an SGF file."""
+    return int(path.stem) if path.suffix == SGF_SUFFIX and game is None else game
+
+
 def _reader_of(path: Path) -> Callable[[Path], Iterator[str]] | None:
-    """What shows a file or folder that has no games of its own; None if nothing does."""
+    """The function that shows a file or folder without games of its own, if there is one."""
     if not path.is_dir():
         return show_promotions if path.name == layout.PROMOTIONS else READERS.get(path.suffix)
     if atomic.exists(path / layout.MODEL_JSON):
@@ -132,7 +145,7 @@ def _newest_in(folder: Path) -> Path | None:
 
 
 def show_json(path: Path) -> Iterator[str]:
-    """A JSON file says itself what it is; a damaged one is taken for what its name says."""
+    """A JSON file, by its format; a damaged one by its name."""
     try:
         found = atomic.read_json(path, KNOWN).get("format")
     except FileError:
@@ -159,7 +172,7 @@ def show_models(path: Path) -> Iterator[str]:
 
 
 def _newest_shard(path: Path) -> Path | None:
-    """In data/selfplay, in the folder of one model there, or in that of one worker."""
+    """path: data/selfplay, or the folder of a generation or a worker in it."""
     meta = next(newest_shards(path, on_damage=lambda error: None), None)
     if meta is not None:
         return meta.path
@@ -174,7 +187,7 @@ def _newest_shard(path: Path) -> Path | None:
 
 
 def show_promotions(path: Path) -> Iterator[str]:
-    """A table of the latest champions, and everything about the last one, which a kill may have kept from the file."""
+    """A table of the latest champions, then all about the last one, which a kill may have kept out of the journal."""
     lines = read_journal(path.parent)
     if (pending := pending_promotion(path.parent)) is not None:
         lines.append(pending)
@@ -191,7 +204,7 @@ def show_promotions(path: Path) -> Iterator[str]:
 
 
 def show_model(path: Path) -> Iterator[str]:
-    """What a model is, where it came from and how good it was."""
+    """A model's game, network, parents and files, then its manifest."""
     model = read_model(path)
     info = model.info
     yield described(
@@ -205,7 +218,7 @@ def show_model(path: Path) -> Iterator[str]:
             "files": ", ".join(f"{name} {stamp.bytes:,} bytes" for name, stamp in info.files.items()),
         }
     )
-    facts = dict(flattened({**info.manifest, "window": without_places(info.manifest.get("window", {}))}))
+    facts = dict(flattened({**info.manifest, "window": without_counts(info.manifest.get("window", {}))}))
     if facts:
         yield ""
         yield described(facts)
@@ -227,7 +240,7 @@ def show_ratings(path: Path) -> Iterator[str]:
             "game": ratings.game,
             "anchor": f"{ratings.anchor} = {ratings.anchor_elo:g} Elo",
             "made of": f"{ratings.matches:,} matches, {ratings.games:,} games",
-            "created": f"{ratings.created}; python main.py ratings makes it anew",
+            "created": f"{ratings.created}; python main.py ratings recreates it",
         }
     )
     yield ""
@@ -235,9 +248,9 @@ def show_ratings(path: Path) -> Iterator[str]:
     header = ("player", "kind", "games", "won", "drawn", "lost", "Bradley-Terry", "+-", "Elo", "TrueSkill", "sigma")
     rows = [_row(player) + ((str(player.group),) if groups else ()) for player in ratings.players]
     yield table(rows, header + (("group",) if groups else ()))
-    yield "(Bradley-Terry in Elo, +- the half of its 95 % interval)"
+    yield "(Bradley-Terry in Elo; +- is half of the 95 % interval)"
     if groups:
-        yield "(players of different groups never met, not even through others: compare within a group only)"
+        yield "(no games connect players of different groups: compare within a group only)"
 
 
 def _row(player: RatedPlayer) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
-"""``show --csv``: the moves of shards as comma-separated values, a line each, for spreadsheets and scripts.
+"""``show --csv``: the moves of shards as comma-separated values, one line per move.
 
-Columns: shard, game (its number in the shard), ply, player (0, 1; empty for chance), move, value_to_move (empty where
-nobody had an opinion), result_first_player, opponent, learner (whether the model made the move), then what the method
-keeps of a move beside that, see Method.facts.
+Columns: shard, game (its index in the shard), ply, player (0, 1; empty for chance), move, value_to_move (empty if
+unknown), result_first_player, opponent, learner (1 if the model made the move), then the method's own columns
+(Method.facts).
 """
 
 from __future__ import annotations
@@ -17,28 +17,15 @@ from pipeline.games.contract import CHANCE
 from pipeline.games.replay import replay_one
 from pipeline.games.specs import recorded_game
 from pipeline.methods.named import method_named
-from pipeline.reports.show_records import checked_index, sidecar_of
-from pipeline.run import layout
+from pipeline.reports.show_records import checked_index, is_pack, is_shard, sidecar_of
 from pipeline.run.packs import is_gone, open_pack
 from pipeline.run.shards import BOTH, NO_VALUE, newest_shards, read_shard
 
-ALWAYS = (
-    "shard",
-    "game",
-    "ply",
-    "player",
-    "move",
-    "value_to_move",
-    "result_first_player",
-    "opponent",
-    "learner",
-)
-
 
 def csv_lines(path: Path, index: int | None = None) -> Iterator[str]:
-    """The lines of all games of a shard, a pack or a folder of shards, or of one game of a shard; the header first.
+    """The header, then the lines of all games of a shard, pack or folder of shards, or of one game of a shard.
 
-    Raises FileError for damaged games, UsageError for anything else.
+    Raises FileError for damaged games, UsageError for any other file.
     """
     shards = _shards_at(path)
     if index is not None and len(shards) != 1:
@@ -55,10 +42,10 @@ def csv_lines(path: Path, index: int | None = None) -> Iterator[str]:
 def _shards_at(path: Path) -> list[Path]:
     if is_gone(path):
         raise FileError(path, "no such file; wanted a game shard or a folder of them")
-    if layout.parse_pack_name(path.name) and not path.is_dir():
+    if is_pack(path):
         pack = open_pack(path)
         return [pack.folder / name.shard for name in pack.names]
-    if path.suffix == layout.SHARD_SUFFIX and not path.is_dir():
+    if is_shard(path):
         return [path]
     found = [meta.path for meta in newest_shards(path)] if path.is_dir() else []
     if not found:
@@ -80,20 +67,18 @@ def _rows(path: Path, index: int | None) -> Iterator[dict[str, object]]:
                     break
                 mover = int(played.to_move(state)[0])
                 by_chance = mover == CHANCE
-                common = (
-                    shard.id,
-                    number,
-                    ply,
-                    "" if by_chance else mover,
-                    played.move_name(state[0], int(record.moves[ply])),
-                    "" if record.flags[ply] & NO_VALUE else f"{record.root_values[ply]:.4g}",
-                    f"{record.result_first_player:g}",
-                    record.opponent or "",
-                    int(not by_chance and record.learner in (BOTH, mover)),
-                )
-                row: dict[str, object] = dict(zip(ALWAYS, common, strict=True))
-                row.update(method.facts(played, state[0], record, ply))
-                yield row
+                yield {
+                    "shard": shard.id,
+                    "game": number,
+                    "ply": ply,
+                    "player": "" if by_chance else mover,
+                    "move": played.move_name(state[0], int(record.moves[ply])),
+                    "value_to_move": "" if record.flags[ply] & NO_VALUE else f"{record.root_values[ply]:.4g}",
+                    "result_first_player": f"{record.result_first_player:g}",
+                    "opponent": record.opponent or "",
+                    "learner": int(not by_chance and record.learner in (BOTH, mover)),
+                    **method.facts(played, state[0], record, ply),
+                }
         except (IllegalMove, IndexError) as error:
             raise FileError(path, f"damaged: game {number}: {error}") from error
 

@@ -1,4 +1,4 @@
-"""``show`` for games in another program's file, in any format of games/records.py that is read."""
+"""``show`` for another program's game records, in any readable format of games/records.py."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pipeline.errors import UsageError
 from pipeline.games.contract import AnyGame
 from pipeline.games.records import ReadGame, RecordFormat
 from pipeline.games.replay import replay_one
-from pipeline.reports.show_records import final_board, winner
-from pipeline.reports.tables import described, indented, table
+from pipeline.reports.show_records import final_board, more, move_lines, winner
+from pipeline.reports.tables import described, table
 
 GAMES_LISTED = 20
 
 
 def show_foreign(form: RecordFormat, path: Path, index: int | None, moves: bool) -> Iterator[str]:
-    """What is in the file, then the end of its first game; with index, that game move by move."""
+    """The file's games, then the end of the first one. With index, that game move by move."""
     game, games = form.read(path)
     if index is not None and not 0 <= index < len(games):
         raise UsageError(f"show --game: found {index}; {path} holds games 0 to {len(games) - 1}")
@@ -31,8 +31,7 @@ def show_foreign(form: RecordFormat, path: Path, index: int | None, moves: bool)
         yield ""
     yield from _game(game, index or 0, games[index or 0], moves, brief=index is None)
     if index is None:
-        yield ""
-        yield f"More: show {path} --game N for every move of game N, and --moves for every board."
+        yield from more(path)
 
 
 def _game(game: AnyGame, index: int, one: ReadGame, moves: bool, brief: bool) -> Iterator[str]:
@@ -40,10 +39,6 @@ def _game(game: AnyGame, index: int, one: ReadGame, moves: bool, brief: bool) ->
     yield f"game {index}: X {one.players[0]}, O {one.players[1]}; {winner(one.points, game)}{end}"
     state = one.start
     for ply, state in enumerate(replay_one(game, one.moves, start=one.start)):
-        if brief or ply == len(one.moves):
-            continue
-        if moves:
-            yield ""
-            yield indented(game.diagram(state[0]))
-        yield f"{ply:4d}  {'XO*'[int(game.to_move(state)[0])]} {game.move_name(state[0], one.moves[ply])}"
+        if not brief and ply < len(one.moves):
+            yield from move_lines(game, state, ply, one.moves[ply], moves)
     yield from final_board(game, state, scored=not one.end)

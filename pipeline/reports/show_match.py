@@ -1,4 +1,4 @@
-"""A match for a person: who plays, the result as far as it is known, by colour and by pairs, what failed, its games."""
+"""``show`` for matches: the players, the result so far, by colour and by pairs, failures, and games."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from pipeline.matches.statistics import (
     score_of,
 )
 from pipeline.phrases import counted, results
-from pipeline.reports.show_records import final_board, more, winner
-from pipeline.reports.tables import described, flattened, further_conditions, indented, listed, table
+from pipeline.reports.show_records import final_board, more, move_lines, winner
+from pipeline.reports.tables import described, flattened, further_conditions, indented, shortened_list, table
 from pipeline.run import layout
 from pipeline.run.matches import Match, MatchFailure, MatchGame, PlayerInfo, read_match
 
@@ -42,8 +42,9 @@ ENDS = {
 
 
 def counted_games(match: Record[AnyPlayed]) -> Sequence[AnyPlayed]:
-    """The games that count: all of a match that isn't decided yet, else those that it is measured by; and only those
-    that don't repeat moves and colours of an earlier one, if the match excludes them.
+    """The games that count: the measured ones of a decided match, otherwise all.
+
+    If the match excludes duplicates, games that repeat the moves and colours of an earlier one don't count.
     """
     games = _may_count(match)
     if not match.header.settings.get("exclude_duplicates"):
@@ -53,12 +54,12 @@ def counted_games(match: Record[AnyPlayed]) -> Sequence[AnyPlayed]:
 
 
 def _may_count(match: Record[AnyPlayed]) -> Sequence[AnyPlayed]:
-    """The games that count unless they are repetitions."""
+    """The games that count, duplicates included."""
     return match.games if match.summary is None else measured_games(match)
 
 
 def show_match(path: Path, index: int | None, moves: bool) -> Iterator[str]:
-    """A match's result, settings and games, then the end of its first game; with index, that game move by move."""
+    """A match's result, settings and games, then the end of its first game. With index, that game move by move."""
     match = read_match(path)
     header = match.header
     with named_in(path):
@@ -69,7 +70,7 @@ def show_match(path: Path, index: int | None, moves: bool) -> Iterator[str]:
     yield described(_facts(match, game))
     if match.summary:
         yield ""
-        yield "the summary of the stage that played it:"
+        yield "summary of the stage that played the match:"
         yield described(dict(flattened(match.summary)))
     if match.failures:
         yield ""
@@ -96,9 +97,9 @@ def _facts(match: Match, game: AnyGame) -> dict[str, object]:
     }
     if header.handicap_side is not None:
         taker = header.players[header.handicap_side].name
-        facts["handicap"] = f"{header.handicap} stones, which {taker} has as black in every game; white moves first"
+        facts["handicap"] = f"{header.handicap} stones for {taker}, who is black in every game; white moves first"
     if match.summary and (measured := measured_games(match)) and len(measured) < len(match.games):
-        facts["measured by"] = f"games 0 to {measured[-1].index}; the others ended early, and such games aren't typical"
+        facts["measured by"] = f"games 0 to {measured[-1].index}; the others ended early, so they aren't typical"
     if match.games:
         facts["repeated games"] = _repeated(match)
     facts |= {
@@ -112,7 +113,7 @@ def _facts(match: Match, game: AnyGame) -> dict[str, object]:
     if games:
         pairs = pair_counts(pair_scores(games, match.num_games // 2))
         counts = [f"{count} with {points}" for count, points in zip(pairs, POINTS, strict=True) if count]
-        if header.handicap_side is None:  # else nothing is played in pairs
+        if header.handicap_side is None:  # handicap games aren't played in pairs
             facts["pairs by points"] = f"{sum(pairs)} whole pairs" + (f": {', '.join(counts)}" if counts else "")
         if header.max_result > 1:
             facts["points a game"] = _points(match, games)
@@ -133,7 +134,7 @@ def _score(games: Iterable[MatchGame]) -> str:
 
 
 def _points(match: Match, games: Sequence[MatchGame]) -> str:
-    """The challenger's, over whole pairs, and what they came from."""
+    """The challenger's mean points over whole pairs, then wins and losses by kind."""
     found = PairPoints.of(one for one in pair_points(games, match.num_games // 2) if one is not None)
     kinds = zip(("won", "lost"), counts_by_name(games, recorded_game(match.header.game).result_names), strict=True)
     counts = "; ".join(f"{what} {', '.join(f'{n} {name}' for name, n in named.items())}" for what, named in kinds)
@@ -142,7 +143,7 @@ def _points(match: Match, games: Sequence[MatchGame]) -> str:
 
 
 def _repeated(match: Match) -> str:
-    """How many of the games that may count repeat others, and whether they do count."""
+    """The number of duplicates, and whether they count."""
     games = _may_count(match)
     repeated = len(repeated_games(games))
     if not repeated:
@@ -154,7 +155,7 @@ def _repeated(match: Match) -> str:
 
 
 def _player(player: PlayerInfo) -> str:
-    """Name, kind and spec, without saying one of them twice."""
+    """Name, kind and spec, without repetition."""
     kind = player.kind if player.readouts is None else f"{player.kind} with {player.readouts} readouts a move"
     parts = [part for part in (kind, player.spec) if part != player.name]
     return player.name + (f" ({', '.join(parts)})" if parts else "")
@@ -164,7 +165,7 @@ def _status(match: Match) -> str:
     if match.summary is not None:
         return ""
     if match.num_games > match.header.games:
-        return " asked for so far"  # a match that grows is never decided
+        return " asked for so far"  # a growing match is never decided
     return ", not decided yet"
 
 
@@ -172,14 +173,14 @@ def _failure_counts(match: Match) -> str:
     failed = {failure.failed for failure in match.failures}
     given_up = failed - {game.index for game in match.games}
     games = "game" if len(failed) == 1 else "games"
-    text = f"{counted(len(match.failures), 'attempt')} at {games} {listed(sorted(failed), NUMBERS_LISTED)}"
+    text = f"{counted(len(match.failures), 'attempt')} at {games} {shortened_list(sorted(failed), NUMBERS_LISTED)}"
     if not given_up:
         return f"{text}; all were played after all"
-    return f"{text}; not played to an end: {listed(sorted(given_up), NUMBERS_LISTED)}"
+    return f"{text}; not played to an end: {shortened_list(sorted(given_up), NUMBERS_LISTED)}"
 
 
 def _failures_table(failures: Sequence[MatchFailure]) -> str:
-    """The last ones."""
+    """The last failures."""
     rows = [
         (str(one.failed), str(one.attempt), one.kind, one.player or "-", f"after {len(one.moves)} plies", _line(one))
         for one in failures[-FAILURES_LISTED:]
@@ -208,12 +209,12 @@ def _games_table(game: Game, games: Sequence[MatchGame]) -> str:
 
 
 def stone_names(game: Game, stones: Sequence[int]) -> list[str]:
-    """Handicap stones as words to stand before the moves of a game."""
+    """Handicap stones in parentheses, to precede the moves of a game."""
     return [f"({' '.join(game.action_name(point) for point in stones)})"] if stones else []
 
 
 def _one(path: Path, game: Game, match: Match, index: int, moves: bool) -> Iterator[str]:
-    """The game asked for, and what was tried before."""
+    """One game, after its failed attempts."""
     games = [one for one in match.games if one.index == index]
     failures = [one for one in match.failures if one.failed == index]
     if not games and not failures:
@@ -231,7 +232,7 @@ def _one(path: Path, game: Game, match: Match, index: int, moves: bool) -> Itera
 
 
 def _game(path: Path, game: Game, match: Match, one: MatchGame, moves: bool, brief: bool) -> Iterator[str]:
-    """One game. brief: its moves in a line and the final board; else a line per move, with boards if moves."""
+    """One game. brief: its moves in one line and the final board; otherwise a line per move, with boards if moves."""
     names = (match.header.challenger, match.header.champion)
     first, second = names if one.challenger_player == 0 else names[::-1]
     result = winner(one.result_first_player, game) + (" by resignation" if one.end == "resigned" else "")
@@ -241,13 +242,9 @@ def _game(path: Path, game: Game, match: Match, one: MatchGame, moves: bool, bri
         for ply, state in enumerate(replay_one(game, one.moves, one.stones)):
             if brief or ply == one.length:
                 continue
-            if moves:
-                yield ""
-                yield indented(game.diagram(state[0]))
             value = one.values_to_move[ply]
-            said = "opening" if ply < one.opening_plies else "" if value is None else f"value {value:+.2f}"
-            mover, name = "XO*"[int(game.to_move(state)[0])], game.move_name(state[0], one.moves[ply])
-            yield f"{ply:4d}  {mover} {name:<5} {said}".rstrip()
+            note = "opening" if ply < one.opening_plies else "" if value is None else f"value {value:+.2f}"
+            yield from move_lines(game, state, ply, one.moves[ply], moves, note)
     except IllegalMove as error:
         raise FileError(path, f"damaged: game {one.index}: {error}") from error
     if brief:

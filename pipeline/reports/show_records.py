@@ -1,7 +1,7 @@
-"""``show`` for shards, their sidecars and chunks: games with boards, values and visits; examples with their labels.
+"""``show`` for shards, packs, sidecars and chunks: games with boards, values and visits; examples with their labels.
 
-Axes: T plies of one game, n examples of a chunk, A actions, C planes, H×W the board. Values and labels are seen by the
-player to move.
+Axes: T plies of one game, N examples of a chunk, A actions, C planes, H×W the board. Values and labels are from the
+viewpoint of the player to move.
 """
 
 from __future__ import annotations
@@ -41,15 +41,23 @@ from pipeline.search.gumbel import TARGET_SUM
 
 TOP_MOVES = 5
 GAMES_LISTED = 20
-POSITIONS_SHOWN = 3  # of a game, when nothing else is asked for
+POSITIONS_SHOWN = 3  # the last ones of a game in the short form
 EXAMPLES_SHOWN = 3
-MOST_SHOWN = 16  # numbers of a column of an example, for its average to say anything
+MOST_NUMBERS = 16  # per example; the average of a larger column means nothing
 BY = {
     End.PLAYED_OUT: "",
     End.RESIGNED: " by resignation",
     End.MOVE_LIMIT: " at the move limit",
     End.SETTLED: ", nothing left to decide",
 }
+
+
+def is_pack(path: Path) -> bool:
+    return layout.parse_pack_name(path.name) is not None and not path.is_dir()
+
+
+def is_shard(path: Path) -> bool:
+    return path.suffix == layout.SHARD_SUFFIX and not path.is_dir()
 
 
 def winner(result_first_player: float, game: AnyGame) -> str:
@@ -60,13 +68,42 @@ def winner(result_first_player: float, game: AnyGame) -> str:
 
 
 def sides(opponent: str | None, learner: int) -> str:
-    """Which side the opponent played; empty where the model played both. learner: as in GameRecord."""
+    """The opponent's side; empty if the model played both. learner: as in GameRecord."""
     return "" if opponent is None else f"{'XO'[1 - learner]} is {opponent}"
+
+
+def player_names(shard: Shard, record: GameRecord) -> tuple[str, str]:
+    """The first and the second player of a game of self-play."""
+    names = [shard.model, shard.model]
+    if record.opponent is not None and record.learner != BOTH:
+        names[1 - record.learner] = record.opponent
+    return names[0], names[1]
+
+
+def values_to_move(record: GameRecord) -> list[float | None]:
+    """[T]; None for moves without a value."""
+    pairs = zip(record.flags.tolist(), record.root_values, strict=True)
+    return [None if flags & NO_VALUE else float(value) for flags, value in pairs]
+
+
+def searches(record: GameRecord) -> list[tuple[NDArray[np.integer], NDArray[np.integer]]]:
+    """[T] pairs of the visited actions and their counts."""
+    ends = np.cumsum(record.visit_lengths, dtype=np.int64).tolist()
+    visits = [slice(end - length, end) for end, length in zip(ends, record.visit_lengths.tolist(), strict=True)]
+    return [(record.visit_actions[one], record.visit_counts[one]) for one in visits]
 
 
 def more(path: Path) -> Iterator[str]:
     yield ""
     yield f"More: show {path} --game N for every move of game N, and --moves for every board."
+
+
+def move_lines(game: AnyGame, state: States, ply: int, move: int, board: bool, note: str = "") -> Iterator[str]:
+    """A move made in a state [1, S], after the board if that is wanted."""
+    if board:
+        yield ""
+        yield indented(game.diagram(state[0]))
+    yield f"{ply:4d}  {'XO*'[int(game.to_move(state)[0])]} {game.move_name(state[0], move):<5} {note}".rstrip()
 
 
 def final_board(game: AnyGame, state: States, scored: bool, settled: bool = False) -> Iterator[str]:
@@ -80,14 +117,14 @@ def final_board(game: AnyGame, state: States, scored: bool, settled: bool = Fals
 
 
 def show_shard(path: Path, index: int | None, moves: bool) -> Iterator[str]:
-    """A shard's header and games, then the last positions of its first game; with index, that game move by move."""
+    """A shard's header and games, then the last positions of its first game. With index, that game move by move."""
     meta = sidecar_of(path)
     shard = read_shard(path, meta)
     with named_in(path):
         game = recorded_game(shard.game_spec)
     if index is not None:
         checked_index(shard, index)
-    if index is None:
+    else:
         yield shard_header(shard, committed=meta is not None)
         yield ""
         yield games_table(shard)
@@ -103,7 +140,7 @@ def show_shard(path: Path, index: int | None, moves: bool) -> Iterator[str]:
 
 
 def sidecar_of(shard: Path) -> ShardMeta | None:
-    """None if it has none, and so isn't committed. Raises FileError if it is damaged."""
+    """None if the shard has no sidecar: it isn't committed. Raises FileError for a damaged sidecar."""
     try:
         return read_meta(shard)
     except Gone:
@@ -111,7 +148,7 @@ def sidecar_of(shard: Path) -> ShardMeta | None:
 
 
 def show_pack(path: Path, index: int | None, moves: bool) -> Iterator[str]:
-    """What a pack holds, then its last shard; with index, that game of all in it, move by move."""
+    """A pack's contents, then its last shard. With index, that one of its games move by move."""
     pack = open_pack(path)
     if index is not None:
         yield from show_shard(*game_in_pack(pack, index), moves)
@@ -129,12 +166,12 @@ def show_pack(path: Path, index: int | None, moves: bool) -> Iterator[str]:
         }
     )
     yield ""
-    yield "its last shard, which can be shown by its own name, as the others can:"
+    yield "the last shard of the pack (each shard can also be shown by its own name):"
     yield from show_shard(pack.folder / pack.names[-1].shard, None, moves)
 
 
 def game_in_pack(pack: Pack, index: int) -> tuple[Path, int]:
-    """(shard, number in it) of a game of a pack. Raises UsageError if it has fewer, FileError if it is damaged."""
+    """(shard, index in it) of a game of a pack. Raises UsageError for too large an index, FileError for damage."""
     before = 0
     for name in pack.names:
         num_games = read_meta(pack.folder / name.meta, pack).games
@@ -145,7 +182,7 @@ def game_in_pack(pack: Pack, index: int) -> tuple[Path, int]:
 
 
 def checked_index(shard: Shard, index: int) -> int:
-    """The number of a game. Raises UsageError if the shard has no such game."""
+    """index itself. Raises UsageError if the shard has no such game."""
     if not 0 <= index < shard.num_games:
         raise UsageError(f"show --game: found {index}; {shard.path} holds games 0 to {shard.num_games - 1}")
     return index
@@ -168,7 +205,7 @@ def shard_header(shard: Shard, committed: bool) -> str:
 
 
 def _kept(shard: Shard) -> str:
-    """What a method keeps of each move."""
+    """The data that a method keeps for each move."""
     names = [array["name"] for array in shard.header["arrays"]]
     return ", ".join(name for name in names if name in SEARCH_COLUMNS or name in shard.own) or "the move alone"
 
@@ -185,7 +222,7 @@ def games_table(shard: Shard) -> str:
 
 
 def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bool, method: Method) -> Iterator[str]:
-    """One game. brief: only its last positions, with boards; else every move, with boards if moves."""
+    """One game. brief: only its last positions, with boards; otherwise every move, with boards if moves."""
     num_plies = len(record.moves)
     met = f"{sides(record.opponent, record.learner)}; " if record.opponent is not None else ""
     if record.setup:
@@ -197,21 +234,14 @@ def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bo
         f"{BY[record.end]}   ({'XO'[first]} moves first; {met}id {record.game_id:016x})"
     )
     first_shown = max(0, num_plies - POSITIONS_SHOWN) if brief else 0
-    offsets = [0, *np.cumsum(record.visit_lengths, dtype=np.int64).tolist()]
+    values, visits = values_to_move(record), searches(record)
     searched = bool(len(record.visit_counts) or (record.flags & POLICY_COUNTS).any()) and not method.steps_only
     state = None
     for ply, state in enumerate(replay_one(game, record.moves)):
         if ply < first_shown or ply == num_plies:
             continue
-        if brief or moves:
-            yield ""
-            yield indented(game.diagram(state[0]))
         mover = int(game.to_move(state)[0])
-        value = "none " if record.flags[ply] & NO_VALUE else f"{record.root_values[ply]:+.2f}"
-        visits = slice(offsets[ply], offsets[ply + 1])
-        found = ""
-        if searched:
-            found = found_by_search(game, state, record.visit_actions[visits], record.visit_counts[visits])
+        found = search_text(game, state, *visits[ply]) if searched else ""
         if record.learner not in (BOTH, mover) and mover != CHANCE:
             found = f"by {record.opponent}" + (": no policy target" if searched else "")
         elif searched and not record.flags[ply] & POLICY_COUNTS:
@@ -219,18 +249,18 @@ def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bo
         elif searched and record.surprises[ply] > 0:
             found += f"   surprise {record.surprises[ply]:.2f}"
         kept = method.facts(game, state[0], record, ply)
-        found += "".join(f"   {name} {value}" for name, value in kept.items() if str(value) and "\n" not in str(value))
-        name = game.move_name(state[0], int(record.moves[ply]))
-        yield f"{ply:4d}  {'XO*'[mover]} {name:<5} value {value}   {found}".rstrip()
+        found += "".join(f"   {name} {fact}" for name, fact in kept.items() if str(fact) and "\n" not in str(fact))
+        value = "none " if (known := values[ply]) is None else f"{known:+.2f}"
+        yield from move_lines(game, state, ply, int(record.moves[ply]), brief or moves, f"value {value}   {found}")
     if state is not None:
         yield ""
         yield from final_board(game, state, record.end != End.RESIGNED, record.end == End.SETTLED)
-    surprise = "; surprise: how far the search differs from the network, in nats" if searched else ""
-    yield f"    values are seen by the player to move{surprise}"
+    surprise = "; surprise: KL divergence of the search's policy from the network's, in nats" if searched else ""
+    yield f"    values are from the viewpoint of the player to move{surprise}"
 
 
-def without_places(window: Mapping[str, Any]) -> dict[str, Any]:
-    """A window's description, without how many shards of every worker were counted."""
+def without_counts(window: Mapping[str, Any]) -> dict[str, Any]:
+    """A window's description without the number of shards counted for every worker."""
     return {name: value for name, value in window.items() if name != COUNTED}
 
 
@@ -257,9 +287,10 @@ def show_sidecar(path: Path) -> Iterator[str]:
     )
 
 
-def found_by_search(game: Game, state: States, actions: NDArray[np.integer], counts: NDArray[np.integer]) -> str:
-    """ "32 visits: D4 18× (56%) …" in a state [1, S]; of Gumbel's full searches, which leave a policy instead,
-    "policy: D4 56% …".
+def search_text(game: Game, state: States, actions: NDArray[np.integer], counts: NDArray[np.integer]) -> str:
+    """A search in a state [1, S], e.g. "32 visits: D4 18× (56%) …".
+
+    Gumbel's full searches store a policy instead of visits: "policy: D4 56% …".
     """
     total = int(counts.sum())
     if abs(total - TARGET_SUM) <= len(counts):
@@ -274,10 +305,10 @@ def top_moves(
     unit: str = "",
     state: States | None = None,
 ) -> str:
-    """The heaviest of some actions, e.g. "D4 18 (56%)  E5 9 (28%)  and 3 more".
+    """The actions of the largest weights, e.g. "D4 18 (56%)  E5 9 (28%)  and 3 more".
 
-    actions [n], weights [n] visits or probabilities; unit "" leaves the weight itself out and shows shares only.
-    state [1, S]: the position before them; without it they are named as the mover sees them.
+    actions [n]; weights [n]: visits or probabilities; unit "" omits the weights and shows only shares.
+    state [1, S]: the position before them; without it, actions are named from the mover's viewpoint.
     """
     total = float(weights.sum())
     if total <= 0:
@@ -294,7 +325,7 @@ def top_moves(
 
 
 def show_chunk(path: Path) -> Iterator[str]:
-    """A chunk's attributes, the distribution of its labels, and examples from all over it."""
+    """A chunk's attributes, the distribution of its labels, and some evenly spaced examples."""
     header = read_header(path)
     with named_in(path):
         game = recorded_game(header.game)
@@ -311,7 +342,7 @@ def show_chunk(path: Path) -> Iterator[str]:
             "seed": header.seed,
             "examples": f"{chunk.num_examples:,}",
             "sampled from": f"{num_games(columns):,} games in {len(np.unique(columns['shard'])):,} shards",
-            **{f"window {name}": value for name, value in without_places(header.window).items()},
+            **{f"window {name}": value for name, value in without_counts(header.window).items()},
         }
     )
     if not chunk.num_examples:
@@ -327,9 +358,9 @@ def show_chunk(path: Path) -> Iterator[str]:
 
 
 def _numbers(columns: dict[str, NDArray[Any]]) -> Iterator[str]:
-    """Means of the columns of few numbers, if all are known; then some examples' single numbers."""
-    shown = {name: column for name, column in columns.items() if column[0].size <= MOST_SHOWN}
-    shown = {name: column for name, column in shown.items() if not np.isnan(column).any()}
+    """Means of the small columns without NaN, then the scalar columns of some examples."""
+    small = {name: column for name, column in columns.items() if column[0].size <= MOST_NUMBERS}
+    shown = {name: column for name, column in small.items() if not np.isnan(column).any()}
     yield described({name: f"{column.mean():.4g} on average" for name, column in shown.items() if name not in ORIGIN})
     names = tuple(sorted((name for name in shown if shown[name].ndim == 1), key=lambda name: name not in ORIGIN))
     chosen = np.linspace(0, len(shown["ply"]) - 1, EXAMPLES_SHOWN).astype(int)
@@ -342,7 +373,7 @@ def num_games(columns: dict[str, NDArray[Any]]) -> int:
 
 
 def are_results(values: NDArray[np.floating]) -> bool:
-    """Whether values are results alone: nothing between a win, a draw and a loss."""
+    """Whether all values are wins, draws or losses, with nothing in between."""
     return bool(np.isin(values, (-1, 0, 1)).all())
 
 
@@ -360,7 +391,7 @@ def distributions(columns: dict[str, NDArray[Any]]) -> dict[str, object]:
         "policy targets": f"{np.mean(targets):.1%} of the examples",
         "replies known": f"{np.mean(columns['reply_weight'] > 0):.1%} of the examples",
         "plies": f"{columns['ply'].min()} to {columns['ply'].max()}, {columns['ply'].mean():.1f} on average",
-        "ends known": f"{np.mean(known):.1%} of the examples; the others' were resigned, or cut by the move limit",
+        "ends known": f"{np.mean(known):.1%} of the examples; other games were resigned or cut by the move limit",
     }
     if "side" in columns:
         shares = {side: np.mean(columns["side"] == side) for side in np.unique(columns["side"]).tolist()}
@@ -384,7 +415,7 @@ def distributions(columns: dict[str, NDArray[Any]]) -> dict[str, object]:
 
 def example(game: Game, chunk: Chunk, index: int) -> str:
     row = {name: column[index] for name, column in chunk.columns.items()}
-    if "side" in row:  # the first entries are those of its own board
+    if "side" in row:  # smaller boards use the first entries
         game = game.on_board(int(row["side"]))
         row |= {name: row[name][:size] for name, size in entries(game).items()}
     actions = np.arange(game.num_actions)
@@ -404,7 +435,7 @@ def example(game: Game, chunk: Chunk, index: int) -> str:
 
 
 def planes_diagram(game: Game, bits: NDArray[np.uint8]) -> str:
-    """A position as the network sees it, from its packed planes, X the mover's stones; and which planes are full."""
+    """A position from its packed planes, X the mover's stones; then the names of the planes that are all 1."""
     height, width = game.board_shape
     planes: Planes = np.unpackbits(bits, count=game.num_planes * height * width).reshape(-1, height, width)
     full = [name for name, plane in zip(game.plane_names, planes, strict=True) if plane.all()]

@@ -1,4 +1,4 @@
-"""``show`` for a whole run, from its files alone: games, models, losses, matches, the champion, what to try next."""
+"""``show`` for a whole run: games, models, losses, matches, the champion, and commands to try next."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from pipeline.run.shards import newest_shards
 
 RATINGS = DATA / layout.RATINGS
 CHAMPION = layout.SAVED_MODELS / layout.CHAMPION
-LOSSES = ("policy", "value")  # the terms of the loss that every game has
+LOSSES = ("policy", "value")  # loss terms that every game has
 NO_COUNTS: Mapping[str, Counter[str]] = {}
 
 
 def show_run(directory: Path) -> Iterator[str]:
-    """Texts that describe the run in the folder with data/ and saved_models/, in order."""
+    """Texts that describe the run in a folder with data/ and saved_models/, in order."""
     infos = [read_info(model) for model in list_models(directory / layout.SAVED_MODELS)]
     champion = champion_name(directory / layout.SAVED_MODELS)
     damaged: list[FileError] = []
@@ -59,7 +59,7 @@ def show_run(directory: Path) -> Iterator[str]:
     if infos:
         yield ""
         yield models_table(directory / layout.SAVED_MODELS, infos, {"games": games, "positions": positions})
-        yield "(loss on the games held out from training; games and positions that the model played)"
+        yield "(loss on held-out games; games and positions played by the model)"
     if matches:
         yield ""
         share = "share of games" if any(match.header.max_result > 1 for match in matches) else "points"
@@ -83,7 +83,7 @@ def champion_name(saved_models: Path) -> str | None:
 
 
 def models_table(saved_models: Path, infos: Sequence[ModelInfo], counts: Mapping[str, Counter[str]] = NO_COUNTS) -> str:
-    """A line per model, oldest first. counts: further columns, by name, then by model."""
+    """One line per model, oldest first. counts: further columns by name, then by model."""
     champion = champion_name(saved_models)
     rows = [
         (
@@ -99,7 +99,7 @@ def models_table(saved_models: Path, infos: Sequence[ModelInfo], counts: Mapping
 
 
 def _loss(manifest: dict[str, Any], name: str) -> str:
-    """The loss on the hold-out, or in training if there was no hold-out."""
+    """The hold-out loss, or the training loss if there was no hold-out."""
     metrics = manifest.get("metrics", {})
     for part, note in (("holdout_after", ""), ("train", " (training)")):
         value = (metrics.get(part) or {}).get(name)
@@ -109,9 +109,9 @@ def _loss(manifest: dict[str, Any], name: str) -> str:
 
 
 def matches_in(directory: Path, damaged: list[FileError]) -> list[MatchResults]:
-    """The matches in a folder with their summaries, by name; errors of unreadable ones are added to damaged.
+    """The matches in a folder with their summaries, by name. Adds the errors of unreadable ones to damaged.
 
-    A folder with neither games nor a summary is not a match yet: it was left before its first line.
+    A folder with neither games nor a summary isn't a match yet.
     """
     matches = []
     without_games = {path.parent for path in directory.glob(f"*/{layout.MATCH_SUMMARY}")}
@@ -144,7 +144,7 @@ def _decision(summary: dict[str, Any] | None) -> str:
 def next_commands(
     directory: Path, infos: Sequence[ModelInfo], champion: str | None, has_games: bool, has_matches: bool
 ) -> Iterator[str]:
-    """Commands that make sense now, each with its purpose; of a run elsewhere first the way there."""
+    """Commands that make sense now, each with its purpose; preceded by `cd` if the run is in another folder."""
     chunks = any((directory / TRAINING).glob(f"*{layout.CHUNK_SUFFIX}"))
     begun = bool(infos) and champion is not None
     commands = [
@@ -167,7 +167,7 @@ def next_commands(
 
 
 def _main_path(directory: Path) -> str:
-    """main.py as it was called, or its path from the directory, so that the commands printed work there."""
+    """The path of main.py that works from the run's directory."""
     called = Path(sys.argv[0])
     if called.name != "main.py" or called.resolve().parent == directory.resolve():
         return "main.py"

@@ -1,15 +1,15 @@
-"""``status``: where a run stands, from its files alone, whether it is running, finished or a copy from elsewhere.
+"""``status``: the state of a run, from its files alone. The run may be active, finished, or a copy from elsewhere.
 
-Terms: *the last hour* is the hour up to the newest shard, so that a run that ended yesterday has rates too; of
-generations that were not looked at whole (see below) nothing belongs to it. Rates of games and positions are per hour
-of the clock, training and matches included; evaluations per second are self-play's while it plays. Shards are counted
-by their names. Sidecars are opened for two reasons only: those of the last hour for the rates, and those newer than the
-newest model's window, which says what was played before, for the number of positions. Of more than MOST_READ, so many
-stand for all of them, spread evenly. Of a long run the newest generations, models and matches are looked at, and some
-of the older ones for the sums (run_files.py): so status costs the same however long the run has gone on. Games
-themselves are read only where their method tracks something: the newest few.
+Terms: *the last hour* is the hour up to the newest shard, so that a run that ended yesterday has rates too. It covers
+only generations that were scanned completely. Rates of games and positions are per hour of wall-clock time, with
+training and matches included; evaluations per second count only while self-play runs.
 
-What no file says is None. Takes no lock and writes nothing. Damaged and half-written files become warnings.
+The cost doesn't grow with the run: the scan is partial (run_files.py), and shards are counted by name. Sidecars are
+opened only in the last hour, for the rates, and after the newest model's window, which counts what came before, for
+the number of positions. If there are more than MOST_READ, an evenly spread sample represents them. Games are read only
+if their method tracks them, and then only the newest few.
+
+Unknown values are None. Takes no lock and writes nothing. Damaged and half-written files become warnings.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ from pipeline.reports.run_files import (
     WATCH,
     RunFiles,
     SizedShard,
-    is_run,
     look_at,
-    time_in,
+    parse_time,
+    require_run,
+    spread,
 )
 from pipeline.reports.tables import further_conditions
 from pipeline.reports.tracked import Tracked, of_newest_games
@@ -57,13 +58,12 @@ from pipeline.run.ratings import read_ratings
 from pipeline.run.shards import ShardMeta, meta_of
 
 RATES_OVER = timedelta(hours=1)
-MOST_READ = 250  # sidecars, of the last hour and of those since the newest window; matches, to find the last of models
+MOST_READ = 250  # sidecars of the last hour; sidecars since the newest window; matches searched for the last of models
 MODELS_SHOWN = 8
 PLAYERS_SHOWN = 5
-WATCHING = "watch"  # the stage of evaluate --watch
-PLAYING_SECONDS = 60  # a shard younger than this says that self-play is at work
-MOST_GAMES = 2**31  # no match has more; what says so is damaged
-QUIET_SECONDS = 900  # a loop that commits no shard for this long, and three times its longest break, is worth a warning
+PLAYING_SECONDS = 60  # a shard younger than this shows that self-play is running
+MOST_GAMES = 2**31  # of a match; a larger number is damage
+QUIET_SECONDS = 900  # warn about a loop that commits no shard for this long and for three times its longest break
 FULL_SOON_SECONDS = 86_400
 
 RUNNING, NOT_SEEN, UNKNOWN = "running", "not seen here", "unknown"
@@ -73,17 +73,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Play:
-    """Self-play. Rates are None where fewer than two shards tell."""
+    """Self-play. Rates are None if fewer than two shards are known."""
 
     shards: int
-    shards_exact: bool  # False: those of most older generations are estimated from the others, as sizes on disk are
+    shards_exact: bool  # False: estimated, as sizes on disk are, because the scan was partial
     positions: int  # of all games so far
-    positions_exact: bool  # False: those of the newest games are estimated from a part of them
+    positions_exact: bool  # False: the newest games' positions are estimated from a sample
     newest_shard: datetime | None
     games_per_hour: float | None
     positions_per_hour: float | None
     evaluations_per_second: float | None
-    cut_short: float | None = None  # share of the last hour's games that the move limit ended; None: no games
+    cut_short: float | None = None  # share of the last hour's games ended by the move limit; None: no games
 
 
 @dataclass(frozen=True)
@@ -91,13 +91,13 @@ class WindowFill:
     """The window that the newest model was trained on."""
 
     positions: int
-    capacity: int  # that the window had grown to
+    capacity: int  # the window's size at that time
     max_positions: int
 
 
 @dataclass(frozen=True)
 class Training:
-    """A model's losses at the end of its training. None: not measured, or not trained at all."""
+    """A model's losses at the end of its training. None: not measured, or an untrained model."""
 
     model: str
     created: datetime | None
@@ -105,7 +105,7 @@ class Training:
     policy_loss_holdout: float | None
     value_loss: float | None
     value_loss_holdout: float | None
-    holdout_loss_before: float | None  # of everything that is trained on, when the training began
+    holdout_loss_before: float | None  # total loss, when the training began
     holdout_loss_after: float | None
 
 
@@ -123,23 +123,23 @@ class LastMatch:
     points_share: float
     points_share_low: float  # of the 95 % interval
     points_share_high: float
-    points_share_needed: float | None  # None: not by a threshold, or not known yet
+    points_share_needed: float | None  # None: no threshold, or not known yet
     decision: str  # promoted, not promoted, not decided
-    conditions: Mapping[str, str] = field(default_factory=dict)  # what came of each further one
+    conditions: Mapping[str, str] = field(default_factory=dict)  # outcome of each further promotion condition
 
 
 @dataclass(frozen=True)
 class LastEvaluation:
-    """How evaluate --watch found the newest model that it has begun or finished to evaluate."""
+    """The result of evaluate --watch for the newest model that it has started or finished."""
 
     model: str
-    finished: datetime | None  # None: it is at it, or was killed
+    finished: datetime | None  # None: in progress, or killed
     games: int
     opponents: int
     elo_before: float
     elo_after: float | None
-    conclusions: tuple[str, ...]  # a strategy and what it has shown
-    skipped: int  # matches that were wanted and not played
+    conclusions: tuple[str, ...]  # "strategy: conclusion"
+    skipped: int  # planned matches that weren't played
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class PlayerRating:
 
 @dataclass(frozen=True)
 class Disk:
-    """bytes_per_second: by which games and models grow; None: not known."""
+    """bytes_per_second: growth of games and models; None if unknown."""
 
     used_bytes: dict[str, int]  # by folder
     free_bytes: int
@@ -170,15 +170,15 @@ class WorkerSeen:
 
 @dataclass(frozen=True)
 class StatusSummary:
-    """A run at a moment. Times are UTC.
+    """The state of a run at one time. Times are UTC.
 
     generation  of the newest model
     loop        whether a process of this machine holds the lock of rl_loop.sh: running, not seen here, unknown
-    stages      at work now, by the locks that they hold; of self-play on other machines its newest games tell
-    is_guess    self-play is one of them by its newest games alone: without a loop it may have just ended
-    stage       the same in a word; "none" is at work, "unknown": files don't tell
+    stages      running now, known by their locks; self-play on other machines is known by its newest games
+    is_guess    self-play is in stages only because of its newest games; without a loop it may have just ended
+    stage       stages as text; "none" or "unknown" if there are none
     begun       models whose training has begun and hasn't ended
-    promotions  so far, without the first model
+    promotions  number so far, without the first model
     trainings   of the newest models, oldest first
     """
 
@@ -207,16 +207,13 @@ class StatusSummary:
 
 
 def status(config: StatusConfig, progress: Progress = SILENT, now: datetime | None = None) -> StatusSummary:
-    """Raises FileError if the folder is not that of a run. now: another time than the clock's."""
-    directory = config.directory
-    if not is_run(directory):
-        found = "no run in this folder" if directory.is_dir() else "no such folder"
-        raise FileError(directory, f"{found}; wanted one with {layout.SAVED_MODELS}/ or {SELFPLAY}/ in it")
-    return _Look(directory, now or datetime.now(UTC)).summary()
+    """Raises FileError if the folder is not that of a run. now: replaces the clock."""
+    require_run(config.directory)
+    return _Collector(config.directory, now or datetime.now(UTC)).summary()
 
 
-class _Look:
-    """Collects the facts and, on the way, warnings."""
+class _Collector:
+    """Collects the facts of a run, and warnings along the way."""
 
     def __init__(self, directory: Path, now: datetime) -> None:
         self.directory, self.now = directory, now
@@ -260,7 +257,7 @@ class _Look:
             stage=stage,
             begun=tuple(sorted(self.files.checkpoints)),
             champion=champion.name if champion else None,
-            champion_since=time_in(last.get("time")) if is_last else None,
+            champion_since=parse_time(last.get("time")) if is_last else None,
             promotions=sum(line.get("previous") is not None for line in journal),
             play=play,
             window=next(filter(None, map(_window, reversed(infos))), None),
@@ -275,7 +272,7 @@ class _Look:
         )
 
     def readable(self, read: Callable[[], T]) -> T | None:
-        """What read() finds; None and a warning if it is damaged or can't be read."""
+        """The result of read(); None and a warning if the file is damaged or unreadable."""
         try:
             return read()
         except FileError as error:
@@ -285,19 +282,19 @@ class _Look:
         return None
 
     def play(self, infos: Sequence[ModelInfo]) -> Play:
-        """infos: of the newest models, whose windows know how many positions were played before."""
+        """infos: of the newest models, whose windows count the positions before them."""
         shards = self.files.shards
         before = next(filter(None, map(_counted, reversed(infos))), None)
-        if before is None:  # only then, because it has a line for every folder that was ever pruned
+        if before is None:  # read only if needed: the file has an entry for every folder that was ever pruned
             before = (self.readable(lambda: read_pruned(self.directory / SELFPLAY)) or Pruned()).counted
         new = [shard for shard in shards if not before.has(shard)]
         uncounted = len(new)
-        if before.numbers is None:  # nothing was counted: those that weren't looked at are as new
+        if before.numbers is None:  # nothing was counted, so shards outside the partial scan are new too
             uncounted = max(uncounted, self.files.num_shards - (len(shards) - len(new)))
-        sampled = _sample(new)
-        metas = {shard: meta for shard in {*_sample(self.last_hour), *sampled} if (meta := self.meta(shard))}
-        games = sum(metas[shard].games for shard in _sample(self.last_hour) if shard in metas)
-        cut_short = sum(metas[shard].cut_short for shard in _sample(self.last_hour) if shard in metas)
+        sampled, of_hour = spread(new, MOST_READ), spread(self.last_hour, MOST_READ)
+        metas = {shard: meta for shard in {*of_hour, *sampled} if (meta := self.meta(shard))}
+        games = sum(metas[shard].games for shard in of_hour if shard in metas)
+        cut_short = sum(metas[shard].cut_short for shard in of_hour if shard in metas)
         of_new = sum(metas[shard].positions for shard in sampled if shard in metas)
         return Play(
             shards=self.files.num_shards,
@@ -315,9 +312,10 @@ class _Look:
         return meta_of(shard, self.directory / SELFPLAY, lambda error: self.warnings.append(str(error)))
 
     def evaluations_per_second(self, metas: dict[SizedShard, ShardMeta]) -> float | None:
-        """Of the newest model's games in the last hour, all workers together.
+        """Of the newest model's games in the last hour, summed over workers.
 
-        Of each worker in the newest generation that tells: between two there are training and matches.
+        Each worker's rate is that of its newest generation with two shards, since training and matches lie between
+        generations.
         """
         groups: dict[tuple[str, int], list[SizedShard]] = defaultdict(list)
         for shard in self.last_hour:
@@ -342,7 +340,7 @@ class _Look:
             return None
         return LastEvaluation(
             model=found.model,
-            finished=time_in(found.finished) if found.finished else None,
+            finished=parse_time(found.finished) if found.finished else None,
             games=sum(one.games for one in found.results),
             opponents=len(found.results),
             elo_before=found.elo_before,
@@ -360,7 +358,7 @@ class _Look:
         )
 
     def disk(self, trainings: Sequence[Training]) -> Disk:
-        """Games grow by the last hour's rate, models by the newest one's size per generation."""
+        """Games grow at the last hour's rate, models by the newest one's size per generation."""
         games = self.directory / SELFPLAY
         free = shutil.disk_usage(games if games.is_dir() else self.directory).free
         growth = []
@@ -381,7 +379,7 @@ class _Look:
         return tuple(WorkerSeen(name, len(shards), shards[-1].time) for name, shards in sorted(seen.items()))
 
     def age(self) -> float:
-        """Seconds since the newest shard; infinite without one."""
+        """Seconds since the newest shard; infinite without shards."""
         return (self.now - self.newest_shard).total_seconds() if self.newest_shard else math.inf
 
     def has_begun_to_play(self, generation: int) -> bool:
@@ -393,12 +391,13 @@ class _Look:
     def at_work(self, has_begun_to_play: bool) -> tuple[str, tuple[str, ...], bool]:
         """(loop, stages, is_guess) of StatusSummary.
 
-        Self-play holds its worker's lock. That of other machines isn't seen: then its newest shard is young, or the
-        loop, which runs one stage at a time, has begun it in this generation, and no other stage has begun since.
+        Self-play holds its worker's lock. Locks of other machines aren't visible. There, self-play counts as running
+        if its newest shard is young, or if the loop has begun it in this generation. The loop runs one stage at a time,
+        so with a loop no other stage may be running.
         """
         held = self.files.held
         loop = UNKNOWN if held is None else RUNNING if LOOP_LOCK in held else NOT_SEEN
-        packing = layout.lock_path(SELFPLAY / packs.LOCK)  # of compact and prune, which play nothing
+        packing = layout.lock_path(SELFPLAY / packs.LOCK)  # held by compact and prune, not by self-play
         folders = {_folder_of_lock(path) for path in held or () if path != packing}
         at_work = [
             ("selfplay", SELFPLAY in folders),
@@ -413,8 +412,8 @@ class _Look:
         is_guess = tells and "selfplay" not in stages
         if is_guess:
             stages.insert(0, "selfplay")
-        if WATCH in folders:  # beside the others
-            stages.append(WATCHING)
+        if WATCH in folders:  # may run beside other stages
+            stages.append("watch")
         return loop, tuple(stages), is_guess
 
     def stage(self, loop: str, stages: Sequence[str]) -> str:
@@ -423,12 +422,12 @@ class _Look:
         return "none" if loop == NOT_SEEN and self.age() > QUIET_SECONDS else UNKNOWN
 
     def warn(self, loop: str, stage: str, trainings: Sequence[Training], disk: Disk) -> None:
-        """What somebody should look into, beside damaged files."""
+        """Add warnings about everything but damaged files."""
         self.warnings += map(str, self.files.unreadable)
         breaks = [
             (later.time - earlier.time).total_seconds()
             for earlier, later in pairwise(sorted(self.files.shards, key=lambda shard: shard.time))
-            if later.generation <= earlier.generation + 1  # between others are games that weren't looked at
+            if later.generation <= earlier.generation + 1  # generations in between were not scanned
         ]
         if loop == RUNNING and self.newest_shard and self.age() > max(QUIET_SECONDS, 3 * max(breaks, default=0.0)):
             quiet = long_duration(self.age())
@@ -437,8 +436,8 @@ class _Look:
             furthest = (self.ahead[-1].time - self.now).total_seconds()
             self.warnings.append(
                 f"{counted(len(self.ahead), 'shard')} up to {long_duration(furthest)} ahead of this machine's clock, "
-                f"the last one of worker {self.ahead[-1].worker}; shards of a generation sort by time: set the clocks "
-                "of all machines"
+                f"the last one of worker {self.ahead[-1].worker}; shards of a generation sort by time: synchronise the "
+                "clocks of all machines"
             )
         rises = [
             (one.holdout_loss_before, one.holdout_loss_after)
@@ -448,37 +447,32 @@ class _Look:
         if len(rises) == 2 and all(after > before for before, after in rises):
             self.warnings.append(
                 f"the hold-out loss rose in the last two trainings, from {rises[-1][0]:.4g} to {rises[-1][1]:.4g} in "
-                f"{trainings[-1].model}: the network learns its examples by heart; a larger window, fewer epochs or "
-                "a lower learning rate help"
+                f"{trainings[-1].model}: the network overfits; a larger window, fewer epochs or a lower learning rate "
+                "help"
             )
         if disk.seconds_until_full is not None and disk.seconds_until_full < FULL_SOON_SECONDS:
             self.warnings.append(f"the disk is full in {long_duration(disk.seconds_until_full)} at this rate")
         left = [path for path in self.files.temporaries if atomic.is_left_over(path.name)]
         if left:
             self.warnings.append(
-                f"{counted(len(left), 'temporary file')} of killed processes, e.g. {left[0]}; nobody reads them, the "
-                "command that wrote them removes them when it runs again"
+                f"{counted(len(left), 'temporary file')} of killed processes, e.g. {left[0]}; nothing reads them, and "
+                "the command that wrote them removes them on its next run"
             )
         old = f"{self.now - timedelta(seconds=QUIET_SECONDS):{layout.TIME_FORMAT}}"
         lost = [path for path in self.files.uncommitted if path.name < old]
         if lost:
             self.warnings.append(
-                f"{counted(len(lost), 'shard')} without a .meta file, e.g. {lost[0]}; nobody reads them: remove them, "
+                f"{counted(len(lost), 'shard')} without a .meta file, e.g. {lost[0]}; nothing reads them: remove them, "
                 "or copy the .meta files as well"
             )
-
-
-def _sample(shards: Sequence[SizedShard]) -> list[SizedShard]:
-    """At most MOST_READ of them, spread evenly, the newest among them."""
-    return list(shards[:: -max(1, math.ceil(len(shards) / MOST_READ))])
 
 
 def _per_second(
     shards: Sequence[SizedShard], metas: dict[SizedShard, ShardMeta], count: Callable[[ShardMeta], int]
 ) -> float | None:
-    """A rate from the first shard's time to the last one's. The first shard's games began before: they don't count.
+    """The rate between the times of the first and the last shard; None if unknown.
 
-    metas: of these shards, or of a sample that stands for them. None if they don't tell.
+    The first shard's games were played before its time, so they don't count. metas: of the shards, or of a sample.
     """
     known = [count(metas[shard]) for shard in shards[1:] if shard in metas]
     seconds = (shards[-1].time - shards[0].time).total_seconds() if shards else 0.0
@@ -490,12 +484,12 @@ def _hourly(per_second: float | None) -> float | None:
 
 
 def _folder_of_lock(lock: Path) -> Path:
-    """The folder that tells which stage holds a lock: of a tournament's or a watcher's own lock, theirs."""
+    """The folder that identifies the stage: the lock's own, but that of the tournament or watch for their locks."""
     return next((folder for folder in (TOURNAMENT, WATCH) if lock == layout.lock_path(folder)), lock.parent)
 
 
 def _number(values: object, *names: str) -> float | None:
-    """A finite number in nested objects of JSON; None if it isn't there."""
+    """A finite number in nested JSON objects; None if there is none."""
     for name in names:
         values = values.get(name) if isinstance(values, dict) else None
     is_number = isinstance(values, int | float) and not isinstance(values, bool) and math.isfinite(values)
@@ -508,7 +502,7 @@ def _training(info: ModelInfo) -> Training:
 
     return Training(
         model=info.name,
-        created=time_in(info.created),
+        created=parse_time(info.created),
         policy_loss=metric("train", "policy"),
         policy_loss_holdout=metric("holdout_after", "policy"),
         value_loss=metric("train", "value"),
@@ -519,7 +513,7 @@ def _training(info: ModelInfo) -> Training:
 
 
 def _counted(info: ModelInfo) -> Counted | None:
-    """What was counted for the model's window; None where its manifest doesn't say."""
+    """The shards counted for the model's window; None if its manifest doesn't say."""
     window = info.manifest.get("window")
     try:
         return Counted.in_window(window) if isinstance(window, dict) else None
@@ -536,13 +530,13 @@ def _window(info: ModelInfo) -> WindowFill | None:
 
 
 def _is_of_models(folder: Path) -> bool:
-    """Of a match. Raises FileError."""
+    """Whether a match is between two models. Raises FileError."""
     found, _ = begin_lines(folder, read_lines(folder))
     return found.header.is_of_models
 
 
 def _match(folder: Path) -> LastMatch:
-    """From its summary, or from its games while it isn't decided. Raises FileError."""
+    """From a match's summary, or from its games if it isn't decided yet. Raises FileError."""
     summary = read_summary(folder)
     names = layout.parse_match_name(folder.name)
     numbers = [_number(summary, name) or 0 for name in ("wins", "draws", "losses", "games")]

@@ -1,6 +1,6 @@
-"""``status --prometheus``: its facts in the text exposition format, for scrapers.
+"""``status --prometheus``: the status in Prometheus's text exposition format.
 
-Names begin with mugo_; units are base units (seconds, bytes, ratios). What isn't known is left out.
+Names begin with mugo_; units are base units (seconds, bytes, ratios). Unknown values are omitted.
 Source: Prometheus, "Exposition formats", version 0.0.4, and "Metric and label naming".
 """
 
@@ -19,7 +19,7 @@ Samples = list[tuple[dict[str, str], float | None]]
 
 
 def exposition(summary: StatusSummary) -> str:
-    """The whole text, with a newline at its end."""
+    """The whole text, ending in a newline."""
     lines = []
     for name, kind, meaning, samples in _metrics(summary):
         known = [(labels, value) for labels, value in samples if value is not None]
@@ -43,29 +43,28 @@ def _metrics(summary: StatusSummary) -> Iterator[tuple[str, str, str, Samples]]:
     yield gauge("loop_running", "1 if a process of this machine holds the lock of rl_loop.sh.", running)
     stages: Samples = [({"stage": name}, int(name in summary.stages)) for name in STAGES]
     known = stages if summary.stage != UNKNOWN else []
-    yield "stage_running", "gauge", "1 for the stages that are at work.", known
+    yield "stage_running", "gauge", "1 for each running stage.", known
     since = _timestamp(summary.champion_since)
     yield gauge("champion_since_timestamp_seconds", "When the champion was promoted.", since)
     yield "promotions_total", "counter", "Promotions so far, without the first model.", [({}, summary.promotions)]
-    yield gauge("positions", "Positions of all games so far; those of many new shards are estimated.", play.positions)
-    yield gauge("shards", "Shards of games on the disk.", play.shards)
+    yield gauge("positions", "Positions of all games so far; estimated if there are many new shards.", play.positions)
+    yield gauge("shards", "Game shards on disk.", play.shards)
     yield gauge("newest_shard_timestamp_seconds", "When the newest shard was written.", _timestamp(play.newest_shard))
-    rates = (("games", play.games_per_hour), ("positions", play.positions_per_hour))
-    for name, rate in rates:
+    for name, rate in (("games", play.games_per_hour), ("positions", play.positions_per_hour)):
         per_second = None if rate is None else rate / HOUR
-        yield gauge(f"{name}_per_second", f"Rate of {name} over the last hour, whatever ran.", per_second)
+        yield gauge(f"{name}_per_second", f"Rate of {name} over the last hour, all stages included.", per_second)
     evaluations = play.evaluations_per_second
-    yield gauge("evaluations_per_second", "Rate of evaluations while self-play ran.", evaluations)
+    yield gauge("evaluations_per_second", "Rate of evaluations during self-play.", evaluations)
     if window is not None:
         yield gauge("window_positions", "Positions in the newest model's window.", window.positions)
-        yield gauge("window_capacity_positions", "Positions that the window could hold then.", window.capacity)
-        yield gauge("window_max_positions", "Positions that it may ever hold.", window.max_positions)
+        yield gauge("window_capacity_positions", "Capacity of that window.", window.capacity)
+        yield gauge("window_max_positions", "Maximum capacity of the window.", window.max_positions)
     tracked: Samples = [
         ({"source": source, "name": name}, value)
         for source, found in summary.tracked.numbers.items()
         for name, value in found.items()
     ]
-    yield "tracked", "gauge", "What the method says of the newest games, by source.", tracked
+    yield "tracked", "gauge", "The method's measures of the newest games, by source.", tracked
     for one in summary.trainings[-1:]:
         losses: Samples = [
             ({"model": one.model, "term": "policy", "set": "training"}, one.policy_loss),
@@ -91,12 +90,12 @@ def _metrics(summary: StatusSummary) -> Iterator[tuple[str, str, str, Samples]]:
     yield "rating_elo", "gauge", "Bradley-Terry ratings of the best players.", ratings
     used: Samples = [({"folder": folder}, size) for folder, size in disk.used_bytes.items()]
     yield "disk_used_bytes", "gauge", "Size of the run's files.", used
-    yield gauge("disk_free_bytes", "Free on the disk that holds the run.", disk.free_bytes)
-    yield gauge("disk_growth_bytes_per_second", "How fast games and models grow.", disk.bytes_per_second)
-    yield gauge("disk_full_in_seconds", "Until the disk is full at this rate.", disk.seconds_until_full)
+    yield gauge("disk_free_bytes", "Free space on the disk of the run.", disk.free_bytes)
+    yield gauge("disk_growth_bytes_per_second", "Growth rate of games and models.", disk.bytes_per_second)
+    yield gauge("disk_full_in_seconds", "Time until the disk is full at this rate.", disk.seconds_until_full)
     seen: Samples = [({"worker": one.worker}, _timestamp(one.newest_shard)) for one in summary.workers]
     yield "worker_newest_shard_timestamp_seconds", "gauge", "When each worker wrote its newest shard.", seen
-    yield gauge("warnings", "Warnings that the screen shows.", len(summary.warnings))
+    yield gauge("warnings", "Number of warnings on the status screen.", len(summary.warnings))
 
 
 def _timestamp(time: datetime | None) -> float | None:
@@ -109,6 +108,6 @@ def _labels(labels: dict[str, str]) -> str:
 
 
 def _escaped(text: str, quoted: bool = False) -> str:
-    """As the format wants it: of help texts backslashes and line feeds, of quoted label values quotes, too."""
+    """Escapes backslashes and line feeds, and in quoted label values also quotes."""
     text = text.replace("\\", r"\\").replace("\n", r"\n")
     return text.replace('"', r"\"") if quoted else text

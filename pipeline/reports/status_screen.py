@@ -1,4 +1,4 @@
-"""The screen of ``status``: its facts as panels for a terminal, by rich. Knows no files."""
+"""The screen of ``status``: its facts as rich panels for a terminal. Reads no files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Rows = list[tuple[str, str | Text]]
 
 
 def screen(summary: StatusSummary) -> RenderableType:
-    """Two columns where the terminal is wide enough, then the trainings, the last match, and what to look into."""
+    """Two columns of panels, then the trainings, the last match and evaluation, ratings, and warnings."""
     grid = Table.grid(expand=True, padding=(0, 0))
     grid.add_column(ratio=1)
     grid.add_column(ratio=1)
@@ -40,7 +40,7 @@ def screen(summary: StatusSummary) -> RenderableType:
     grid.add_row(_panel("now", _facts(now)), _panel("self-play and disk", _facts(play)))
     parts: list[RenderableType] = [_title(summary), grid]
     if summary.tracked.numbers:
-        parts.append(_panel("newest games", _facts(list(lines(summary.tracked)))))
+        parts.append(_panel("newest games", _facts(lines(summary.tracked))))
     if summary.trainings:
         parts.append(_panel("training", _trainings(summary.trainings, summary.champion)))
     if summary.match is not None:
@@ -56,7 +56,7 @@ def screen(summary: StatusSummary) -> RenderableType:
 
 
 class _Printable:
-    """What is shown, without what a terminal would obey: rich itself lets escape sequences of names through."""
+    """Strips escape sequences from names: rich would pass them to the terminal."""
 
     def __init__(self, shown: RenderableType) -> None:
         self._shown = shown
@@ -75,23 +75,19 @@ def _panel(title: str, content: RenderableType) -> Panel:
     return Panel(content, title=Text(title, TITLE), title_align="left", box=ROUNDED, border_style=DIM)
 
 
-def _facts(rows: Rows) -> Table:
+def _facts(rows: Sequence[tuple[str, str | Text]]) -> Table:
     table = Table.grid(padding=(0, 2))
     for name, value in rows:
         table.add_row(Text(name, DIM), Text(value) if isinstance(value, str) else value)
     return table
 
 
-def _running(summary: StatusSummary) -> str:
-    """Of self-play on another machine, without a loop, only games within the last minute are known."""
-    may_have_ended = summary.is_guess and summary.loop != RUNNING
-    return f"{summary.stage}, or has just ended" if may_have_ended else summary.stage
-
-
 def _now(summary: StatusSummary) -> Rows:
+    may_have_ended = summary.is_guess and summary.loop != RUNNING
+    running = f"{summary.stage}, or has just ended" if may_have_ended else summary.stage
     rows: Rows = [
         ("generation", _count(summary.generation)),
-        ("running now", Text(_running(summary), GOOD if summary.stages else DIM)),
+        ("running now", Text(running, GOOD if summary.stages else DIM)),
         ("loop", summary.loop),
         ("champion", summary.champion or "none yet"),
         ("  since", _ago(summary.champion_since, summary.time)),
@@ -146,7 +142,7 @@ def _trainings(trainings: Sequence[Training], champion: str | None) -> Renderabl
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """A bar per value, the smallest lowest."""
+    """One bar per value, scaled from the smallest to the largest."""
     low, high = min(values), max(values)
     steps = [0.0 if high == low else (value - low) / (high - low) for value in values]
     return "".join(EIGHTHS[round(step * (len(EIGHTHS) - 1))] for step in steps)
@@ -175,7 +171,7 @@ def _evaluation(found: LastEvaluation) -> RenderableType:
 
 
 def interval_bar(match: LastMatch) -> Text:
-    """From 0 to 100 % of the points: the interval shaded, the score in it, | where a promotion begins."""
+    """The scale from 0 to 100 % of the points: the interval shaded, ● the score, | the promotion threshold."""
 
     def column(share: float) -> int:
         return min(BAR_WIDTH - 1, int(share * BAR_WIDTH))

@@ -1,7 +1,7 @@
-"""A command's summary as text: short for a person, whole on request, exact as JSON.
+"""A command's summary as text: short by default, every field on request, exact as JSON.
 
-A summary is a frozen dataclass. One that has a method ``lines()`` says its short form itself, in sentences with units;
-of any other the whole is shown, one line per field.
+A summary is a frozen dataclass. Its method ``lines()``, if it has one, returns the short form: sentences with units.
+Other summaries are always shown in full, one line per field.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from pipeline.reports.tables import described, flattened, table
 from pipeline.run.evaluations import Evaluation
 
 EVICTION = (
-    "of a full pool the lowest rated leaves, but never the one just added, a built-in player or the champion; who is "
-    "unrated counts as the mean of all rated players; of equals the one longest there leaves; its rating stays"
+    "when the pool is full, the lowest rated leaves, but never the newest member, a built-in player or the champion; "
+    "unrated members count as the mean of all rated players; of equals the oldest member leaves; ratings are kept"
 )
 
 
 def summary_text(summary: Any, whole: bool = False) -> str:
-    """whole: every field, instead of the short form."""
+    """whole: every field instead of the short form."""
     if isinstance(summary, RatingsSummary):
         return ratings_table(summary)
     if isinstance(summary, PoolSummary):
@@ -55,9 +55,9 @@ def summary_json(summary: Any) -> str:
 
 
 def ratings_table(summary: RatingsSummary) -> str:
-    """A table per group that games connect, aligned as one; what they mean in two lines; the warnings."""
+    """One block per group of players that games connect, then the scale, the source, and the warnings."""
     in_points = any(row.points_per_game is not None for row in summary.rows)
-    columns = "rank", "player", "rating", "+-", "games", "won", "drawn", "lost", "average opponent"
+    columns = ("rank", "player", "rating", "+-", "games", "won", "drawn", "lost", "average opponent")
     header = (*columns, "points a game") if in_points else columns
     digits = 1 if summary.method == "trueskill" else 0
     rows = [
@@ -77,7 +77,7 @@ def ratings_table(summary: RatingsSummary) -> str:
     lines = [first]
     for i, (row, line) in enumerate(zip(summary.rows, aligned, strict=True)):
         lines += ["", line] if i and row.group != summary.rows[i - 1].group else [line]
-    lines += ["", _meaning(summary)]
+    lines += ["", _scale(summary) + ("; from games won, however many points they count" if in_points else "")]
     played = f"{counted(summary.games, 'game')} of {counted(summary.matches, 'match', 'matches')}"
     kept = f"by all three methods: {summary.path}" if summary.path else "not written; --output FILE keeps these ratings"
     lines.append(f"{summary.game}, {played}; {kept}")
@@ -93,7 +93,7 @@ def ratings_table(summary: RatingsSummary) -> str:
 
 
 def pool_table(summary: PoolSummary) -> str:
-    """What the command did, and who is in the pool."""
+    """What the command did, and the members of the pool."""
     lines = [f"already a member: {', '.join(summary.already)}"] if summary.already else []
     lines += [
         f"{what}: {', '.join(names)}"
@@ -119,20 +119,14 @@ def pool_table(summary: PoolSummary) -> str:
     return "\n".join(lines)
 
 
-def _meaning(summary: RatingsSummary) -> str:
-    if any(row.points_per_game is not None for row in summary.rows):
-        return f"{_scale(summary)}; from games won, however many points they count"
-    return _scale(summary)
-
-
 def _scale(summary: RatingsSummary) -> str:
     if summary.method == "elo":
-        return "Elo, match after match: everybody starts at 1500, K 32; a match moves it by 32 at most, however long"
+        return "Elo, updated after each match: everybody starts at 1500, K 32; a match moves a rating by at most 32"
     if summary.method == "trueskill":
-        return "TrueSkill, game after game: mu, +- 95 %; everybody starts at 25 +- 16, a model from its parent's"
+        return "TrueSkill, updated after each game: mu, +- 95 %; starts at 25 +- 16, a model at its parent's rating"
     return f"Bradley-Terry in Elo, {summary.anchor}; +- 95 %, relative to the mean of the players listed together"
 
 
 def _number(value: float, digits: int) -> str:
-    """Rounded, without the sign of a negative zero."""
+    """Rounded; never "-0"."""
     return f"{round(value, digits) + 0.0:.{digits}f}"

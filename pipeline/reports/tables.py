@@ -1,4 +1,4 @@
-"""Facts as aligned text: tables, one line per fact, and the leaves of nested values. Knows neither games nor files."""
+"""Aligned text: tables, one line per fact, and nested values flattened to one line per leaf."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from pipeline.phrases import counted, results
 
 NUMBER = re.compile(r"[-+]?[\d.,/]*%?")
-LONGEST_LIST = 6  # items of a list that are shown
+LIST_ITEMS_SHOWN = 6
 
 
 def indented(text: str, by: int = 4) -> str:
@@ -17,7 +17,7 @@ def indented(text: str, by: int = 4) -> str:
 
 
 def table(rows: Sequence[tuple[str, ...]], header: tuple[str, ...], left_out: int = 0, where: str = "more") -> str:
-    """Aligned columns; those that hold only numbers (or "-") are set to the right. left_out: rows that aren't shown."""
+    """Aligned columns; numeric columns ("-" counts as a number) are right-aligned. left_out: number of rows omitted."""
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     numeric = [bool(rows) and all(NUMBER.fullmatch(row[i]) for row in rows) for i in range(len(header))]
 
@@ -36,7 +36,7 @@ def described(pairs: Mapping[str, object]) -> str:
 
 
 def flattened(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """(name, text) of every leaf of a manifest or summary as JSON holds it, nested names joined by a blank."""
+    """(name, text) of every leaf of a JSON object; nested names are joined by a space."""
     for name, value in values.items():
         full = f"{prefix} {name}".strip()
         if isinstance(value, dict):
@@ -46,7 +46,7 @@ def flattened(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
 
 
 def value_text(value: Any) -> str:
-    """One leaf for a person: four digits, thousands set apart, yes and no; "-" stands for nothing."""
+    """One leaf as text: four significant digits, thousands separators, yes/no, and "-" for nothing."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -56,23 +56,23 @@ def value_text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
     if isinstance(value, list):
-        return listed(value, LONGEST_LIST) or "-"
+        return shortened_list(value, LIST_ITEMS_SHOWN) or "-"
     return str(value)
 
 
-def listed(items: Sequence[Any], most: int) -> str:
-    """E.g. "4, 6, 7, … (12 in all)": at most this many items."""
+def shortened_list(items: Sequence[Any], most: int) -> str:
+    """At most this many items, e.g. "4, 6, 7, … (12 in all)"."""
     shown = ", ".join(value_text(item) for item in items[:most])
     return f"{shown}, … ({len(items)} in all)" if len(items) > most else shown
 
 
 def further_conditions(summary: Mapping[str, Any]) -> dict[str, str]:
-    """What came of the further conditions of promotion, each of which has a match of its own."""
-    guards = summary.get("guards")
-    found: dict[str, str] = {}
-    for text, met in (guards if isinstance(guards, dict) else {}).items():
-        if isinstance(met, dict) and {"wins", "draws", "losses", "match"} <= met.keys():
-            numbers = [met[name] if isinstance(met[name], int) else 0 for name in ("wins", "draws", "losses")]
-            played = f"{results(*numbers)} of {counted(sum(numbers), 'game')}"
-            found[text] = f"{'met' if met.get('passed') else 'not met'}: {played}, in {met['match']}"
-    return found
+    """The outcome of each further promotion condition of a match summary, by condition. Each has its own match."""
+    conditions = summary.get("guards")
+    outcomes: dict[str, str] = {}
+    for text, result in (conditions if isinstance(conditions, dict) else {}).items():
+        if isinstance(result, dict) and {"wins", "draws", "losses", "match"} <= result.keys():
+            counts = [result[name] if isinstance(result[name], int) else 0 for name in ("wins", "draws", "losses")]
+            played = f"{results(*counts)} of {counted(sum(counts), 'game')}"
+            outcomes[text] = f"{'met' if result.get('passed') else 'not met'}: {played}, in {result['match']}"
+    return outcomes

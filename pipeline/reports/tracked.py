@@ -1,4 +1,4 @@
-"""What a method says of the newest games of a run (Method.tracked): found, and put into lines."""
+"""A method's own measures of a run's newest games (Method.tracked): collected, and formatted as lines."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def of_newest_games(directory: Path, on_damage: Callable[[FileError], None]) -> 
             shards.append(read_shard(meta.path, meta))
         except FileError as error:
             on_damage(error)
-        except UsageError:  # a game or method of a package that isn't loaded here
+        except UsageError:  # unknown here: a method of another package
             break
         games += meta.games
     return of_shards(shards)

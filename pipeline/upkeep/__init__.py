@@ -1,6 +1,6 @@
-"""What becomes of old files: ``compact`` packs the shards of old generations, ``prune`` removes what nothing needs.
+"""Maintenance of a run's files: ``compact`` packs old shards, ``prune`` removes unneeded files, ``verify`` checks all.
 
-May import the commands, whose rules say what they will need, and everything below. Runs beside any other command:
-packs and removals are made so that readers see every game once. Never plays or trains, never touches models, matches,
-ratings, the pool or promotions.
+May import the commands, whose rules define what they need, and everything below. ``compact`` and ``prune`` run beside
+any other command: readers see every game exactly once. They never touch models, matches, ratings, the pool or
+promotions.
 """

@@ -1,11 +1,11 @@
-"""``compact``: the shards of generations that nobody plays in any more go into packs. Nothing is lost or changed.
+"""``compact``: packs the shards of all generations but the newest. Nothing is lost or changed.
 
-See run/packs.py for packs and for what readers see meanwhile. Each shard is checked against its sidecar before it
-is packed; what is damaged, or has no sidecar, stays where it is. A pack is committed before the files that it replaces
-are removed, so a kill leaves at most shards that lie in both, which everybody counts once and the next run removes.
+run/packs.py defines packs and what readers see in the meantime. Each shard is checked against its sidecar before it is
+packed; damaged shards and shards without a sidecar stay where they are. A pack is committed before the files that it
+replaces are removed. So a kill leaves at most shards in both places, which readers count once and the next run removes.
 
-Generations are looked at from the newest on, until some in a row lie in packs, and packed from the oldest of them on:
-so what a kill leaves are the newest ones, behind which everything is packed, and a run costs what is new.
+Generations are searched from the newest backwards, until several in a row are packed, and packed from the oldest of
+them forwards. So after a kill only the newest generations are unpacked, and the cost depends only on what is new.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from pipeline.errors import FileError
 from pipeline.interrupts import held_back
 from pipeline.phrases import counted, duration
 from pipeline.progress import SILENT, Progress
-from pipeline.reports.run_files import SELFPLAY, is_run
+from pipeline.reports.run_files import SELFPLAY, require_run
 from pipeline.run import atomic, layout, order, packs
 from pipeline.run.shards import ShardMeta, parse_meta
 from pipeline.upkeep.config import CompactConfig
 
 PACK_BYTES = 64 << 20  # of a pack's shards, without their sidecars
 PACK_SHARDS = 10_000
-SETTLED = 8  # generations: so many that need nothing are looked at. Games end within a few generations of their own
+SETTLED = 8  # stop after this many finished generations in a row: games end within a few generations of their own
 
 Stored = tuple[layout.ShardName, bytes, bytes]
-"""A shard's name, its file and its sidecar."""
+"""A shard's name, content and sidecar."""
 
 
 @dataclass(frozen=True)
 class CompactSummary:
-    """What one run packed. files_before, files_after: in the folders of the generations that it looked at."""
+    """The result of one run. files_before, files_after: in the folders of the generations searched."""
 
     generations: int
     packs: int
@@ -50,7 +50,7 @@ class CompactSummary:
     def lines(self) -> list[str]:
         """The short form."""
         if not self.generations:
-            return ["nothing to pack: only generations before the newest are"]
+            return ["nothing to pack: only generations before the newest are packed"]
         lines = [
             f"{counted(self.shards, 'shard')} packed into {counted(self.packs, 'file')} in {duration(self.seconds)}: "
             f"{counted(self.games, 'game')}, {counted(self.positions, 'position')}",
@@ -58,13 +58,13 @@ class CompactSummary:
             f"{self.files_after:,}",
         ]
         if self.skipped:
-            lines.append(f"{counted(self.skipped, 'damaged shard')} left as they are; the warnings name them")
+            lines.append(f"{counted(self.skipped, 'damaged shard')} left unpacked; see the warnings")
         return lines
 
 
 @dataclass
 class _Tally:
-    """Fields as in the summary."""
+    """The running totals, with the fields of the summary."""
 
     generations: int = 0
     packs: int = 0
@@ -77,7 +77,7 @@ class _Tally:
 
 
 def compact(config: CompactConfig, progress: Progress = SILENT) -> CompactSummary:
-    """Pack what can be packed. Raises NotYet if another process packs or prunes there, FileError for a full disk."""
+    """Pack all that can be packed. Raises NotYet if another process packs or prunes, FileError for a full disk."""
     start = time.monotonic()
     tally = _Tally()
     directory = games_of(config.directory)
@@ -96,14 +96,12 @@ def compact(config: CompactConfig, progress: Progress = SILENT) -> CompactSummar
 
 def games_of(directory: Path) -> Path:
     """The folder of all games of the run in directory. Raises FileError if there is no run."""
-    if not is_run(directory):
-        found = "no run in this folder" if directory.is_dir() else "no such folder"
-        raise FileError(directory, f"{found}; wanted one with {layout.SAVED_MODELS}/ or {SELFPLAY}/ in it")
+    require_run(directory)
     return directory / SELFPLAY
 
 
 Generation = tuple[int, list[str]]
-"""Its number, and its folders of games."""
+"""Number and folders of games."""
 
 
 def old_generations(directory: Path) -> Iterator[Generation]:
@@ -112,7 +110,7 @@ def old_generations(directory: Path) -> Iterator[Generation]:
 
 
 def _until_packed(directory: Path) -> list[Generation]:
-    """Those of the old generations up to SETTLED that lie in packs, with none between them that doesn't."""
+    """The old generations, newest first, up to and including SETTLED packed ones in a row."""
     found: list[Generation] = []
     in_a_row = 0
     for generation, folders in old_generations(directory):
@@ -126,10 +124,10 @@ def _until_packed(directory: Path) -> list[Generation]:
 
 
 def _is_packed(directory: Path, folders: list[str]) -> bool | None:
-    """Whether no worker's folder has two shards in files of their own, nor anything half-done.
+    """Whether no worker's folder has two unpacked shards or anything half-done.
 
-    None: no worker has more than one shard, which is none the worse for its two files: nobody packs them, so they don't
-    say whether what lies behind them was packed.
+    None if no worker has more than one shard: a single shard is never packed, so it doesn't tell whether older
+    generations are.
     """
     any_pack = False
     for place in places_in(directory, folders):
@@ -145,7 +143,7 @@ def _is_packed(directory: Path, folders: list[str]) -> bool | None:
 
 
 def places_in(directory: Path, folders: list[str]) -> list[Path]:
-    """The folders of the workers in these."""
+    """The workers' folders in these folders of games."""
     return [
         directory / folder / worker
         for folder in folders
@@ -167,7 +165,7 @@ def _pack(place: Path, tally: _Tally, progress: Progress) -> None:
             progress.warn(f"left as it is: {error}")
             continue
         if meta.num_bytes > PACK_BYTES:
-            continue  # a large file as it is
+            continue  # large enough already
         if waiting and (size + meta.num_bytes > PACK_BYTES or len(waiting) == PACK_SHARDS):
             _write(place, waiting, tally)
             waiting, size = [], 0
@@ -178,9 +176,9 @@ def _pack(place: Path, tally: _Tally, progress: Progress) -> None:
 
 
 def finish(place: Path, progress: Progress) -> set[layout.ShardName]:
-    """Remove what a kill left: packs that weren't committed, files of shards that lie in a pack. Returns the latter.
+    """Remove leftovers of a kill: uncommitted packs, and files of packed shards. Returns the names of packed shards.
 
-    A file that isn't what the pack holds is left, and named in a warning: one of the two is damaged.
+    A file that differs from its copy in the pack stays, with a warning: one of the two is damaged.
     """
     names = set(atomic.names_in(place))
     named = {name: parsed for name in names if (parsed := layout.parse_pack_name(name))}
@@ -194,12 +192,12 @@ def finish(place: Path, progress: Progress) -> set[layout.ShardName]:
         same = [name for name in left if _is_same(place, name, pack)]
         packs.remove_files(place, same)
         for name in set(left) - set(same):
-            progress.warn(f"left as it is: {place / name.shard}: it isn't what {pack.path.name} holds")
+            progress.warn(f"left as it is: {place / name.shard}: it differs from its copy in {pack.path.name}")
     return found
 
 
 def _is_same(place: Path, name: layout.ShardName, pack: packs.Pack) -> bool:
-    """Whether each file that the shard still has of its own is what the pack holds."""
+    """Whether the shard's own files, as far as they exist, equal their copies in the pack."""
     try:
         for path, packed in ((place / name.meta, pack.sidecar(name)), (place / name.shard, pack.shard(name))):
             if path.exists() and atomic.read_bytes(path, "a game shard") != packed:
@@ -210,7 +208,7 @@ def _is_same(place: Path, name: layout.ShardName, pack: packs.Pack) -> bool:
 
 
 def _checked(place: Path, name: layout.ShardName) -> tuple[Stored, ShardMeta]:
-    """What to pack of a shard. Raises FileError if it is damaged."""
+    """A shard to be packed. Raises FileError if it is damaged."""
     sidecar = atomic.read_bytes(place / name.meta, "the sidecar of a game shard")
     meta = parse_meta(place / name.meta, sidecar)
     data = atomic.read_bytes(place / name.shard, "a game shard")
@@ -222,7 +220,7 @@ def _checked(place: Path, name: layout.ShardName) -> tuple[Stored, ShardMeta]:
 
 def _write(place: Path, shards: list[tuple[Stored, ShardMeta]], tally: _Tally) -> None:
     if len(shards) < 2:
-        return  # nothing gained
+        return  # a pack needs two files too
     with held_back():
         packs.write_pack(place, [stored for stored, _ in shards])
         packs.remove_files(place, [name for (name, _, _), _ in shards])

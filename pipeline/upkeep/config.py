@@ -10,18 +10,18 @@ from pipeline.options import Options
 
 
 class VerifyConfig(Options):
-    """Check everything that is promised of a run's files.
+    """Check the integrity of a run's files.
 
-    Every sidecar has its shard, every game is legal and ended as recorded, none stands twice; counts and checksums are
-    right; no game of a hold-out is in its chunks; models are readable; best_model is the last promotion, and every
-    promotion is decided again from the games of its match; nothing of killed processes is left over. Reads every file
-    once, which takes long after months: --newest 2500000 checks the newest positions and what belongs to them. --repair
-    removes what is left over, and nothing that counts.
+    Every sidecar has its shard, every game is legal and ended as recorded, no game occurs twice, counts and checksums
+    are right, no game of a hold-out is in its chunks, models are readable, best_model is the last promotion, the games
+    of each promotion's match justify it, and killed processes left nothing behind. Reads every file once, which takes
+    long for old runs: --newest 2500000 checks only the newest positions and what belongs to them. --repair removes
+    leftovers, and nothing that counts.
 
     \b
     Reads:   data/ and saved_models/ of the run
     Writes:  nothing; with --repair it removes what killed processes left behind
-    Exit:    0 all is well, 1 problems, each in a line, or no run in this folder, 2 wrong usage
+    Exit:    0 no problems, 1 problems, one per line, or no run in this folder, 2 wrong usage
     Example: python main.py verify runs/go9
     """
 
@@ -30,24 +30,24 @@ class VerifyConfig(Options):
     )
     repair: bool = Field(
         False,
-        description="Remove what killed processes left behind, and nothing that counts: temporary files, checkpoints "
-        "of finished trainings, shards a day old that were never committed, unreadable ratings.",
+        description="Remove leftovers of killed processes, and nothing that counts: temporary files, checkpoints of "
+        "finished trainings, uncommitted shards older than a day, unreadable ratings.",
     )
     newest: int | None = Field(
         None,
         ge=1,
-        description="Check no more games than have this many positions, the newest, and the models and matches of "
-        "their generations: as long as a window stays the same, so does what it takes [default: all].",
+        description="Check only the newest games with this many positions, and the models and matches of their "
+        "generations. The time needed then doesn't grow with the run [default: all].",
     )
 
 
 class CompactConfig(Options):
-    """Pack the games of old generations: a few large files instead of very many small ones.
+    """Pack the games of old generations into a few large files.
 
-    Shards of all generations but the newest go into packs of 64 MiB, a worker's in each, in order. Every shard keeps
-    its name, its bytes and its place in the order, so windows, chunks, counts and reports stay exactly as they are, and
-    each can still be shown by its name. Runs beside self-play, gather and all other commands, also on other machines;
-    they see every game once. A kill at any moment loses nothing, and the same command goes on.
+    Shards of all generations but the newest go into packs of 64 MiB, separately for each worker. Every shard keeps its
+    name, its bytes and its place in the order, so windows, chunks, counts and reports don't change, and each shard can
+    still be shown by its name. Runs beside all other commands, also on other machines; they see every game exactly
+    once. A kill loses nothing; run the same command again to continue.
 
     \b
     Reads:   data/selfplay/*/*/*.gz with their .meta files
@@ -62,21 +62,21 @@ class CompactConfig(Options):
 
 
 class PruneConfig(Options):
-    """List what no window, training or report can need any more; with --apply, remove it.
+    """List files that no window, training or report can need any more; with --apply, remove them.
 
-    Games: the newest positions stay, as many as the largest window of any set of chunks or of the newest 100 models may
-    hold, and at least 2,500,000; so do the two newest generations and what no gather has counted. Of each older
-    generation a sample stays for reports, and every total stays what it was. A preset with a larger window, or one that
-    grows by a schedule, may want games that are gone: --keep-positions. Chunks: the newest complete set stays, and all
-    as long as a training has begun. Further: checkpoints of trainings that have ended or that a newer model has
-    overtaken, temporary files of killed processes.
+    Games: the newest positions stay, as many as the largest window of any set of chunks or of the newest 100 models
+    may hold, and at least 2,500,000. The two newest generations and games that no gather has counted also stay. Of
+    each older generation, a sample stays for reports; all totals stay the same. If you plan a preset with a larger
+    window, or one that grows by a schedule, set --keep-positions. Chunks: the newest complete set stays; all sets stay
+    while a training is unfinished. Other files: checkpoints of trainings that have ended or that a newer model has
+    superseded, and temporary files of killed processes.
 
-    Models, matches, ratings, the pool and promotions are never removed. Runs beside all other commands; a kill at any
-    moment leaves a run that the same command goes on to prune.
+    Models, matches, ratings, the pool and promotions are never removed. Runs beside all other commands. After a kill,
+    run the same command again to continue.
 
     \b
     Reads:   data/ and saved_models/ of the run
-    Writes:  nothing; with --apply data/selfplay/pruned.json, packs of the games that stay, and it removes what it lists
+    Writes:  nothing; with --apply data/selfplay/pruned.json and packs of the games that stay
     Exit:    0 done, 1 failed, 2 wrong usage, 75 another process packs or prunes these games
     Example: python main.py prune runs/go9
     """
@@ -84,10 +84,10 @@ class PruneConfig(Options):
     directory: Path = Field(
         Path("."), description="Folder of the run, with data/ and saved_models/.", json_schema_extra={"argument": True}
     )
-    apply: bool = Field(False, description="Remove it; without this nothing is removed, only listed.")
+    apply: bool = Field(False, description="Remove the files instead of only listing them.")
     keep_positions: int | None = Field(
         None,
         ge=0,
-        description="Newest positions of self-play that stay [default: as many as the largest window of any set of "
-        "chunks here or of the newest models may hold, and at least as many as gather's].",
+        description="Number of newest self-play positions that stay [default: as many as the largest window of any "
+        "set of chunks or of the newest models may hold, and at least as many as gather's default window].",
     )

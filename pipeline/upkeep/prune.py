@@ -1,22 +1,23 @@
-"""``prune``: removes what no window, training or report can need. Without --apply it only says what that would be.
+"""``prune``: removes files that no window, training or report can need. Without --apply it only lists them.
 
-Games. The newest positions stay, as many as the largest window holds: that of any set of chunks of this run and of its
-newest models, but no fewer than a gather without options takes; or --keep-positions. So do the two newest generations,
-whatever a set or the newest model still names, and whatever no gather has counted yet. Of each older generation a
-sample stays for reports: in every worker's folder about eight shards, one at least every half hour, and the last,
-behind which numbers go on. A folder with a damaged sidecar, a shard of another size than its sidecar says, or a
-damaged shard in the sample stays as it is; the checksums of shards that go aren't looked at. Totals stay what they were
-(run/pruned.py).
+Games. The newest positions stay: --keep-positions, or as many as the largest window of any set of chunks and of the
+newest models holds, but no fewer than gather's default window. Also kept are the two newest generations, generations
+that a set or the newest model still names, and games that no gather has counted yet. Of each older generation, a sample
+stays for reports: in every worker's folder about eight shards, at least one every half hour, and always the last one,
+so that numbering continues. A folder stays unchanged if a sidecar is damaged, a shard's size differs from its sidecar,
+or a shard of the sample is damaged; checksums of removed shards aren't checked. Totals are kept in run/pruned.py.
 
-Chunks. Training takes the newest complete set. Older ones go, unless a training has begun that may be reading one.
+Chunks. Training takes the newest complete set. Older sets are removed, unless an unfinished training may be reading
+one.
 
-Checkpoints of trainings that ended, or that a newer model has overtaken, and temporary files of killed processes go.
+Checkpoints of trainings that ended or that a newer model has superseded, and temporary files of killed processes are
+removed.
 
-Models, matches, ratings, the pool and promotions always stay, and so do curves and logs. Every removal is one that can
-be cut off anywhere: the same command goes on. Readers may run beside it.
+Models, matches, ratings, the pool, promotions, curves and logs always stay. A kill is safe at any time: the same
+command continues. Readers may run at the same time.
 
-Generations are looked at from the newest on, down to those that an earlier run found with nothing left to remove, and
-a few of these, for games that came late. So prune costs what has become old since the last one.
+Generations are searched from the newest backwards, down to those in which an earlier run left nothing to remove, and a
+few of these, for games that came late. So the cost depends only on what has become old since the last run.
 """
 
 from __future__ import annotations
@@ -52,14 +53,14 @@ from pipeline.upkeep.config import PruneConfig
 
 LEAST_POSITIONS = int(GatherConfig.model_fields["max_positions"].default)
 NEWEST_KEPT = 2  # generations
-MODELS_ASKED = 100  # the newest, for the size of their windows
-SAMPLE = 8  # shards of a place that stay, at least
-SAMPLE_EVERY = timedelta(minutes=30)  # and no longer a break between two of them than there was: a report shows pauses
+MODELS_ASKED = 100  # the newest ones, whose windows count
+SAMPLE = 8  # shards of a worker's folder that stay, at least
+SAMPLE_EVERY = timedelta(minutes=30)  # the sample has no longer gap, unless the games had: reports show pauses
 
 
 @dataclass(frozen=True)
 class Removal:
-    """What goes, and why nothing needs it. files: those of a shard in a pack are its parts of the pack's two."""
+    """Files to be removed. why: nothing needs them. files: a shard in a pack counts as two, its parts of the pack."""
 
     what: str
     files: int
@@ -69,9 +70,7 @@ class Removal:
 
 @dataclass(frozen=True)
 class PruneSummary:
-    """applied: True: removals are what was removed; False: what would be. keep_positions: of self-play; notes: what
-    stays although it might go.
-    """
+    """applied: whether removals were carried out or only listed. notes: files that unexpectedly stay, and why."""
 
     applied: bool
     removals: list[Removal]
@@ -96,7 +95,7 @@ class PruneSummary:
 
 @dataclass
 class _Plan:
-    """What goes, and how: `work` removes it, step by step, each of which returns what it has removed."""
+    """The removals, and the steps of `work` that carry them out. Each step returns what it has removed."""
 
     removals: list[Removal] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -114,7 +113,7 @@ class _Plan:
 
 
 def prune(config: PruneConfig, progress: Progress = SILENT) -> PruneSummary:
-    """Say what nothing needs, and with config.apply remove it.
+    """List files that nothing needs, and with config.apply remove them.
 
     Raises FileError if the folder is not that of a run, or something can't be removed; NotYet if another process packs
     or prunes these games.
@@ -152,11 +151,11 @@ def prune(config: PruneConfig, progress: Progress = SILENT) -> PruneSummary:
     )
 
 
-# What is needed
+# Needs
 
 
 def _windows(directory: Path, progress: Progress) -> Iterator[Mapping[str, Any]]:
-    """The windows of the newest models and of all sets of this run."""
+    """The windows of the newest models and of all sets of chunks."""
     for path in islice(newest_models(directory / layout.SAVED_MODELS), MODELS_ASKED):
         try:
             window = read_info(path).manifest.get("window")
@@ -174,16 +173,8 @@ def _whole(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
-@dataclass(frozen=True)
-class _Needs:
-    """counted: what gather has counted so far; None: nothing. generation: the oldest that a set or the newest model
-    names."""
-
-    counted: Counted | None
-    generation: int
-
-
-def _needs(directory: Path) -> _Needs:
+def _needs(directory: Path) -> tuple[Counted | None, int]:
+    """(what gather has counted so far, None if nothing; the oldest generation that a set or the newest model names)."""
     windows: list[Mapping[str, Any]] = []
     counted_so_far: Counted | None = None
     sets = list_sets(directory / TRAINING)
@@ -201,7 +192,7 @@ def _needs(directory: Path) -> _Needs:
                 counted_so_far = counted_so_far or Counted.in_window(of_model)
                 break
     oldest = [generation_of(str(window["oldest"]).partition("/")[0]) for window in windows if window.get("oldest")]
-    return _Needs(counted_so_far, min(oldest, default=0))
+    return counted_so_far, min(oldest, default=0)
 
 
 # Games
@@ -209,7 +200,7 @@ def _needs(directory: Path) -> _Needs:
 
 @dataclass
 class _Place:
-    """A place to be pruned. files: all its shards, ascending; keep: those that stay, the last among them."""
+    """A worker's folder to be pruned. files: all its shards, ascending; keep: those that stay, including the last."""
 
     path: Path
     files: list[ShardFile]
@@ -223,8 +214,11 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Thinning:
-    """A generation of which shards go. shards: all that it has; positions: the newest, behind which it lies; places:
-    where shards go, with the bytes of the files that go, or of their parts of packs.
+    """A generation to be pruned.
+
+    shards     number of all its shards
+    positions  number of positions in newer generations
+    places     folders to be pruned, each with the bytes of the files, or parts of packs, that go
     """
 
     generation: int
@@ -233,7 +227,7 @@ class _Thinning:
     places: list[tuple[_Place, list[int]]]
 
     def removals(self, stayed: Collection[Path] = ()) -> list[Removal]:
-        """One, or none if all places stayed as they are. stayed: those that did."""
+        """One, or none if all places stayed unchanged. stayed: places that did."""
         thinned = [(one, parts) for one, parts in self.places if one.path not in stayed]
         if not thinned:
             return []
@@ -245,25 +239,26 @@ class _Thinning:
 
 
 def _plan_games(directory: Path, keep: int, plan: _Plan, progress: Progress) -> None:
-    games, needs = games_of(directory), _needs(directory)
+    games = games_of(directory)
+    counted_so_far, oldest_needed = _needs(directory)
     pruned = read_pruned(games)
-    if needs.counted is None:
-        plan.notes.append("all games stay: nothing was gathered yet, so nobody has counted them")
+    if counted_so_far is None:
+        plan.notes.append("all games stay: nothing was gathered yet, so no gather has counted them")
         return
     positions = behind = 0
-    settled = -1  # the newest of the generations behind which nothing has to be looked at again
+    settled = -1  # the newest generation from which on older ones need no further search
     going: list[_Thinning] = []
     old: list[Path] = []
     for number, (generation, folders) in enumerate(newest_generations(games)):
         behind += generation <= pruned.settled
         if behind > SETTLED:
             break
-        is_new = number < NEWEST_KEPT or generation >= needs.generation
+        is_new = number < NEWEST_KEPT or generation >= oldest_needed
         if not is_new and positions >= keep:
             for place in places_in(games, folders):
                 atomic.look_at_place(place)
         files = sorted(files_of(games, generation, folders))
-        if is_new or positions < keep or not all(map(needs.counted.has, files)):
+        if is_new or positions < keep or not all(map(counted_so_far.has, files)):
             positions += sum(_positions(games, file) for file in files) if positions < keep else 0
             settled = -1
             continue
@@ -277,14 +272,14 @@ def _plan_games(directory: Path, keep: int, plan: _Plan, progress: Progress) -> 
             plan.removals += going[-1].removals()
 
     def work() -> list[Removal]:
-        for place in dict.fromkeys(old):  # what a run that was cut off left
+        for place in dict.fromkeys(old):  # leftovers of a killed run
             finish(place, progress)
             atomic.sweep(place)
             _remove_uncommitted(place, pruned)
         after, stayed = pruned, set[Path]()
         if going:
             after, stayed = _prune_places(games, pruned, [one for old in going for one, _ in old.places], progress)
-        if not stayed and settled > after.settled:  # last: a kill before it has everything looked at again
+        if not stayed and settled > after.settled:  # comes last: after a kill everything is searched again
             write_pruned(games, after.model_copy(update={"settled": settled}))
         return [removal for one in going for removal in one.removals(stayed)]
 
@@ -297,7 +292,7 @@ def _positions(games: Path, file: ShardFile) -> int:
     try:
         return read_meta(file.meta(games), file.pack).positions
     except FileError:
-        return 0  # damaged or gone: gather names it
+        return 0  # damaged or gone; gather reports it
 
 
 def _places(games: Path, files: list[ShardFile], pruned: Pruned, plan: _Plan) -> Iterator[_Place]:
@@ -307,7 +302,7 @@ def _places(games: Path, files: list[ShardFile], pruned: Pruned, plan: _Plan) ->
     for name, found in sorted(by_place.items()):
         path = games / name
         if any(isinstance(file.pack, FileError) for file in found):
-            plan.notes.append(f"{path} stays as it is: a pack in it is damaged")
+            plan.notes.append(f"{path} stays as it is: one of its packs is damaged")
             continue
         known = pruned.places.get(name)
         names = sorted(file.name for file in found)
@@ -322,7 +317,7 @@ def _places(games: Path, files: list[ShardFile], pruned: Pruned, plan: _Plan) ->
 
 
 def sample(names: Sequence[layout.ShardName]) -> list[layout.ShardName]:
-    """Of the shards of a place, ascending: which stay for reports. See the module docstring."""
+    """The shards of a folder that stay for reports, see the module docstring. names: ascending."""
     chosen = {*names[:: -max(1, -(-len(names) // SAMPLE))]}
     last = names[0]
     for name, following in pairwise(names):
@@ -333,8 +328,8 @@ def sample(names: Sequence[layout.ShardName]) -> list[layout.ShardName]:
 
 
 def _with_a_name_of_its_own(path: Path, keep: list[layout.ShardName]) -> list[layout.ShardName]:
-    """keep without its first shards, as long as a pack of it would have the name of another pack."""
-    there = {name: pack for name, pack in packs.list_packs(path) or () if isinstance(pack, packs.Pack)}
+    """keep, without its first shards if their pack would get the name of another pack."""
+    there = _packs_in(path)
     while len(keep) > 1:
         pack = there.get(layout.PackName(keep[-1], len(keep)))
         if pack is None or list(pack.names) == keep:
@@ -344,23 +339,23 @@ def _with_a_name_of_its_own(path: Path, keep: list[layout.ShardName]) -> list[la
 
 
 def _sizes(place: Path, file: ShardFile) -> list[int]:
-    """Bytes of a shard's files; in a pack, of its parts of the pack."""
+    """Bytes of a shard's files, or of its parts of a pack."""
     if isinstance(file.pack, packs.Pack):
         return file.pack.sizes[file.pack.index[file.name]].tolist()
-    found = []
-    for name in (file.name.shard, file.name.meta):
-        with suppress(OSError):
-            found.append((place / name).stat().st_size)
-    return found
+    return _sizes_of([place / file.name.shard, place / file.name.meta])
+
+
+def _packs_in(place: Path) -> dict[layout.PackName, packs.Pack]:
+    """The intact packs of a folder."""
+    return {name: pack for name, pack in packs.list_packs(place) or () if isinstance(pack, packs.Pack)}
 
 
 def _prune_places(
     games: Path, pruned: Pruned, places: Sequence[_Place], progress: Progress
 ) -> tuple[Pruned, set[Path]]:
-    """Write down what the places come to, then remove what goes. Places with shards that _totals finds
-    damaged stay as they are.
+    """Record the totals of the places, then remove what goes. Places that _totals finds damaged stay unchanged.
 
-    Returns what it wrote, and the places that stayed.
+    Returns what was recorded, and the places that stayed.
     """
     good: list[_Place] = []
     stayed: set[Path] = set()
@@ -383,14 +378,14 @@ def _prune_places(
 
 
 def _remove_uncommitted(place: Path, pruned: Pruned) -> None:
-    """Shards that lost their sidecar when they were pruned: nobody reads them."""
+    """Remove shards whose sidecar a killed run has removed already."""
     committed = packs.shards_in(place)
     named = {name: parsed for name in atomic.names_in(place) if (parsed := layout.parse_shard_name(name))}
     atomic.remove(place / name for name, one in named.items() if one not in committed and pruned.has(place / name))
 
 
 def _totals(games: Path, place: _Place, before: PrunedPlace | None) -> PrunedPlace:
-    """Raises FileError for a damaged sidecar, a shard of another size than that says, a damaged one of the sample."""
+    """Raises FileError for a damaged sidecar, a shard whose size it contradicts, or a damaged shard of the sample."""
     new = [file for file in place.files if before is None or file.name > before.up_to]
     metas = [read_meta(file.meta(games), file.pack) for file in new if not isinstance(file.pack, FileError)]
     for meta in metas:
@@ -410,7 +405,7 @@ def _totals(games: Path, place: _Place, before: PrunedPlace | None) -> PrunedPla
 
 
 def _check_size(meta: ShardMeta) -> None:
-    """Raises FileError if the shard's file is here and not as long as its sidecar says."""
+    """Raises FileError if the shard's file is here and its size contradicts the sidecar."""
     with atomic.os_errors(meta.path), suppress(FileNotFoundError):
         found = meta.path.stat().st_size
         if found != meta.num_bytes:
@@ -418,8 +413,8 @@ def _check_size(meta: ShardMeta) -> None:
 
 
 def _thin(games: Path, place: _Place) -> None:
-    """Put what stays into a pack of its own, then remove everything else."""
-    there = {name: pack for name, pack in packs.list_packs(place.path) or () if isinstance(pack, packs.Pack)}
+    """Put the shards that stay into one pack, then remove everything else. A single shard gets files of its own."""
+    there = _packs_in(place.path)
     stay = layout.PackName(place.keep[-1], len(place.keep))
     if stay not in there or len(place.keep) == 1:
         _write(games, place)
@@ -435,7 +430,7 @@ def _write(games: Path, place: _Place) -> None:
     for name in place.keep:
         file = next(one for one in place.files if one.name == name)
         pack = file.pack if isinstance(file.pack, packs.Pack) else None
-        # What a killed compact left in a pack and in files of its own was listed as the latter; finish() removed them.
+        # A shard that a killed compact left in both places was listed with its own files; finish() removed these.
         sidecar, _ = packs.read_stored(place.path / name.meta, pack, "a sidecar")
         data, _ = packs.read_stored(place.path / name.shard, pack, "a game shard")
         meta = parse_meta(place.path / name.meta, sidecar)
@@ -459,7 +454,7 @@ def _plan_chunks(directory: Path, plan: _Plan, progress: Progress) -> None:
     if not complete:
         return
     newest = str(complete[-1])
-    if mirror.of(folder) is not None:  # other machines may train: on no set before that of the newest model
+    if mirror.of(folder) is not None:  # other machines may be training, but on no set older than the newest model's
         newest = min(newest, _newest_set_of_a_model(directory))
     old = [name for name in sets if str(name) < newest]
     stale = [path for name, path in list_priorities(folder) if str(name) < newest]
@@ -483,7 +478,7 @@ def _plan_chunks(directory: Path, plan: _Plan, progress: Progress) -> None:
 
 
 def _newest_set_of_a_model(directory: Path) -> str:
-    """The set that the newest model was trained on; "": no model was."""
+    """The set that the newest model was trained on; "" if unknown."""
     for path in newest_models(directory / layout.SAVED_MODELS):
         with suppress(FileError):
             return str(read_info(path).manifest.get("chunk_set") or "")
@@ -492,7 +487,7 @@ def _newest_set_of_a_model(directory: Path) -> str:
 
 def _removing(folder: Path, files: list[Path]) -> Callable[[], None]:
     def work() -> None:
-        with atomic.file_lock(folder / "sets"):  # gather's: it may be completing one of them
+        with atomic.file_lock(folder / "sets"):  # gather's lock: it may be completing a set
             atomic.remove(files)
 
     return work
@@ -506,7 +501,7 @@ def _sizes_of(files: Sequence[Path]) -> list[int]:
     return found
 
 
-# Left over
+# Leftovers
 
 
 def _plan_left_over(directory: Path, plan: _Plan) -> None:
@@ -520,12 +515,12 @@ def _plan_left_over(directory: Path, plan: _Plan) -> None:
         if has_model(saved_models / model):
             why = f"the training of {model} has ended"
         elif parsed is not None and parsed.number <= newest:
-            why = f"model {newest:06d} is newer; no training comes back to {model}"
+            why = f"model {newest:06d} is newer; no training will resume {model}"
         else:
             continue
         checkpoint = saved_models / name
         if layout.lock_path(layout.SAVED_MODELS / name / CHECKPOINT_FILE) in (seen.held or ()):
-            continue  # at work
+            continue  # in use
         files = sorted(checkpoint.iterdir())
         plan.add(f"checkpoint of {model}", _sizes_of(files), why, _removing_checkpoint(checkpoint))
     dead = [directory / path for path in seen.temporaries if atomic.is_left_over(path.name)]

@@ -32,13 +32,12 @@ from pipeline.reports.report.facts import (
     Training,
     collect,
     policy_entropies,
-    spread,
     time_spent,
     wrong_resignations,
 )
 from pipeline.reports.report.page import page
 from pipeline.reports.report.replays import replays
-from pipeline.reports.run_files import SizedShard
+from pipeline.reports.run_files import SizedShard, spread
 from pipeline.run import layout
 from pipeline.run.match_results import read_results
 from pipeline.run.matches import write_summary

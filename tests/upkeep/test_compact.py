@@ -216,7 +216,7 @@ def test_no_run_and_no_games(tmp_path):
         compact(CompactConfig(directory=tmp_path))
     (tmp_path / layout.SAVED_MODELS).mkdir()
     assert compact(CompactConfig(directory=tmp_path)).lines() == [
-        "nothing to pack: only generations before the newest are"
+        "nothing to pack: only generations before the newest are packed"
     ]
     play(tmp_path, 1, 4)
     assert compact(CompactConfig(directory=tmp_path)).packs == 0

@@ -94,7 +94,7 @@ def test_the_newest_positions_alone(run: Path) -> None:
     found = verify(VerifyConfig(directory=run, newest=20))
     assert found.clean and 0 < found.checked["games"]["shard"] < len(shards)
     assert found.checked["games"]["position"] >= 20
-    assert found.remarks == ["older games were not looked at: --newest"]
+    assert found.remarks == ["older games were not checked: --newest"]
     cut(shards[-1])
     assert [problem.where for problem in verify(VerifyConfig(directory=run, newest=1)).problems] == [
         str(shards[-1].relative_to(run))
@@ -112,7 +112,7 @@ def test_models_and_matches_before_the_newest_games_are_left_out(run: Path) -> N
     found = verify(VerifyConfig(directory=run, newest=20))
     assert found.checked["models"] == {"model": 1, "promotion": 1} and found.checked["matches"]["match"] == 1
     assert found.checked["matches"]["evaluation"] == 1
-    assert found.remarks[1] == "models and matches before generation 1 were not looked at: --newest"
+    assert found.remarks[1] == "models and matches before generation 1 were not checked: --newest"
 
 
 def test_more_positions_than_there_are(run: Path) -> None:
@@ -215,7 +215,7 @@ def test_a_game_that_stands_twice(run: Path, monkeypatch: pytest.MonkeyPatch) ->
     folder = one_of(run, "data/selfplay/*/*")
     shutil.copytree(folder, folder.with_name("w01"))
     found = problems(run)
-    assert len(found) == 24 and all("1 game of it stands in" in one for one in found)
+    assert len(found) == 24 and all("1 game of it is in" in one for one in found)
 
 
 TYPES = column_types(parse_game("tictactoe"))
@@ -546,4 +546,4 @@ def test_many_problems_are_shown_in_part(run: Path) -> None:
         shutil.copytree(folder, folder.with_name(worker))
     found = check(run)
     assert len(found.problems) == 48
-    assert "8 problems more" in "\n".join(found.lines()) and "problems more" not in "\n".join(found.lines(whole=True))
+    assert "8 more problems" in "\n".join(found.lines()) and "more problems" not in "\n".join(found.lines(whole=True))

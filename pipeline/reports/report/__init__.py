@@ -1,5 +1,5 @@
-"""``report``: a whole run on one page for the browser, from its files alone.
+"""``report``: an HTML report of a whole run, made from its files.
 
-facts.py reads, replays.py chooses games and replays them, charts.py draws, page.py puts it together. Imports what
-reports/ may; writes the page and nothing else. The page loads nothing and says nothing to anybody.
+facts.py reads the run, replays.py chooses and replays games, charts.py draws, page.py assembles the page. The page
+loads nothing and sends nothing.
 """

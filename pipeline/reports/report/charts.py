@@ -1,8 +1,8 @@
-"""Charts as SVG, drawn here so that the page needs no library, follows light and dark, and fits a phone.
+"""Charts as SVG without a library, so that the page is self-contained, supports dark mode and fits a phone.
 
-A chart is a <figure>: the drawing, a legend, and its numbers as a table that can be opened, for screen readers and for
-those who want to read them. Series differ by colour, dash and marker. Colours are names of the page's style sheet, from
-Okabe and Ito's palette, which the colour-blind can tell apart. Knows nothing about runs.
+A chart is a <figure>: the drawing, a legend, and a collapsible table of its numbers, also for screen readers. Series
+differ by colour, dash and marker. Colours come from the page's style sheet: Okabe and Ito's palette, which is safe for
+colour-blind readers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Number = Callable[[float], str]
 
 @dataclass(frozen=True)
 class Point:
-    """error: half of an error bar; low, high: of a band; hollow: its marker isn't filled; note: its tooltip."""
+    """error: half of an error bar; low, high: of a band; hollow: whether the marker is; note: the tooltip."""
 
     x: float
     y: float
@@ -42,7 +42,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Level:
-    """A horizontal line with its name."""
+    """A labelled horizontal line."""
 
     name: str
     y: float
@@ -50,10 +50,11 @@ class Level:
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart with a title, and a sentence or two about what it shows and how to read it.
+    """A chart with a title and a sentence or two on how to read it.
 
-    series    lines; stacks: instead, shares of whole columns, as series of equal x from below to above
-    y_from    a number that the axis includes
+    series    lines
+    stacks    instead of lines: stacked columns, as series of equal x from bottom to top
+    y_from    a number that the y axis includes
     """
 
     title: str
@@ -67,7 +68,7 @@ class Chart:
     y_from: float | None = None
 
     def html(self) -> str:
-        """The figure; empty if there is nothing to draw."""
+        """The figure; empty without points."""
         drawn = [one for one in (self.series or self.stacks) if one.points]
         if not drawn:
             return ""
@@ -81,7 +82,7 @@ class Chart:
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Round numbers from low to high, at most that many + 1, at a distance of 1, 2 or 5 times a power of ten."""
+    """At most `most` + 1 round numbers from low to high, spaced by 1, 2 or 5 times a power of ten."""
     span = max(high - low, 1e-9)
     power = 10.0 ** math.floor(math.log10(span / most))
     step = next(factor * power for factor in (1, 2, 5, 10) if span / (factor * power) <= most + 1e-9)
@@ -90,7 +91,7 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 
 class _Axes:
-    """Places numbers in the drawing."""
+    """Maps numbers to coordinates of the drawing."""
 
     def __init__(self, xs: Sequence[float], low: float, high: float, margin: float) -> None:
         self.x_low, self.x_high = min(xs) - margin, max(xs) + margin
@@ -156,16 +157,19 @@ def _line(axes: _Axes, chart: Chart, number: int, one: Series) -> str:
         parts.append(f'<path class="line {style}" stroke-dasharray="{DASHES[number % len(DASHES)]}" d="M{line}"/>')
     if len(places) <= MOST_MARKERS:
         for point, (x, y) in zip(one.points, places, strict=True):
-            tip = escape(point.note or f"{one.name}, {chart.x_name} {point.x:g}: {chart.number(point.y)}")
             hollow = " hollow" if point.hollow else ""
-            parts.append(
-                f'<path class="marker {style}{hollow}" d="{_marker(number, x, y)}"><title>{tip}</title></path>'
-            )
+            tooltip = _tooltip(chart, one, point)
+            parts.append(f'<path class="marker {style}{hollow}" d="{_marker(number, x, y)}">{tooltip}</path>')
     return "".join(parts)
 
 
+def _tooltip(chart: Chart, one: Series, point: Point) -> str:
+    text = point.note or f"{one.name}, {chart.x_name} {point.x:g}: {chart.number(point.y)}"
+    return f"<title>{escape(text)}</title>"
+
+
 def _marker(number: int, x: float, y: float, size: float = 3.4) -> str:
-    """The path of a circle, a square, a triangle, a diamond …"""
+    """The path of a circle, square, triangle or diamond, in turn."""
     shape = number % 4
     if shape == 0:
         return f"M{x - size:.1f} {y:.1f}a{size} {size} 0 1 0 {2 * size} 0a{size} {size} 0 1 0 {-2 * size} 0Z"
@@ -195,10 +199,9 @@ def _columns(chart: Chart, drawn: Sequence[Series]) -> str:
             base[point.x] += point.y
             if bottom - top < 0.05:
                 continue
-            tip = escape(point.note or f"{one.name}, {chart.x_name} {point.x:g}: {chart.number(point.y)}")
             parts.append(
                 f'<rect class="column s{number % len(DASHES)}" x="{axes.x(point.x) - width / 2:.1f}" y="{top:.1f}" '
-                f'width="{width:.1f}" height="{bottom - top:.1f}"><title>{tip}</title></rect>'
+                f'width="{width:.1f}" height="{bottom - top:.1f}">{_tooltip(chart, one, point)}</rect>'
             )
     return "".join(parts)
 
@@ -239,7 +242,7 @@ def _cell(chart: Chart, point: Point | None) -> str:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """An HTML table; every cell is text. A row's first cell is its heading."""
+    """An HTML table of text. The first cell of a row is its heading."""
     top = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
     body = "".join(
         f'<tr><th scope="row">{escape(row[0])}</th>' + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:]) + "</tr>"

@@ -1,4 +1,4 @@
-"""``report``: makes the page of a run."""
+"""``report``: writes the HTML report of a run."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pipeline.reports.config import ReportConfig
 from pipeline.reports.report.facts import collect
 from pipeline.reports.report.page import page
 from pipeline.reports.report.replays import replays
-from pipeline.reports.run_files import SELFPLAY, is_run
-from pipeline.run import atomic, layout
+from pipeline.reports.run_files import require_run
+from pipeline.run import atomic
 
 
 @dataclass(frozen=True)
@@ -22,30 +22,28 @@ class ReportSummary:
     path: Path
     num_bytes: int
     models: int
-    generations: int  # of games
+    generations: int  # that have games
     games_shown: int
     warnings: list[str]
 
     def lines(self) -> list[str]:
         size = f"{self.num_bytes / 1e6:.1f} MB"
         models, games = counted(self.models, "model"), counted(self.games_shown, "game")
-        return [f"{self.path}: {size}, {models}, {games} to look at; open it in a browser"]
+        return [f"{self.path}: {size}, {models}, {games} to step through; open it in a browser"]
 
 
 def report(config: ReportConfig, progress: Progress = SILENT) -> ReportSummary:
-    """Write the page; an older one at its place is replaced.
+    """Write the page, replacing an older one.
 
-    Raises FileError if the folder is not that of a run or the page can't be written, UsageError if the page would take
-    the place of another file.
+    Raises FileError if the folder is not that of a run or the page can't be written, UsageError if the name isn't that
+    of a page, so that no other file is overwritten.
     """
     directory, output = config.directory, config.output
-    if not is_run(directory):
-        found = "no run in this folder" if directory.is_dir() else "no such folder"
-        raise FileError(directory, f"{found}; wanted one with {layout.SAVED_MODELS}/ or {SELFPLAY}/ in it")
+    require_run(directory)
     if output.suffix not in (".html", ".htm"):
         raise UsageError(f"report --output {output}: wanted a name that ends in .html")
     if not output.parent.is_dir():
-        raise FileError(output, "its folder isn't there; make it first")
+        raise FileError(output, "its folder doesn't exist; make it first")
     facts = collect(directory, progress, datetime.now(UTC))
     shown = replays(facts)
     for warning in facts.warnings:

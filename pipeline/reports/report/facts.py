@@ -1,9 +1,9 @@
-"""What a report says, as numbers: generations of games, trainings, matches, ratings, time.
+"""The numbers of a report: generations of games, trainings, matches, ratings, time.
 
-Terms: a *generation* is that of the games, the number of the newest model when they were begun. Of runs with more
-shards than MOST_META, shards spread evenly over each generation stand for it, and of more than MOST_SHARDS so for what
-only the games themselves say: `share_read` and `share_opened`.
-What no file says is None or left out. Damaged files become warnings.
+Terms: the *generation* of a game is the number of the newest model when the game began. A run with more than MOST_META
+shards is represented by an evenly spread sample of each generation, whose sidecars are read. Of these, at most about
+MOST_SHARDS are opened, for facts that only the games hold. `share_read` and `share_opened` tell the sampled shares.
+Unknown values are None or left out. Damaged files become warnings.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise
@@ -30,7 +30,7 @@ from pipeline.methods.resignation import NEVER, RESIGN_THRESHOLD, calibrate, no_
 from pipeline.progress import Progress
 from pipeline.ratings.command import Rated, rate, read_matches
 from pipeline.ratings.config import RatingsConfig
-from pipeline.reports.run_files import EVALUATE, SELFPLAY, SizedShard, look_at, time_in
+from pipeline.reports.run_files import EVALUATE, SELFPLAY, SizedShard, look_at, parse_time, spread
 from pipeline.reports.show_match import counted_games
 from pipeline.reports.tracked import Tracked, of_shards
 from pipeline.run import layout
@@ -40,9 +40,9 @@ from pipeline.run.order import generation_of
 from pipeline.run.pruned import Pruned, read_pruned
 from pipeline.run.shards import POLICY_COUNTS, End, Shard, ShardMeta, meta_of, read_shard
 
-MOST_META = 4_000  # sidecars that are read, and one of each generation at least
-MOST_SHARDS = 400  # shards that are opened, and one of each generation at least
-PAUSE = timedelta(hours=1)  # a loop that writes nothing for this long was not running
+MOST_META = 4_000  # sidecars that are read; at least one of each generation
+MOST_SHARDS = 400  # shards that are opened; at least one of each generation
+PAUSE = timedelta(hours=1)  # a loop that writes nothing for this long wasn't running
 STAGES = ("selfplay", "gather", "train", "evaluate")
 
 T = TypeVar("T")
@@ -50,16 +50,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Games:
-    """The self-play of one generation; lengths are of the shards read, what stands behind them of those opened.
+    """The self-play of one generation. Lengths come from the sidecars read, the fields after it from the shards opened.
 
     lengths           plies, at the 10th, 50th and 90th percentile
-    first, drawn      shares of games that the first player won, and that were drawn
-    resigned, settled, at_limit  shares of games that ended so; the rest ended by the rules
-    wrong             (resignations that would have been wrong, all that would have been made), among the games that
-                      were played to their end to find out
-    policy_entropy    of the policies of searches that the network learns from, in nats
-    surprise          mean KL divergence of their policy target from the network's, in nats
-    tracked           what the method says of them, by source and name
+    first, drawn      shares of games won by the first player, and drawn
+    resigned, settled, at_limit  shares of games that ended so; the others ended by the rules
+    wrong             (wrong resignations, all resignations) that would have happened in the games that were played on
+                      to check the threshold
+    policy_entropy    mean over searches that are policy targets, in nats
+    surprise          mean KL divergence of the policy target from the network's policy, in nats
+    tracked           the method's own measures, by source and name
     """
 
     generation: int
@@ -76,10 +76,20 @@ class Games:
     surprise: float | None = None
     tracked: Tracked = field(default_factory=Tracked)
 
+    @property
+    def by_the_rules(self) -> float | None:
+        if self.resigned is None or self.at_limit is None:
+            return None
+        return 1 - self.resigned - (self.settled or 0) - self.at_limit
+
+    @property
+    def second(self) -> float | None:
+        return None if self.first is None else 1 - self.first - (self.drawn or 0)
+
 
 @dataclass(frozen=True)
 class Training:
-    """metrics: "train", "holdout_before", "holdout_after" → name → mean, as the manifest has them."""
+    """metrics: "train", "holdout_before", "holdout_after" → name → mean, as in the manifest."""
 
     model: str
     number: int
@@ -96,7 +106,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Gate:
-    """A match of a challenger with the champion; counts and points are the challenger's."""
+    """A match of a challenger with the champion. Counts and shares are the challenger's."""
 
     match: MatchResults
     wins: int
@@ -111,10 +121,12 @@ class Gate:
 
 @dataclass
 class Facts:
-    """seconds: by generation, of each stage and of "pause" and "other".
+    """All numbers of a report.
 
-    share_read    of the shards: those whose sidecars were read; games, positions and lengths rest on them
-    share_opened  of the shards: those whose games were read; all else that is said of games rests on them
+    share_read    share of shards whose sidecars were read, for numbers of games, positions and lengths
+    share_opened  share of shards that were opened, for everything else about games
+    seconds       by generation: seconds of each stage, of "other" and of "pause"
+    metas         sidecars read, by generation
     """
 
     directory: Path
@@ -139,16 +151,16 @@ class Facts:
 
 
 def collect(directory: Path, progress: Progress, now: datetime) -> Facts:
-    """directory: the run's. Raises nothing for damaged files: see Facts.warnings."""
+    """The facts of the run in a folder. Damaged files become warnings, not errors."""
     facts = Facts(directory, now)
     saved_models = directory / layout.SAVED_MODELS
-    models = _readable(facts, lambda: list_models(saved_models)) or []
-    infos = [info for path in models if (info := _readable(facts, partial(read_info, path)))]
+    models = readable(facts, lambda: list_models(saved_models)) or []
+    infos = [info for path in models if (info := readable(facts, partial(read_info, path)))]
     facts.game = infos[-1].game if infos else None
     facts.trainings = [_training(info) for info in infos]
-    facts.journal = _readable(facts, lambda: read_journal(saved_models)) or []
+    facts.journal = readable(facts, lambda: read_journal(saved_models)) or []
     if models:
-        facts.champion = _readable(facts, lambda: resolve_champion(saved_models / layout.CHAMPION).name)
+        facts.champion = readable(facts, lambda: resolve_champion(saved_models / layout.CHAMPION).name)
     files = look_at(directory)
     facts.shards = files.shards
     facts.warnings += map(str, files.unreadable)
@@ -159,7 +171,8 @@ def collect(directory: Path, progress: Progress, now: datetime) -> Facts:
     return facts
 
 
-def _readable(facts: Facts, read: Callable[[], T]) -> T | None:
+def readable(facts: Facts, read: Callable[[], T]) -> T | None:
+    """The result of read(); None and a warning if the file is damaged or unreadable."""
     try:
         return read()
     except (MuGoError, OSError) as error:
@@ -174,7 +187,7 @@ def _training(info: ModelInfo) -> Training:
     return Training(
         model=info.name,
         number=info.number,
-        created=time_in(info.created),
+        created=parse_time(info.created),
         seconds=float(seconds) if isinstance(seconds, int | float) else None,
         samples_per_second=float(speed) if isinstance(speed, int | float) and speed > 0 else None,
         size=size,
@@ -183,11 +196,6 @@ def _training(info: ModelInfo) -> Training:
 
 
 # Games
-
-
-def spread(items: Sequence[T], most: int) -> list[T]:
-    """At most that many of them, spread evenly, the last among them."""
-    return list(items[:: -max(1, math.ceil(len(items) / max(most, 1)))])[::-1]
 
 
 def _read_games(facts: Facts, progress: Progress) -> None:
@@ -207,7 +215,7 @@ def _read_games(facts: Facts, progress: Progress) -> None:
         progress.advance()
     progress.finish()
     facts.metas = dict(sorted(metas.items()))
-    pruned = _readable(facts, partial(read_pruned, facts.directory / SELFPLAY)) or Pruned()
+    pruned = readable(facts, partial(read_pruned, facts.directory / SELFPLAY)) or Pruned()
     facts.share_read = len(chosen) / len(facts.shards) if facts.shards else 1.0
     per_generation = max(1, MOST_SHARDS // max(len(facts.metas), 1))
     opened = {number: spread(of_one, per_generation) for number, of_one in facts.metas.items()}
@@ -218,7 +226,7 @@ def _read_games(facts: Facts, progress: Progress) -> None:
     for number, of_one in facts.metas.items():
         read = []
         for meta in opened[number]:
-            if (found := _readable(facts, partial(read_shard, meta.path, meta))) is not None:
+            if (found := readable(facts, partial(read_shard, meta.path, meta))) is not None:
                 read.append(found)
             progress.advance()
         facts.games.append(_games(facts, number, of_one, read, shares, pruned, before))
@@ -226,7 +234,7 @@ def _read_games(facts: Facts, progress: Progress) -> None:
 
 
 def _is_of_run(facts: Facts, meta: ShardMeta) -> bool:
-    return facts.game is None or bool(_readable(facts, partial(are_related, meta.game, facts.game)))
+    return facts.game is None or bool(readable(facts, partial(are_related, meta.game, facts.game)))
 
 
 def _games(
@@ -238,8 +246,9 @@ def _games(
     pruned: Pruned,
     before: tuple[Mapping[int, int], Mapping[int, int]],
 ) -> Games:
-    """shares: of the shards that metas were sampled from, by the generation of their folder.
-    before: of Pruned.by_generation(), what prune took away and the sample that it left.
+    """metas, shards: this generation's sample. shares: the sampled share of shards, by the generation of their folder.
+
+    before: (games, positions) from Pruned.by_generation(): those that prune removed and the sample that it kept.
     """
     lengths = np.concatenate([meta.lengths for meta in metas])
     low, median, high = (float(one) for one in np.percentile(lengths, (10, 50, 90)))
@@ -252,8 +261,8 @@ def _games(
         return found
     results, ends = (np.concatenate([getattr(shard, name) for shard in shards]) for name in ("results", "ends"))
     entropy, surprise = _of_searches(facts, shards)
-    return Games(
-        **{name: getattr(found, name) for name in ("generation", "games", "positions", "lengths")},
+    return replace(
+        found,
         first=float((results > 0).mean()),
         drawn=float((results == 0).mean()),
         resigned=float((ends == End.RESIGNED).mean()),
@@ -267,10 +276,10 @@ def _games(
 
 
 def _of_searches(facts: Facts, shards: Sequence[Shard]) -> tuple[float | None, float | None]:
-    """(entropy of their policies, surprise), means; None where no search was recorded, as by methods of steps alone."""
+    """Means of (policy entropy, surprise); None if no search was recorded, as by methods that record only steps."""
     entropies, surprises = [np.zeros(0)], [np.zeros(0)]
     for shard in shards:
-        method = _readable(facts, partial(method_named, shard.header["method"]))
+        method = readable(facts, partial(method_named, shard.header["method"]))
         if method is not None and not method.steps_only:
             chosen = (shard.flags & POLICY_COUNTS) != 0
             entropies.append(policy_entropies(shard)[chosen])
@@ -280,7 +289,7 @@ def _of_searches(facts: Facts, shards: Sequence[Shard]) -> tuple[float | None, f
 
 
 def policy_entropies(shard: Shard) -> NDArray[np.float64]:
-    """[M] of the visits at each root, in nats; 0 where nothing was visited."""
+    """[M] entropy of the visits at each root, in nats; 0 without visits."""
     counts = shard.visit_counts.astype(np.float64)
     logs = np.log(counts, where=counts > 0, out=np.zeros_like(counts))
     sums, weighted = (np.concatenate([[0.0], np.cumsum(one)]) for one in (counts, counts * logs))
@@ -291,7 +300,7 @@ def policy_entropies(shard: Shard) -> NDArray[np.float64]:
 
 
 def wrong_resignations(shards: Sequence[Shard]) -> tuple[int, int] | None:
-    """(wrong, all) by each shard's own threshold; None if nobody could resign or no game was exempt."""
+    """(wrong, all) by each shard's own threshold; None without a threshold or without games played on."""
     wrong = made = games = 0
     for shard in shards:
         threshold = shard.header["provenance"].get(RESIGN_THRESHOLD)
@@ -310,17 +319,17 @@ def _read_matches(facts: Facts, directory: Path, progress: Progress) -> None:
     matches, _ = read_matches(folders, _Collecting(facts.warnings))
     matches = [match for match in matches if facts.game is None or match.header.game == facts.game]
     if matches:
-        facts.rated = _readable(facts, lambda: rate(matches))
-    promoted = {str(line.get("match", "")).rpartition("/")[2]: time_in(line.get("time")) for line in facts.journal}
+        facts.rated = readable(facts, lambda: rate(matches))
+    promoted = {str(line.get("match", "")).rpartition("/")[2]: parse_time(line.get("time")) for line in facts.journal}
     for match in matches:
         if match.folder.parent == directory / EVALUATE and match.header.is_of_models:
-            gate = _readable(facts, partial(_gate, match, promoted))
+            gate = readable(facts, partial(_gate, match, promoted))
             if gate is not None:
                 facts.gates.append(gate)
 
 
 class _Collecting(Progress):
-    """Keeps warnings, shows nothing."""
+    """Collects warnings and shows nothing."""
 
     def __init__(self, warnings: list[str]) -> None:
         self._warnings = warnings
@@ -330,43 +339,35 @@ class _Collecting(Progress):
 
 
 def _gate(match: MatchResults, promoted: Mapping[str, datetime | None]) -> Gate:
-    """promoted: when the matches of these names were won, for those whose summary doesn't say it."""
+    """promoted: promotion times by match name, for summaries without a time."""
     match = match.with_summary()
     score = score_of(counted_games(match))
     low, high = wilson_interval(score)
     summary = match.summary
-    return Gate(
-        match,
-        score.wins,
-        score.draws,
-        score.losses,
-        score.share,
-        low,
-        high,
-        None if summary is None else time_in(summary.get("decided")) or promoted.get(match.folder.name),
-        None if summary is None else bool(summary.get("promoted")),
-    )
+    decided = None if summary is None else parse_time(summary.get("decided")) or promoted.get(match.folder.name)
+    is_promoted = None if summary is None else bool(summary.get("promoted"))
+    return Gate(match, score.wins, score.draws, score.losses, score.share, low, high, decided, is_promoted)
 
 
 # Time
 
 
 def time_spent(facts: Facts) -> dict[int, dict[str, float]]:
-    """Seconds by the generation of the games: from one model's end of training to the next one's.
+    """Seconds of each stage by generation. A generation lasts from the end of its model's training to the next one's.
 
-    After a model come its match, then self-play up to the last shard, then gather, then the next training. That is how
-    one loop works; where stages run side by side, the later one gets the time. Breaks of more than PAUSE, but for
-    training, are "pause". Where a manifest doesn't say how long training took, gather and training are "other".
+    Assumes the order of a single loop: the model's match, self-play up to the last shard, gather, the next training.
+    If stages run concurrently, the later one gets the time. Breaks longer than PAUSE are "pause", except during
+    training. If a manifest doesn't tell the duration of training, gather and training are "other".
     """
     models = [one for one in facts.trainings if one.created is not None]
-    decided: dict[str, datetime] = {}  # a model's first match is the one for its promotion
+    decided: dict[str, datetime] = {}  # of each model's first match, the one for its promotion
     for gate in facts.gates:
         if gate.decided:
             challenger = gate.match.header.challenger
             decided[challenger] = min(gate.decided, decided.get(challenger, gate.decided))
     spent = {}
     times = sorted(shard.time for shard in facts.shards)
-    for model, after in _with_next(models):
+    for model, after in zip(models, [*models[1:], None], strict=False):
         begin = model.created
         assert begin is not None
         end = after.created if after else None
@@ -391,10 +392,6 @@ def time_spent(facts: Facts) -> dict[int, dict[str, float]]:
             "pause": in_play + behind,
         }
     return spent
-
-
-def _with_next(models: Sequence[Training]) -> Iterator[tuple[Training, Training | None]]:
-    yield from pairwise([*models, None])  # type: ignore[misc]
 
 
 def _pauses(times: Sequence[datetime]) -> float:

@@ -1,13 +1,13 @@
-"""The page: what each chart and table shows of the facts, and the HTML around them.
+"""The page: its charts, its tables, and the HTML around them.
 
-Everything that comes from files is escaped, and the page's policy forbids it to load or send anything.
+All text from files is escaped, and the page's content security policy forbids loading or sending anything.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from pipeline.phrases import counted, long_duration, percent
 from pipeline.reports.report.charts import Chart, Level, Point, Series, table
 from pipeline.reports.report.facts import STAGES, Facts, Games, Gate, Training
 from pipeline.run import layout
-from pipeline.run.ratings import RatedPlayer
+from pipeline.run.ratings import RatedPlayer, Ratings
 
 FOLDER = Path(__file__).parent
 POLICY = (
@@ -24,12 +24,12 @@ POLICY = (
 )
 PLAYERS_SHOWN = 40
 GATES_SHOWN = 30
-MOST_LEVELS = 4  # lines of other players in the Elo curve
+MOST_LEVELS = 4  # lines of other players in the Elo chart
 HOUR = 3600.0
 
 
 def page(facts: Facts, replays: Sequence[dict[str, Any]]) -> str:
-    """The whole page as HTML."""
+    """The complete HTML."""
     title = f"{facts.directory.resolve().name}: {facts.game or 'a run'}"
     style, script = ((FOLDER / name).read_text(encoding="utf-8") for name in ("report.css", "replay.js"))
     sections = [
@@ -68,20 +68,17 @@ def page(facts: Facts, replays: Sequence[dict[str, Any]]) -> str:
 
 
 def _json(value: Any) -> str:
-    """JSON that can stand in a script element: nothing in it ends the element or begins a comment."""
+    """JSON that is safe inside a script element: it can't end the element or begin a comment."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def _section(name: str, heading: str, parts: Sequence[str]) -> tuple[str, str, str] | None:
-    parts = [part for part in parts if part]
-    if not parts:
+    content = "".join(parts)
+    if not content:
         return None
-    return (
-        name,
-        heading,
-        f'<section id="{name}"><h2>{escape(heading)}</h2><div class="grid">{"".join(parts)}</div></section>',
-    )
+    html = f'<section id="{name}"><h2>{escape(heading)}</h2><div class="grid">{content}</div></section>'
+    return name, heading, html
 
 
 def _list(items: Sequence[str]) -> str:
@@ -89,7 +86,7 @@ def _list(items: Sequence[str]) -> str:
 
 
 def _facts(facts: Facts) -> str:
-    """The numbers above everything else."""
+    """The key numbers at the top of the page."""
     spent = Counter[str]()
     for of_one in facts.seconds.values():
         spent.update(of_one)
@@ -112,18 +109,18 @@ def _facts(facts: Facts) -> str:
 
 
 def _strength(facts: Facts) -> Iterator[str]:
-    if facts.rated is not None:
-        yield _elo_curve(facts)
+    ratings = facts.rated.ratings if facts.rated is not None else None
+    if ratings is not None:
+        yield _elo_chart(ratings, facts.promoted)
     yield _match_results(facts.gates)
-    if facts.rated is not None:
-        yield _rating_table(facts.rated.ratings.players)
+    if ratings is not None:
+        yield _rating_table(ratings.players)
 
 
-def _elo_curve(facts: Facts) -> str:
-    assert facts.rated is not None
+def _elo_chart(ratings: Ratings, promoted: set[str]) -> str:
     models: dict[str, list[tuple[int, RatedPlayer]]] = {}
     others = []
-    for player in facts.rated.ratings.players:
+    for player in ratings.players:
         name, _, readouts = player.name.rpartition("@")
         parsed = layout.parse_model_name(name)
         if player.group:
@@ -140,7 +137,7 @@ def _elo_curve(facts: Facts) -> str:
                     number,
                     player.bradley_terry,
                     error=player.bradley_terry_error,
-                    hollow=player.name.rpartition("@")[0] not in facts.promoted,
+                    hollow=player.name.rpartition("@")[0] not in promoted,
                     note=f"{player.name}: {player.bradley_terry:.0f} ± {player.bradley_terry_error:.0f}",
                 )
                 for number, player in sorted(found, key=lambda one: one[0])
@@ -149,12 +146,11 @@ def _elo_curve(facts: Facts) -> str:
         for readouts, found in sorted(models.items(), key=lambda item: (-len(item[1]), item[0]))[:4]
     ]
     levels = [Level(player.name, player.bradley_terry) for player in others[:MOST_LEVELS]]
-    anchor = facts.rated.ratings.anchor
     return Chart(
         "Elo",
-        f"Bradley-Terry ratings from all matches, {anchor} at {facts.rated.ratings.anchor_elo:g}; bars are 95 % "
-        "intervals. Hollow: not promoted. A chain of matches between neighbours overstates the whole distance; "
-        "a tournament with other players mends that.",
+        f"Bradley-Terry ratings from all matches, {ratings.anchor} at {ratings.anchor_elo:g}; bars are 95 % intervals. "
+        "Hollow: not promoted. A chain of matches between neighbours overstates the total gain; a tournament with "
+        "other players corrects that.",
         series,
         levels=levels,
         x_name="model",
@@ -190,7 +186,7 @@ def _match_results(gates: Sequence[Gate]) -> str:
 
 
 def _shared(gates: Sequence[Gate]) -> str:
-    """What a gate's share is of: it says who won, however many points that counted."""
+    """The unit of a gate's share. Points only if a win counts 1; otherwise shares count games won."""
     return "games" if any(gate.match.header.max_result > 1 for gate in gates) else "points"
 
 
@@ -226,24 +222,23 @@ def _learning(facts: Facts) -> Iterator[str]:
     losses = (("in training", "train"), ("held out, after", "holdout_after"), ("held out, before", "holdout_before"))
     yield Chart(
         "Policy loss",
-        "Cross-entropy with the searches' policy, in nats. Held-out games are never trained on; before: the model that "
-        "the training began with.",
+        "Cross-entropy with the searches' policy, in nats. Held-out games are never trained on; before: at the start "
+        "of the training.",
         _of_metrics(trained, [(name, part, "policy") for name, part in losses]),
         x_name="model",
         y_name="nats",
     ).html()
     yield Chart(
         "Value error",
-        "Mean square of value minus label, from 0 to 4. Held out above training by more and more: games are "
-        "learned by heart. Where td_lambda is below 1, training's labels are smoother than the results, which held-out "
-        "games keep.",
+        "Mean squared error, from 0 to 4. A growing gap between held-out and training error means overfitting. If "
+        "td_lambda is below 1, training labels are smoother than results; held-out games keep the results.",
         _of_metrics(trained, [(name, part, "value_mse") for name, part in losses]),
         x_name="model",
     ).html()
     yield Chart(
         "Agreement of policy and search",
-        "How often the network's likeliest move is the one that the search likes best, and how often its value "
-        "predicts the winner, on held-out games.",
+        "How often the network's most likely move is the search's best move, and how often its value predicts the "
+        "winner, on held-out games.",
         _of_metrics(
             trained,
             [
@@ -255,17 +250,12 @@ def _learning(facts: Facts) -> Iterator[str]:
         number=_percent,
     ).html()
     entropies = _of_metrics(trained, [("policy of the network", "holdout_after", "policy_entropy")])
-    entropies += _of_games(
-        facts.games,
-        [
-            ("policy of the search", lambda one: one.policy_entropy),
-            ("surprise of the search", lambda one: one.surprise),
-        ],
-    )
+    of_searches = {"policy of the search": "policy_entropy", "surprise of the search": "surprise"}
+    entropies += _of_games(facts.games, of_searches)
     yield Chart(
         "Policy entropy and surprise",
-        "How undecided network and search are; and by how many nats the search changes the network's policy: what is "
-        "left to learn from it." + _sampled(facts.share_opened, "The search's numbers are from"),
+        "How undecided network and search are, and how many nats the search's policy differs from the network's: what "
+        "is left to learn." + _sampled(facts.share_opened, "The search's numbers are from"),
         entropies,
         y_name="nats",
         y_from=0.0,
@@ -285,10 +275,11 @@ def _of_metrics(trained: Sequence[Training], wanted: Sequence[tuple[str, str, st
     return [one for one in found if one.points]
 
 
-def _of_games(games: Sequence[Games], wanted: Sequence[tuple[str, Callable[[Games], float | None]]]) -> list[Series]:
+def _of_games(games: Sequence[Games], wanted: Mapping[str, str]) -> list[Series]:
+    """wanted: name of a series → attribute of Games."""
     found = [
-        Series(name, [Point(one.generation, value) for one in games if (value := read(one)) is not None])
-        for name, read in wanted
+        Series(name, [Point(one.generation, value) for one in games if (value := getattr(one, attribute)) is not None])
+        for name, attribute in wanted.items()
     ]
     return [one for one in found if one.points]
 
@@ -299,56 +290,35 @@ def _of_games(games: Sequence[Games], wanted: Sequence[tuple[str, Callable[[Game
 def _self_play(facts: Facts) -> Iterator[str]:
     games = facts.games
     sampled = _sampled(facts.share_opened)
+    lengths = [Point(one.generation, one.lengths[1], low=one.lengths[0], high=one.lengths[2]) for one in games]
     yield Chart(
         "Game length",
-        f"Plies: the median, and the band in which four of five games lie.{_sampled(facts.share_read)}",
-        [
-            Series(
-                "median",
-                [Point(one.generation, one.lengths[1], low=one.lengths[0], high=one.lengths[2]) for one in games],
-            )
-        ]
-        if games
-        else [],
+        f"Plies: the median and the band of the middle four fifths of games.{_sampled(facts.share_read)}",
+        [Series("median", lengths)],
         y_name="plies",
         number=lambda y: f"{y:,.0f}",
     ).html()
-    ends: list[tuple[str, Callable[[Games], float | None]]] = [
-        (
-            "by the rules",
-            lambda one: (
-                None
-                if one.resigned is None or one.at_limit is None
-                else 1 - one.resigned - (one.settled or 0) - one.at_limit
-            ),
-        ),
-        ("nothing left to decide", lambda one: one.settled),
-        ("resignation", lambda one: one.resigned),
-        ("limit of moves", lambda one: one.at_limit),
-    ]
+    ends = {
+        "by the rules": "by_the_rules",
+        "nothing left to decide": "settled",
+        "resignation": "resigned",
+        "move limit": "at_limit",
+    }
     yield Chart("How games end", f"Share of the games.{sampled}", stacks=_stacks(games, ends), number=_percent).html()
-    balance: list[tuple[str, Callable[[Games], float | None]]] = [
-        ("first player wins", lambda one: one.first),
-        ("drawn", lambda one: one.drawn),
-        ("second player wins", lambda one: None if one.first is None else 1 - one.first - (one.drawn or 0)),
-    ]
+    balance = {"first player wins": "first", "drawn": "drawn", "second player wins": "second"}
     yield Chart(
         "Colour balance",
-        f"Far from even: the game or its komi favours a side, or the players don't know it yet.{sampled}",
+        f"Far from even: the game or its komi favours a side, or the players are still weak.{sampled}",
         stacks=_stacks(games, balance),
         number=_percent,
     ).html()
     wrong = [(one.generation, *one.wrong) for one in games if one.wrong and one.wrong[1]]
+    wrong_points = [Point(x, bad / made, note=f"generation {x}: {bad} of {made}") for x, bad, made in wrong]
     yield Chart(
         "Wrong resignations",
-        "Some games are played on whatever the values say. Of the players who would have resigned in them, so many "
-        f"didn't lose.{sampled}",
-        [
-            Series(
-                "wrong",
-                [Point(x, bad / made, note=f"generation {x}: {bad} of {made}") for x, bad, made in wrong],
-            )
-        ],
+        "In some games nobody may resign. Of the players who would have resigned in these games, the share who didn't "
+        f"lose.{sampled}",
+        [Series("wrong", wrong_points)],
         number=lambda y: f"{100 * y:.1f} %",
         y_from=0.0,
     ).html()
@@ -371,12 +341,12 @@ def _self_play(facts: Facts) -> Iterator[str]:
 
 
 def _sampled(share: float, what: str = "From") -> str:
-    """What a chart says behind everything else where only a share of the shards was looked at."""
+    """The note on a chart that is made from a sample of the shards."""
     return "" if share == 1 else f" {what} a sample of the shards, {percent(share)} of them."
 
 
-def _stacks(games: Sequence[Games], wanted: Sequence[tuple[str, Callable[[Games], float | None]]]) -> list[Series]:
-    """Without parts that are 0 everywhere."""
+def _stacks(games: Sequence[Games], wanted: Mapping[str, str]) -> list[Series]:
+    """As _of_games, without series that are 0 everywhere."""
     return [one for one in _of_games(games, wanted) if any(point.y > 0 for point in one.points)]
 
 
@@ -386,16 +356,16 @@ def _stacks(games: Sequence[Games], wanted: Sequence[tuple[str, Callable[[Games]
 def _time(facts: Facts) -> Iterator[str]:
     spent = facts.seconds
     names = [*STAGES, "other", "pause"]
-    said = {"other": "gather and training", "pause": "not running"}
+    labels = {"other": "gather and training", "pause": "not running"}
     series = [
-        Series(said.get(name, name), [Point(number, of_one[name] / 60) for number, of_one in spent.items()])
+        Series(labels.get(name, name), [Point(number, of_one[name] / 60) for number, of_one in spent.items()])
         for name in names
         if any(of_one[name] > 0 for of_one in spent.values())
     ]
     yield Chart(
         "Where the time went",
-        "Minutes per generation, from the times in the run's files. Where stages run side by side, the later one gets "
-        "the time.",
+        "Minutes per generation, from the times in the run's files. If stages run concurrently, the later one gets the "
+        "time.",
         stacks=series,
         y_name="minutes",
         number=lambda y: f"{y:.3g}",
@@ -408,8 +378,8 @@ def _time(facts: Facts) -> Iterator[str]:
     if speeds:
         yield Chart(
             "Speed of training",
-            "Samples per second. It falls where the network grows, and beside self-play on the same cores; where it "
-            "falls for long without either, something is wrong.",
+            "Samples per second. A larger network and self-play on the same cores slow it down; if it stays low "
+            "without either, something is wrong.",
             [Series("training", speeds)],
             x_name="model",
             y_name="samples/s",
@@ -420,12 +390,12 @@ def _time(facts: Facts) -> Iterator[str]:
     whole = sum(total.values())
     if whole:
         rows = [
-            (said.get(name, name), long_duration(seconds), percent(seconds / whole))
+            (labels.get(name, name), long_duration(seconds), percent(seconds / whole))
             for name, seconds in total.items()
             if seconds > 0
         ]
-        rows.append(("in all", long_duration(whole), ""))
-        yield f'<div class="card"><h3>In all</h3>{table(("stage", "time", "share"), rows)}</div>'
+        rows.append(("total", long_duration(whole), ""))
+        yield f'<div class="card"><h3>Total</h3>{table(("stage", "time", "share"), rows)}</div>'
 
 
 # Games and matches
@@ -446,7 +416,7 @@ def _viewer(replays: Sequence[dict[str, Any]]) -> str:
 <button id="last" aria-label="Last position">»</button></div>
 <input id="ply" type="range" min="0" value="0" aria-label="Move">
 <table id="policy"><thead><tr><th>next move</th><th>policy of the search</th></tr></thead><tbody></tbody></table>
-</div></div></div><noscript><p>The games need JavaScript, which is part of this page.</p></noscript>"""
+</div></div></div><noscript><p>Stepping through games needs JavaScript, which is part of this page.</p></noscript>"""
 
 
 def _matches(facts: Facts) -> Iterator[str]:

@@ -1,9 +1,9 @@
-"""The games that a report shows move by move, chosen so that the run's course can be seen; replayed by the rules.
+"""The games that a report shows move by move, chosen to show the run's progress, and replayed by the rules.
 
-A replay is JSON for replay.js: the board's size, look and colours, and per position the move that led to it, what it
-changed on the board, so that the page needs no rules, and what the search found there. Win rates are the first
-player's; where a game counts several points values are points, and there are none. Games that aren't played on points are
-shown as diagrams. What a search found is its policy: the shares of its visits, or Gumbel's target.
+A replay is JSON for replay.js: the board's size, look and colours, and for each position the move that led to it, the points
+that it changed, so that the page needs no rules, and the search result there. Winrates are the first player's; a game
+in which a win may count several points has none. Games that aren't played on points are shown as diagrams. A search
+result is its policy: the shares of its visits, or Gumbel's target.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.errors import FileError, IllegalMove, MuGoError
+from pipeline.errors import IllegalMove, MuGoError
 from pipeline.games.contract import CHANCE, Game
 from pipeline.games.replay import movers, replay_one
 from pipeline.games.specs import recorded_game
 from pipeline.games.stones import BoardGame
-from pipeline.reports.report.facts import Facts
+from pipeline.reports.report.facts import Facts, readable
+from pipeline.reports.show_records import player_names, searches, values_to_move
 from pipeline.run.matches import MatchGame, read_match
-from pipeline.run.shards import BOTH, NO_VALUE, End, GameRecord, Shard, ShardMeta, read_shard
+from pipeline.run.shards import End, GameRecord, Shard, ShardMeta, read_shard
 
 TOP_MOVES = 5
 GAMES_LOOKED_AT = 200  # of the newest generation
@@ -30,9 +31,9 @@ GAMES_LOOKED_AT = 200  # of the newest generation
 
 @dataclass(frozen=True)
 class Chosen:
-    """A game to show. values_first, policies: per move; None, or empty, where it came from no search or from chance.
+    """A game to show. values_first, policies: per move; None or empty for chance and moves without a search.
 
-    settled: it ended because nothing was left to decide, see Game.settled_owners.
+    settled: the game ended because nothing was left to decide, see Game.settled_owners.
     """
 
     title: str
@@ -51,7 +52,7 @@ Choose = Callable[[], Chosen]
 
 
 def replays(facts: Facts) -> list[dict[str, Any]]:
-    """Of each chosen game; games that can't be read or replayed become warnings."""
+    """The replays of the chosen games. Games that can't be read or replayed become warnings."""
     found = []
     for choose in [*_of_matches(facts), *_of_selfplay(facts)]:
         try:
@@ -61,17 +62,15 @@ def replays(facts: Facts) -> list[dict[str, Any]]:
     return found
 
 
-# Which games
+# Choosing games
 
 
 def _of_matches(facts: Facts) -> Iterator[Choose]:
-    """Of the newest match: a game that the challenger won and one that it didn't, of usual length."""
+    """From the newest match: a game that the challenger won and one that it didn't, each of median length."""
     if not facts.gates:
         return
-    try:
-        match = read_match(facts.gates[-1].match.folder, with_summary=False)
-    except FileError as error:
-        facts.warnings.append(str(error))
+    match = readable(facts, lambda: read_match(facts.gates[-1].match.folder, with_summary=False))
+    if match is None:
         return
     names = (match.header.challenger, match.header.champion)
     for wanted, what in ((True, "the challenger wins"), (False, "the challenger doesn't win")):
@@ -85,63 +84,56 @@ def _of_match(one: MatchGame, names: tuple[str, str], game: str, title: str) -> 
     made_by = movers(recorded_game(game), one.moves, one.stones)
     values = [_of_first(value, mover) for value, mover in zip(one.values_to_move, made_by, strict=True)]
     players = names if one.challenger_player == 0 else (names[1], names[0])
-    end = {"resigned": "resignation", "move_limit": "at the limit of moves", "played_out": ""}[one.end]
+    end = {"resigned": "resignation", "move_limit": "at the move limit", "played_out": ""}[one.end]
     return Chosen(title, players, game, one.moves, values, [], one.result_first_player, end, one.stones)
 
 
 def _of_first(value_to_move: float | None, mover: int) -> float | None:
-    """None for chance, too: what a shard says of a throw is of whose turn it is, and said again at the move."""
+    """None for chance: the value of a throw belongs to the player whose turn it is, and is repeated at that move."""
     if value_to_move is None or mover == CHANCE:
         return None
     return value_to_move if mover == 0 else -value_to_move
 
 
 def _of_selfplay(facts: Facts) -> Iterator[Choose]:
-    """A usual game of the first, the middle and the newest generation; and of the newest what stands out."""
+    """A typical game of the first, the middle and the newest generation, then extremes of the newest."""
     numbers = list(facts.metas)
     if not numbers:
         return
     for number, what in ((numbers[0], "first"), (numbers[len(numbers) // 2], "a middle"), (numbers[-1], "newest")):
         if number == numbers[-1] and what != "newest":
             continue
-        shard = _readable(facts, facts.metas[number][-1])
+        shard = _shard(facts, facts.metas[number][-1])
         if shard is not None:
             index = int(np.argsort(shard.lengths, kind="stable")[shard.num_games // 2])
             yield partial(_of_shard, shard, index, f"Self-play, {what} generation ({number}): a game of usual length")
     newest: list[tuple[Shard, int]] = []
     for meta in reversed(facts.metas[numbers[-1]]):
-        shard = _readable(facts, meta)
+        shard = _shard(facts, meta)
         newest += [(shard, index) for index in range(shard.num_games)] if shard else []
         if len(newest) >= GAMES_LOOKED_AT:
             break
     if not newest:
         return
-    for name, key in (("the longest", _length), ("the shortest", _shortness), ("the greatest turn", _turn)):
-        shard, index = newest[max(range(len(newest)), key=[key(*one) for one in newest].__getitem__)]
-        yield partial(_of_shard, shard, index, f"Self-play, newest generation: {name} of {len(newest)} games")
+    lengths = [int(shard.lengths[index]) for shard, index in newest]
+    turns = [_turn(shard, index) for shard, index in newest]
+    for name, chosen in (
+        ("the longest", lengths.index(max(lengths))),
+        ("the shortest", lengths.index(min(lengths))),
+        ("the greatest turn", turns.index(max(turns))),
+    ):
+        yield partial(_of_shard, *newest[chosen], f"Self-play, newest generation: {name} of {len(newest)} games")
 
 
-def _readable(facts: Facts, meta: ShardMeta) -> Shard | None:
-    try:
-        return read_shard(meta.path, meta)
-    except FileError as error:
-        facts.warnings.append(str(error))
-        return None
-
-
-def _length(shard: Shard, index: int) -> float:
-    return float(shard.lengths[index])
-
-
-def _shortness(shard: Shard, index: int) -> float:
-    return -float(shard.lengths[index])
+def _shard(facts: Facts, meta: ShardMeta) -> Shard | None:
+    return readable(facts, lambda: read_shard(meta.path, meta))
 
 
 def _turn(shard: Shard, index: int) -> float:
-    """How sure the winner's opponent ever was of winning; drawn games don't count."""
+    """The largest value that the loser of a game had, from the loser's viewpoint; -2 for drawn games."""
     moves = slice(int(shard.move_offsets[index]), int(shard.move_offsets[index + 1]))
     values, result = shard.root_values[moves], float(shard.results[index])
-    movers = np.arange(len(values)) % 2  # good enough to choose a game
+    movers = np.arange(len(values)) % 2  # not exact for every game, but good enough to choose one
     of_first = np.where(movers == 0, values, -values)
     return float(np.max(-of_first * result)) if result and len(values) else -2.0
 
@@ -151,37 +143,25 @@ def _of_shard(shard: Shard, index: int, title: str) -> Chosen:
     game = recorded_game(shard.game_spec).varied(record.setup)
     moves = record.moves.tolist()
     made_by = movers(game, moves)
-    values = [
-        _of_first(None if flags & NO_VALUE else float(value), mover)
-        for flags, value, mover in zip(record.flags.tolist(), record.root_values, made_by, strict=True)
-    ]
-    players = [shard.model, shard.model]
-    if record.opponent is not None and record.learner != BOTH:
-        players[1 - record.learner] = record.opponent
-    ends = {
-        End.RESIGNED: "resignation",
-        End.SETTLED: "nothing left to decide",
-        End.MOVE_LIMIT: "at the limit of moves",
-    }
+    values = [_of_first(value, mover) for value, mover in zip(values_to_move(record), made_by, strict=True)]
+    ends = {End.RESIGNED: "resignation", End.SETTLED: "nothing left to decide", End.MOVE_LIMIT: "at the move limit"}
     end = ends.get(record.end, "")
     return Chosen(
-        title, (players[0], players[1]), game.spec, moves, values, _policies(record), record.result_first_player, end,
-        settled=record.end == End.SETTLED,
+        title, player_names(shard, record), game.spec, moves, values, _policies(record), record.result_first_player,
+        end, settled=record.end == End.SETTLED,
     )  # fmt: skip
 
 
 def _policies(record: GameRecord) -> list[list[tuple[int, float]]]:
-    found, start = [], 0
-    for length in record.visit_lengths.tolist():
-        actions, counts = (one[start : start + length] for one in (record.visit_actions, record.visit_counts))
+    found = []
+    for actions, counts in searches(record):
         order = np.argsort(-counts.astype(np.int64), kind="stable")[:TOP_MOVES]
         total = max(int(counts.sum()), 1)
         found.append([(int(actions[i]), float(counts[i]) / total) for i in order])
-        start += length
     return found
 
 
-# What happened in them
+# Replaying them
 
 
 def _replay(one: Chosen) -> dict[str, Any]:

@@ -1,8 +1,7 @@
-"""Sets of chunks: files are whole and of their set, examples of games that there are, hold-outs there and apart.
+"""Sets of chunks: files are intact and belong to their set, examples come from existing games, hold-outs are apart.
 
-A set without all its chunks is one that gather was stopped in and will finish: no problem. Shards that a set was made
-from may be gone since; what can't be looked up is then compared by name alone. One set is in memory at a time, eight
-bytes an example. Axes: N examples of a file.
+An incomplete set is no problem: gather was stopped and will finish it. If the shards that a set was made from are gone,
+games are compared by name only. One set is in memory at a time, eight bytes per example.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from pipeline.upkeep.verify.findings import CHUNKS, OTHERS, Findings
 
 
 def check_chunks(directory: Path, known: KnownGames, findings: Findings, progress: Progress) -> None:
-    """directory: of the chunks and priorities; known: all games of self-play."""
+    """directory: of the chunks and priorities; known: the games of self-play."""
     sets = list_sets(directory)
     progress.start("checking chunks", sum(map(len, sets.values())), "chunks")
     for name, files in sets.items():
@@ -47,10 +46,11 @@ def check_chunks(directory: Path, known: KnownGames, findings: Findings, progres
 
 
 class _Origins:
-    """Where the examples of one set come from.
+    """The games that the examples of one set come from, by side: True is the hold-out.
 
-    numbers: of shards by name; games: which of them each side has, as numbers shard · 2^32 + game, and ids where they
-    are known.
+    numbers  of shards, by name
+    games    as shard number · 2^32 + game
+    ids      of games that are known
     """
 
     def __init__(self, known: KnownGames) -> None:
@@ -60,7 +60,7 @@ class _Origins:
         self.ids: dict[bool, list[NDArray[np.uint64]]] = {True: [], False: []}
 
     def add(self, chunk: Chunk, is_holdout: bool) -> str:
-        """Returns what is wrong with an origin; empty if nothing is."""
+        """Returns what is wrong with an origin; empty if nothing."""
         shard, game, ply = (chunk.columns[name] for name in ("shard", "game", "ply"))
         numbers = np.array([self.numbers.setdefault(name, len(self.numbers)) for name in chunk.shards], np.uint64)
         if len(shard):
@@ -81,7 +81,7 @@ class _Origins:
         return ""
 
     def on_both_sides(self) -> int:
-        """How many games of the hold-out are in chunks, too, by their place or by their id."""
+        """The number of hold-out games that are also in chunks, by name or by id."""
         most = 0
         for side in (self.games, self.ids):
             held_out, trained = (np.concatenate([np.zeros(0, np.uint64), *side[key]]) for key in (True, False))
@@ -93,7 +93,7 @@ def _check_set(
     name: layout.SetName, files: list[Path], known: KnownGames, findings: Findings, progress: Progress
 ) -> None:
     origins = _Origins(known)
-    kind: tuple[str, ColumnTypes] | None = None  # of the first readable file, which all others must have
+    kind: tuple[str, ColumnTypes] | None = None  # of the first readable file; all others must have the same
     for path in files:
         with findings.checking(CHUNKS, path):
             kind = kind or _kind(path)
@@ -121,7 +121,7 @@ def _check_set(
 
 
 def _kind(path: Path) -> tuple[str, ColumnTypes]:
-    """The game of a chunk, and the columns of its method. Raises FileError."""
+    """The game of a chunk, and its method's columns. Raises FileError."""
     header = read_header(path)
     try:
         game = recorded_game(header.game)

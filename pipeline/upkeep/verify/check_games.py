@@ -1,7 +1,7 @@
-"""Self-play's games: every sidecar has its shard, every game is legal and ended as recorded, no game stands twice.
+"""Self-play's games: every sidecar has its shard, every game is legal and ended as recorded, no game occurs twice.
 
-Each shard is read once, several at a time. What remains in memory is twelve bytes a game (id and length) and a name a
-shard. Axes: G games of all shards.
+Each shard is read once, several at a time. Twelve bytes per game (id and length) and a name per shard stay in memory.
+Axes: G games of all shards.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from pipeline.upkeep.verify.findings import GAMES, Findings
 
 @dataclass
 class KnownGames:
-    """The ids of all games, shard after shard. Call closed() before looking anything up.
+    """The ids of all games, shard after shard. Call closed() before any lookup.
 
-    oldest: the generation that they go back to; None without games. is_whole: False: there are older ones, which
-    weren't asked for.
+    oldest    the oldest generation; None without games
+    is_whole  False if there are older games, which weren't asked for
     """
 
     shards: list[str] = field(default_factory=list)
@@ -53,14 +53,14 @@ class KnownGames:
         return self
 
     def of(self, shard: str) -> tuple[NDArray[np.uint64], NDArray[np.int32]] | None:
-        """(ids, plies) of a shard's games; None if there is no such shard."""
+        """(ids, plies) of a shard's games; None for an unknown shard."""
         number = self.numbers.get(shard)
         if number is None:
             return None
         return self.ids[self.starts[number] : self.starts[number + 1]], self.lengths[number]
 
     def repeated(self) -> Iterator[tuple[str, int, str]]:
-        """(shard, how many of its games stand in an earlier one or twice in it, such a shard)."""
+        """(shard, number of its games that occur in an earlier shard or twice in it, one such shard)."""
         order = np.argsort(self.ids, kind="stable")
         again = np.flatnonzero(self.ids[order][1:] == self.ids[order][:-1])
         shards = np.searchsorted(self.starts, order[again + 1], side="right") - 1
@@ -73,7 +73,7 @@ class KnownGames:
 def check_games(
     directory: Path, num_shards: int, findings: Findings, progress: Progress, newest: int | None = None
 ) -> KnownGames:
-    """directory: of the games; num_shards: about how many, for the progress; newest: so many positions, or all."""
+    """directory: of the games; num_shards: estimate for the progress; newest: number of positions, None for all."""
     known = KnownGames()
     games: set[str] = set()
 
@@ -104,8 +104,8 @@ def check_games(
         findings.problem(
             GAMES,
             directory / name,
-            f"{counted(count, 'game')} of it {'stands' if count == 1 else 'stand'} in {other} as well; wanted each "
-            "once; was a folder copied, or self-play run twice with one --seed? remove one of the two and its .meta",
+            f"{counted(count, 'game')} of it {'is' if count == 1 else 'are'} in {other} as well; wanted each once; was "
+            "a folder copied, or self-play run twice with the same --seed? remove one of the two and its .meta",
         )
     if len(games) > 1:
         findings.problem(GAMES, directory, f"games of {' and '.join(sorted(games))}; wanted a folder for each game")
@@ -113,7 +113,7 @@ def check_games(
 
 
 def _family(spec: str) -> str:
-    """Of a game; of one that this program doesn't know, its spec."""
+    """The family of a game; for an unknown game, its spec."""
     try:
         return recorded_game(spec).family
     except UsageError:
@@ -121,7 +121,7 @@ def _family(spec: str) -> str:
 
 
 def _newest(metas: Iterator[ShardMeta], positions: int | None, known: KnownGames) -> Iterator[ShardMeta]:
-    """Those with the first so many positions; all without a number. known: is told whether others are left."""
+    """The first ones, up to a number of positions; None: all. Sets known.is_whole to False if others are left."""
     before = 0
     for meta in metas:
         if positions is not None and before >= positions:
@@ -132,7 +132,7 @@ def _newest(metas: Iterator[ShardMeta], positions: int | None, known: KnownGames
 
 
 def _groups(metas: Iterator[ShardMeta]) -> Iterator[list[ShardMeta]]:
-    """Shards of related games and one method, with positions enough for busy kernels and few enough for the memory."""
+    """Shards of related games and one method, up to POSITIONS_PER_GROUP positions per group."""
     group: list[ShardMeta] = []
     positions = 0
     for meta in metas:
@@ -147,7 +147,7 @@ def _groups(metas: Iterator[ShardMeta]) -> Iterator[list[ShardMeta]]:
 
 
 def _check_group(group: list[ShardMeta]) -> tuple[list[Shard], list[FileError]]:
-    """(the shards without fault, the others' errors): read, replayed, and made into examples as gather does."""
+    """(intact shards, the others' errors). Reads and replays them and extracts examples as gather does."""
     shards: list[Shard] = []
     errors: list[FileError] = []
     for meta in group:
@@ -157,13 +157,13 @@ def _check_group(group: list[ShardMeta]) -> tuple[list[Shard], list[FileError]]:
             errors.append(error)
     try:
         game, method = largest(meta.game for meta in group), method_named(group[0].method)
-    except UsageError as error:  # this program doesn't know them
+    except UsageError as error:  # unknown here
         return [], [*errors, *(FileError(shard.path, str(error)) for shard in shards)]
     while True:
         try:
             for wanted in _batches(shards):
                 method.examples(game, shards, wanted)
-        except FileError as error:  # one shard spoils the batch: try again without it
+        except FileError as error:  # try again without the damaged shard
             errors.append(error)
             shards = [shard for shard in shards if shard.path != error.path]
         else:
@@ -171,13 +171,13 @@ def _check_group(group: list[ShardMeta]) -> tuple[list[Shard], list[FileError]]:
 
 
 def _batches(shards: list[Shard]) -> Iterator[Positions]:
-    """All positions, game after game, about POSITIONS_PER_GROUP at a time: there are large shards."""
+    """All positions, game after game, about POSITIONS_PER_GROUP at a time, since a shard may be large."""
     if not shards:
         return
     lengths = np.concatenate([shard.lengths for shard in shards]).astype(np.int64)
     game = np.concatenate([np.arange(shard.num_games) for shard in shards])
     shard = np.repeat(np.arange(len(shards)), [one.num_games for one in shards])
-    batch = (np.cumsum(lengths) - lengths) // POSITIONS_PER_GROUP  # [G] of each game
+    batch = (np.cumsum(lengths) - lengths) // POSITIONS_PER_GROUP  # [games]
     for number in np.unique(batch).tolist():
         here = np.flatnonzero(batch == number)
         plies = lengths[here]

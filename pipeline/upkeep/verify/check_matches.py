@@ -1,6 +1,6 @@
-"""Matches: every game legal and ended as recorded, every summary what the games say.
+"""Matches: every game is legal and ended as recorded, and every summary agrees with the games.
 
-A match that isn't decided has no summary; a game that a kill cut off is no line of it.
+An undecided match has no summary, and a game that a kill interrupted isn't recorded.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ SCORE = ("wins", "draws", "losses")
 
 
 def check_matches(directories: Sequence[Path], findings: Findings, progress: Progress, since: int = -1) -> None:
-    """since: only those of models with this number or a higher one; -1: all."""
+    """since: only matches of models with at least this number; -1: all."""
     folders = [folder for directory in directories for folder in list_matches(directory, since=since)]
     progress.start("checking matches", len(folders), "matches")
     for folder in folders:
         games = folder / layout.MATCH_GAMES
         with findings.checking(MATCHES, games):
-            summary = read_summary(folder)  # before the games, of which there may be more by then
+            summary = read_summary(folder)  # before the games: more may be added meanwhile
             match = read_match(folder, with_summary=False)
             verify_match(match)
             if layout.parse_match_name(folder.name) != (match.header.challenger, match.header.champion):
@@ -45,7 +45,7 @@ def check_matches(directories: Sequence[Path], findings: Findings, progress: Pro
 
 
 def check_evaluations(directory: Path, findings: Findings, since: int = -1) -> None:
-    """That what evaluate --watch says of models in this folder is what their games say. since: as in check_matches."""
+    """Check that the results of evaluate --watch in this folder agree with the games. since: as in check_matches."""
     for path in list_evaluations(directory, since):
         with findings.checking(MATCHES, path):
             found = read_evaluation(path)
@@ -55,7 +55,7 @@ def check_evaluations(directory: Path, findings: Findings, since: int = -1) -> N
 
 
 def _check_result(path: Path, found: Evaluation, one: Result) -> None:
-    """Raises FileError unless these are the games of that match."""
+    """Raises FileError unless the result agrees with the games of its match."""
     folder = path.parent / one.match
     if not has_match(folder):
         return
@@ -70,11 +70,11 @@ def _check_result(path: Path, found: Evaluation, one: Result) -> None:
 
 
 def _check_summary(match: Match, summary: Mapping[str, Any]) -> None:
-    """Raises FileError unless score and decision are those of the games."""
+    """Raises FileError unless score and decision agree with the games."""
     path = match.folder / layout.MATCH_SUMMARY
     remedy = "remove it and run the same evaluate again: it is made from the games"
     rule = rule_of(match.header)
-    if match.folder.parent.name == layout.REQUIRED:  # a share that each evaluate sets for itself
+    if match.folder.parent.name == layout.REQUIRED:  # each evaluate sets its own threshold
         threshold = summary.get("threshold")
         if isinstance(threshold, bool) or not isinstance(threshold, int | float | None):
             raise FileError(path, f"its threshold is {str(threshold)[:40]!r}; wanted a share of points; {remedy}")
@@ -88,12 +88,9 @@ def _check_summary(match: Match, summary: Mapping[str, Any]) -> None:
     said = tuple(summary.get(name) for name in SCORE)
     if said != score:
         raise FileError(path, f"its wins, draws and losses are {said}; the games say {score}; {remedy}")
-    guards = summary.get("guards")
-    met = (
-        all(isinstance(one, dict) and one.get("passed") for one in guards.values())
-        if isinstance(guards, dict)
-        else True
-    )
+    conditions = summary.get("guards")
+    results = conditions.values() if isinstance(conditions, dict) else ()
+    met = all(isinstance(one, dict) and one.get("passed") for one in results)
     if bool(summary.get("passed")) != (status.passed and met):
         found, wanted = ("passed", "not passed") if summary.get("passed") else ("not passed", "passed")
         raise FileError(path, f"it says that the challenger has {found}; by the games it has {wanted}; {remedy}")

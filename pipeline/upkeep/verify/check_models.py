@@ -1,9 +1,8 @@
 """Models, the champion and the journal of promotions.
 
-Every model is readable and fits its network; best_model is the last promotion of the journal; every line of that is a
-promotion, or what a kill left of the next one; every promotion is a match that its challenger won, which is decided
-again from the match's games under the rule that it was begun with. Matches that were removed since can't be asked: a
-remark.
+Every model is readable and fits its network. best_model is the journal's last promotion. Every line of the journal is a
+promotion, or a part of one that a kill left. The games of each promotion's match decide it for the challenger under the
+match's own rule. A match that was removed since is a remark.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ from pipeline.upkeep.verify.findings import MODELS, Findings
 
 
 def check_models(saved_models: Path, findings: Findings, progress: Progress, since: int = -1) -> None:
-    """saved_models: the run's folder of models, with best_model and the journal in it.
+    """saved_models: the run's folder of models, best_model and the journal.
 
-    since: only models with this number or a higher one, and their promotions; -1: all.
+    since: only models with at least this number, and their promotions; -1: all.
     """
     models = [*takewhile(lambda path: _number(path.name) >= since, newest_models(saved_models))][::-1]
     progress.start("checking models", len(models), "models")
@@ -66,7 +65,7 @@ def check_models(saved_models: Path, findings: Findings, progress: Progress, sin
 
 
 def _number(name: str) -> int:
-    """Of a model; of another one -1."""
+    """A model's number; -1 for any other name."""
     parsed = layout.parse_model_name(name)
     return parsed.number if parsed else -1
 
@@ -88,7 +87,7 @@ def _check_model(model: Model, findings: Findings) -> None:
                 raise FileError(path / layout.MODEL_JSON, f"{text}; wanted no fewer; restore the file")
     try:
         method, config = method_named(info.method), TrainConfig()
-        grown = method.grown(recorded_game(info.game), model, config)  # what a training would go on from
+        grown = method.grown(recorded_game(info.game), model, config)  # the model that a training would start from
         method.objective(grown.architecture, config).network(grown.weights)
     except MuGoError as error:
         raise error if isinstance(error, FileError) else FileError(path, str(error)) from error
@@ -112,7 +111,7 @@ def _check_champion(saved_models: Path, findings: Findings, since: int) -> None:
             journal.append(pending)
         damaged = damaged_promotions(saved_models, pending)
         for number in damaged:
-            found = f"its line {number} is no promotion, nor what a kill left of the next one"
+            found = f"its line {number} is no promotion, nor a part of one that a kill left"
             findings.problem(MODELS, saved_models / layout.PROMOTIONS, f"{found}; restore it from a copy, or remove it")
         if target is None:
             raise FileError(link, "it is no symlink; wanted a link to a model; move it away and link it")
@@ -120,7 +119,7 @@ def _check_champion(saved_models: Path, findings: Findings, since: int) -> None:
         if target != last and not damaged:
             found = f"it points to {target}, the last promotion is {'missing' if last is None else f'of {last}'}"
             raise FileError(
-                link, f"{found}; if you re-pointed it by hand all is well, else point it to {last or target}"
+                link, f"{found}; ignore this if you changed it by hand, otherwise point it to {last or target}"
             )
         for line in journal:
             if _number(str(line.get("champion"))) >= since:
@@ -128,7 +127,7 @@ def _check_champion(saved_models: Path, findings: Findings, since: int) -> None:
 
 
 def _promotions(saved_models: Path) -> tuple[str | None, list[dict[str, Any]], dict[str, Any] | None]:
-    """Of one moment: where best_model points, None if it is no link; the journal; a promotion that isn't in it yet."""
+    """(best_model's target, None if it is no link; the journal; a promotion that isn't in it yet), all consistent."""
     link = saved_models / layout.CHAMPION
     while True:
         atomic.bring(link)
@@ -142,7 +141,7 @@ def _promotions(saved_models: Path) -> tuple[str | None, list[dict[str, Any]], d
 def _check_promotion(saved_models: Path, line: Mapping[str, Any], findings: Findings) -> None:
     findings.count(MODELS, "promotion")
     if "match" not in line:
-        return  # the first model, or one that somebody put there
+        return  # the first model, or one promoted by hand
     where = saved_models / layout.PROMOTIONS
     name = str(line.get("champion"))
     champion = saved_models / name
@@ -161,8 +160,8 @@ def _check_promotion(saved_models: Path, line: Mapping[str, Any], findings: Find
         if has_model(champion) and read_info(champion).files[layout.WEIGHTS].sha256 != header.players[0].weights:
             raise FileError(where, f"{name} was promoted by {line['match']}, which another model of that name played")
         _check_passed(where, folder, rule_of(header), line)
-        guards = line.get("guards")
-        for text, result in (guards if isinstance(guards, dict) else {}).items():
+        conditions = line.get("guards")
+        for text, result in (conditions if isinstance(conditions, dict) else {}).items():
             share = result.get("needed") if isinstance(result, dict) else None
             further = _match_folder(saved_models, result.get("match")) if isinstance(result, dict) else None
             if further is None or not isinstance(share, int | float):
@@ -174,7 +173,7 @@ def _check_promotion(saved_models: Path, line: Mapping[str, Any], findings: Find
 
 
 def _check_passed(where: Path, folder: Path, rule: Rule, line: Mapping[str, Any]) -> None:
-    """Raises FileError unless the games of this match decide it, for the challenger."""
+    """Raises FileError unless the games of this match decide it for the challenger."""
     match = read_match(folder, with_summary=False)
     status = match_status(rule, {game.index: game for game in match.games})
     if not (status.decided and status.passed):
@@ -186,7 +185,7 @@ def _check_passed(where: Path, folder: Path, rule: Rule, line: Mapping[str, Any]
 
 
 def _match_folder(saved_models: Path, named: object) -> Path | None:
-    """A match that a file of the run names, wherever the run's folder is now; None if it is gone."""
+    """The match that a file of the run names, also after the run was moved; None if it is gone."""
     if not isinstance(named, str):
         return None
     path = Path(named)

@@ -1,10 +1,10 @@
-"""``verify``: whether everything holds that is promised of a run's files. Reads them all once.
+"""``verify``: checks the integrity of a run's files. Reads each of them once.
 
-Games are replayed, checksums and counts compared, hold-outs looked for in chunks, promotions decided again from the
-games of their matches. What a killed process left behind is a problem, too, until the next command or ``repair``
-removes it; what a living one is at work on is none. Works on a run that is going on, finished or copied from elsewhere.
-Needs memory for twelve bytes a game, one set of chunks and one match. With ``newest`` it stops where the games have so
-many positions, and takes no longer on a long run than on a short one.
+Replays games, compares checksums and counts, searches chunks for games of their hold-out, and decides promotions again
+from the games of their matches. Leftovers of killed processes are problems until the next command or ``repair`` removes
+them; files of running processes are not. The run may be active, finished, or a copy from elsewhere. Needs memory for
+twelve bytes per game, one set of chunks and one match. With ``newest`` it stops after so many positions, and the cost
+doesn't grow with the run.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from pipeline.reports.run_files import (
     TRAINING,
     WATCH,
     RunFiles,
-    is_run,
     look_at,
+    require_run,
 )
 from pipeline.reports.tables import table
 from pipeline.run import atomic, layout
@@ -46,16 +46,17 @@ from pipeline.upkeep.verify.check_matches import check_evaluations, check_matche
 from pipeline.upkeep.verify.check_models import check_models
 from pipeline.upkeep.verify.findings import LEFT_OVER, OTHERS, SUBJECTS, Findings, Problem
 
-MOST_SHOWN = 40  # problems, unless all are asked for
+PROBLEMS_SHOWN = 40  # unless all are asked for
 POOL = "pool.json"
-MANY = {"match": "matches", "summary": "summaries", "set": "sets"}
+PLURALS = {"match": "matches", "summary": "summaries", "set": "sets"}
 
 
 @dataclass(frozen=True)
 class VerifySummary:
-    """What was checked and what is wrong.
+    """What was checked, and what is wrong.
 
-    checked  how many of what, by subject; remarks: what is no problem, but worth knowing
+    checked  counts by subject and unit
+    remarks  worth knowing, but no problems
     clean    no problem is left
     """
 
@@ -67,20 +68,20 @@ class VerifySummary:
     seconds: float
 
     def lines(self, whole: bool = False) -> list[str]:
-        """A table, then a line per problem. whole: all problems, however many."""
+        """A table of counts, then one line per problem. whole: all problems."""
         rows = [
             (
                 subject,
-                ", ".join(counted(number, unit, MANY.get(unit, "")) for unit, number in units.items()) or "none",
+                ", ".join(counted(number, unit, PLURALS.get(unit, "")) for unit, number in units.items()) or "none",
                 str(sum(problem.subject == subject for problem in self.problems)),
             )
             for subject, units in self.checked.items()
         ]
         lines = table(rows, ("what", "checked", "problems")).splitlines()
-        shown = self.problems if whole else self.problems[:MOST_SHOWN]
+        shown = self.problems if whole else self.problems[:PROBLEMS_SHOWN]
         lines += [f"{'repaired: ' if one.repaired else ''}{one.where}: {one.text}" for one in shown]
         if len(shown) < len(self.problems):
-            lines.append(f"… and {len(self.problems) - len(shown):,} problems more; --verbose 2 shows all")
+            lines.append(f"… and {len(self.problems) - len(shown):,} more problems; --verbose 2 shows all")
         lines += [f"note: {remark}" for remark in self.remarks]
         left = sum(not problem.repaired for problem in self.problems)
         found = counted(left, "problem") if left else "all is well"
@@ -88,15 +89,13 @@ class VerifySummary:
 
 
 def verify(config: VerifyConfig, progress: Progress = SILENT) -> VerifySummary:
-    """Check the run in a folder, and with config.repair remove what is left over there.
+    """Check the run in a folder, and with config.repair remove leftovers.
 
     Raises FileError if the folder is not that of a run, or something can't be removed.
     """
     start = time.monotonic()
     directory = config.directory
-    if not is_run(directory):
-        found = "no run in this folder" if directory.is_dir() else "no such folder"
-        raise FileError(directory, f"{found}; wanted one with {layout.SAVED_MODELS}/ or {SELFPLAY}/ in it")
+    require_run(directory)
     files = look_at(directory, whole=config.newest is None)
     findings = Findings(directory)
     known = check_games(directory / SELFPLAY, files.num_shards, findings, progress, config.newest)
@@ -107,9 +106,9 @@ def verify(config: VerifyConfig, progress: Progress = SILENT) -> VerifySummary:
     check_matches(folders, findings, progress, since)
     check_evaluations(directory / WATCH, findings, since)
     if not known.is_whole:
-        findings.remark("older games were not looked at: --newest")
+        findings.remark("older games were not checked: --newest")
     if since > 0:
-        findings.remark(f"models and matches before generation {since} were not looked at: --newest")
+        findings.remark(f"models and matches before generation {since} were not checked: --newest")
     _check_pool_and_ratings(directory / DATA, config.repair, findings)
     _check_left_over(directory, files, config.repair, findings)
     order = {subject: number for number, subject in enumerate(SUBJECTS)}
@@ -145,7 +144,7 @@ def _check_pool_and_ratings(data: Path, repair: bool, findings: Findings) -> Non
 
 
 def _check_left_over(directory: Path, files: RunFiles, repair: bool, findings: Findings) -> None:
-    """What no process will come back to."""
+    """Leftovers: files that no process will resume."""
     saved_models = directory / layout.SAVED_MODELS
     for error in files.unreadable:
         findings.problem(LEFT_OVER, error.path, error.problem)
@@ -156,7 +155,7 @@ def _check_left_over(directory: Path, files: RunFiles, repair: bool, findings: F
     findings.count(LEFT_OVER, "uncommitted shard", len(files.uncommitted))
     findings.count(LEFT_OVER, "checkpoint", len(files.checkpoints))
     for path in dead:
-        _take_away(path, "a temporary file of a process that was killed; nobody reads it", repair, findings)
+        _take_away(path, "a temporary file of a killed process; nothing reads it", repair, findings)
     with ExitStack() as stack:
         is_alone = True
         if repair and uncommitted:
@@ -166,8 +165,8 @@ def _check_left_over(directory: Path, files: RunFiles, repair: bool, findings: F
                 is_alone = False
                 findings.remark(f"nothing without a .meta file is removed: {error}")
         for path in uncommitted:
-            if not layout.meta_path(path).exists():  # the names were read long ago: a pack may be committed by now
-                found = "a shard without its .meta file, a day old; nobody reads it"
+            if not layout.meta_path(path).exists():  # checked again: a pack may have been committed since the scan
+                found = "a shard without its .meta file, a day old; nothing reads it"
                 _take_away(path, found, repair and is_alone, findings)
     for path in finished_checkpoints(saved_models):
         _take_away(path, "the checkpoint of a training that has ended", repair, findings)
@@ -176,12 +175,12 @@ def _check_left_over(directory: Path, files: RunFiles, repair: bool, findings: F
 
 
 def _take_away(path: Path, found: str, repair: bool, findings: Findings) -> None:
-    """Report what is left over, and with repair remove it. What was renamed or removed meanwhile isn't left over."""
+    """Report a leftover, and with repair remove it. Ignores files that were renamed or removed since the scan."""
     if not os.path.lexists(path):
         return
     if repair:
         if path.is_dir() and not path.is_symlink():
-            with atomic.os_errors(path), suppress(FileNotFoundError):  # whoever removes it, too
+            with atomic.os_errors(path), suppress(FileNotFoundError):  # removed by another process
                 shutil.rmtree(path)
         else:
             atomic.remove([path])

@@ -1,7 +1,8 @@
-"""What a check has found: counts by subject, problems, and remarks on what is no problem.
+"""The result of checks: counts by subject, problems, and remarks.
 
-A *subject* is a row of the table that verify prints. A *problem* says where, what was found, what was wanted and what
-to do. A file that disappears while it is checked belongs to nobody any more and is no problem: the run may be going on.
+A *subject* is a row of the table that verify prints. A *problem* says where it is, what was found, what was wanted and
+what to do. A *remark* is worth knowing, but no problem. A file that disappears while it is checked is no problem: the
+run may be active.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from pathlib import Path
 from pipeline.errors import FileError, MuGoError
 
 GAMES, CHUNKS, MODELS, MATCHES, OTHERS, LEFT_OVER = "games", "chunks", "models", "matches", "other files", "left over"
-MOST_BETWEEN = 100  # problems between two checks that come upon the same one
+RECENT = 100  # problems that are searched for duplicates, since two checks may find the same one
 SUBJECTS = (GAMES, CHUNKS, MODELS, MATCHES, OTHERS, LEFT_OVER)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """text: found; wanted; next step. repaired: it was mended, and is none any more."""
+    """text: found; wanted; next step. repaired: the problem is solved."""
 
     subject: str
     where: str
@@ -31,11 +32,10 @@ class Problem:
 
 @dataclass
 class Findings:
-    """Collects what the checks of one run say.
+    """Collects the results of the checks of one run.
 
-    directory  the run's, which paths are shown relative to
-    counts     of what was checked, by subject and unit, e.g. counts["games"]["shards"]
-    remarks    what a reader should know, though nothing is wrong
+    directory  the run's; paths are shown relative to it
+    counts     of what was checked, by subject and unit, e.g. counts["games"]["shard"]
     """
 
     directory: Path
@@ -48,19 +48,17 @@ class Findings:
         self.counts[subject][unit] = self.counts[subject].get(unit, 0) + number
 
     def problem(self, subject: str, where: Path | str, text: str, repaired: bool = False) -> None:
-        found = Problem(subject, self.shown(where), text, repaired)
-        if not any((one.where, one.text) == (found.where, found.text) for one in self.problems[-MOST_BETWEEN:]):
+        shown = os.path.relpath(where, self.directory) if isinstance(where, Path) else where
+        found = Problem(subject, shown, text, repaired)
+        if not any((one.where, one.text) == (found.where, found.text) for one in self.problems[-RECENT:]):
             self.problems.append(found)
 
     def remark(self, text: str) -> None:
         self.remarks.append(text)
 
-    def shown(self, path: Path | str) -> str:
-        return os.path.relpath(path, self.directory) if isinstance(path, Path) else path
-
     @contextmanager
     def checking(self, subject: str, path: Path) -> Iterator[None]:
-        """What the block raises about a file is a problem of this subject, unless `path` is gone by now."""
+        """Turns errors raised in the block into problems of this subject, unless `path` is gone by then."""
         try:
             yield
         except MuGoError as error:
