@@ -2,8 +2,8 @@
 
 A replay is JSON for replay.js: the board's size, look and colours, and per position the move that led to it, what it
 changed on the board, so that the page needs no rules, and what the search found there. Win rates are the first
-player's; where a game counts several points values are points, and there are none. Games that aren't played on points are
-shown as diagrams. What a search found is its policy: the shares of its visits, or Gumbel's target.
+player's; where a game counts several points values are points, and there are none. Games that aren't played on points
+are shown as diagrams. What a search found is its policy: the shares of its visits, or Gumbel's target.
 """
 
 from __future__ import annotations
