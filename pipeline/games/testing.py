@@ -648,8 +648,8 @@ def _demand_parsed(
         said = f"{found} for {text!r}"
     except IllegalMove as error:
         found, said = None, f"IllegalMove for {text!r} ({error})"
-        named = repr(text) in str(error) and (game.spec in str(error) or not isinstance(game, Game))
-        if wanted is None and not named:
+        is_named = repr(text) in str(error) and (game.spec in str(error) or not isinstance(game, Game))
+        if wanted is None and not is_named:
             _fail(game, verb, None, repr(str(error)), f"a message with {game.spec} and {text!r}")
     except Exception as error:
         found, said = -1, f"{type(error).__name__} for {text!r}"

@@ -179,8 +179,8 @@ class TextGame(AnyGame):
         else:
             environment = self._make(words[0])
             for action in words[1:]:
-                listed = listed_actions(environment.messages[environment.to_move])
-                environment.step(INVALID_TEXT if action == INVALID else listed[action])
+                choices = listed_actions(environment.messages[environment.to_move])
+                environment.step(INVALID_TEXT if action == INVALID else choices[action])
         messages = environment.messages
         listed: tuple[str, ...] = ()
         if not environment.over:
@@ -235,7 +235,7 @@ class TextGame(AnyGame):
         def scores(states: States, history: History) -> NDArray[np.float64]:
             chances = [
                 kuhn_equilibrium(
-                    self.told(state, int(state[TO_MOVE])),
+                    self.messages_to(state, int(state[TO_MOVE])),
                     self.listed(state),
                     self.environments[self.environment_of(state)].startswith("KuhnChips"),
                 )
