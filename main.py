@@ -183,21 +183,20 @@ def reported(command: str) -> Iterator[None]:
 
 def open_copy(stack: contextlib.ExitStack, command: str, folder: Path) -> None:
     """Keep this working copy of a run in object storage up to date until the stack is closed."""
-    from pipeline.run.store.working_copy import opened, traffic
+    from pipeline.run.store.working_copy import opened
 
-    copies: list[Any] = []
+    store: Any = None
 
+    @stack.callback  # after the last lines were sent
     def tell() -> None:
-        for copy in filter(None, copies):
-            write(f"mugo: {traffic(copy.store)}", sys.stderr)
+        if store is not None and (said := store.traffic()):
+            write(f"mugo: {said}", sys.stderr)
 
-    stack.callback(tell)  # after the last lines were sent
-    copy = stack.enter_context(opened(folder))
-    copies.append(copy)
-    if copy is not None and command in READ_ALL:
-        copy.fetch_whole()
-    elif copy is not None and command in LOOK_AROUND:
-        copy.fetch_names()
+    store = stack.enter_context(opened(folder))
+    if command in READ_ALL:
+        store.fetch_whole()
+    elif command in LOOK_AROUND:
+        store.fetch_names()
 
 
 def goes_on(name: str) -> bool:
@@ -381,14 +380,13 @@ def placed(name: str, given: dict[str, Any], is_run: bool) -> dict[str, Any]:
 
     options, copy = moved(may_have, is_run)
     if copy is not None:
+        COPIES[-1].close()  # that of the folder where the command began
         os.chdir(copy)
         open_copy(COPIES[-1], name, Path())
     return {**given, **options}
 
 
-def configured(
-    command: Command, given: dict[str, Any], run_state: RunState | None = None
-) -> tuple[Options, bool, int]:
+def configured(command: Command, given: dict[str, Any], run_state: RunState | None = None) -> tuple[Options, bool, int]:
     """The config that the options and the preset make, and how to print the summary: as JSON, how much of it.
 
     run_state: settings that follow a schedule are those of this state; None: the run's.

@@ -26,6 +26,7 @@ from pipeline.evaluate.config import EvaluateConfig
 from pipeline.gather.command import gather
 from pipeline.gather.config import GatherConfig
 from pipeline.run.store import working_copy
+from pipeline.run.store.bucket import BucketStore
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.train.command import train
@@ -68,14 +69,15 @@ def run(folder: Path, generations: int, games: int) -> list[tuple[str, float, di
     for generation in range(generations):
         for name, stage in {**(first if generation == 0 else {}), **stages(games)}.items():
             start = time.monotonic()
-            with working_copy.opened(Path()) as copy:
+            with working_copy.opened(Path()) as store:
                 try:
                     stage()
                 except NotYet as error:
                     print(error, file=sys.stderr)
             seconds = time.monotonic() - start
-            counts = dict(copy.store.requests) if copy else {}
-            sent, fetched = (copy.store.bytes_sent, copy.store.bytes_fetched) if copy else (0, 0)
+            objects = store.objects if isinstance(store, BucketStore) else None
+            counts = dict(objects.requests) if objects else {}
+            sent, fetched = (objects.bytes_sent, objects.bytes_fetched) if objects else (0, 0)
             rows.append((f"{generation} {name}", seconds, counts, sent, fetched))
     return rows
 

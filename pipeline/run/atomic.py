@@ -4,8 +4,8 @@ Everything is written under a temporary name in the same folder, flushed, synced
 synced. A failed write removes its temporary; a killed one leaves it, and ``sweep`` removes it later.
 A full or read-only disk is a FileError of one line.
 
-In the working copy of a run in object storage (mirror.py) the bucket comes first: what is written goes there before it
-is renamed, what is read or listed is brought from there, and a lock is a lease as well.
+The store in force (store/base.py) is told before a file is read, listed, renamed into place or removed, and holds a
+lock for the other copies of the run.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ from pydantic import BaseModel, ValidationError
 
 from pipeline.errors import FileError, explain
 from pipeline.run import layout
-from pipeline.run.store import mirror
-from pipeline.run.store.leases import Held
+from pipeline.run.store.base import Held, current_store
 
 Record = TypeVar("Record", bound=BaseModel)
 MOST_NESTED = 64  # lists and objects of JSON in each other; ours have fewer than ten
@@ -98,8 +97,7 @@ def _replacing(path: Path, folder_sync: bool = True) -> Iterator[Path]:
     with os_errors(path):
         try:
             yield temporary
-            if (copy := mirror.of(path)) is not None:
-                copy.commit(path, temporary)
+            current_store().commit(path, temporary)
             os.rename(temporary, path)
         except BaseException:
             with suppress(OSError):
@@ -163,8 +161,7 @@ def append_line(path: Path, line: str) -> None:
                 raise
         finally:
             os.close(descriptor)
-    if (copy := mirror.of(path)) is not None:
-        copy.appended(path)
+    current_store().appended(path)
 
 
 def read_bytes(path: Path, wanted: str) -> bytes:
@@ -186,31 +183,27 @@ def read_bytes(path: Path, wanted: str) -> bytes:
 
 def bring(path: Path) -> None:
     """Bring a file here that is in object storage, for whoever opens it without read_bytes. Raises FileError."""
-    if (copy := mirror.of(path)) is not None:
-        copy.want(path)
+    current_store().want(path)
 
 
 def bring_all(paths: Sequence[Path]) -> None:
     """Bring files of one folder's kind that never change, many at once. Raises FileError."""
-    if paths and (copy := mirror.of(paths[0])) is not None:
-        copy.fetch(paths)
+    current_store().fetch(paths)
 
 
 def look_at_place(place: Path) -> None:
     """Where games are kept in object storage, see what others packed or pruned of a worker's. Raises FileError."""
-    if (copy := mirror.of(place)) is not None:
-        copy.look_at_place(place)
+    current_store().look_at_place(place)
 
 
 def forget_shards(directory: Path, before: int) -> None:
     """Where games are kept in object storage, remove the copies here of generations before this one."""
-    if (copy := mirror.of(directory)) is not None:
-        copy.forget_shards(directory, before)
+    current_store().forget_shards(directory, before)
 
 
 def is_listed(folder: Path) -> bool:
     """Whether a model or match of this name was found in object storage, whether its files are here or not."""
-    return mirror.of(folder) is not None and os.path.isfile(folder / layout.LISTED)
+    return current_store().is_listed(folder)
 
 
 def exists(path: Path) -> bool:
@@ -347,8 +340,7 @@ def first_problem(error: ValidationError) -> str:
 
 def names_in(folder: Path) -> list[str]:
     """The names in a folder, in no order; a missing folder has none. Raises FileError if it can't be listed."""
-    copy = mirror.of(folder)
-    elsewhere = copy.names(folder) if copy is not None else set()
+    elsewhere = current_store().names(folder)
     with os_errors(folder):
         try:
             names = os.listdir(folder)
@@ -360,8 +352,7 @@ def names_in(folder: Path) -> list[str]:
 def remove(files: Iterable[Path]) -> None:
     """Remove files, of which some may be gone already. Raises FileError."""
     files = list(files)
-    if files and (copy := mirror.of(files[0])) is not None:
-        copy.removing(files)
+    current_store().removing(files)
     for path in files:
         with os_errors(path):
             path.unlink(missing_ok=True)
@@ -395,8 +386,7 @@ def new_directory(path: Path) -> Iterator[Path]:
                     sync(Path(folder, name))
                 sync(Path(folder))
             refuse_existing(path)
-            if (copy := mirror.of(path)) is not None:
-                copy.commit_folder(path, temporary)
+            if current_store().commit_folder(path, temporary):
                 _merge(temporary, path)
             else:
                 os.rename(temporary, path)
@@ -468,10 +458,7 @@ def file_lock(path: Path, on_wait: Callable[[], None] | None = None, wait: bool 
 @contextmanager
 def _lease(path: Path, on_wait: Callable[[], None] | None, wait: bool) -> Iterator[None]:
     """The lock for other working copies of the same run. Raises like file_lock."""
-    if (copy := mirror.of(path)) is None:
-        yield
-        return
-    holding = copy.hold(path, on_wait, wait)
+    holding = current_store().hold(path, on_wait, wait)
     try:
         holding.__enter__()
     except Held as error:

@@ -36,7 +36,7 @@ from threading import Lock
 from typing import Any
 
 from pipeline.run import atomic, layout, packs
-from pipeline.run.store import mirror
+from pipeline.run.store.base import current_store
 
 TOTAL, COUNTED = "total_positions", "counted_shards"  # in the description of a window
 MOST = 2**63  # shards or positions
@@ -125,8 +125,7 @@ def generation_of(folder: str) -> int:
 
 def folders_in(directory: Path, is_ours: Callable[[str], bool]) -> list[str]:
     """The names of the folders there that are ours, in no order; a missing directory has none. Raises FileError."""
-    if (copy := mirror.of(directory)) is not None:
-        copy.names(directory)  # makes those that are in object storage
+    current_store().names(directory)  # makes those that are in object storage
     with atomic.os_errors(directory), suppress(FileNotFoundError), os.scandir(directory) as entries:
         return [entry.name for entry in entries if is_ours(entry.name) and entry.is_dir()]
     return []

@@ -70,7 +70,7 @@ from pipeline.run.priorities import (
     write_priorities,
 )
 from pipeline.run.provenance import library_versions, source_commit
-from pipeline.run.store.remote import Conflict
+from pipeline.run.store.objects import Conflict
 from pipeline.train.calibration import calibration_positions
 from pipeline.train.checkpoint import Checkpoint, State, finished_checkpoints
 from pipeline.train.config import TrainConfig

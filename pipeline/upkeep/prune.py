@@ -46,7 +46,7 @@ from pipeline.run.order import Counted, ShardFile, files_of, generation_of, newe
 from pipeline.run.priorities import list_priorities, newest_priorities
 from pipeline.run.pruned import Pruned, PrunedPlace, read_pruned, write_pruned
 from pipeline.run.shards import ShardMeta, parse_meta, read_meta, read_shard
-from pipeline.run.store import mirror
+from pipeline.run.store.base import current_store
 from pipeline.train.checkpoint import FILE as CHECKPOINT_FILE
 from pipeline.upkeep.compact import SETTLED, finish, games_of, places_in
 from pipeline.upkeep.config import PruneConfig
@@ -454,7 +454,7 @@ def _plan_chunks(directory: Path, plan: _Plan, progress: Progress) -> None:
     if not complete:
         return
     newest = str(complete[-1])
-    if mirror.of(folder) is not None:  # other machines may be training, but on no set older than the newest model's
+    if current_store().shared:  # other machines may be training, but on no set older than the newest model's
         newest = min(newest, _newest_set_of_a_model(directory))
     old = [name for name in sets if str(name) < newest]
     stale = [path for name, path in list_priorities(folder) if str(name) < newest]

@@ -23,16 +23,13 @@ from pathlib import Path
 
 from pipeline.errors import FileError
 from pipeline.run import layout
-from pipeline.run.store.remote import ANSWER_SECONDS, Conflict, Object, Store
+from pipeline.run.store.base import Held
+from pipeline.run.store.objects import ANSWER_SECONDS, Conflict, Object, Objects
 
 LEASE_SECONDS = 90.0
 RENEWED_EVERY = 20.0
 LAST_WRITE = LEASE_SECONDS - ANSWER_SECONDS - 5  # seconds after a renewal in which writing may begin
 LOOK_EVERY = 2.0  # seconds, while waiting
-
-
-class Held(FileError):
-    """Another process has the lease."""
 
 
 @dataclass
@@ -47,8 +44,8 @@ class _Lease:
 class Leases:
     """Those that this process holds. copy: identifies the working copy."""
 
-    def __init__(self, store: Store, copy: str) -> None:
-        self._store, self._copy = store, copy
+    def __init__(self, objects: Objects, copy: str) -> None:
+        self._objects, self._copy = objects, copy
         self._held: dict[str, _Lease] = {}
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -77,7 +74,7 @@ class Leases:
                 del self._held[key]
                 if not lease.lost and _clock() - lease.since <= LAST_WRITE:  # else it may be another's by now
                     with suppress(FileError):  # then it ends by itself
-                        self._store.release(key, lease.tag)
+                        self._objects.release(key, lease.tag)
 
     def holds(self, key: str) -> bool:
         return key in self._held
@@ -94,10 +91,10 @@ class Leases:
         """None: another process has it."""
         begin = _clock()
         try:
-            return _Lease(path, self._store.put(key, self._content(0), None), begin)
+            return _Lease(path, self._objects.put(key, self._content(0), None), begin)
         except Conflict:
             pass
-        found = self._store.get(key)
+        found = self._objects.get(key)
         if found is None:
             return None  # it was given back just now
         who = _parse(found.data)
@@ -105,7 +102,7 @@ class Leases:
         if not before_a_kill and self._age(found) <= LEASE_SECONDS:
             return None
         try:
-            return _Lease(path, self._store.put(key, self._content(0), found.tag), begin)
+            return _Lease(path, self._objects.put(key, self._content(0), found.tag), begin)
         except Conflict:
             return None
 
@@ -114,7 +111,7 @@ class Leases:
         return json.dumps({**who, "random": secrets.token_hex(8)}).encode()
 
     def _holder(self, key: str) -> str:
-        found = self._store.get(key)
+        found = self._objects.get(key)
         if found is None:
             return ""
         who = _parse(found.data)
@@ -125,7 +122,7 @@ class Leases:
     def _age(self, lease: Object) -> float:
         """Seconds since it was renewed, by the server's clock."""
         assert lease.modified is not None
-        return max(0.0, (self._store.now() - lease.modified).total_seconds())
+        return max(0.0, (self._objects.now() - lease.modified).total_seconds())
 
     def _renew(self) -> None:
         while not self._wake.wait(RENEWED_EVERY):
@@ -135,7 +132,7 @@ class Leases:
                         continue
                     begin = _clock()
                     try:
-                        lease.tag = self._store.put(key, self._content(lease.number + 1), lease.tag)
+                        lease.tag = self._objects.put(key, self._content(lease.number + 1), lease.tag)
                         lease.since, lease.number = begin, lease.number + 1
                     except Conflict:
                         lease.lost = True

@@ -2,7 +2,7 @@
 
     .mugo-copy.json in the folder: the address, and a random identity by which its locks are known
 
-A command that begins in such a folder works on that run; see mirror.py. An address among a command's options moves the
+A command that begins in such a folder works on that run; see bucket.py. An address among a command's options moves the
 whole command to the run at that address: into the working copy that this machine keeps of it, in ~/.cache/mugo/runs/.
 """
 
@@ -22,8 +22,9 @@ from pydantic import BaseModel, Field
 from pipeline.errors import FileError, UsageError
 from pipeline.presets import is_engine
 from pipeline.run import atomic, layout
-from pipeline.run.store import mirror
-from pipeline.run.store.remote import RETRY_SECONDS, STORES, Conflict, Store, open_store, parse_address
+from pipeline.run.store.base import LocalStore, Store, using
+from pipeline.run.store.bucket import BucketStore
+from pipeline.run.store.objects import PROTOCOLS, RETRY_SECONDS, Conflict, Objects, open_objects, parse_address
 
 FIRST_SECONDS = 10.0  # of trying to reach a store before anything is done
 _IN_TEXT = re.compile(r"[a-z][a-z0-9+.-]*://[^\s,@]+")
@@ -56,71 +57,70 @@ def make(address: str, folder: Path | None = None) -> Path:
     Asks the store first whether it answers and honours conditional writes. Raises UsageError for an address or a folder
     that can't be, FileError for a store that can't be used.
     """
-    store = open_store(address, FIRST_SECONDS)
-    folder = default_folder(store.address) if folder is None else folder
+    objects = open_objects(address, FIRST_SECONDS)
+    folder = default_folder(objects.address) if folder is None else folder
     found = _read(folder)
-    if found is not None and found.address != store.address:
+    if found is not None and found.address != objects.address:
         raise UsageError(f"{folder}: it is the working copy of {found.address}; wanted another folder")
     if found is None:
         if any((folder / name).exists() for name in (layout.DATA, layout.SAVED_MODELS.name)):
             raise UsageError(f"{folder}: it holds a run of its own; wanted a new folder")
-        check(store)
+        check(objects)
         atomic.make_folder(folder)
-        info = CopyInfo(address=store.address, copy_id=secrets.token_hex(8))
+        info = CopyInfo(address=objects.address, copy_id=secrets.token_hex(8))
         atomic.write_json(folder / layout.WORKING_COPY, info.model_dump())
     return folder
 
 
-def check(store: Store) -> None:
+def check(objects: Objects) -> None:
     """Raises FileError unless the store honours the conditions that promotions rest on."""
     key = f".trial-{secrets.token_hex(8)}"
-    tag = store.put(key, b"one")
+    tag = objects.put(key, b"one")
     try:
-        for replaces in (None, store.no_tag):
+        for replaces in (None, objects.no_tag):
             try:
-                store.put(key, b"other", replaces)
+                objects.put(key, b"other", replaces)
             except Conflict:
                 continue
             raise FileError(
-                store.address,
+                objects.address,
                 "this store ignores the conditions of writes (If-None-Match or If-Match), so two machines could "
                 "overwrite each other's promotions; wanted one that honours them, like Amazon S3",
             )
     finally:
-        store.delete([key])
+        objects.delete([key])
     assert tag
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[mirror.Mirror | None]:
-    """While the block runs, this working copy is kept up to date; None: the folder is none.
+def opened(folder: Path) -> Iterator[Store]:
+    """While the block runs, the store of the run in this folder is in force.
 
-    Raises FileError before the block if its store can't be reached, and at its end if something couldn't be sent.
+    Raises FileError before the block if it can't be reached, and at its end if something couldn't be sent.
     """
+    with connected(folder) as store, using(store):
+        yield store
+
+
+@contextmanager
+def connected(folder: Path) -> Iterator[Store]:
+    """The store of the run in this folder; what waits is sent at the end of the block. Raises like opened."""
     info = _read(folder)
     if info is None:
-        yield None
+        yield LocalStore()
         return
-    store = open_store(info.address, FIRST_SECONDS)
-    copy = mirror.Mirror(folder, store, info.copy_id)
-    mirror.add(copy)
+    objects = open_objects(info.address, FIRST_SECONDS)
+    store = BucketStore(folder, objects, info.copy_id)
     try:
-        copy.want(copy.root / layout.SAVED_MODELS / layout.CHAMPION)
-        store.patience = RETRY_SECONDS
-        yield copy
+        store.want(store.root / layout.SAVED_MODELS / layout.CHAMPION)
+        objects.patience = RETRY_SECONDS
+        yield store
     except BaseException:
-        store.patience = FIRST_SECONDS
+        objects.patience = FIRST_SECONDS
         with suppress(FileError):  # what isn't sent now is sent by the next command here
-            mirror.remove(copy)
+            store.close()
         raise
-    mirror.remove(copy)
-
-
-def traffic(store: Store) -> str:
-    """What was asked of a store, in a line."""
-    counted = sum(store.requests.values())
-    sent, fetched = (f"{number / 1e6:,.1f} MB" for number in (store.bytes_sent, store.bytes_fetched))
-    return f"{store.address}: {counted:,} requests, {sent} sent, {fetched} fetched"
+    store.close()
 
 
 def _read(folder: Path) -> CopyInfo | None:
@@ -131,11 +131,10 @@ def _read(folder: Path) -> CopyInfo | None:
 def attach(address: str, folder: Path | None = None, whole: bool = False) -> Path:
     """Make a working copy, as make does, and bring it up to date: names alone, or whole, with all files."""
     folder = make(address, folder)
-    with opened(folder) as copy:
-        assert copy is not None
-        copy.fetch_names()
+    with opened(folder) as store:
+        store.fetch_names()
         if whole:
-            copy.fetch_whole()
+            store.fetch_whole()
     return folder
 
 
@@ -147,7 +146,7 @@ def moved(given: Mapping[str, Any], is_run: bool) -> tuple[dict[str, Any], Path 
 
     is_run: an address may be that of a run itself; otherwise it must lead into its data/ or saved_models/. Other
     relative paths become absolute, and so do presets and players that are here. Raises UsageError for addresses of
-    several runs.
+    several runs, or of one and files of the working copy that this folder is.
     """
     runs: set[str] = set()
 
@@ -157,7 +156,7 @@ def moved(given: Mapping[str, Any], is_run: bool) -> tuple[dict[str, Any], Path 
         protocol, rest = found
         parts = rest.split("/")
         where = layout.end_of_run(tuple(parts), is_run)
-        if where is None and not is_run and protocol in STORES:
+        if where is None and not is_run and protocol in PROTOCOLS:
             raise UsageError(
                 f"{protocol}://{rest}: wanted a folder of a run, e.g. {protocol}://BUCKET/FOLDER/{layout.DATA}/"
                 f"{layout.SELFPLAY} or {protocol}://BUCKET/FOLDER/{layout.SAVED_MODELS.name}/{layout.CHAMPION}"
@@ -186,16 +185,23 @@ def moved(given: Mapping[str, Any], is_run: bool) -> tuple[dict[str, Any], Path 
         if old != new:
             return new
         if isinstance(old, Path):
-            return Path(os.path.abspath(old))
-        return _absolute(old) if isinstance(old, str) else old
+            return Path(_absolute(str(old)))
+        return _absolute_player(old) if isinstance(old, str) else old
 
     options = {name: absolute(value, options[name]) for name, value in given.items()}
     return options, make(runs.pop())
 
 
-def _absolute(text: str) -> str:
+def _absolute_player(text: str) -> str:
     """A preset or player that is a file or folder here, with its absolute path; other texts as they are."""
     match = _LOCAL.fullmatch(text)
     if match is None or not os.path.lexists(match["path"]):
         return text
-    return match["before"] + os.path.abspath(match["path"]) + match["behind"]
+    return match["before"] + _absolute(match["path"]) + match["behind"]
+
+
+def _absolute(path: str) -> str:
+    found = os.path.abspath(path)
+    if os.path.exists(layout.WORKING_COPY) and layout.is_shared(Path(os.path.relpath(found)).parts):
+        raise UsageError(f"{path}: it is in the working copy of another run; wanted files of one run")
+    return found

@@ -1,6 +1,6 @@
 """Google Cloud Storage and Azure keep the promises that a run in a bucket rests on, against servers of others.
 
-test_remote.py asks the same of S3. fake-gcs-server knows the conditions of writes, not those of reads and removals.
+test_objects.py asks the same of S3. fake-gcs-server knows the conditions of writes, not those of reads and removals.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from pipeline.errors import MuGoError
-from pipeline.run.store import remote, working_copy
-from pipeline.run.store.remote import Conflict, Object, Store, open_store
+from pipeline.run.store import objects, working_copy
+from pipeline.run.store.objects import Conflict, Object, Objects, open_objects
 from tests.run.store.buckets import Bucket, GoogleBucket, open_azure, open_gcs
 from tests.runs import make_run
 from tests.test_object_storage import faulty, outcome, undisturbed, whole_copy  # noqa: F401  a fixture
@@ -33,11 +33,11 @@ def bucket(served: tuple[str, Bucket]) -> Iterator[Bucket]:
 
 
 @pytest.fixture
-def store(served: tuple[str, Bucket], bucket: Bucket, request: pytest.FixtureRequest) -> Store:
-    return open_store(f"{served[0]}://bucket/{request.node.originalname}{time.monotonic_ns()}", patience=5)
+def store(served: tuple[str, Bucket], bucket: Bucket, request: pytest.FixtureRequest) -> Objects:
+    return open_objects(f"{served[0]}://bucket/{request.node.originalname}{time.monotonic_ns()}", patience=5)
 
 
-def test_an_object_is_written_once_or_in_place_of_what_was_read(store: Store) -> None:
+def test_an_object_is_written_once_or_in_place_of_what_was_read(store: Objects) -> None:
     working_copy.check(store)
     tag = store.put("one", b"first")
     with pytest.raises(Conflict, match=r"/one: another process has written it meanwhile"):
@@ -64,9 +64,9 @@ def test_an_object_is_written_once_or_in_place_of_what_was_read(store: Store) ->
 
 @pytest.mark.parametrize("action", ["drop", "lose", "twice", "slow", "late", "again", 500, 503])
 def test_whatever_becomes_of_a_request_it_counts_once(
-    bucket: Bucket, store: Store, monkeypatch: pytest.MonkeyPatch, action: str | int
+    bucket: Bucket, store: Objects, monkeypatch: pytest.MonkeyPatch, action: str | int
 ) -> None:
-    monkeypatch.setattr(remote, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(objects, "ANSWER_SECONDS", 0.5)
     bucket.late = 0.8  # longer than an attempt
     bucket.once(action)
     tag = store.put("one", b"new")
@@ -81,7 +81,7 @@ def test_whatever_becomes_of_a_request_it_counts_once(
     assert list(store.names("")) == ["one"]
 
 
-def test_a_listing_is_in_order_and_begins_where_it_is_wanted(store: Store) -> None:
+def test_a_listing_is_in_order_and_begins_where_it_is_wanted(store: Objects) -> None:
     for number in range(12):
         store.put(f"folder/{number:06d}-a/x", b"")
     store.put("folder/.hidden", b"")
@@ -97,7 +97,7 @@ def test_a_listing_is_in_order_and_begins_where_it_is_wanted(store: Store) -> No
 
 def problem(address: str, patience: float = 0.5) -> str:
     with pytest.raises(MuGoError) as caught:
-        working_copy.check(open_store(address, patience))
+        working_copy.check(open_objects(address, patience))
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -151,7 +151,7 @@ def test_the_four_stages_beside_faults(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A sixth of all requests go wrong; the run doesn't notice."""
-    monkeypatch.setattr(remote, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(objects, "ANSWER_SECONDS", 1.0)
     address = f"{served[0]}://bucket/stages"
     folder = working_copy.make(address, tmp_path / "copy")
     with faulty(bucket), working_copy.opened(folder):

@@ -18,7 +18,8 @@ from pipeline.run import atomic, layout
 from pipeline.run.chunks import list_sets
 from pipeline.run.models import read_info
 from pipeline.run.pruned import read_pruned
-from pipeline.run.store import remote, working_copy
+from pipeline.run.store import objects, working_copy
+from pipeline.run.store.bucket import BucketStore
 from pipeline.upkeep.compact import compact
 from pipeline.upkeep.config import CompactConfig, PruneConfig, VerifyConfig
 from pipeline.upkeep.prune import prune
@@ -111,7 +112,7 @@ def test_another_machine_finds_what_was_pruned(bucket: Bucket, tmp_path: Path) -
 def test_a_command_that_is_cut_off_at_any_request_goes_on(
     bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, action: str
 ) -> None:
-    monkeypatch.setattr(remote, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(objects, "FIRST_PAUSE", 0.01)
 
     def run(folder: Path, heard: Heard) -> None:
         if command == "compact":
@@ -134,8 +135,8 @@ def test_a_command_that_is_cut_off_at_any_request_goes_on(
         bucket.plan = plan
         try:
             with working_copy.opened(one) as copy:
-                assert copy is not None
-                copy.store.patience = 0.0
+                assert isinstance(copy, BucketStore)
+                copy.objects.patience = 0.0
                 run(one, Heard())
         except FileError:
             assert struck

@@ -1,4 +1,4 @@
-"""Object storage: the store at an address, of Amazon (or a server that speaks S3's protocol), Google or Azure.
+"""Object storage: the objects below an address, of Amazon (or a server that speaks S3's protocol), Google or Azure.
 
 An object has a *key* and a *tag*, which changes with its content: an ETag, at Google the object's generation. Every
 write is conditional: it says which tag it replaces, or that there must be none. So of two writers one loses, and a
@@ -43,7 +43,7 @@ LISTED_AT_ONCE = 1_000  # the most that a store lists in a request
 DELETED_AT_ONCE = {"s3": 1_000, "gs": 1, "az": 256}  # the most that it deletes in one
 DELETING_THREADS = 16
 NO_TAG = {"s3": '"0123456789abcdef0123456789abcdef"', "gs": "1", "az": '"0x8D0000000000000"'}  # the tag of no object
-STORES = tuple(NO_TAG)  # the protocols
+PROTOCOLS = tuple(NO_TAG)
 
 RIGHTS = "wanted credentials that may read, write and list here"
 CREDENTIALS = {
@@ -93,7 +93,7 @@ class Problem(NamedTuple):
     again: bool = False
 
 
-class Store:
+class Objects:
     """Objects below one address. Keys have slashes, like relative paths. For any thread.
 
     address    PROTOCOL://BUCKET/FOLDER
@@ -457,14 +457,14 @@ def parse_address(text: str) -> tuple[str, str] | None:
     return (match[1], match[2].strip("/")) if match else None
 
 
-def open_store(address: str, patience: float = RETRY_SECONDS) -> Store:
-    """The store at an address; nothing is asked of it yet. patience: seconds of sending a request again and again.
+def open_objects(address: str, patience: float = RETRY_SECONDS) -> Objects:
+    """The objects at an address; nothing is asked of it yet. patience: seconds of sending a request again and again.
 
     Raises UsageError for protocols that aren't known, and without the extra.
     """
     found = parse_address(address)
     protocol, rest = found if found else ("", "")
-    if protocol not in STORES:
+    if protocol not in PROTOCOLS:
         raise UsageError(
             f"{address}: wanted {WANTED}; promotions need writes on a condition, which are made for these alone; for "
             "another store use a gateway that speaks S3's protocol, or a mounted folder"
@@ -473,6 +473,6 @@ def open_store(address: str, patience: float = RETRY_SECONDS) -> Store:
     if not bucket or not prefix:
         raise UsageError(f"{address}: wanted a bucket and a folder in it, e.g. {protocol}://bucket/runs/go9")
     try:
-        return Store(protocol, bucket, prefix, patience)
+        return Objects(protocol, bucket, prefix, patience)
     except ImportError as error:
         raise UsageError(f"{address}: object storage needs the extra cloud; install it: {INSTALL}") from error

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pipeline.errors import MuGoError, UsageError
-from pipeline.run.store import remote, working_copy
-from pipeline.run.store.remote import Conflict, Object, Store, open_store
+from pipeline.run.store import objects, working_copy
+from pipeline.run.store.objects import Conflict, Object, Objects, open_objects
 from tests.run.store.buckets import Bucket, open_bucket
 
 
@@ -24,7 +24,7 @@ def server() -> Iterator[Bucket]:
 
 @pytest.fixture
 def bucket(server: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
-    monkeypatch.setattr(remote, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(objects, "ANSWER_SECONDS", 0.5)
     for key in server.all_keys():
         server.remove(key)
     yield server
@@ -32,11 +32,11 @@ def bucket(server: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
 
 
 @pytest.fixture
-def store(bucket: Bucket) -> Store:
-    return open_store("s3://bucket/run", patience=5)
+def store(bucket: Bucket) -> Objects:
+    return open_objects("s3://bucket/run", patience=5)
 
 
-def test_an_object_is_written_once_or_in_place_of_what_was_read(bucket: Bucket, store: Store) -> None:
+def test_an_object_is_written_once_or_in_place_of_what_was_read(bucket: Bucket, store: Objects) -> None:
     tag = store.put("one", b"first")
     with pytest.raises(Conflict, match=r"s3://bucket/run/one: another process has written it meanwhile"):
         store.put("one", b"second")
@@ -53,7 +53,7 @@ def test_an_object_is_written_once_or_in_place_of_what_was_read(bucket: Bucket, 
 
 
 @pytest.mark.parametrize("action", ["drop", "lose", "twice", "slow", "late", "again", 500, 503])
-def test_whatever_becomes_of_a_request_it_counts_once(bucket: Bucket, store: Store, action: str | int) -> None:
+def test_whatever_becomes_of_a_request_it_counts_once(bucket: Bucket, store: Objects, action: str | int) -> None:
     bucket.late = 0.8  # longer than an attempt
     bucket.once(action, "PUT")
     tag = store.put("one", b"new")
@@ -67,7 +67,7 @@ def test_whatever_becomes_of_a_request_it_counts_once(bucket: Bucket, store: Sto
 
 
 @pytest.mark.parametrize("action", ["drop", "lose", "slow", 503])
-def test_reading_and_listing_are_tried_again(bucket: Bucket, store: Store, action: str | int) -> None:
+def test_reading_and_listing_are_tried_again(bucket: Bucket, store: Objects, action: str | int) -> None:
     store.put("folder/one", b"1")
     bucket.once(action, "GET")
     assert store.get("folder/one") is not None
@@ -77,7 +77,7 @@ def test_reading_and_listing_are_tried_again(bucket: Bucket, store: Store, actio
     assert store.now() is not None
 
 
-def test_the_same_bytes_by_two_writers_are_no_conflict(store: Store, bucket: Bucket) -> None:
+def test_the_same_bytes_by_two_writers_are_no_conflict(store: Objects, bucket: Bucket) -> None:
     assert store.put("one", b"same") == store.put("one", b"same")
     bucket.write("run/two", b"by another tool, without our checksum")
     assert store.put("two", b"by another tool, without our checksum")
@@ -86,7 +86,7 @@ def test_the_same_bytes_by_two_writers_are_no_conflict(store: Store, bucket: Buc
 
 
 def test_a_listing_is_in_pages_and_begins_where_it_is_wanted(
-    bucket: Bucket, store: Store, monkeypatch: pytest.MonkeyPatch
+    bucket: Bucket, store: Objects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(12):
         bucket.write(f"run/folder/{number:06d}-a/x", b"")
@@ -104,7 +104,7 @@ def test_a_listing_is_in_pages_and_begins_where_it_is_wanted(
     assert store.names("folder") == [".hidden", "last"] and store.names("nothing") == []
 
 
-def test_files_are_listed_in_pages(bucket: Bucket, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_listed_in_pages(bucket: Bucket, store: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"{number:06d}" for number in range(12)]
     for name in names:
         bucket.write(f"run/folder/{name}", b"")
@@ -114,7 +114,7 @@ def test_files_are_listed_in_pages(bucket: Bucket, store: Store, monkeypatch: py
         return passed_on(self, method, f"{path}&max-keys=5" if "list-type" in path else path, headers, body)
 
     monkeypatch.setattr(Bucket, "_pass_on", in_pages)
-    monkeypatch.setattr(remote, "LISTED_AT_ONCE", 5)
+    monkeypatch.setattr(objects, "LISTED_AT_ONCE", 5)
     with bucket.counted() as requests:
         assert list(store.files("folder", after="000003")) == names[4:]
     assert len(requests) == 2
@@ -131,7 +131,7 @@ def test_files_are_listed_in_pages(bucket: Bucket, store: Store, monkeypatch: py
 
 def problem(bucket: Bucket, address: str = "s3://bucket/run", patience: float = 0.5) -> str:
     with pytest.raises(MuGoError) as caught:
-        working_copy.check(open_store(address, patience))
+        working_copy.check(open_objects(address, patience))
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -183,16 +183,16 @@ def test_a_store_that_ignores_conditions_is_refused(bucket: Bucket, monkeypatch:
 def test_addresses_and_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     for address in ("ftp://host/x", "s3a://bucket/run", "bucket/run", "memory://x", "file://run"):
         with pytest.raises(UsageError, match=r"wanted s3://BUCKET/FOLDER, gs://.*writes on a condition.*alone; "):
-            open_store(address)
+            open_objects(address)
     for address in ("s3://", "s3://bucket", "s3://bucket/"):
         with pytest.raises(UsageError, match="wanted"):
-            open_store(address)
+            open_objects(address)
     monkeypatch.setitem(sys.modules, "obstore.store", None)
     with pytest.raises(UsageError, match=r"s3://bucket/run: object storage needs the extra cloud; install it: pip"):
-        open_store("s3://bucket/run")
+        open_objects("s3://bucket/run")
 
 
-def test_bugs_are_not_taken_for_faults(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bugs_are_not_taken_for_faults(store: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("obstore.get", None)
     with pytest.raises(TypeError):
         store.get("one")

@@ -1,7 +1,6 @@
-"""Working copies: folders of runs whose files are kept in object storage.
+"""Runs in object storage, and their working copies: folders in which the commands work as ever.
 
-The commands work on a folder as ever. If it is the working copy of an address, atomic.py asks here before it reads,
-lists, writes, removes and locks. The bucket is what counts, and the working copy is a cache of it:
+The bucket is what counts, and the working copy is a cache of it:
 
 - A file is put into the bucket first, then renamed into place. So whatever has its name here is in the bucket, and
   after a kill at any point the next command finds there what was committed. Files go in the order in which they are
@@ -30,15 +29,16 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from pipeline.errors import FileError, explain
 from pipeline.run import layout
+from pipeline.run.store.base import Store
 from pipeline.run.store.leases import Leases
-from pipeline.run.store.remote import Conflict, Object, Store
+from pipeline.run.store.objects import Conflict, Object, Objects
 
 FRESH_SECONDS = 10.0
 SEND_SECONDS = 10.0
@@ -47,41 +47,19 @@ FETCHING_THREADS = 16
 FETCHED_AT_ONCE = 256  # held in memory
 LATE = ".jsonl"  # files that lines are added to
 
-_mirrors: list[Mirror] = []
 
+class BucketStore(Store):
+    """A run in object storage and its working copy here. root: of the run. copy: identifies the working copy."""
 
-def of(path: Path | str) -> Mirror | None:
-    """The mirror whose working copy a path is in; None for all other paths."""
-    if not _mirrors:
-        return None
-    text = os.path.abspath(path)
-    return next((one for one in _mirrors if text.startswith(one.prefixes)), None)
+    shared = True
 
-
-def add(mirror: Mirror) -> None:
-    _mirrors.append(mirror)
-
-
-def remove(mirror: Mirror) -> None:
-    """Send what waits, and forget the mirror. Raises FileError."""
-    try:
-        mirror.flush()
-    finally:
-        _mirrors.remove(mirror)
-        mirror.close()
-
-
-class Mirror:
-    """A working copy and its store. root: of the run. copy: identifies the working copy. For any thread."""
-
-    def __init__(self, root: Path, store: Store, copy: str) -> None:
-        self.store = store
+    def __init__(self, root: Path, objects: Objects, copy: str) -> None:
+        self.objects = objects
         self._roots = tuple(
             dict.fromkeys(f"{text.rstrip('/')}/" for text in (os.path.abspath(root), os.path.realpath(root)))
         )
-        self.prefixes = self._roots
         self.root = Path(self._roots[0])
-        self._leases = Leases(store, copy)
+        self._leases = Leases(objects, copy)
         self._pool = ThreadPoolExecutor(FETCHING_THREADS, "fetch")
         self._lock = threading.RLock()  # one at a time lists, and reads what changes
         self._tags: dict[str, str] = {}  # of objects that change, as read or written last
@@ -93,7 +71,11 @@ class Mirror:
         self._unsure: FileError | None = None
 
     def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """Send what waits. Raises FileError."""
+        try:
+            self.flush()
+        finally:
+            self._pool.shutdown(wait=False, cancel_futures=True)
 
     # Reading
 
@@ -112,10 +94,11 @@ class Mirror:
 
         Those that aren't in the bucket are left out. Raises FileError.
         """
-        wanted = [path for one in paths for path in self._with_others(one) if not os.path.lexists(path)]
+        inside = (path for path in paths if layout.is_shared(self._parts(path)))
+        wanted = [path for one in inside for path in self._with_others(one) if not os.path.lexists(path)]
         for start in range(0, len(wanted), FETCHED_AT_ONCE):
             some = wanted[start : start + FETCHED_AT_ONCE]
-            get: Callable[[Path], Object | None] = lambda path: self.store.get(self._key(path))  # noqa: E731
+            get: Callable[[Path], Object | None] = lambda path: self.objects.get(self._key(path))  # noqa: E731
             for path, found in zip(some, map(get, some) if len(some) == 1 else self._pool.map(get, some), strict=True):
                 if found is not None:
                     if path.suffix == layout.SHARD_SUFFIX:
@@ -143,7 +126,7 @@ class Mirror:
                 return
             here = _version(path)
             known = self._tags.get(key, "") if here else ""
-            found = self.store.get(key, known)
+            found = self.objects.get(key, known)
             self._checked[key] = time.monotonic()
             if found is None:
                 self._tags.pop(key, None)
@@ -192,22 +175,23 @@ class Mirror:
                 self._tags[key] = self._put(key, data, self._tags.get(key))
             except Conflict:
                 self._checked.pop(key, None)
-                found = self.store.get(key)
+                found = self.objects.get(key)
                 if layout.is_kept_by_all(parts) or found is None:
                     raise
                 self._tags[key] = self._put(key, data, found.tag)
             self._checked[key] = time.monotonic()
 
-    def commit_folder(self, path: Path, temporary: Path) -> None:
+    def commit_folder(self, path: Path, temporary: Path) -> bool:
         """Put a model into the bucket, its description last. Raises like commit."""
-        if not layout.is_shared((*self._parts(path), layout.MODEL_JSON)):
-            return
+        if not layout.is_shared(self._parts(path / layout.MODEL_JSON)):
+            return False
         self.flush()
         for file in sorted(temporary.iterdir()):
             if file.name != layout.MODEL_JSON:
                 data = file.read_bytes()
                 self._put(layout.model_file_key(path.name, file.name, hashlib.sha256(data).hexdigest()), data, None)
         self._put(self._key(path / layout.MODEL_JSON), (temporary / layout.MODEL_JSON).read_bytes(), None)
+        return True
 
     def appended(self, path: Path) -> None:
         """A line was added to this file. Raises like commit."""
@@ -229,13 +213,13 @@ class Mirror:
                     self._sent[key] = self._checked[key] = time.monotonic()
                 del self._waiting[key]
 
-    def removing(self, paths: Iterable[Path]) -> None:
+    def removing(self, paths: Sequence[Path]) -> None:
         """Remove from the bucket what will be removed here. Raises FileError."""
         keys = [self._key(path) for path in paths if layout.is_shared(self._parts(path))]
         if keys:
             self.flush()
             self._leases.check()
-            self.store.delete(keys)
+            self.objects.delete(keys)
             for key in keys:
                 folder, _, name = key.rpartition("/")
                 self._tags.pop(key, None)
@@ -246,14 +230,14 @@ class Mirror:
             raise self._unsure
         self._leases.check()
         try:
-            return self.store.put(key, data, replaces)
+            return self.objects.put(key, data, replaces)
         except Conflict:
             raise
         except FileError as error:
             # It may have been written all the same. Whoever wrote the same under another name now would write it twice;
             # the next command looks what is there.
             self._unsure = error
-            self.store.patience = 0.0
+            self.objects.patience = 0.0
             raise
 
     def hold(
@@ -268,6 +252,8 @@ class Mirror:
         Those that somebody has fetched again since the last time go again.
         """
         parts = self._parts(directory)
+        if parts != (layout.DATA, layout.SELFPLAY):
+            return
         for folder in (directory / name for name in _names(directory) if -1 < _number(parts, name) < before):
             if (folder / layout.FORGOTTEN).exists():
                 continue
@@ -297,6 +283,12 @@ class Mirror:
         for parts in ((layout.SAVED_MODELS.name,), (layout.DATA, layout.SELFPLAY), (layout.DATA, layout.EVALUATE)):
             self.names(self.root.joinpath(*parts))
 
+    def traffic(self) -> str:
+        objects = self.objects
+        counted = sum(objects.requests.values())
+        sent, fetched = (f"{number / 1e6:,.1f} MB" for number in (objects.bytes_sent, objects.bytes_fetched))
+        return f"{objects.address}: {counted:,} requests, {sent} sent, {fetched} fetched"
+
     def fetch_whole(self) -> None:
         """Bring everything here; shards that were packed or pruned elsewhere go. Costs what all of the run costs.
 
@@ -308,7 +300,7 @@ class Mirror:
             parts, files = tuple(folder.split("/")), []
             if parts[:2] == (layout.DATA, layout.SELFPLAY) and len(parts) == 4:
                 self.look_at_place(self.root / folder)
-            for name in self.store.names(folder, "/"):
+            for name in self.objects.names(folder, "/"):
                 if name.endswith("/"):
                     folders.append(f"{folder}/{name[:-1]}")
                 else:
@@ -336,7 +328,7 @@ class Mirror:
         is_known = layout.WHOLE in here  # otherwise what is here may have come by its name, without those before it
         after = f"{max(0, newest - OVERLAP):06d}" if is_known and newest > 0 else "/"  # hidden names stand before it
         found = set()
-        for name in self.store.names("/".join(parts), after):
+        for name in self.objects.names("/".join(parts), after):
             if not name.endswith("/"):
                 found.add(name)
             elif is_listable(parts):
@@ -357,10 +349,10 @@ class Mirror:
         """Fetch the sidecars of shards behind this name in a worker's folder; make the folders of a generation."""
         key = "/".join(parts)
         if len(parts) == 3:
-            for name in self.store.names(key, "/"):
+            for name in self.objects.names(key, "/"):
                 (folder / name).mkdir(parents=True, exist_ok=True)
         else:
-            self.fetch([folder / name for name in self.store.files(key, after) if name.endswith(layout.META_SUFFIX)])
+            self.fetch([folder / name for name in self.objects.files(key, after) if name.endswith(layout.META_SUFFIX)])
 
     def look_at_place(self, folder: Path) -> None:
         """Make a worker's folder here what it is in the bucket, where another machine may have packed or pruned it.
@@ -369,8 +361,10 @@ class Mirror:
         Raises FileError.
         """
         parts = self._parts(folder)
+        if not layout.is_shared((*parts, "any")):
+            return
         here = {name for name in _names(folder) if layout.is_written_once((*parts, name))}  # first: it only grows there
-        there = set(self.store.files("/".join(parts)))
+        there = set(self.objects.files("/".join(parts)))
         bare = {name.removesuffix(layout.META_SUFFIX) for name in there if name.endswith(layout.META_SUFFIX)}
         wanted = (name for name in there if name.endswith(layout.META_SUFFIX) or Path(name).stem not in bare)
         self.fetch([folder / name for name in sorted(wanted)])
@@ -380,6 +374,10 @@ class Mirror:
     def _is_closed(self, folder_of_games: str) -> bool:
         games = layout.parse_games_folder(folder_of_games)
         return games is not None and games.generation < self._newest - OVERLAP
+
+    def is_listed(self, folder: Path) -> bool:
+        """Whether a model or match of this name was found in the bucket."""
+        return bool(self._parts(folder)) and os.path.isfile(folder / layout.LISTED)
 
     # Names
 
@@ -392,8 +390,11 @@ class Mirror:
             self._checked.clear()
 
     def _parts(self, path: Path) -> layout.Parts:
+        """Of a path below the folder of the run; () of all others, which are left alone."""
         text = os.path.abspath(path)
-        root = next(one for one in self._roots if text.startswith(one))
+        root = next((one for one in self._roots if text.startswith(one)), None)
+        if root is None:
+            return ()
         parts = tuple(text[len(root) :].split("/"))
         if len(parts) > 2 and parts[:2] == (layout.SAVED_MODELS.name, layout.CHAMPION):
             with suppress(OSError):
@@ -418,21 +419,21 @@ class Mirror:
 class _Holding:
     """A lease as a context manager; nothing where none is needed. What is read in it is read anew."""
 
-    def __init__(self, mirror: Mirror, path: Path, on_wait: Callable[[], None] | None, wait: bool) -> None:
-        self._mirror = mirror
-        key = mirror.lease_key(path)
-        self._lease = mirror._leases.hold(path, key, on_wait, wait) if key else None
+    def __init__(self, store: BucketStore, path: Path, on_wait: Callable[[], None] | None, wait: bool) -> None:
+        self._store = store
+        key = store.lease_key(path)
+        self._lease = store._leases.hold(path, key, on_wait, wait) if key else None
 
     def __enter__(self) -> None:
         if self._lease is not None:
             self._lease.__enter__()
-            self._mirror.look_again()
+            self._store.look_again()
 
     def __exit__(self, *exception: object) -> None:
         if self._lease is None:
             return
         try:
-            self._mirror.flush()
+            self._store.flush()
         finally:
             self._lease.__exit__(None, None, None)
 
@@ -491,6 +492,3 @@ def _place(path: Path, data: bytes, link: bool = False) -> None:
             raise
     except OSError as error:
         raise explain(path, error) from error
-
-
-__all__ = ["FileError", "Mirror", "add", "of", "remove"]

@@ -20,8 +20,10 @@ from pipeline.run import atomic, chunks, layout, models, order, packs
 from pipeline.run.matches import match_lock, open_match, read_match, write_summary
 from pipeline.run.ratings import Member, pool_lock, read_pool, write_pool
 from pipeline.run.shards import newest_shards, read_shard
-from pipeline.run.store import leases, mirror, remote, working_copy
-from pipeline.run.store.remote import Conflict
+from pipeline.run.store import leases, objects, working_copy
+from pipeline.run.store.base import LocalStore, Store, current_store, using
+from pipeline.run.store.bucket import OVERLAP, BucketStore
+from pipeline.run.store.objects import Conflict
 from tests.helpers import make_champion, make_model
 from tests.run.random_games import random_shards
 from tests.run.store.buckets import Bucket, Request, open_bucket
@@ -38,10 +40,34 @@ def server() -> Iterator[Bucket]:
 
 
 class Dead:
-    """The store of a machine that is no more."""
+    """The objects of a machine that is no more."""
 
     def __getattr__(self, name: str) -> Any:
         raise FileError("nobody", "dead")
+
+
+class SideBySide:
+    """The stores of several machines in one process, each for its own folder."""
+
+    def __init__(self) -> None:
+        self.stores: dict[Path, Store] = {}
+
+    def of(self, path: Path) -> Any:
+        return next((store for folder, store in self.stores.items() if path.is_relative_to(folder)), LocalStore())
+
+    def __getattr__(self, name: str) -> Any:
+        def call(where: Path | list[Path], *rest: Any, **named: Any) -> Any:
+            path = where if isinstance(where, Path) else next(iter(where), Path())
+            return getattr(self.of(path), name)(where, *rest, **named)
+
+        return call
+
+
+def store_of(folder: Path) -> BucketStore:
+    together: Any = current_store()
+    store = together.of(folder)
+    assert isinstance(store, BucketStore)
+    return store
 
 
 class Machines:
@@ -50,29 +76,31 @@ class Machines:
     def __init__(self, address: str, folder: Path) -> None:
         self.address, self._folder = address, folder
         self._open: dict[str, ExitStack] = {}
+        self.together = SideBySide()
 
     def __call__(self, name: str) -> Path:
         """This machine's working copy, in use."""
         folder = working_copy.make(self.address, self._folder / name)
         if name not in self._open:
             self._open[name] = ExitStack()
-            self._open[name].enter_context(working_copy.opened(folder))
+            self.together.stores[folder] = self._open[name].enter_context(working_copy.connected(folder))
         look_again(folder)
         return folder
 
     def ends(self, name: str) -> None:
         """Its command ends."""
         self._open.pop(name).close()
+        del self.together.stores[self._folder / name]
 
     def dies(self, name: str) -> None:
         """Its command is killed: nothing is sent or given back any more."""
-        copy = mirror.of(self._folder / name / "x")
-        assert copy is not None
+        copy = store_of(self._folder / name)
         copy._leases._wake.set()
         copy._waiting.clear()
-        copy.store = copy._leases._store = Dead()  # type: ignore[assignment]
+        copy.objects = copy._leases._objects = Dead()  # type: ignore[assignment]
         with suppress(FileError):
             self._open.pop(name).close()
+        del self.together.stores[self._folder / name]
 
     def close(self) -> None:
         for name in list(self._open):
@@ -81,7 +109,7 @@ class Machines:
 
 @pytest.fixture
 def bucket(server: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
-    monkeypatch.setattr(remote, "ANSWER_SECONDS", 2.0)
+    monkeypatch.setattr(objects, "ANSWER_SECONDS", 2.0)
     monkeypatch.setattr(working_copy, "RETRY_SECONDS", 1.0)
     yield server
     server.plan = lambda request: None
@@ -90,15 +118,14 @@ def bucket(server: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
 @pytest.fixture
 def machines(bucket: Bucket, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Machines]:
     found = Machines(f"s3://bucket/{request.node.name}", tmp_path)
-    yield found
-    bucket.plan = lambda one: None
-    found.close()
+    with using(found.together):  # type: ignore[arg-type]
+        yield found
+        bucket.plan = lambda one: None
+        found.close()
 
 
 def look_again(folder: Path) -> None:
-    copy = mirror.of(folder / "x")
-    assert copy is not None
-    copy.look_again()
+    store_of(folder).look_again()
 
 
 def shard_ids(folder: Path) -> list[str]:
@@ -228,16 +255,16 @@ def test_listings_cost_what_is_new_not_what_there_ever_was(machines: Machines, b
     newest(two, 72)  # all
     with bucket.counted() as requests:
         assert newest(two, 72)[-1] == 0
-    assert len(requests) == 1 + (mirror.OVERLAP + 1) * (1 + 2)
+    assert len(requests) == 1 + (OVERLAP + 1) * (1 + 2)
     machines.ends("two")
     two = machines("two")
     with bucket.counted() as requests:
         assert len(newest(two, 72)) == 72
-    assert len(requests) == 1 + (mirror.OVERLAP + 1) * (1 + 2)
+    assert len(requests) == 1 + (OVERLAP + 1) * (1 + 2)
     atomic.write_text(one / "data/selfplay/000010-a/w01/20261121T131600.000000-000004.meta", "{}")
     with bucket.counted() as requests:
         assert len(newest(two, 73)) == 73
-    assert len(requests) == 2 + (mirror.OVERLAP + 1) * (1 + 2)
+    assert len(requests) == 2 + (OVERLAP + 1) * (1 + 2)
 
 
 def test_shards_that_no_window_needs_go_from_the_copy_alone(machines: Machines) -> None:
@@ -249,8 +276,7 @@ def test_shards_that_no_window_needs_go_from_the_copy_alone(machines: Machines) 
     assert there.count(True) == 3 and len(there) == 6
     metas = list(newest_shards(one / "data/selfplay"))
     assert sum(read_shard(meta.path, meta).num_games for meta in metas) == 12  # fetched again
-    copy = mirror.of(one / "x")
-    assert copy is not None
+    copy = store_of(one)
     copy.fetch_whole()
     atomic.forget_shards(one / "data/selfplay", 2)
     assert sum((one / "data/selfplay" / name).exists() for name in shard_ids(one)) == 3
@@ -272,8 +298,7 @@ def test_what_is_in_the_bucket_alone_is_shown(machines: Machines) -> None:
 
     def fresh_copy(name: str) -> Path:
         folder = machines(name)
-        copy = mirror.of(folder / "x")
-        assert copy is not None
+        copy = store_of(folder)
         copy.fetch_names()
         return folder
 
@@ -337,14 +362,15 @@ def test_of_two_trainings_of_one_model_one_wins_with_its_own_weights(machines: M
 
 def test_a_model_that_another_process_finds_before_it_is_renamed(machines: Machines, monkeypatch: Any) -> None:
     one = machines("one")
-    committed = mirror.Mirror.commit_folder
+    committed = BucketStore.commit_folder
 
-    def commit_folder(self: mirror.Mirror, path: Path, temporary: Path) -> None:
-        committed(self, path, temporary)
+    def commit_folder(self: BucketStore, path: Path, temporary: Path) -> bool:
+        found = committed(self, path, temporary)
         look_again(one)
         assert models.newest_number(one / "saved_models") == 1  # makes its folder
+        return found
 
-    monkeypatch.setattr(mirror.Mirror, "commit_folder", commit_folder)
+    monkeypatch.setattr(BucketStore, "commit_folder", commit_folder)
     make_model(one / "saved_models", 1)
     assert models.read_model(one / "saved_models/000001-test").weights
     assert not [name for name in os.listdir(one / "saved_models") if name.endswith(".tmp")]
@@ -409,10 +435,9 @@ def test_a_promotion_that_is_cut_off_anywhere_is_completed_or_forgotten(
     machines.dies("one")  # and that machine never comes back
     happened = (where, action) not in ((layout.INTENT, "drop"), (layout.INTENT, "lose"), (layout.CHAMPION, "drop"))
     look_again(two)
-    copy = mirror.of(two / "x")
-    assert copy is not None
+    copy = store_of(two)
     for key in [key for key in keys(machines, bucket) if key.endswith(".lock")]:  # as if its time were over
-        copy.store.delete([key])
+        copy.objects.delete([key])
     assert models.resolve_champion(two / "saved_models/best_model").name == f"00000{int(happened)}-test"
     assert champions(two) == ["000000-test", "000001-test"][: 1 + happened]
     assert promote(two, 1, over=0) == "000001-test"
@@ -484,17 +509,16 @@ def test_a_file_that_is_in_the_bucket_no_more_goes_unless_another_process_of_the
         atomic.remove([one / name])
         look_again(two)
         assert not atomic.exists(two / name)
-    copy = mirror.of(two / "x")
-    assert copy is not None
-    get = copy.store.get
+    copy = store_of(two)
+    get = copy.objects.get
 
-    def slow(key: str, known: str = "") -> remote.Object | None:
+    def slow(key: str, known: str = "") -> objects.Object | None:
         found = get(key, known)
         (two / "new").write_text("{}")
         os.rename(two / "new", two / key)
         return found
 
-    monkeypatch.setattr(copy.store, "get", slow)
+    monkeypatch.setattr(copy.objects, "get", slow)
     for before in (False, True):
         path = two / "data/ratings.json"
         if before:
@@ -543,8 +567,7 @@ def test_leases_are_renewed_and_whoever_lost_one_writes_nothing(
 ) -> None:
     monkeypatch.setattr(leases, "RENEWED_EVERY", 0.1)
     one = machines("one")
-    copy = mirror.of(one / "x")
-    assert copy is not None
+    copy = store_of(one)
     with atomic.file_lock(one / "data/thing"):
         deadline = time.monotonic() + 5
         while b'"renewed": 2' not in bucket.read(f"{machines.address[12:]}/data/.thing.lock"):
@@ -626,9 +649,8 @@ def test_whoever_looks_at_a_match_that_is_played_in_the_same_copy_sends_none_of_
     with match_lock(one / name):
         writer = open_match(one / name, header())
         writer.add([made_up_game(0)])
-        reader = mirror.Mirror(one, remote.open_store(machines.address), "copy")  # of another process
+        reader = BucketStore(one, objects.open_objects(machines.address), "copy")  # of another process
         reader.want(one / name / layout.MATCH_GAMES)
-        reader.flush()
         reader.close()
         look_again(two)
         assert not read_match(two / name).games
@@ -641,7 +663,7 @@ def test_whoever_looks_at_a_match_that_is_played_in_the_same_copy_sends_none_of_
 def test_of_two_who_play_one_match_the_second_writes_nothing(
     machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mirror, "SEND_SECONDS", 0.0)
+    monkeypatch.setattr("pipeline.run.store.bucket.SEND_SECONDS", 0.0)
     one, two = machines("one"), machines("two")
     name = "data/evaluate/000002-b-vs-000001-a"
     writers = [open_match(folder / name, header()) for folder in (one, two)]
@@ -681,6 +703,32 @@ def test_sets_of_chunks_come_and_go(machines: Machines, bucket: Bucket) -> None:
     look_again(two)
     assert chunks.newest_complete_set(two / "data/training_data") is None
     assert not (two / "data/training_data" / layout.chunk_name(sets[1], 1, 2)).exists()
+
+
+# Other files
+
+
+def test_what_lies_outside_of_the_working_copy_is_left_alone(
+    bucket: Bucket, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    folder = working_copy.make(f"s3://bucket/{request.node.name}", tmp_path / "copy")
+    with working_copy.opened(folder) as store:
+        assert store is current_store() and store.shared
+        with bucket.counted() as requests:
+            for outside in (tmp_path, tmp_path / "copycat"):
+                atomic.make_folder(outside / "data")
+                with atomic.file_lock(outside / "data/thing"), atomic.new_directory(outside / "saved_models/mine"):
+                    atomic.write_text(outside / "data/ratings.json", "{}")
+                    atomic.append_line(outside / "data/lines.jsonl", "{}")
+                assert atomic.exists(outside / "data/ratings.json") and not atomic.is_listed(outside / "data")
+                assert order.folders_in(outside / "data", lambda name: True) == []
+                atomic.bring_all([outside / "data/none.gz"])
+                atomic.look_at_place(outside / "data")
+                atomic.forget_shards(outside / "data", 9)
+                assert "ratings.json" in atomic.names_in(outside / "data")
+                atomic.remove([outside / "data/ratings.json"])
+        assert not requests
+    assert isinstance(current_store(), LocalStore) and not current_store().shared
 
 
 # Making working copies
@@ -760,3 +808,10 @@ def test_addresses_among_options_become_paths_of_a_working_copy(
         moved({"one": Path("s3://bucket/a/data"), "two": Path("s3://bucket/b/data")}, False)
     with pytest.raises(UsageError, match="wanted s3://BUCKET/FOLDER"):
         moved({"one": Path("hf://bucket/a/data")}, False)
+    (tmp_path / layout.WORKING_COPY).touch()  # one store is in force, that of the address
+    (tmp_path / "saved_models/mine").mkdir(parents=True)
+    for here in ({"pool": Path("data/pool.json")}, {"player": "me=saved_models/mine@8"}):
+        with pytest.raises(UsageError, match="it is in the working copy of another run; wanted files of one run"):
+            moved({"directory": Path("s3://bucket/a/b/data"), **here}, False)
+    given = {"directory": Path("s3://bucket/a/b/data"), "output": Path("here")}
+    assert moved(given, False)[0] == {"directory": Path("data"), "output": tmp_path / "here"}
