@@ -156,7 +156,7 @@ class _History:
 
 def _folders(config: TournamentConfig) -> list[Path]:
     """Of all matches that count: evaluate's, beside this folder, too."""
-    evaluated = config.output_dir.parent / "evaluate"
+    evaluated = config.output_dir.parent / layout.EVALUATE
     return [evaluated, evaluated / layout.REQUIRED, evaluated / layout.WATCH, config.output_dir]
 
 
