@@ -192,7 +192,7 @@ def open_copy(stack: contextlib.ExitStack, command: str, folder: Path) -> None:
         if store is not None and (said := store.traffic()):
             write(f"mugo: {said}", sys.stderr)
 
-    store = stack.enter_context(opened(folder))
+    store = stack.enter_context(opened(folder)).store
     if command in READ_ALL:
         store.fetch_whole()
     elif command in LOOK_AROUND:
@@ -550,10 +550,11 @@ def pool(
     with reported("pool"):
         from pipeline.ratings.pool import pool as change
         from pipeline.reports.progress_bars import ConsoleProgress
+        from pipeline.run import layout
 
         given = {"player": player, "path": path, "ratings": ratings}
         player, path, ratings = placed("pool", given, is_run=False).values()
-        path, ratings = path or Path("data/pool.json"), ratings or Path("data/ratings.json")
+        path, ratings = path or layout.POOL_FILE, ratings or layout.RATINGS_FILE
         with ConsoleProgress() as progress:
             summary = change(action, player, path, ratings, capacity, progress)
         print_summary(summary)

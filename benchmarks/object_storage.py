@@ -69,13 +69,13 @@ def run(folder: Path, generations: int, games: int) -> list[tuple[str, float, di
     for generation in range(generations):
         for name, stage in {**(first if generation == 0 else {}), **stages(games)}.items():
             start = time.monotonic()
-            with working_copy.opened(Path()) as store:
+            with working_copy.opened(Path()) as here:
                 try:
                     stage()
                 except NotYet as error:
                     print(error, file=sys.stderr)
             seconds = time.monotonic() - start
-            objects = store.objects if isinstance(store, BucketStore) else None
+            objects = here.store.objects if isinstance(here.store, BucketStore) else None
             counts = dict(objects.requests) if objects else {}
             sent, fetched = (objects.bytes_sent, objects.bytes_fetched) if objects else (0, 0)
             rows.append((f"{generation} {name}", seconds, counts, sent, fetched))

@@ -10,6 +10,7 @@ from pipeline.evaluate.watch_options import WatchOptions
 from pipeline.matches.options import MatchOptions
 from pipeline.methods.options import TimeShare
 from pipeline.options import composed
+from pipeline.run import layout
 
 
 @composed("evaluate")
@@ -48,7 +49,7 @@ class EvaluateConfig(WatchOptions, MatchOptions):
     """
 
     black_model: str = Field(
-        "saved_models/best_model",
+        str(layout.CHAMPION_LINK),
         description="The champion: a model (PATH, PATH@READOUTS, policy:PATH) or another player of the list above; "
         "handicap:N:PLAYER takes N handicap stones; NAME=PLAYER gives it a name.",
     )
@@ -75,9 +76,9 @@ class EvaluateConfig(WatchOptions, MatchOptions):
     )
     require_games: int = Field(100, ge=2, description="Games to play for each promotion condition; an even number.")
     exclude_duplicates: bool = Field(False, description="Count games with the same moves and colours only once.")
-    output_dir: Path = Field(Path("data/evaluate"), description="Holds the matches, <challenger>-vs-<champion>/.")
+    output_dir: Path = Field(layout.MATCHES, description="Holds the matches, <challenger>-vs-<champion>/.")
     sgf_output: Path | None = Field(None, description="Folder for SGF records [default: the match's folder, sgf/].")
     promote: bool = Field(True, description="Re-point best_model when the challenger passes.")
-    pool: Path = Field(Path("data/pool.json"), description="The pool of opponents, which a promoted model joins.")
-    ratings: Path = Field(Path("data/ratings.json"), description="The ratings, which decide what leaves a full pool.")
+    pool: Path = Field(layout.POOL_FILE, description="The pool of opponents, which a promoted model joins.")
+    ratings: Path = Field(layout.RATINGS_FILE, description="The ratings, which decide what leaves a full pool.")
     time_share: TimeShare = None

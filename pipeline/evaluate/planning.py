@@ -62,7 +62,7 @@ def rated_entrant(text: str, readouts: int) -> Entrant:
 def folders_of_matches(config: EvaluateConfig) -> list[Path]:
     """The folders of all the run's matches that count for ratings."""
     evaluated = config.output_dir
-    return [evaluated, evaluated / layout.REQUIRED, evaluated / layout.WATCH, evaluated.parent / "tournament"]
+    return [evaluated, evaluated / layout.REQUIRED, evaluated / layout.WATCH, evaluated.parent / layout.TOURNAMENT]
 
 
 # Which strategies are due

@@ -9,6 +9,7 @@ from pydantic import Field
 from pipeline.methods.alphazero.options import SearchTargetOptions
 from pipeline.methods.options import DiscountOptions, TimeShare
 from pipeline.options import composed
+from pipeline.run import layout
 
 
 @composed("gather")
@@ -27,8 +28,8 @@ class GatherConfig(DiscountOptions, SearchTargetOptions):
     Example: python main.py gather --max-positions 100000 --as-many-as-possible
     """
 
-    directory: Path = Field(Path("data/selfplay"), description="Holds $MODEL/$WORKER/*.gz; the folders sort by age.")
-    output_directory: Path = Field(Path("data/training_data"), description="Where chunks are written.")
+    directory: Path = Field(layout.GAMES, description="Holds $MODEL/$WORKER/*.gz; the folders sort by age.")
+    output_directory: Path = Field(layout.CHUNKS, description="Where chunks are written.")
     max_positions: int = Field(2_500_000, ge=1, description="Size of the window: the newest positions.")
     positions_per_chunk: int = Field(2_048, ge=1, description="Positions in each chunk.")
     chunks_to_make: int = Field(190, ge=1, description="Chunks to make.")

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from pipeline.extensions import GAMES, METHODS, bundled
 from pipeline.options import Options
+from pipeline.run import layout
 
 TimeShare = Annotated[
     float | None,
@@ -30,7 +31,7 @@ class FirstModelOptions(Options):
         description="Blocks and channels of the network, e.g. b2c32, b4c64, b6c96; hidden units, e.g. h80t.",
     )
     new_model: Path = Field(
-        Path("saved_models/000000-init"), description="Directory to create; an existing one is never overwritten."
+        layout.SAVED_MODELS / "000000-init", description="Directory to create; an existing one is never overwritten."
     )
     original_model: Path | None = Field(
         None,

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from pipeline.networks.options import Backend
 from pipeline.options import Options
+from pipeline.run import layout
 from pipeline.search.options import PlaySearchOptions
 
 
@@ -32,7 +33,7 @@ class EngineConfig(PlaySearchOptions):
     protocol: str | None = Field(
         None, description="The manager's, by its name in the list above [default: the usual one of the model's game]."
     )
-    model: Path = Field(Path("saved_models/best_model"), description="Directory of the model that plays.")
+    model: Path = Field(layout.CHAMPION_LINK, description="Directory of the model that plays.")
     game: str | None = Field(
         None, description="Of a model of all boards: the game spec to begin with [default: that of 9x9]."
     )
@@ -61,7 +62,7 @@ class PlayConfig(Options):
     """
 
     model: str = Field(
-        "saved_models/best_model",
+        str(layout.CHAMPION_LINK),
         description="Who plays: a model's directory, heuristic, random or KIND:ARGUMENT, see evaluate --help.",
     )
     readouts: int = Field(400, ge=0, description="A model's simulations per move.")

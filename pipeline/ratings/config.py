@@ -8,6 +8,7 @@ from pydantic import Field
 
 from pipeline.matches.options import MatchOptions
 from pipeline.options import Options
+from pipeline.run import layout
 
 
 class RatingsConfig(Options):
@@ -26,7 +27,7 @@ class RatingsConfig(Options):
     """
 
     directory: list[Path] = Field(
-        [Path("data") / name for name in ("evaluate", "evaluate/required", "evaluate/watch", "tournament")],
+        list(layout.MATCH_FOLDERS),
         description="Folder of matches; may be given several times.",
     )
     method: str = Field(
@@ -37,7 +38,7 @@ class RatingsConfig(Options):
         description="NAME or NAME=ELO: fixes a player's Bradley-Terry rating [default: random=0, else the oldest "
         "model].",
     )
-    output: Path = Field(Path("data/ratings.json"), description="File for the ratings by all three methods.")
+    output: Path = Field(layout.RATINGS_FILE, description="File for the ratings by all three methods.")
 
 
 class TournamentConfig(MatchOptions):
@@ -71,6 +72,6 @@ class TournamentConfig(MatchOptions):
         pattern="^(uncertainty|round-robin)$",
         description="Who plays next: uncertainty, the pair whose games say most about the ratings; or round-robin.",
     )
-    pool: Path = Field(Path("data/pool.json"), description="The pool of opponents.")
-    output_dir: Path = Field(Path("data/tournament"), description="Holds the matches, <one>-vs-<other>/.")
+    pool: Path = Field(layout.POOL_FILE, description="The pool of opponents.")
+    output_dir: Path = Field(layout.TOURNAMENT_MATCHES, description="Holds the matches, <one>-vs-<other>/.")
     background: bool = Field(False, description="Lowest priority and one thread, beside training.")

@@ -48,7 +48,6 @@ MODES = (
     "ts-dist[=POINTS], exploration"
 )
 
-POOL, RATINGS = Path("data/pool.json"), Path("data/ratings.json")
 ACTIONS = ("add", "remove")
 
 RatedPlayers = Mapping[str, RatedPlayer]
@@ -94,8 +93,8 @@ class PoolSummary:
 def pool(
     action: str | None = None,
     what: str | None = None,
-    path: Path = POOL,
-    ratings_path: Path = RATINGS,
+    path: Path = layout.POOL_FILE,
+    ratings_path: Path = layout.RATINGS_FILE,
     capacity: int | None = None,
     progress: Progress = SILENT,
     by_rating: bool = False,

@@ -155,7 +155,7 @@ class _History:
 
 def _folders(config: TournamentConfig) -> list[Path]:
     """The folders of rated matches: evaluate's beside this folder, and this folder."""
-    evaluated = config.output_dir.parent / "evaluate"
+    evaluated = config.output_dir.parent / layout.EVALUATE
     return [evaluated, evaluated / layout.REQUIRED, evaluated / layout.WATCH, config.output_dir]
 
 

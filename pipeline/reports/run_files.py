@@ -24,28 +24,12 @@ from pipeline.errors import FileError, explain
 from pipeline.run import atomic, layout, packs
 from pipeline.run.order import ShardFile, generation_of
 
-DATA = Path("data")
-SELFPLAY, TRAINING, EVALUATE, TOURNAMENT = (
-    DATA / name for name in ("selfplay", "training_data", "evaluate", "tournament")
-)
-WATCH = EVALUATE / layout.WATCH
-TOPS = (DATA, layout.SAVED_MODELS)
-LOOP_LOCK = DATA / ".rl_loop.lock"
+TOPS = (Path(layout.DATA), layout.SAVED_MODELS)
+LOOP_LOCK = layout.lock_path(Path(layout.DATA, "rl_loop"))
 NEWEST, SPREAD = 100, 50  # a partial scan's subfolders of one folder: so many of the newest, and of the older ones
 MOST_WITHIN = 2_000  # folders within the newest ones; beyond that, fewer of the newest and only a sample of workers
 
 T = TypeVar("T")
-
-
-def is_run(path: Path) -> bool:
-    return (path / layout.SAVED_MODELS).is_dir() or (path / SELFPLAY).is_dir()
-
-
-def require_run(directory: Path) -> None:
-    """Raises FileError if the folder is not that of a run."""
-    if not is_run(directory):
-        found = "no run in this folder" if directory.is_dir() else "no such folder"
-        raise FileError(directory, f"{found}; wanted one with {layout.SAVED_MODELS}/ or {SELFPLAY}/ in it")
 
 
 def spread(items: Sequence[T], most: int) -> list[T]:
@@ -154,7 +138,7 @@ class _Scan:
             if files.held is not None and is_held:
                 files.held.add(folder / name)
         newest_first = sorted(folders, reverse=True)  # names sort by age, except workers'; hidden ones come last
-        is_new = folder.parent == SELFPLAY and self._num_workers < MOST_WITHIN
+        is_new = folder.parent == layout.GAMES and self._num_workers < MOST_WITHIN
         if self.whole or is_new or len(folders) <= NEWEST + SPREAD:
             return 1 + sum(self._take(folder / name, stands_for) for name in newest_first)
         return 1 + self._take_some(folder, newest_first, stands_for)
@@ -168,9 +152,9 @@ class _Scan:
             taken += 1
         hidden = [name for name in newest_first[taken:] if name.startswith(".")]
         older = newest_first[taken : len(newest_first) - len(hidden)]
-        if folder == SELFPLAY:
+        if folder == layout.GAMES:
             self._is_sample(older[:1])
-        elif folder.parent == SELFPLAY:
+        elif folder.parent == layout.GAMES:
             self._is_sample([folder.name])
         num_some = min(len(older), max(1, SPREAD // (1 + within // MOST_WITHIN)))
         some = [older[index * len(older) // num_some] for index in range(num_some)]
@@ -186,11 +170,11 @@ class _Scan:
     def _take_sizes(self, folder: Path, sizes: dict[str, int], stands_for: float) -> None:
         """sizes: in bytes, of the files directly in the folder."""
         files, parts, total = self.files, folder.parts, sum(sizes.values())
-        top = parts[1] if parts[0] == DATA.name and len(parts) > 1 else parts[0]
+        top = parts[1] if parts[0] == layout.DATA and len(parts) > 1 else parts[0]
         self._num_bytes[top] = self._num_bytes.get(top, 0.0) + stands_for * total
         if parts[0] == layout.SAVED_MODELS.name and len(parts) > 1:
             files.model_bytes[parts[1]] += total
-        if len(parts) != 4 or folder.parent.parent != SELFPLAY:
+        if len(parts) != 4 or folder.parent.parent != layout.GAMES:
             return
         games, worker = parts[2:]
         if layout.parse_games_folder(games) is None or not layout.is_worker_name(worker):

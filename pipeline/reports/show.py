@@ -11,7 +11,6 @@ from pipeline.errors import FileError, UsageError
 from pipeline.games.records import SGF, format_that_reads, record_names
 from pipeline.phrases import listed
 from pipeline.reports.evaluations import evaluation_text
-from pipeline.reports.run_files import is_run
 from pipeline.reports.show_as import Named, match_records, pack_records, shard_records
 from pipeline.reports.show_foreign import show_foreign
 from pipeline.reports.show_match import show_match
@@ -43,6 +42,7 @@ from pipeline.run.models import (
 )
 from pipeline.run.packs import is_gone, shards_in
 from pipeline.run.ratings import POOL_FORMAT, RATINGS_FORMAT, RatedPlayer, read_pool, read_ratings
+from pipeline.run.run import is_run
 from pipeline.run.shards import newest_shards
 
 KNOWN = (
@@ -50,7 +50,7 @@ KNOWN = (
     "evaluation of --watch, or a folder that holds such files"
 )
 # By file name, so that the message about a damaged file names the remedy for its format.
-FORMATS = {layout.RATINGS: RATINGS_FORMAT, "pool.json": POOL_FORMAT, layout.MODEL_JSON: MODEL_FORMAT}
+FORMATS = {layout.RATINGS: RATINGS_FORMAT, layout.POOL: POOL_FORMAT, layout.MODEL_JSON: MODEL_FORMAT}
 PROMOTIONS_LISTED = 20
 SGF_SUFFIX = ".sgf"
 MATCH_FILES = (layout.MATCH_GAMES, layout.MATCH_SUMMARY)

@@ -12,7 +12,6 @@ from typing import Any
 
 from pipeline.errors import FileError
 from pipeline.matches.statistics import score_of
-from pipeline.reports.run_files import DATA, EVALUATE, SELFPLAY, TOURNAMENT, TRAINING
 from pipeline.reports.show_match import counted_games
 from pipeline.reports.tables import described, table
 from pipeline.run import layout
@@ -20,30 +19,30 @@ from pipeline.run.match_results import MatchResults, read_results
 from pipeline.run.matches import list_matches
 from pipeline.run.models import ModelInfo, list_models, read_info, resolve_champion
 from pipeline.run.pruned import read_pruned
+from pipeline.run.run import Run
 from pipeline.run.shards import newest_shards
 
-RATINGS = DATA / layout.RATINGS
-CHAMPION = layout.SAVED_MODELS / layout.CHAMPION
 LOSSES = ("policy", "value")  # loss terms that every game has
 NO_COUNTS: Mapping[str, Counter[str]] = {}
 
 
 def show_run(directory: Path) -> Iterator[str]:
     """Texts that describe the run in a folder with data/ and saved_models/, in order."""
-    infos = [read_info(model) for model in list_models(directory / layout.SAVED_MODELS)]
-    champion = champion_name(directory / layout.SAVED_MODELS)
+    run = Run(directory)
+    infos = [read_info(model) for model in list_models(run.models)]
+    champion = champion_name(run.models)
     damaged: list[FileError] = []
     games: Counter[str] = Counter()  # by the model that played them
     positions: Counter[str] = Counter()
-    pruned = read_pruned(directory / SELFPLAY)
-    for meta in newest_shards(directory / SELFPLAY, on_damage=damaged.append):
+    pruned = read_pruned(run.games)
+    for meta in newest_shards(run.games, on_damage=damaged.append):
         if not pruned.has(meta.path):
             games[meta.model] += meta.games
             positions[meta.model] += meta.positions
     for counts, before in zip((games, positions), pruned.by_model(), strict=True):
         counts.update(before)
-    matches = matches_in(directory / EVALUATE, damaged) + matches_in(directory / EVALUATE / layout.REQUIRED, damaged)
-    unpromoted = {folder: matches_in(directory / folder, damaged) for folder in (EVALUATE / layout.WATCH, TOURNAMENT)}
+    matches = matches_in(run.matches, damaged) + matches_in(run.required, damaged)
+    unpromoted = {folder: matches_in(folder, damaged) for folder in (run.watch, run.tournament)}
     yield described(
         {
             "run": directory.resolve(),
@@ -58,7 +57,7 @@ def show_run(directory: Path) -> Iterator[str]:
         yield f"skipped: {error}"
     if infos:
         yield ""
-        yield models_table(directory / layout.SAVED_MODELS, infos, {"games": games, "positions": positions})
+        yield models_table(run.models, infos, {"games": games, "positions": positions})
         yield "(loss on held-out games; games and positions played by the model)"
     if matches:
         yield ""
@@ -69,10 +68,10 @@ def show_run(directory: Path) -> Iterator[str]:
         if found:
             yield ""
             num_games = sum(len(match.rows) for match in found)
-            yield f"{directory / folder}: {len(found)} matches, {num_games:,} games"
+            yield f"{folder}: {len(found)} matches, {num_games:,} games"
     yield ""
     yield "next:"
-    yield from (f"  {line}" for line in next_commands(directory, infos, champion, bool(games), bool(matches)))
+    yield from (f"  {line}" for line in next_commands(run, infos, champion, bool(games), bool(matches)))
 
 
 def champion_name(saved_models: Path) -> str | None:
@@ -142,21 +141,21 @@ def _decision(summary: dict[str, Any] | None) -> str:
 
 
 def next_commands(
-    directory: Path, infos: Sequence[ModelInfo], champion: str | None, has_games: bool, has_matches: bool
+    run: Run, infos: Sequence[ModelInfo], champion: str | None, has_games: bool, has_matches: bool
 ) -> Iterator[str]:
     """Commands that make sense now, each with its purpose; preceded by `cd` if the run is in another folder."""
-    chunks = any((directory / TRAINING).glob(f"*{layout.CHUNK_SUFFIX}"))
+    directory, chunks = run.folder, any(run.chunks.glob(f"*{layout.CHUNK_SUFFIX}"))
     begun = bool(infos) and champion is not None
     commands = [
         (not begun, "init", "make a first model"),
         (begun and not has_games, "selfplay --games 100 --readouts 32", "let it play"),
-        (begun and has_games, f"show {SELFPLAY}", "the newest games"),
+        (begun and has_games, f"show {layout.GAMES}", "the newest games"),
         (begun and has_games and not chunks, "gather --as-many-as-possible", "make training data from the games"),
-        (chunks, f"show {TRAINING}", "what a model learns from"),
-        (has_matches, f"show {EVALUATE}", "the newest match, with its games"),
-        ((directory / RATINGS).exists(), "ratings", "how strong each player is"),
+        (chunks, f"show {layout.CHUNKS}", "what a model learns from"),
+        (has_matches, f"show {layout.MATCHES}", "the newest match, with its games"),
+        (run.ratings.exists(), "ratings", "how strong each player is"),
         (has_matches, "report", "charts and games on one page"),
-        (champion is not None, f"show {CHAMPION}", "how the champion was made"),
+        (champion is not None, f"show {layout.CHAMPION_LINK}", "how the champion was made"),
     ]
     possible = [(command, purpose) for makes_sense, command, purpose in commands if makes_sense]
     width = max(len(command) for command, _ in possible)

@@ -31,18 +31,11 @@ from pipeline.phrases import counted, long_duration
 from pipeline.progress import SILENT, Progress
 from pipeline.reports.config import StatusConfig
 from pipeline.reports.run_files import (
-    DATA,
-    EVALUATE,
     LOOP_LOCK,
-    SELFPLAY,
-    TOURNAMENT,
-    TRAINING,
-    WATCH,
     RunFiles,
     SizedShard,
     look_at,
     parse_time,
-    require_run,
     spread,
 )
 from pipeline.reports.tables import further_conditions
@@ -51,10 +44,11 @@ from pipeline.run import atomic, layout, packs
 from pipeline.run.evaluations import list_evaluations, read_evaluation
 from pipeline.run.match_results import read_results
 from pipeline.run.matches import begin_lines, newest_matches, read_lines, read_summary
-from pipeline.run.models import ModelInfo, newest_models, read_info, read_journal, resolve_champion
+from pipeline.run.models import ModelInfo, read_info, read_journal
 from pipeline.run.order import Counted, generation_of
 from pipeline.run.pruned import Pruned, read_pruned
 from pipeline.run.ratings import read_ratings
+from pipeline.run.run import Run
 from pipeline.run.shards import ShardMeta, meta_of
 
 RATES_OVER = timedelta(hours=1)
@@ -208,17 +202,16 @@ class StatusSummary:
 
 def status(config: StatusConfig, progress: Progress = SILENT, now: datetime | None = None) -> StatusSummary:
     """Raises FileError if the folder is not that of a run. now: replaces the clock."""
-    require_run(config.directory)
-    return _Collector(config.directory, now or datetime.now(UTC)).summary()
+    return _Collector(Run.at(config.directory), now or datetime.now(UTC)).summary()
 
 
 class _Collector:
     """Collects the facts of a run, and warnings along the way."""
 
-    def __init__(self, directory: Path, now: datetime) -> None:
-        self.directory, self.now = directory, now
+    def __init__(self, run: Run, now: datetime) -> None:
+        self.run, self.now = run, now
         self.warnings: list[str] = []
-        self.files: RunFiles = look_at(directory, whole=False)
+        self.files: RunFiles = look_at(run.folder, whole=False)
         by_time = sorted(self.files.shards, key=lambda shard: shard.time)
         self.ahead = [shard for shard in by_time if shard.time > now + timedelta(seconds=PLAYING_SECONDS)]
         in_time = by_time[: len(by_time) - len(self.ahead)]
@@ -230,11 +223,10 @@ class _Collector:
         ]
 
     def summary(self) -> StatusSummary:
-        saved_models = self.directory / layout.SAVED_MODELS
-        models = self.readable(lambda: list(islice(newest_models(saved_models), MODELS_SHOWN))[::-1]) or []
+        models = self.readable(lambda: list(islice(self.run.newest_models(), MODELS_SHOWN))[::-1]) or []
         infos = [info for path in models if (info := self.readable(partial(read_info, path)))]
-        journal = self.readable(lambda: read_journal(saved_models)) or []
-        champion = self.readable(lambda: resolve_champion(saved_models / layout.CHAMPION)) if models else None
+        journal = self.readable(lambda: read_journal(self.run.models)) or []
+        champion = self.readable(self.run.resolve_champion) if models else None
         last = journal[-1] if journal else {}
         is_last = champion is not None and str(last.get("champion")) == champion.name
         numbers = [name.number for path in models if (name := layout.parse_model_name(path.name))]
@@ -247,7 +239,7 @@ class _Collector:
         stage = self.stage(loop, stages)
         self.warn(loop, stage, trainings, disk)
         return StatusSummary(
-            directory=self.directory.resolve(),
+            directory=self.run.folder.resolve(),
             time=self.now,
             game=infos[-1].game if infos else None,
             generation=numbers[-1] if numbers else None,
@@ -267,7 +259,7 @@ class _Collector:
             ratings=self.ratings(),
             disk=disk,
             workers=self.workers(),
-            tracked=of_newest_games(self.directory / SELFPLAY, lambda error: self.warnings.append(str(error))),
+            tracked=of_newest_games(self.run.games, lambda error: self.warnings.append(str(error))),
             warnings=tuple(dict.fromkeys(self.warnings)),
         )
 
@@ -278,7 +270,7 @@ class _Collector:
         except FileError as error:
             self.warnings.append(str(error))
         except OSError as error:
-            self.warnings.append(str(explain(error.filename or self.directory, error)))
+            self.warnings.append(str(explain(error.filename or self.run.folder, error)))
         return None
 
     def play(self, infos: Sequence[ModelInfo]) -> Play:
@@ -286,7 +278,7 @@ class _Collector:
         shards = self.files.shards
         before = next(filter(None, map(_counted, reversed(infos))), None)
         if before is None:  # read only if needed: the file has an entry for every folder that was ever pruned
-            before = (self.readable(lambda: read_pruned(self.directory / SELFPLAY)) or Pruned()).counted
+            before = (self.readable(lambda: read_pruned(self.run.games)) or Pruned()).counted
         new = [shard for shard in shards if not before.has(shard)]
         uncounted = len(new)
         if before.numbers is None:  # nothing was counted, so shards outside the partial scan are new too
@@ -309,7 +301,7 @@ class _Collector:
         )
 
     def meta(self, shard: SizedShard) -> ShardMeta | None:
-        return meta_of(shard, self.directory / SELFPLAY, lambda error: self.warnings.append(str(error)))
+        return meta_of(shard, self.run.games, lambda error: self.warnings.append(str(error)))
 
     def evaluations_per_second(self, metas: dict[SizedShard, ShardMeta]) -> float | None:
         """Of the newest model's games in the last hour, summed over workers.
@@ -328,13 +320,13 @@ class _Collector:
         return sum(rates.values()) if rates else None
 
     def last_match(self) -> LastMatch | None:
-        folders = self.readable(lambda: newest_matches(self.directory / EVALUATE)) or ()
+        folders = self.readable(lambda: newest_matches(self.run.matches)) or ()
         of_models = (one for one in islice(folders, MOST_READ) if self.readable(partial(_is_of_models, one)))
         newest = next(of_models, None)
         return self.readable(partial(_match, newest)) if newest else None
 
     def last_evaluation(self) -> LastEvaluation | None:
-        files = self.readable(lambda: list_evaluations(self.directory / WATCH)) or []
+        files = self.readable(lambda: list_evaluations(self.run.watch)) or []
         found = self.readable(partial(read_evaluation, files[-1])) if files else None
         if found is None:
             return None
@@ -350,7 +342,7 @@ class _Collector:
         )
 
     def ratings(self) -> tuple[PlayerRating, ...]:
-        path = self.directory / DATA / layout.RATINGS
+        path = self.run.ratings
         found = self.readable(lambda: read_ratings(path) if path.exists() else None)
         return tuple(
             PlayerRating(one.name, one.bradley_terry, one.bradley_terry_error)
@@ -359,8 +351,8 @@ class _Collector:
 
     def disk(self, trainings: Sequence[Training]) -> Disk:
         """Games grow at the last hour's rate, models by the newest one's size per generation."""
-        games = self.directory / SELFPLAY
-        free = shutil.disk_usage(games if games.is_dir() else self.directory).free
+        games = self.run.games
+        free = shutil.disk_usage(games if games.is_dir() else self.run.folder).free
         growth = []
         seconds = (self.last_hour[-1].time - self.last_hour[0].time).total_seconds() if self.last_hour else 0.0
         if seconds > 0:
@@ -397,14 +389,14 @@ class _Collector:
         """
         held = self.files.held
         loop = UNKNOWN if held is None else RUNNING if LOOP_LOCK in held else NOT_SEEN
-        packing = layout.lock_path(SELFPLAY / packs.LOCK)  # held by compact and prune, not by self-play
+        packing = layout.lock_path(layout.GAMES / packs.LOCK)  # held by compact and prune, not by self-play
         folders = {_folder_of_lock(path) for path in held or () if path != packing}
         at_work = [
-            ("selfplay", SELFPLAY in folders),
-            ("gather", TRAINING in folders),
+            ("selfplay", layout.GAMES in folders),
+            ("gather", layout.CHUNKS in folders),
             ("train", any(layout.parse_checkpoint_name(folder.name) for folder in folders)),
-            ("evaluate", bool({EVALUATE, EVALUATE / layout.REQUIRED} & folders)),
-            ("tournament", TOURNAMENT in folders),
+            ("evaluate", bool({layout.MATCHES, layout.REQUIRED_MATCHES} & folders)),
+            ("tournament", layout.TOURNAMENT_MATCHES in folders),
         ]
         stages = [name for name, is_at_work in at_work if is_at_work]
         is_young = abs(self.age()) < PLAYING_SECONDS
@@ -412,7 +404,7 @@ class _Collector:
         is_guess = tells and "selfplay" not in stages
         if is_guess:
             stages.insert(0, "selfplay")
-        if WATCH in folders:  # may run beside other stages
+        if layout.WATCH_MATCHES in folders:  # may run beside other stages
             stages.append("watch")
         return loop, tuple(stages), is_guess
 
@@ -485,7 +477,10 @@ def _hourly(per_second: float | None) -> float | None:
 
 def _folder_of_lock(lock: Path) -> Path:
     """The folder that identifies the stage: the lock's own, but that of the tournament or watch for their locks."""
-    return next((folder for folder in (TOURNAMENT, WATCH) if lock == layout.lock_path(folder)), lock.parent)
+    return next(
+        (folder for folder in (layout.TOURNAMENT_MATCHES, layout.WATCH_MATCHES) if lock == layout.lock_path(folder)),
+        lock.parent,
+    )
 
 
 def _number(values: object, *names: str) -> float | None:

@@ -38,7 +38,14 @@ from pathlib import Path
 
 from pipeline.errors import UsageError
 
-SAVED_MODELS = Path("saved_models")  # in the folder of a run
+DATA, SELFPLAY, TRAINING, LOGS, EVALUATE, TOURNAMENT = (
+    "data",
+    "selfplay",
+    "training_data",
+    "logs",
+    "evaluate",
+    "tournament",
+)
 PRETRAINED = "pretrained"  # beside the modules: models that come with them
 CHAMPION = "best_model"
 PROMOTIONS = "promotions.jsonl"
@@ -46,7 +53,7 @@ MODEL_JSON = "model.json"
 WEIGHTS = "weights.safetensors"
 OPTIMIZER = "optimizer.safetensors"
 CALIBRATION = "calibration.safetensors"
-RATINGS = "ratings.json"
+POOL, RATINGS, PRUNED = "pool.json", "ratings.json", "pruned.json"
 MATCH_GAMES = "games.jsonl"
 MATCH_SUMMARY = "summary.json"
 MATCH_RESULTS = "results.json"
@@ -57,6 +64,15 @@ WATCH = "watch"  # matches of evaluate --watch, and what they say of each model
 SHARD_SUFFIX = ".gz"
 META_SUFFIX = ".meta"
 CHUNK_SUFFIX = ".h5"
+
+# What a run consists of, relative to its folder: see run.py
+SAVED_MODELS = Path("saved_models")
+CHAMPION_LINK = SAVED_MODELS / CHAMPION
+GAMES, CHUNKS, CURVES = Path(DATA, SELFPLAY), Path(DATA, TRAINING), Path(DATA, LOGS)
+MATCHES = Path(DATA, EVALUATE)
+REQUIRED_MATCHES, WATCH_MATCHES, TOURNAMENT_MATCHES = MATCHES / REQUIRED, MATCHES / WATCH, Path(DATA, TOURNAMENT)
+MATCH_FOLDERS = (MATCHES, REQUIRED_MATCHES, WATCH_MATCHES, TOURNAMENT_MATCHES)  # those that count for ratings
+POOL_FILE, RATINGS_FILE = Path(DATA, POOL), Path(DATA, RATINGS)
 
 MACHINES_PROCESSES = 0xEFFFFFFC  # number of Linux's first space of processes, outside of all containers
 MAX_NUMBER = 999_999
@@ -386,15 +402,6 @@ LISTED = ".listed"  # in the folder of a model or match: it is in the bucket, wh
 WHOLE = ".whole"  # in the folder of all models, games or matches: it was listed from its beginning
 FORGOTTEN = ".forgotten"  # in a folder of games: no window needs them, so the shards aren't kept here any more
 CLOSED = ".closed"  # in a folder of games, or a worker's: it was listed when nobody played in that generation any more
-DATA, SELFPLAY, TRAINING, LOGS, EVALUATE, TOURNAMENT = (
-    "data",
-    "selfplay",
-    "training_data",
-    "logs",
-    "evaluate",
-    "tournament",
-)
-POOL, PRUNED = "pool.json", "pruned.json"
 INTENT = f".{PROMOTIONS}.intent"  # of a promotion that is under way
 
 Parts = tuple[str, ...]

@@ -10,6 +10,7 @@ from pipeline.methods.alphazero.options import TreeActorOptions
 from pipeline.methods.options import TimeShare
 from pipeline.networks.options import Backend
 from pipeline.options import Options, composed
+from pipeline.run import layout
 from pipeline.run.layout import DEFAULT_WORKER
 from pipeline.workers.options import Runner
 
@@ -26,7 +27,7 @@ class OpponentOptions(Options):
         "lagged=FROM-TO, mirror, fixed=NAME, top-k=K, nearest[=ELO], match-quality[=TEMPERATURE], ts-dist[=POINTS] or "
         "exploration. An opponent's moves are recorded, but are policy targets only where models see whom they meet.",
     )
-    pool: Path = Field(Path("data/pool.json"), description="The pool of opponents that pool:MODE chooses from.")
+    pool: Path = Field(layout.POOL_FILE, description="The pool of opponents that pool:MODE chooses from.")
 
 
 class VarietyOptions(Options):
@@ -92,8 +93,8 @@ class SelfplayConfig(SharingOptions, VarietyOptions, OpponentOptions, TreeActorO
     Example: python main.py selfplay --games 100 --readouts 32
     """
 
-    network: Path = Field(Path("saved_models/best_model"), description="Directory of the model that plays.")
-    output_dir: Path = Field(Path("data/selfplay"), description="Where games are written: $MODEL/$WORKER/*.gz, .meta.")
+    network: Path = Field(layout.CHAMPION_LINK, description="Directory of the model that plays.")
+    output_dir: Path = Field(layout.GAMES, description="Where games are written: $MODEL/$WORKER/*.gz, .meta.")
     games: int = Field(1, ge=1, description="Games to play.")
     verbose: int = Field(
         1,

@@ -9,6 +9,7 @@ from pydantic import Field
 from pipeline.methods.alphazero.options import LossOptions
 from pipeline.methods.options import FirstModelOptions, GrowthOptions
 from pipeline.options import Options, composed
+from pipeline.run import layout
 
 
 @composed("init")
@@ -76,11 +77,11 @@ class TrainConfig(PriorityOptions, LossOptions, OptimizerOptions, GrowthOptions)
     Example: python main.py train --epochs 2
     """
 
-    directory: Path = Field(Path("data/training_data"), description="Chunks; the newest complete set is used.")
+    directory: Path = Field(layout.CHUNKS, description="Chunks; the newest complete set is used.")
     original_model: Path | None = Field(None, description="Model to start from [default: newest beside --new-model].")
     new_model: Path | None = Field(None, description="Model to create [default: the next number in saved_models/].")
     epochs: int = Field(10, ge=1, description="Passes over the set of chunks.")
-    logdir: Path = Field(Path("data/logs"), description="Where TensorBoard event files are written.")
+    logdir: Path = Field(layout.CURVES, description="Where TensorBoard event files are written.")
     batch_size: int = Field(512, ge=1, description="Samples per step.")
     learning_rate: float = Field(0.002, gt=0, description="The optimiser's peak learning rate.")
     symmetries: bool = Field(True, description="Rotate and mirror each example at random, as far as the game allows.")
@@ -105,9 +106,7 @@ class ExportConfig(Options):
     Example: python main.py export saved_models/best_model mine --match data/evaluate/000018-b6c48-vs-gnugo
     """
 
-    model: Path = Field(
-        Path("saved_models/best_model"), description="The model to copy.", json_schema_extra={"argument": True}
-    )
+    model: Path = Field(layout.CHAMPION_LINK, description="The model to copy.", json_schema_extra={"argument": True})
     output: Path | None = Field(
         None, description="The directory to make; never an existing one.", json_schema_extra={"argument": True}
     )

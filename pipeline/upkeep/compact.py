@@ -20,8 +20,8 @@ from pipeline.errors import FileError
 from pipeline.interrupts import held_back
 from pipeline.phrases import counted, duration
 from pipeline.progress import SILENT, Progress
-from pipeline.reports.run_files import SELFPLAY, require_run
 from pipeline.run import atomic, layout, order, packs
+from pipeline.run.run import Run
 from pipeline.run.shards import ShardMeta, parse_meta
 from pipeline.upkeep.config import CompactConfig
 
@@ -80,7 +80,7 @@ def compact(config: CompactConfig, progress: Progress = SILENT) -> CompactSummar
     """Pack all that can be packed. Raises NotYet if another process packs or prunes, FileError for a full disk."""
     start = time.monotonic()
     tally = _Tally()
-    directory = games_of(config.directory)
+    directory = Run.at(config.directory).games
     if directory.is_dir():
         with packs.packing(directory):
             generations = _until_packed(directory)
@@ -92,12 +92,6 @@ def compact(config: CompactConfig, progress: Progress = SILENT) -> CompactSummar
                 progress.advance()
             progress.finish()
     return CompactSummary(**vars(tally), seconds=time.monotonic() - start)
-
-
-def games_of(directory: Path) -> Path:
-    """The folder of all games of the run in directory. Raises FileError if there is no run."""
-    require_run(directory)
-    return directory / SELFPLAY
 
 
 Generation = tuple[int, list[str]]

@@ -37,18 +37,18 @@ from pipeline.gather.config import GatherConfig
 from pipeline.interrupts import held_back
 from pipeline.phrases import counted, size
 from pipeline.progress import SILENT, Progress
-from pipeline.reports.run_files import TRAINING, look_at
+from pipeline.reports.run_files import look_at
 from pipeline.reports.tables import table
 from pipeline.run import atomic, layout, packs
 from pipeline.run.chunks import complete_set, list_sets, read_header
-from pipeline.run.models import has_model, newest_models, newest_number, read_info
+from pipeline.run.models import has_model, newest_number, read_info
 from pipeline.run.order import Counted, ShardFile, files_of, generation_of, newest_generations
 from pipeline.run.priorities import list_priorities, newest_priorities
 from pipeline.run.pruned import Pruned, PrunedPlace, read_pruned, write_pruned
+from pipeline.run.run import Run
 from pipeline.run.shards import ShardMeta, parse_meta, read_meta, read_shard
-from pipeline.run.store.base import current_store
 from pipeline.train.checkpoint import FILE as CHECKPOINT_FILE
-from pipeline.upkeep.compact import SETTLED, finish, games_of, places_in
+from pipeline.upkeep.compact import SETTLED, finish, places_in
 from pipeline.upkeep.config import PruneConfig
 
 LEAST_POSITIONS = int(GatherConfig.model_fields["max_positions"].default)
@@ -119,19 +119,19 @@ def prune(config: PruneConfig, progress: Progress = SILENT) -> PruneSummary:
     or prunes these games.
     """
     start = time.monotonic()
-    directory = config.directory
-    games = games_of(directory)
+    run = Run.at(config.directory)
+    games = run.games
     plan = _Plan()
     with ExitStack() as stack:
         if config.apply and games.is_dir():
             stack.enter_context(packs.packing(games))
-        windows = list(_windows(directory, progress))
+        windows = list(_windows(run, progress))
         keep = config.keep_positions
         if keep is None:
             keep = max([LEAST_POSITIONS, *(_whole(window.get("max_positions")) for window in windows)])
-        _plan_games(directory, keep, plan, progress)
-        _plan_chunks(directory, plan, progress)
-        _plan_left_over(directory, plan)
+        _plan_games(run, keep, plan, progress)
+        _plan_chunks(run, plan, progress)
+        _plan_left_over(run, plan)
         removals = plan.removals
         if config.apply:
             progress.start("removing", len(plan.work), "steps")
@@ -154,9 +154,9 @@ def prune(config: PruneConfig, progress: Progress = SILENT) -> PruneSummary:
 # Needs
 
 
-def _windows(directory: Path, progress: Progress) -> Iterator[Mapping[str, Any]]:
+def _windows(run: Run, progress: Progress) -> Iterator[Mapping[str, Any]]:
     """The windows of the newest models and of all sets of chunks."""
-    for path in islice(newest_models(directory / layout.SAVED_MODELS), MODELS_ASKED):
+    for path in islice(run.newest_models(), MODELS_ASKED):
         try:
             window = read_info(path).manifest.get("window")
         except FileError as error:
@@ -164,7 +164,7 @@ def _windows(directory: Path, progress: Progress) -> Iterator[Mapping[str, Any]]
             continue
         if isinstance(window, dict):
             yield window
-    for files in list_sets(directory / TRAINING).values():
+    for files in list_sets(run.chunks).values():
         with suppress(FileError):
             yield read_header(files[-1]).window
 
@@ -173,18 +173,18 @@ def _whole(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
-def _needs(directory: Path) -> tuple[Counted | None, int]:
+def _needs(run: Run) -> tuple[Counted | None, int]:
     """(what gather has counted so far, None if nothing; the oldest generation that a set or the newest model names)."""
     windows: list[Mapping[str, Any]] = []
     counted_so_far: Counted | None = None
-    sets = list_sets(directory / TRAINING)
+    sets = list_sets(run.chunks)
     for name, files in reversed(sets.items()):
         with suppress(FileError, ValueError):
             window = read_header(files[-1]).window
             windows.append(window)
             if counted_so_far is None and complete_set(name, files) is not None:
                 counted_so_far = Counted.in_window(window)
-    for path in newest_models(directory / layout.SAVED_MODELS):
+    for path in run.newest_models():
         with suppress(FileError, ValueError):
             of_model = read_info(path).manifest.get("window")
             if isinstance(of_model, dict) and "oldest" in of_model:
@@ -238,9 +238,9 @@ class _Thinning:
         return [Removal(what, len(sizes), sum(sizes), why)]
 
 
-def _plan_games(directory: Path, keep: int, plan: _Plan, progress: Progress) -> None:
-    games = games_of(directory)
-    counted_so_far, oldest_needed = _needs(directory)
+def _plan_games(run: Run, keep: int, plan: _Plan, progress: Progress) -> None:
+    games = run.games
+    counted_so_far, oldest_needed = _needs(run)
     pruned = read_pruned(games)
     if counted_so_far is None:
         plan.notes.append("all games stay: nothing was gathered yet, so no gather has counted them")
@@ -447,20 +447,20 @@ def _write(games: Path, place: _Place) -> None:
 # Chunks
 
 
-def _plan_chunks(directory: Path, plan: _Plan, progress: Progress) -> None:
-    folder = directory / TRAINING
+def _plan_chunks(run: Run, plan: _Plan, progress: Progress) -> None:
+    folder = run.chunks
     sets = list_sets(folder)
     complete = [name for name, files in sets.items() if complete_set(name, files) is not None]
     if not complete:
         return
     newest = str(complete[-1])
-    if current_store().shared:  # other machines may be training, but on no set older than the newest model's
-        newest = min(newest, _newest_set_of_a_model(directory))
+    if run.store.shared:  # other machines may be training, but on no set older than the newest model's
+        newest = min(newest, _newest_set_of_a_model(run))
     old = [name for name in sets if str(name) < newest]
     stale = [path for name, path in list_priorities(folder) if str(name) < newest]
     needed = newest_priorities(folder, newest)
     stale = [path for path in stale if path != needed]
-    begun = [name for name in atomic.names_in(directory / layout.SAVED_MODELS) if layout.parse_checkpoint_name(name)]
+    begun = [name for name in atomic.names_in(run.models) if layout.parse_checkpoint_name(name)]
     if old and begun:
         model = layout.parse_checkpoint_name(begun[0])
         plan.notes.append(f"all sets of chunks stay: the training of {model} has begun and hasn't ended")
@@ -477,9 +477,9 @@ def _plan_chunks(directory: Path, plan: _Plan, progress: Progress) -> None:
         plan.add(what, _sizes_of(stale), why, _removing(folder, stale))
 
 
-def _newest_set_of_a_model(directory: Path) -> str:
+def _newest_set_of_a_model(run: Run) -> str:
     """The set that the newest model was trained on; "" if unknown."""
-    for path in newest_models(directory / layout.SAVED_MODELS):
+    for path in run.newest_models():
         with suppress(FileError):
             return str(read_info(path).manifest.get("chunk_set") or "")
     return ""
@@ -504,9 +504,9 @@ def _sizes_of(files: Sequence[Path]) -> list[int]:
 # Leftovers
 
 
-def _plan_left_over(directory: Path, plan: _Plan) -> None:
-    saved_models = directory / layout.SAVED_MODELS
-    newest, seen = newest_number(saved_models), look_at(directory, whole=False)
+def _plan_left_over(run: Run, plan: _Plan) -> None:
+    saved_models = run.models
+    newest, seen = newest_number(saved_models), look_at(run.folder, whole=False)
     for name in sorted(atomic.names_in(saved_models)):
         model = layout.parse_checkpoint_name(name)
         parsed = layout.parse_model_name(model) if model else None
@@ -523,7 +523,7 @@ def _plan_left_over(directory: Path, plan: _Plan) -> None:
             continue  # in use
         files = sorted(checkpoint.iterdir())
         plan.add(f"checkpoint of {model}", _sizes_of(files), why, _removing_checkpoint(checkpoint))
-    dead = [directory / path for path in seen.temporaries if atomic.is_left_over(path.name)]
+    dead = [run.folder / path for path in seen.temporaries if atomic.is_left_over(path.name)]
     if dead:
         files = [file for path in dead for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file()]
         why = "the processes that wrote them were killed"

@@ -42,6 +42,7 @@ from pipeline.run import layout
 from pipeline.run.match_results import read_results
 from pipeline.run.matches import write_summary
 from pipeline.run.models import set_champion
+from pipeline.run.run import Run
 from pipeline.run.shards import POLICY_COUNTS, End, GameRecord, read_meta, read_shard
 from tests.browser import headless_chromium, needs_chromium
 from tests.reports.test_show import make_match, make_model, match_game, player
@@ -228,9 +229,8 @@ def test_time_is_shared_out_between_the_stages() -> None:
         SizedShard(0, layout.ShardName(NOW + timedelta(minutes=at), at), "w00", "000000-m", 1)
         for at in (1, 5, 9, 14, 16, 18, 18 + 75, 97)
     ]
-    facts = Facts(
-        Path(), NOW, shards=shards, trainings=[training(0, 0, None), training(1, 12, 120), training(2, 20, None)]
-    )
+    trainings = [training(0, 0, None), training(1, 12, 120), training(2, 20, None)]
+    facts = Facts(Run(Path()), NOW, shards=shards, trainings=trainings)
     spent = time_spent(facts)
     minutes = {number: {name: value / 60 for name, value in of_one.items()} for number, of_one in spent.items()}
     zero = dict.fromkeys(("evaluate", "selfplay", "gather", "train", "other", "pause"), 0.0)
@@ -247,7 +247,7 @@ def test_every_minute_counts_once() -> None:
         for at in (30, 60, 90, 120, 310, 430, 440)
     ]
     trainings = [training(0, 0, None), training(1, 305, 180 * 60), training(2, 600, 60 * 60)]
-    found = time_spent(Facts(Path(), NOW, shards=shards, trainings=trainings))
+    found = time_spent(Facts(Run(Path()), NOW, shards=shards, trainings=trainings))
     minutes = {number: {name: value / 60 for name, value in one.items() if value} for number, one in found.items()}
     assert minutes[0] == pytest.approx({"selfplay": 120, "gather": 5, "train": 180})
     assert minutes[1] == pytest.approx({"selfplay": 15, "train": 60, "pause": 120 + 100})
@@ -260,7 +260,7 @@ def test_a_promotion_match_ends_when_it_is_first_decided(tmp_path: Path) -> None
     )
     trainings = [training(0, 0, None), training(1, 12, 120), training(2, 20, None)]
     for gates in ([first, again], [again, first]):
-        assert time_spent(Facts(Path(), NOW, trainings=trainings, gates=gates))[1]["evaluate"] == 60
+        assert time_spent(Facts(Run(Path()), NOW, trainings=trainings, gates=gates))[1]["evaluate"] == 60
 
 
 def test_matches_with_others_than_models_are_not_for_the_championship(run: Path, tmp_path: Path) -> None:
@@ -368,10 +368,10 @@ def test_the_page_of_a_run(run: Path, tmp_path: Path) -> None:
 
 def test_where_games_count_several_points_the_share_is_that_of_games(run: Path) -> None:
     gate = collect(run, SILENT, NOW).gates[0]
-    html = page(Facts(Path(), NOW, gates=[gate]), [])
+    html = page(Facts(Run(Path()), NOW, gates=[gate]), [])
     assert "share of the points" in html and "points, 95 %" in html
     header = gate.match.header.model_copy(update={"max_result": 3.0})
-    html = page(Facts(Path(), NOW, gates=[replace(gate, match=replace(gate.match, header=header))]), [])
+    html = page(Facts(Run(Path()), NOW, gates=[replace(gate, match=replace(gate.match, header=header))]), [])
     assert "share of the games" in html and "games, 95 %" in html
 
 

@@ -18,7 +18,7 @@ from pipeline.gather.command import gather
 from pipeline.gather.config import GatherConfig
 from pipeline.progress import Progress
 from pipeline.reports.config import StatusConfig
-from pipeline.reports.run_files import SELFPLAY, look_at
+from pipeline.reports.run_files import look_at
 from pipeline.reports.show import show
 from pipeline.reports.status import status
 from pipeline.run import layout, packs
@@ -40,7 +40,7 @@ def play(run: Path, generation: int, shards: int, games: int = 2, workers: tuple
     """Shards of a generation, those of the workers taking turns."""
     for number in range(shards):
         write_shard(
-            run / SELFPLAY,
+            run / layout.GAMES,
             f"{generation:06d}-a",
             workers[number % len(workers)],
             GAME.spec,
@@ -60,7 +60,7 @@ def run(tmp_path: Path) -> Path:
 def content(run: Path) -> list[tuple[object, ...]]:
     """All that readers learn of all shards, in order."""
     found: list[tuple[object, ...]] = []
-    for meta in newest_shards(run / SELFPLAY, pytest.fail):
+    for meta in newest_shards(run / layout.GAMES, pytest.fail):
         shard = read_shard(meta.path, meta)
         arrays = [getattr(shard, name).tobytes() for name in ("game_ids", "moves", "visit_counts", "results")]
         found.append((meta.id, meta.sha256, meta.evaluations, str(shard.header), *arrays))
@@ -68,7 +68,7 @@ def content(run: Path) -> list[tuple[object, ...]]:
 
 
 def files(run: Path, generation: int) -> list[str]:
-    return sorted(path.name for path in (run / SELFPLAY).glob(f"{generation:06d}-a/*/*"))
+    return sorted(path.name for path in (run / layout.GAMES).glob(f"{generation:06d}-a/*/*"))
 
 
 def test_old_generations_become_few_files_and_nothing_changes(run):
@@ -77,12 +77,12 @@ def test_old_generations_become_few_files_and_nothing_changes(run):
     summary = compact(CompactConfig(directory=run))
     assert (summary.generations, summary.packs, summary.shards, summary.games) == (2, 4, 20, 40)
     assert (summary.files_before, summary.files_after, summary.skipped) == (40, 8, 0)
-    assert summary.positions == sum(m.positions for m in newest_shards(run / SELFPLAY) if m.generation != 3)
+    assert summary.positions == sum(m.positions for m in newest_shards(run / layout.GAMES) if m.generation != 3)
     assert content(run) == before
     after = look_at(run)
     assert after.shards == listed.shards and not after.uncommitted and not after.unreadable
     assert files(run, 3) == newest and len(files(run, 1)) == len(files(run, 2)) == 4
-    assert all(path.name.endswith(("x00005.gz", "x00005.meta")) for path in (run / SELFPLAY).glob("000001-a/*/*"))
+    assert all(path.name.endswith(("x00005.gz", "x00005.meta")) for path in (run / layout.GAMES).glob("000001-a/*/*"))
     again = compact(CompactConfig(directory=run))
     assert (again.packs, again.shards, again.files_before, again.files_after) == (0, 0, 8, 8)
     assert "0 shards packed" in again.lines()[0]
@@ -99,7 +99,7 @@ def test_the_same_gather_gives_the_same_chunks(run, tmp_path_factory):
 
     def gathered(output: Path, **changes) -> tuple[dict[str, object], dict[str, bytes]]:
         config = GatherConfig(
-            directory=run / SELFPLAY, output_directory=output, positions_per_chunk=16, chunks_to_make=4,
+            directory=run / layout.GAMES, output_directory=output, positions_per_chunk=16, chunks_to_make=4,
             as_many_as_possible=True, holdout_fraction=0.2, seed=7, **changes,
         )  # fmt: skip
         summary = gather(config)
@@ -119,7 +119,7 @@ def test_new_games_are_counted_behind_packs(run):
     def total() -> tuple[int, int]:
         summary = gather(
             GatherConfig(
-                directory=run / SELFPLAY, output_directory=run / "chunks", positions_per_chunk=8, chunks_to_make=2
+                directory=run / layout.GAMES, output_directory=run / "chunks", positions_per_chunk=8, chunks_to_make=2
             )
         )
         return summary.total_positions, summary.new_positions
@@ -129,13 +129,13 @@ def test_new_games_are_counted_behind_packs(run):
     compact(CompactConfig(directory=run))
     play(run, 2, 1, workers=("w01",))  # a game that was begun long ago
     play(run, 4, 2)
-    late = sum(m.positions for m in newest_shards(run / SELFPLAY)) - first
+    late = sum(m.positions for m in newest_shards(run / layout.GAMES)) - first
     assert total() == (first + late, late)
     summary = compact(CompactConfig(directory=run))
     assert summary.packs == 2  # of generation 3; a single shard gains nothing
     play(run, 2, 1, workers=("w01",))
     assert compact(CompactConfig(directory=run)).packs == 1
-    names = sorted(packs.shards_in(run / SELFPLAY / "000002-a" / "w01"))
+    names = sorted(packs.shards_in(run / layout.GAMES / "000002-a" / "w01"))
     assert [name.number for name in names] == list(range(1, 8))
 
 
@@ -146,17 +146,17 @@ def test_packs_have_a_largest_size(run, monkeypatch):
     assert content(run) == before
     play(run, 4, 6)
     monkeypatch.setattr(module, "PACK_SHARDS", 100)
-    sizes = [meta.num_bytes for meta in newest_shards(run / SELFPLAY) if meta.generation == 3 and meta.worker == "w00"]
+    sizes = [m.num_bytes for m in newest_shards(run / layout.GAMES) if m.generation == 3 and m.worker == "w00"]
     monkeypatch.setattr(module, "PACK_BYTES", sum(sizes[-3:]))
     before = content(run)
     compact(CompactConfig(directory=run))
     assert content(run) == before
-    names = map(layout.parse_pack_name, os.listdir(run / SELFPLAY / "000003-a" / "w00"))
+    names = map(layout.parse_pack_name, os.listdir(run / layout.GAMES / "000003-a" / "w00"))
     assert sorted(pack.count for pack in names if pack and pack.last.number) == [2, 2, 3, 3]
 
 
 def test_what_is_damaged_stays_and_is_named(run):
-    place = run / SELFPLAY / "000001-a" / "w00"
+    place = run / layout.GAMES / "000001-a" / "w00"
     names = sorted(packs.shards_in(place))
     (place / names[1].shard).write_bytes(b"x" * (place / names[1].shard).stat().st_size)
     (place / names[2].meta).write_text("{}\n")
@@ -191,7 +191,7 @@ def test_a_kill_anywhere_loses_nothing_and_the_next_run_goes_on(tmp_path, call):
 
 def test_what_differs_from_its_pack_stays(run):
     """One of the two is damaged: nobody can tell which."""
-    place = run / SELFPLAY / "000001-a" / "w00"
+    place = run / layout.GAMES / "000001-a" / "w00"
     names = sorted(packs.shards_in(place))
     kept = {path.name: path.read_bytes() for path in place.iterdir()}
     compact(CompactConfig(directory=run))
@@ -206,7 +206,7 @@ def test_what_differs_from_its_pack_stays(run):
 
 
 def test_one_process_at_a_time(run):
-    with packs.packing(run / SELFPLAY), pytest.raises(NotYet, match="another process packs or prunes"):
+    with packs.packing(run / layout.GAMES), pytest.raises(NotYet, match="another process packs or prunes"):
         compact(CompactConfig(directory=run))
     assert compact(CompactConfig(directory=run)).packs == 4
 
@@ -242,7 +242,7 @@ def test_other_commands_see_no_difference(run):
         found = status(StatusConfig(directory=run))
         shown = [text for text in show(run) if "selfplay" not in text]
         findings = Findings(run)
-        known = check_games(run / SELFPLAY, 30, findings, Progress())
+        known = check_games(run / layout.GAMES, 30, findings, Progress())
         return found.play, found.warnings, shown, findings.counts[GAMES], findings.problems, sorted(known.shards)
 
     (run / layout.SAVED_MODELS).mkdir()
@@ -252,7 +252,7 @@ def test_other_commands_see_no_difference(run):
 
 
 def test_shards_are_shown_by_name_wherever_they_lie(run):
-    place = run / SELFPLAY / "000001-a" / "w01"
+    place = run / layout.GAMES / "000001-a" / "w01"
     shard = place / sorted(packs.shards_in(place))[1].shard
     alone = "\n".join(show(shard)), "\n".join(show(shard, game=1, moves=True))
     sidecar = "\n".join(show(layout.meta_path(shard)))
@@ -269,12 +269,12 @@ def test_shards_are_shown_by_name_wherever_they_lie(run):
 
 def test_damage_in_a_pack_is_found_by_verify(run):
     compact(CompactConfig(directory=run))
-    pack = next((run / SELFPLAY).glob("000001-a/w00/*.gz"))
+    pack = next((run / layout.GAMES).glob("000001-a/w00/*.gz"))
     data = bytearray(pack.read_bytes())
     data[len(data) // 2] ^= 1
     pack.write_bytes(data)
     findings = Findings(run)
-    check_games(run / SELFPLAY, 30, findings, Progress())
+    check_games(run / layout.GAMES, 30, findings, Progress())
     assert len(findings.problems) == 1 and "checksum" in findings.problems[0].text
 
 

@@ -16,11 +16,12 @@ from pipeline.phrases import size
 from pipeline.progress import SILENT
 from pipeline.reports.config import StatusConfig
 from pipeline.reports.report.facts import collect
-from pipeline.reports.run_files import SELFPLAY, TRAINING, look_at
+from pipeline.reports.run_files import look_at
 from pipeline.reports.show_run import show_run
 from pipeline.reports.status import status
 from pipeline.run import atomic, layout, packs
 from pipeline.run.chunks import list_sets
+from pipeline.run.layout import CHUNKS, GAMES
 from pipeline.run.order import newest_files
 from pipeline.run.pruned import FILE, read_pruned
 from pipeline.run.shards import newest_shards, read_shard
@@ -38,7 +39,7 @@ WINDOW = 250
 
 def gathered(run: Path, output: str = "training_data", **changes) -> GatherSummary:
     config = GatherConfig(
-        directory=run / SELFPLAY, output_directory=run / "data" / output, positions_per_chunk=16, chunks_to_make=3,
+        directory=run / GAMES, output_directory=run / "data" / output, positions_per_chunk=16, chunks_to_make=3,
         max_positions=WINDOW, **changes,
     )  # fmt: skip
     return gather(config)
@@ -57,7 +58,7 @@ def shown_counts(run: Path) -> list[str]:
 
 
 def ids(run: Path, generation: int) -> list[str]:
-    return [meta.id for meta in newest_shards(run / SELFPLAY, pytest.fail) if meta.generation == generation]
+    return [meta.id for meta in newest_shards(run / GAMES, pytest.fail) if meta.generation == generation]
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_of_old_generations_a_sample_stays_and_totals_are_what_they_were(run, pa
     assert "behind the newest" in listed.removals[0].why and "16 shards stay" in listed.removals[0].why
     assert "files, or parts of packs" in listed.lines()[0]
     assert "264 files or parts of packs, " in listed.lines()[-1]
-    assert "nothing was removed: --apply" in listed.lines()[-1] and not (run / SELFPLAY / FILE).exists()
+    assert "nothing was removed: --apply" in listed.lines()[-1] and not (run / GAMES / FILE).exists()
     size = look_at(run).num_bytes["selfplay"]
     kept = {generation: ids(run, generation) for generation in (4, 5)}
     done = pruned(run)
@@ -92,7 +93,7 @@ def test_of_old_generations_a_sample_stays_and_totals_are_what_they_were(run, pa
     assert [len(ids(run, generation)) for generation in (1, 2, 3)] == [16, 16, 16]
     assert ids(run, 2)[0] == last  # numbers go on behind it
     assert size - look_at(run).num_bytes["selfplay"] > done.num_bytes * 0.8
-    for meta in newest_shards(run / SELFPLAY, pytest.fail):
+    for meta in newest_shards(run / GAMES, pytest.fail):
         read_shard(meta.path, meta)
     assert shown_counts(run) == counts
     assert gathered(run, "afresh").total_positions == total
@@ -120,7 +121,7 @@ def test_gather_goes_on_as_if_nothing_had_happened(run):
     assert after.newest_shard == before.newest_shard and after.oldest_shard == before.oldest_shard
     assert len(first) == len(second) and after.set_id == before.set_id
     play(run, 5, 3)
-    new = sum(meta.positions for meta in list(newest_shards(run / SELFPLAY))[:3])
+    new = sum(meta.positions for meta in list(newest_shards(run / GAMES))[:3])
     grown = gathered(run)
     assert (grown.total_positions, grown.new_positions) == (before.total_positions + new, new)
 
@@ -129,7 +130,7 @@ def test_late_games_in_a_pruned_generation(run):
     pruned(run)
     counts = shown_counts(run)
     play(run, 1, 2)
-    numbers = [file.number for file in newest_files(run / SELFPLAY) if file.generation == 1]
+    numbers = [file.number for file in newest_files(run / GAMES) if file.generation == 1]
     assert max(numbers) == 31  # each worker's next
     assert shown_counts(run) != counts
     counts = shown_counts(run)
@@ -145,7 +146,7 @@ def test_old_games_that_were_too_few_to_prune_are_counted(tmp_path):
         play(tmp_path, generation, 10 if generation == 1 else 60)
     gathered(tmp_path)
     (tmp_path / layout.SAVED_MODELS).mkdir()
-    positions = sum(meta.positions for meta in newest_shards(tmp_path / SELFPLAY))
+    positions = sum(meta.positions for meta in newest_shards(tmp_path / GAMES))
     assert [removal.what[-1] for removal in pruned(tmp_path).removals] == ["3", "2"]
     assert status(StatusConfig(directory=tmp_path)).play.positions == positions
     assert gathered(tmp_path, "afresh").total_positions == gathered(tmp_path).total_positions == positions
@@ -184,7 +185,7 @@ def test_what_a_window_names_stays(run):
     def gather_with(window: int, seed: int) -> None:
         gather(
             GatherConfig(
-                directory=run / SELFPLAY, output_directory=run / TRAINING, positions_per_chunk=16, chunks_to_make=3,
+                directory=run / GAMES, output_directory=run / CHUNKS, positions_per_chunk=16, chunks_to_make=3,
                 max_positions=window, seed=seed,
             )
         )  # fmt: skip
@@ -211,14 +212,14 @@ def test_a_kill_anywhere_and_the_next_run_goes_on(tmp_path, monkeypatch, call):
         (run / layout.SAVED_MODELS).mkdir()
         gather(
             GatherConfig(
-                directory=run / SELFPLAY, output_directory=run / TRAINING, positions_per_chunk=4, chunks_to_make=1,
+                directory=run / GAMES, output_directory=run / CHUNKS, positions_per_chunk=4, chunks_to_make=1,
                 max_positions=8,
             )
         )  # fmt: skip
         counts = shown_counts(run)
         calls = killed(call, moment, partial(pruned, run, keep=0))
         assert shown_counts(run) == counts
-        for meta in newest_shards(run / SELFPLAY, pytest.fail):
+        for meta in newest_shards(run / GAMES, pytest.fail):
             read_shard(meta.path, meta)
         pruned(run, keep=0)
         assert shown_counts(run) == counts
@@ -232,17 +233,17 @@ def test_a_kill_anywhere_and_the_next_run_goes_on(tmp_path, monkeypatch, call):
 def test_after_a_compact_that_was_killed_before_it_removed_what_it_had_packed(run):
     counts = shown_counts(run)
     assert killed("unlink", 0, partial(compact, CompactConfig(directory=run))) == 1
-    place = run / SELFPLAY / "000001-a" / "w00"
+    place = run / GAMES / "000001-a" / "w00"
     assert len(files(run, 1)) == 122 and len(packs.list_packs(place) or ()) == 1
     pruned(run)
     assert [len(ids(run, generation)) for generation in (1, 2, 3)] == [16, 16, 16] and shown_counts(run) == counts
-    for meta in newest_shards(run / SELFPLAY, pytest.fail):
+    for meta in newest_shards(run / GAMES, pytest.fail):
         read_shard(meta.path, meta)
 
 
 @pytest.mark.parametrize("which", [-1, -2], ids=["in the sample", "among those that go"])
 def test_a_damaged_shard_keeps_its_place_as_it_is(run, which):
-    place = run / SELFPLAY / "000002-a" / "w01"
+    place = run / GAMES / "000002-a" / "w01"
     (place / sorted(packs.shards_in(place))[which].shard).write_bytes(b"x")
     heard = Heard()
     done = prune(PruneConfig(directory=run, apply=True, keep_positions=WINDOW), heard)
@@ -253,12 +254,12 @@ def test_a_damaged_shard_keeps_its_place_as_it_is(run, which):
     ]  # fmt: skip
     assert "38 shards stay" in done.removals[1].why and done.files == 2 * (44 + 22 + 44)
     assert pruned(run).removals == []  # however often
-    assert "000002-a/w00" in read_pruned(run / SELFPLAY).places
-    assert "000002-a/w01" not in read_pruned(run / SELFPLAY).places
+    assert "000002-a/w00" in read_pruned(run / GAMES).places
+    assert "000002-a/w01" not in read_pruned(run / GAMES).places
 
 
 def test_what_was_damaged_goes_once_it_is_mended(run):
-    path = sorted((run / SELFPLAY / "000002-a" / "w01").glob("*.gz"))[-1]
+    path = sorted((run / GAMES / "000002-a" / "w01").glob("*.gz"))[-1]
     whole = path.read_bytes()
     path.write_bytes(b"x")
     pruned(run)
@@ -269,7 +270,7 @@ def test_what_was_damaged_goes_once_it_is_mended(run):
     pruned(run)  # the set that there was has gone with what only it needed
     path.write_bytes(whole)
     assert [removal.what for removal in pruned(run).removals] == ["22 of 38 shards of generation 2"]
-    assert read_pruned(run / SELFPLAY).settled > 2
+    assert read_pruned(run / GAMES).settled > 2
 
 
 def test_small_generations_hide_no_large_ones(tmp_path):
@@ -280,7 +281,7 @@ def test_small_generations_hide_no_large_ones(tmp_path):
     (tmp_path / layout.SAVED_MODELS).mkdir()
     gather(
         GatherConfig(
-            directory=tmp_path / SELFPLAY, output_directory=tmp_path / TRAINING, positions_per_chunk=4,
+            directory=tmp_path / GAMES, output_directory=tmp_path / CHUNKS, positions_per_chunk=4,
             chunks_to_make=1, max_positions=8,
         )
     )  # fmt: skip
@@ -296,19 +297,19 @@ def test_generations_that_were_found_settled_are_not_looked_at_again(run, monkey
     asked: list[int] = []
     listed = module.files_of
     monkeypatch.setattr(module, "files_of", lambda run, one, names: asked.append(one) or listed(run, one, names))
-    settled = read_pruned(run / SELFPLAY).settled
+    settled = read_pruned(run / GAMES).settled
     assert not pruned(run).removals and min(asked) == settled - module.SETTLED + 1 > 1
 
 
 def test_a_damaged_list_is_an_error_that_says_what_to_do(run):
     pruned(run)
-    (run / SELFPLAY / FILE).write_text('{"format": "mugo-pruned", "version": 1, "places": {"x": {}}}')
+    (run / GAMES / FILE).write_text('{"format": "mugo-pruned", "version": 1, "places": {"x": {}}}')
     with pytest.raises(FileError, match="remove it"):
         pruned(run)
 
 
 def test_one_process_at_a_time(run):
-    with packs.packing(run / SELFPLAY):
+    with packs.packing(run / GAMES):
         with pytest.raises(NotYet):
             pruned(run)
         assert pruned(run, apply=False).removals
@@ -331,13 +332,13 @@ def test_the_sample_is_even_and_has_no_long_breaks():
 
 def test_chunks_that_no_training_takes(tmp_path):
     make_run(tmp_path)
-    first = list(list_sets(tmp_path / TRAINING))
+    first = list(list_sets(tmp_path / CHUNKS))
     gather_more = GatherConfig(
-        directory=tmp_path / SELFPLAY, output_directory=tmp_path / TRAINING, positions_per_chunk=32, chunks_to_make=1,
+        directory=tmp_path / GAMES, output_directory=tmp_path / CHUNKS, positions_per_chunk=32, chunks_to_make=1,
         seed=4,
     )  # fmt: skip
     gather(gather_more)
-    newest = list(list_sets(tmp_path / TRAINING))[-1]
+    newest = list(list_sets(tmp_path / CHUNKS))[-1]
     assert newest != first[-1]
     folder = tmp_path / layout.SAVED_MODELS / ".000002-x.training"
     folder.mkdir()
@@ -347,10 +348,10 @@ def test_chunks_that_no_training_takes(tmp_path):
     matches = everything(tmp_path / "data" / "evaluate"), everything(tmp_path / layout.SAVED_MODELS)
     summary = prune(PruneConfig(directory=tmp_path, apply=True))
     assert [removal.what for removal in summary.removals] == ["1 set of chunks"]
-    assert list(list_sets(tmp_path / TRAINING)) == [newest]
+    assert list(list_sets(tmp_path / CHUNKS)) == [newest]
     assert (everything(tmp_path / "data" / "evaluate"), everything(tmp_path / layout.SAVED_MODELS)) == matches
     # The priorities of the set that is gone are what the next training begins with.
-    assert len(list((tmp_path / TRAINING).glob("*priorities*"))) == 1
+    assert len(list((tmp_path / CHUNKS).glob("*priorities*"))) == 1
 
 
 def test_checkpoints_that_no_training_comes_back_to(tmp_path):
@@ -415,7 +416,7 @@ def test_readers_beside_it_never_fail(tmp_path):
         compact(CompactConfig(directory=tmp_path))
         summary = gather(
             GatherConfig(
-                directory=tmp_path / SELFPLAY, output_directory=tmp_path / TRAINING, positions_per_chunk=4,
+                directory=tmp_path / GAMES, output_directory=tmp_path / CHUNKS, positions_per_chunk=4,
                 chunks_to_make=1, max_positions=50,
             )
         )  # fmt: skip
@@ -425,5 +426,5 @@ def test_readers_beside_it_never_fail(tmp_path):
 
     steps = read_beside(tmp_path, reader, step)
     assert steps > 5
-    games = sum(place.games for place in read_pruned(tmp_path / SELFPLAY).places.values())
+    games = sum(place.games for place in read_pruned(tmp_path / GAMES).places.values())
     assert games == 24 * (steps - 1) or games == 24 * (steps - 2)

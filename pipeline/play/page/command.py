@@ -25,10 +25,10 @@ from pipeline.play.page.kinds import BoardPage, Models, OwnPage
 from pipeline.play.page.loading import Pages, load_pages
 from pipeline.players.player import Player
 from pipeline.progress import SILENT, Progress
+from pipeline.run import layout
 from pipeline.run.models import Model, read_model, resolve_champion
 
 ADDRESS = "127.0.0.1"
-CHAMPION = Path("saved_models/best_model")
 MOST_CONNECTIONS = 100
 
 
@@ -68,7 +68,8 @@ def serve(config: ServeConfig, progress: Progress = SILENT) -> None:
         analysts = load_analysts(models, config, pages, stopping, progress)
         players = load_players(models, config, pages, progress)
         if not models:
-            progress.say(f"no model at {CHAMPION}: only built-in opponents, and no hints; name models with --model")
+            champion = layout.CHAMPION_LINK
+            progress.say(f"no model at {champion}: only built-in opponents, and no hints; name models with --model")
         app = make_app(Lobby(pages, analysts, config.readouts, players))
         Server(
             uvicorn.Config(
@@ -106,7 +107,7 @@ def read_models(config: ServeConfig, pages: Pages) -> dict[str, Model]:
 
     Raises UsageError for one that no page can show.
     """
-    paths = config.model or ([CHAMPION] if CHAMPION.exists() else [])
+    paths = config.model or ([layout.CHAMPION_LINK] if layout.CHAMPION_LINK.exists() else [])
     models = {model.path: (model, str(path)) for model, path in ((_read(path, pages), path) for path in paths)}
     bearers = Counter(model.info.name for model, _ in models.values())
     return {model.info.name if bearers[model.info.name] == 1 else path: model for model, path in models.values()}

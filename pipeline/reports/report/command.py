@@ -13,8 +13,8 @@ from pipeline.reports.config import ReportConfig
 from pipeline.reports.report.facts import collect
 from pipeline.reports.report.page import page
 from pipeline.reports.report.replays import replays
-from pipeline.reports.run_files import require_run
 from pipeline.run import atomic
+from pipeline.run.run import Run
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,12 @@ def report(config: ReportConfig, progress: Progress = SILENT) -> ReportSummary:
     Raises FileError if the folder is not that of a run or the page can't be written, UsageError if the name isn't that
     of a page, so that no other file is overwritten.
     """
-    directory, output = config.directory, config.output
-    require_run(directory)
+    run, output = Run.at(config.directory), config.output
     if output.suffix not in (".html", ".htm"):
         raise UsageError(f"report --output {output}: wanted a name that ends in .html")
     if not output.parent.is_dir():
         raise FileError(output, "its folder doesn't exist; make it first")
-    facts = collect(directory, progress, datetime.now(UTC))
+    facts = collect(run, progress, datetime.now(UTC))
     shown = replays(facts)
     for warning in facts.warnings:
         progress.warn(warning)

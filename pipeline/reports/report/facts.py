@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,15 +28,14 @@ from pipeline.methods.named import method_named
 from pipeline.methods.resignation import NEVER, RESIGN_THRESHOLD, calibrate, no_resign_games
 from pipeline.progress import Progress
 from pipeline.ratings.command import Rated, rate, read_matches
-from pipeline.ratings.config import RatingsConfig
-from pipeline.reports.run_files import EVALUATE, SELFPLAY, SizedShard, look_at, parse_time, spread
+from pipeline.reports.run_files import SizedShard, look_at, parse_time, spread
 from pipeline.reports.show_match import counted_games
 from pipeline.reports.tracked import Tracked, of_shards
-from pipeline.run import layout
 from pipeline.run.match_results import MatchResults
-from pipeline.run.models import ModelInfo, list_models, read_info, read_journal, resolve_champion
+from pipeline.run.models import ModelInfo, list_models, read_info, read_journal
 from pipeline.run.order import generation_of
 from pipeline.run.pruned import Pruned, read_pruned
+from pipeline.run.run import Run
 from pipeline.run.shards import POLICY_COUNTS, End, Shard, ShardMeta, meta_of, read_shard
 
 MOST_META = 4_000  # sidecars that are read; at least one of each generation
@@ -129,7 +127,7 @@ class Facts:
     metas         sidecars read, by generation
     """
 
-    directory: Path
+    run: Run
     time: datetime
     game: str | None = None
     champion: str | None = None
@@ -150,22 +148,21 @@ class Facts:
         return {str(line.get("champion")) for line in self.journal}
 
 
-def collect(directory: Path, progress: Progress, now: datetime) -> Facts:
-    """The facts of the run in a folder. Damaged files become warnings, not errors."""
-    facts = Facts(directory, now)
-    saved_models = directory / layout.SAVED_MODELS
-    models = readable(facts, lambda: list_models(saved_models)) or []
+def collect(run: Run, progress: Progress, now: datetime) -> Facts:
+    """The facts of a run. Damaged files become warnings, not errors."""
+    facts = Facts(run, now)
+    models = readable(facts, lambda: list_models(run.models)) or []
     infos = [info for path in models if (info := readable(facts, partial(read_info, path)))]
     facts.game = infos[-1].game if infos else None
     facts.trainings = [_training(info) for info in infos]
-    facts.journal = readable(facts, lambda: read_journal(saved_models)) or []
+    facts.journal = readable(facts, lambda: read_journal(run.models)) or []
     if models:
-        facts.champion = readable(facts, lambda: resolve_champion(saved_models / layout.CHAMPION).name)
-    files = look_at(directory)
+        facts.champion = readable(facts, lambda: run.resolve_champion().name)
+    files = look_at(run.folder)
     facts.shards = files.shards
     facts.warnings += map(str, files.unreadable)
     _read_games(facts, progress)
-    _read_matches(facts, directory, progress)
+    _read_matches(facts, progress)
     facts.seconds = time_spent(facts)
     facts.warnings = list(dict.fromkeys(facts.warnings))
     return facts
@@ -209,13 +206,13 @@ def _read_games(facts: Facts, progress: Progress) -> None:
     progress.start("reading sidecars", total=len(chosen), unit="shards")
     metas: dict[int, list[ShardMeta]] = defaultdict(list)
     for shard in chosen:
-        meta = meta_of(shard, facts.directory / SELFPLAY, lambda error: facts.warnings.append(str(error)))
+        meta = meta_of(shard, facts.run.games, lambda error: facts.warnings.append(str(error)))
         if meta is not None and _is_of_run(facts, meta):
             metas[meta.generation].append(meta)
         progress.advance()
     progress.finish()
     facts.metas = dict(sorted(metas.items()))
-    pruned = readable(facts, partial(read_pruned, facts.directory / SELFPLAY)) or Pruned()
+    pruned = readable(facts, partial(read_pruned, facts.run.games)) or Pruned()
     facts.share_read = len(chosen) / len(facts.shards) if facts.shards else 1.0
     per_generation = max(1, MOST_SHARDS // max(len(facts.metas), 1))
     opened = {number: spread(of_one, per_generation) for number, of_one in facts.metas.items()}
@@ -314,15 +311,14 @@ def wrong_resignations(shards: Sequence[Shard]) -> tuple[int, int] | None:
 # Matches
 
 
-def _read_matches(facts: Facts, directory: Path, progress: Progress) -> None:
-    folders = [directory / folder for folder in RatingsConfig.model_fields["directory"].default]
-    matches, _ = read_matches(folders, _Collecting(facts.warnings))
+def _read_matches(facts: Facts, progress: Progress) -> None:
+    matches, _ = read_matches(facts.run.match_folders, _Collecting(facts.warnings))
     matches = [match for match in matches if facts.game is None or match.header.game == facts.game]
     if matches:
         facts.rated = readable(facts, lambda: rate(matches))
     promoted = {str(line.get("match", "")).rpartition("/")[2]: parse_time(line.get("time")) for line in facts.journal}
     for match in matches:
-        if match.folder.parent == directory / EVALUATE and match.header.is_of_models:
+        if match.folder.parent == facts.run.matches and match.header.is_of_models:
             gate = readable(facts, partial(_gate, match, promoted))
             if gate is not None:
                 facts.gates.append(gate)

@@ -30,7 +30,7 @@ HOUR = 3600.0
 
 def page(facts: Facts, replays: Sequence[dict[str, Any]]) -> str:
     """The complete HTML."""
-    title = f"{facts.directory.resolve().name}: {facts.game or 'a run'}"
+    title = f"{facts.run.folder.resolve().name}: {facts.game or 'a run'}"
     style, script = ((FOLDER / name).read_text(encoding="utf-8") for name in ("report.css", "replay.js"))
     sections = [
         _section("strength", "Strength", [*_strength(facts)]),

@@ -1,14 +1,9 @@
 """The games that a report shows move by move, chosen to show the run's progress, and replayed by the rules.
 
-<<<<<<< HEAD
 A replay is JSON for replay.js: the board's size, look and colours, and for each position the move that led to it, the
-points that it changed, so that the page needs no rules, and the search result there. Winrates are the first player's;
-a game in which a win may count several points has none. Games that aren't played on points are shown as diagrams. A
-search result is its policy: the shares of its visits, or Gumbel's target. ======= A replay is JSON for replay.js: the
-board's size, look and colours, and per position the move that led to it, what it changed on the board, so that the
-page needs no rules, and what the search found there. Win rates are the first player's; where a game counts several
-points values are points, and there are none. Games that aren't played on points are shown as diagrams. What a search
-found is its policy: the shares of its visits, or Gumbel's target. >>>>>>> deletion
+points that it changed, so that the page needs no rules, and the search result there. Winrates are the first player's; a
+game in which a win may count several points has none. Games that aren't played on points are shown as diagrams. A
+search result is its policy: the shares of its visits, or Gumbel's target.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from pydantic import BaseModel, Field
 from pipeline.errors import FileError, UsageError
 from pipeline.presets import is_engine
 from pipeline.run import atomic, layout
+from pipeline.run.run import Run
 from pipeline.run.store.base import LocalStore, Store, using
 from pipeline.run.store.bucket import BucketStore
 from pipeline.run.store.objects import PROTOCOLS, RETRY_SECONDS, Conflict, Objects, open_objects, parse_address
@@ -93,13 +94,13 @@ def check(objects: Objects) -> None:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[Store]:
-    """While the block runs, the store of the run in this folder is in force.
+def opened(folder: Path) -> Iterator[Run]:
+    """The run in this folder. While the block runs, its store is in force.
 
     Raises FileError before the block if it can't be reached, and at its end if something couldn't be sent.
     """
     with connected(folder) as store, using(store):
-        yield store
+        yield Run(folder, store)
 
 
 @contextmanager
@@ -131,10 +132,10 @@ def _read(folder: Path) -> CopyInfo | None:
 def attach(address: str, folder: Path | None = None, whole: bool = False) -> Path:
     """Make a working copy, as make does, and bring it up to date: names alone, or whole, with all files."""
     folder = make(address, folder)
-    with opened(folder) as store:
-        store.fetch_names()
+    with opened(folder) as run:
+        run.store.fetch_names()
         if whole:
-            store.fetch_whole()
+            run.store.fetch_whole()
     return folder
 
 

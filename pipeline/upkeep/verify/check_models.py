@@ -190,7 +190,7 @@ def _match_folder(saved_models: Path, named: object) -> Path | None:
         return None
     path = Path(named)
     within = Path(*path.parts[-2:]) if path.parent.name == layout.REQUIRED else path.name
-    for folder in (saved_models.parent / path, saved_models.parent / "data/evaluate" / within):
+    for folder in (saved_models.parent / path, saved_models.parent / layout.MATCHES / within):
         if has_match(folder):
             return folder
     return None

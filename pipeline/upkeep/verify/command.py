@@ -20,24 +20,14 @@ from pathlib import Path
 from pipeline.errors import FileError, NotYet
 from pipeline.phrases import counted, duration
 from pipeline.progress import SILENT, Progress
-from pipeline.reports.run_files import (
-    DATA,
-    EVALUATE,
-    SELFPLAY,
-    TOURNAMENT,
-    TRAINING,
-    WATCH,
-    RunFiles,
-    look_at,
-    require_run,
-)
+from pipeline.reports.run_files import RunFiles, look_at
 from pipeline.reports.tables import table
 from pipeline.run import atomic, layout
 from pipeline.run.models import pending_promotion, read_promotions
 from pipeline.run.packs import packing
-from pipeline.run.pruned import FILE as PRUNED
 from pipeline.run.pruned import read_pruned
 from pipeline.run.ratings import read_pool, read_ratings
+from pipeline.run.run import Run
 from pipeline.train.checkpoint import finished_checkpoints
 from pipeline.upkeep.config import VerifyConfig
 from pipeline.upkeep.verify.check_chunks import check_chunks
@@ -47,7 +37,6 @@ from pipeline.upkeep.verify.check_models import check_models
 from pipeline.upkeep.verify.findings import LEFT_OVER, OTHERS, SUBJECTS, Findings, Problem
 
 PROBLEMS_SHOWN = 40  # unless all are asked for
-POOL = "pool.json"
 PLURALS = {"match": "matches", "summary": "summaries", "set": "sets"}
 
 
@@ -94,26 +83,24 @@ def verify(config: VerifyConfig, progress: Progress = SILENT) -> VerifySummary:
     Raises FileError if the folder is not that of a run, or something can't be removed.
     """
     start = time.monotonic()
-    directory = config.directory
-    require_run(directory)
-    files = look_at(directory, whole=config.newest is None)
-    findings = Findings(directory)
-    known = check_games(directory / SELFPLAY, files.num_shards, findings, progress, config.newest)
+    run = Run.at(config.directory)
+    files = look_at(run.folder, whole=config.newest is None)
+    findings = Findings(run.folder)
+    known = check_games(run.games, files.num_shards, findings, progress, config.newest)
     since = -1 if config.newest is None or known.oldest is None else known.oldest
-    check_chunks(directory / TRAINING, known, findings, progress)
-    check_models(directory / layout.SAVED_MODELS, findings, progress, since)
-    folders = [directory / folder for folder in (EVALUATE, EVALUATE / layout.REQUIRED, WATCH, TOURNAMENT)]
-    check_matches(folders, findings, progress, since)
-    check_evaluations(directory / WATCH, findings, since)
+    check_chunks(run.chunks, known, findings, progress)
+    check_models(run.models, findings, progress, since)
+    check_matches(run.match_folders, findings, progress, since)
+    check_evaluations(run.watch, findings, since)
     if not known.is_whole:
         findings.remark("older games were not checked: --newest")
     if since > 0:
         findings.remark(f"models and matches before generation {since} were not checked: --newest")
-    _check_pool_and_ratings(directory / DATA, config.repair, findings)
-    _check_left_over(directory, files, config.repair, findings)
+    _check_pool_and_ratings(run, config.repair, findings)
+    _check_left_over(run, files, config.repair, findings)
     order = {subject: number for number, subject in enumerate(SUBJECTS)}
     return VerifySummary(
-        directory=directory,
+        directory=run.folder,
         checked=findings.counts,
         problems=sorted(findings.problems, key=lambda problem: order[problem.subject]),
         remarks=findings.remarks,
@@ -122,9 +109,8 @@ def verify(config: VerifyConfig, progress: Progress = SILENT) -> VerifySummary:
     )
 
 
-def _check_pool_and_ratings(data: Path, repair: bool, findings: Findings) -> None:
-    pool, ratings = data / POOL, data / layout.RATINGS
-    pruned = data / SELFPLAY.name / PRUNED
+def _check_pool_and_ratings(run: Run, repair: bool, findings: Findings) -> None:
+    pool, ratings, pruned = run.pool, run.ratings, run.pruned
     if pruned.exists():
         with findings.checking(OTHERS, pruned):
             read_pruned(pruned.parent)
@@ -143,14 +129,14 @@ def _check_pool_and_ratings(data: Path, repair: bool, findings: Findings) -> Non
             findings.problem(OTHERS, error.path, error.problem, repaired=repair)
 
 
-def _check_left_over(directory: Path, files: RunFiles, repair: bool, findings: Findings) -> None:
+def _check_left_over(run: Run, files: RunFiles, repair: bool, findings: Findings) -> None:
     """Leftovers: files that no process will resume."""
-    saved_models = directory / layout.SAVED_MODELS
+    saved_models = run.models
     for error in files.unreadable:
         findings.problem(LEFT_OVER, error.path, error.problem)
-    dead = [directory / path for path in files.temporaries if atomic.is_left_over(path.name)]
+    dead = [run.folder / path for path in files.temporaries if atomic.is_left_over(path.name)]
     old = f"{datetime.now(UTC) - atomic.LONGEST_WRITE:{layout.TIME_FORMAT}}"
-    uncommitted = [directory / path for path in files.uncommitted if path.name < old]
+    uncommitted = [run.folder / path for path in files.uncommitted if path.name < old]
     findings.count(LEFT_OVER, "temporary file", len(files.temporaries))
     findings.count(LEFT_OVER, "uncommitted shard", len(files.uncommitted))
     findings.count(LEFT_OVER, "checkpoint", len(files.checkpoints))
@@ -160,7 +146,7 @@ def _check_left_over(directory: Path, files: RunFiles, repair: bool, findings: F
         is_alone = True
         if repair and uncommitted:
             try:
-                stack.enter_context(packing(directory / SELFPLAY))
+                stack.enter_context(packing(run.games))
             except NotYet as error:
                 is_alone = False
                 findings.remark(f"nothing without a .meta file is removed: {error}")

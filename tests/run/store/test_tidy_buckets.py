@@ -12,10 +12,10 @@ from pipeline.errors import FileError
 from pipeline.gather.command import gather
 from pipeline.gather.config import GatherConfig
 from pipeline.reports.config import StatusConfig
-from pipeline.reports.run_files import SELFPLAY, TRAINING
 from pipeline.reports.status import status
 from pipeline.run import atomic, layout
 from pipeline.run.chunks import list_sets
+from pipeline.run.layout import CHUNKS, GAMES
 from pipeline.run.models import read_info
 from pipeline.run.pruned import read_pruned
 from pipeline.run.store import objects, working_copy
@@ -51,7 +51,7 @@ def played(address: str, folder: Path, shards: int = 40) -> Path:
 
 def gathered(run: Path, seed: int = 0) -> int:
     config = GatherConfig(
-        directory=run / SELFPLAY, output_directory=run / TRAINING, positions_per_chunk=8, chunks_to_make=1,
+        directory=run / GAMES, output_directory=run / CHUNKS, positions_per_chunk=8, chunks_to_make=1,
         max_positions=40, seed=seed,
     )  # fmt: skip
     return gather(config).total_positions
@@ -103,7 +103,7 @@ def test_another_machine_finds_what_was_pruned(bucket: Bucket, tmp_path: Path) -
     with working_copy.opened(two):  # has the sidecars of all shards
         assert gathered(two, 3) == total
         prune(PruneConfig(directory=two, apply=True, keep_positions=40))
-        assert content(two) == left and read_pruned(two / SELFPLAY).settled == 3
+        assert content(two) == left and read_pruned(two / GAMES).settled == 3
     assert len(bucket.all_keys("pruned/data/selfplay/000001-a/")) == 4
 
 
@@ -134,9 +134,9 @@ def test_a_command_that_is_cut_off_at_any_request_goes_on(
 
         bucket.plan = plan
         try:
-            with working_copy.opened(one) as copy:
-                assert isinstance(copy, BucketStore)
-                copy.objects.patience = 0.0
+            with working_copy.opened(one) as opened:
+                assert isinstance(opened.store, BucketStore)
+                opened.store.objects.patience = 0.0
                 run(one, Heard())
         except FileError:
             assert struck
@@ -174,7 +174,7 @@ def test_sets_that_another_machine_may_train_on_stay(bucket: Bucket, tmp_path: P
     run = played("s3://bucket/sets", tmp_path / "run", shards=4)
     with working_copy.opened(run):
         gathered(run, 1)
-        sets = [str(name) for name in list_sets(run / TRAINING)]
+        sets = [str(name) for name in list_sets(run / CHUNKS)]
         assert len(sets) == 2
         assert not prune(PruneConfig(directory=run, apply=True)).removals
         info = read_info(make_model(tmp_path, 1))
@@ -182,4 +182,4 @@ def test_sets_that_another_machine_may_train_on_stay(bucket: Bucket, tmp_path: P
         with atomic.new_directory(run / layout.SAVED_MODELS / "000001-a") as folder:
             (folder / layout.MODEL_JSON).write_text(info.model_copy(update={"manifest": manifest}).model_dump_json())
         assert [one.what for one in prune(PruneConfig(directory=run, apply=True)).removals] == ["1 set of chunks"]
-        assert [str(name) for name in list_sets(run / TRAINING)] == sets[1:]
+        assert [str(name) for name in list_sets(run / CHUNKS)] == sets[1:]
