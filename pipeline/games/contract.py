@@ -27,15 +27,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import IllegalMove, UsageError
+from pipeline.errors import IllegalMove
+from pipeline.games.capabilities import Capabilities
 
 if TYPE_CHECKING:
-    from pipeline.games.records import PlayedGame
+    pass
 
 States = NDArray[np.int16]
 Actions = NDArray[np.int32]
@@ -104,20 +105,6 @@ class History:
 MoveScores = Callable[[States, History], Scores]
 
 
-@dataclass(frozen=True)
-class Sgf:
-    """How a game is written in SGF. Moves are points of the board, and the pass.
-
-    game   the standard's number (GM)       rules  the name of the rules (RU), may be empty
-    komi   (KM), None where there is none   margin  whether results say by how much (RE[B+7.5]), in the unit of scores()
-    """
-
-    game: int
-    rules: str = ""
-    komi: float | None = None
-    margin: bool = False
-
-
 CHANCE = 2  # to_move: nobody's turn; an outcome is drawn
 
 
@@ -140,8 +127,8 @@ class Moves:
         return self.actions[self.offsets[row] : self.offsets[row + 1]]
 
 
-class AnyGame(ABC):
-    """What every game has. See the module docstring for axes, viewpoints and chance."""
+class AnyGame(Capabilities, ABC):
+    """What every game has. See the module docstring for axes, viewpoints and chance, capabilities.py for the rest."""
 
     spec: str  # canonical, e.g. "go:9,komi=7.5"; parse_game(spec) gives an equal game
     state_size: int  # S
@@ -227,108 +214,9 @@ class AnyGame(ABC):
         """
         return self.returns(states)
 
-    # What it can do, for those who ask; the defaults: nothing.
-    sgf: Sgf | None = None  # how its games are written in SGF
-    has_own_sgf = False  # whether own_sgf() writes them instead, since its moves aren't points of a board
-    colours = ("Black", "White")  # what people call the first and the second player
-    gtp_komi: float | None = None  # of a square board, in whose engines' notation action_name names the moves
-    names_need_position = False  # whether move_name() depends on the position, so that an action alone can't be named
     has_chance = False  # whether to_move() may be CHANCE
     perfect_information = True  # whether both players may see all that diagram() shows
     pass_action: int | None = None  # the action that passes
-
-    # Whether a setup says which player meets one that doesn't learn: that player's number plus 1; 0: nobody does.
-    # Networks see it, since a position is worth another thing to him who meets somebody weaker.
-    sees_opponents = False
-    can_set_up: bool = False  # whether position() and with_turn() work
-    can_settle: bool = False  # whether Game.settled_owners() may ever say anything
-    # Of Game's planes the last ones, each the same at all points; only games of all boards with any komi have them.
-    num_global_planes: int = 0
-
-    @property
-    def family(self) -> str:
-        """The spec that its models name: its own, or that of the game of all boards that it belongs to."""
-        return self.spec
-
-    # Games differ by their *setup*, a number: 0 for the usual game, half points of komi beyond the usual ones.
-
-    def begin(self, setups: NDArray[np.integer]) -> States:
-        """[B, S] the initial positions of games with these setups [B]."""
-        if np.any(setups):
-            raise IllegalMove(f"{self.spec}: setup {setups[np.flatnonzero(setups)[0]]}; it has one beginning only")
-        return self.initial(len(setups))
-
-    def varied(self, setup: int) -> Self:
-        """The game that begins with this setup where another isn't named."""
-        if setup:
-            raise IllegalMove(f"{self.spec}: setup {setup}; it has one beginning only")
-        return self
-
-    def with_komi(self, komi: float) -> Self:
-        """This game with this komi. Raises UsageError for one that it doesn't know."""
-        if komi != (self.gtp_komi or 0.0):
-            raise UsageError(f"{self.spec}: komi {komi:g}; it has one komi only")
-        return self
-
-    def adopt(self, states: States) -> States:
-        """[B, S] positions of a game that differs from this one by its setup alone, as positions of this one."""
-        return states
-
-    def played_on(self, states: States) -> States:
-        """[B, S] the same positions, with the games going on where whoever leads a game may do so: records and managers
-        of programs have gone on there. Only ends that others may overlook or decline are taken back; here none.
-        """
-        return states
-
-    def met_by(self, states: States, players: NDArray[np.int8]) -> States:
-        """[B, S] the same positions of games in which players [B] meet one that doesn't learn. See sees_opponents."""
-        raise NotImplementedError(f"{self.spec}: networks don't see who they meet")
-
-    def on_board(self, size: int) -> Self:
-        """This game on a square board of this size. Raises UsageError unless it is one of all boards."""
-        raise UsageError(f"{self.spec} is played on one board; wanted a game of all boards")
-
-    def as_seen(self, other: AnyGame) -> Self | None:
-        """How whoever plays this game sees another: the same states, rules and actions, maybe more planes.
-
-        None if it can't play that.
-        """
-        return self if other.spec == self.spec else None
-
-    def without_move_limit(self) -> Self:
-        """The same game without a limit on its length that its rules don't need: for games against others."""
-        return self
-
-    def position(self, first: Sequence[int], second: Sequence[int], to_move: int | None = None) -> States:
-        """[1, S] with these stones of the first and of the second player, nothing played before.
-
-        to_move: whose turn it is; None: as the numbers of stones say, or the first player's.
-
-        Raises IllegalMove if the rules know no such position.
-        """
-        raise NotImplementedError(f"{self.spec} begins at its initial position")
-
-    def handicap(self, stones: int) -> list[int]:
-        """The points on which the first player has so many handicap stones, for position(), in a usual order.
-
-        Raises UsageError for a number that the game doesn't know.
-        """
-        raise UsageError(f"{self.spec} knows no handicap stones")
-
-    def dead_groups(self, state: States, owners: FloatArray | None) -> list[list[int]]:
-        """The points of each group of stones on the last board [S] of a game that count as captured; here none.
-
-        owners [P]: who is expected to have each point in the end, +1 the first player; None: nobody knows.
-        """
-        return []
-
-    def score_without(self, state: States, groups: list[list[int]]) -> float:
-        """scores() of the board [S] without these groups."""
-        raise NotImplementedError(f"{self.spec}: no stones are taken off the board after a game")
-
-    def with_turn(self, states: States, to_move: int) -> States:
-        """[B, S] the same boards with this player to move and the games going on, even after their last moves."""
-        raise NotImplementedError(f"{self.spec}: players take turns")
 
     def chance(self, states: States) -> FloatArray:
         """[B, O] float32: the probability of each outcome, rows sum to 1. Only asked where chance is to move.
@@ -336,14 +224,6 @@ class AnyGame(ABC):
         An outcome of probability 0 can't happen here: play() refuses it.
         """
         raise NotImplementedError(f"{self.spec} has no chance")
-
-    def own_sgf(self, played: PlayedGame) -> str:
-        """A game in SGF. Raises IllegalMove for a move that the rules forbid."""
-        raise NotImplementedError(f"{self.spec} has no SGF of its own")
-
-    def kind_of(self, moves: Sequence[int]) -> str:
-        """Which of several games that this one plays these moves are of; "" where it is one alone."""
-        return ""
 
     def heuristic(self) -> MoveScores | None:
         """What scores the moves of positions that are not over, for the heuristic player."""
@@ -510,17 +390,6 @@ class Game(AnyGame):
     @abstractmethod
     def ownership(self, states: States) -> NDArray[np.int8]:
         """[B, P] int8: +1 where the first player owns the point in this position, -1 the second, 0 nobody."""
-
-    def settled_owners(self, states: States) -> NDArray[np.int8]:
-        """[B, P] int8 like ownership(), but for good: 0 where play may still decide whose a point is.
-
-        Where no point is 0, the game has nothing left to decide: its score is settled_scores() of these.
-        """
-        return np.zeros((len(states), self.num_points), np.int8)
-
-    def settled_scores(self, states: States, owners: NDArray[np.int8]) -> FloatArray:
-        """[B] float32, as scores(), of states [B, S] whose points belong to owners [B, P]."""
-        raise NotImplementedError(f"{self.spec} is played to its end")
 
     @abstractmethod
     def action_name(self, action: int) -> str:

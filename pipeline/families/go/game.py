@@ -34,6 +34,7 @@ from pipeline.families.go.board import BLACK, EMPTY, OFF_BOARD, WHITE, count_lib
 from pipeline.families.go.groups import sets_beside, words_for
 from pipeline.families.go.handicap import fixed_handicap
 from pipeline.families.go.heuristic import move_scores
+from pipeline.games.capabilities import Sgf
 from pipeline.games.contract import (
     Actions,
     AnyGame,
@@ -45,7 +46,6 @@ from pipeline.games.contract import (
     MoveScores,
     OneAnalysis,
     Planes,
-    Sgf,
     States,
 )
 from pipeline.games.keys import load_keys, store_key

@@ -22,6 +22,7 @@ import numpy as np
 from pipeline.families.othello import kernels
 from pipeline.families.othello.heuristic import move_scores
 from pipeline.games import row_kernels as line_kernels
+from pipeline.games.capabilities import Sgf
 from pipeline.games.contract import (
     Actions,
     BoolArray,
@@ -30,7 +31,6 @@ from pipeline.games.contract import (
     MoveScores,
     OneAnalysis,
     Planes,
-    Sgf,
     States,
 )
 from pipeline.games.stones import REFUSALS, Look, RowGame, square_board
