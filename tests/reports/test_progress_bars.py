@@ -54,7 +54,7 @@ def test_log_is_not_flooded() -> None:
 
 
 def test_state_is_shown_before_the_first_unit_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Games take minutes; how fast they are played is known after seconds."""
+    """Games take minutes, but their speed is known after seconds."""
     now = 100.0
     monkeypatch.setattr("pipeline.reports.progress_bars.time.monotonic", lambda: now)
     log, terminal = io.StringIO(), Terminal()

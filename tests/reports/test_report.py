@@ -241,7 +241,7 @@ def test_time_is_shared_out_between_the_stages() -> None:
 
 
 def test_every_minute_counts_once() -> None:
-    """Two hours of self-play, then three of training; then a break of two hours in self-play, and one behind it."""
+    """Two hours of self-play, three of training; then a two-hour break during self-play, and another one after it."""
     shards = [
         SizedShard(0, layout.ShardName(NOW + timedelta(minutes=at), at), "w00", "000000-m", 1)
         for at in (30, 60, 90, 120, 310, 430, 440)
@@ -295,7 +295,7 @@ def test_ticks_are_round_and_inside(low: float, high: float) -> None:
 
 
 def test_points_lie_where_the_axis_says() -> None:
-    """A line chart from 0 to 10: the middle lies in the middle, and higher is above."""
+    """A line chart from 0 to 10: 5 is in the middle, and larger values are higher up."""
     points = [Point(0, 0.0), Point(1, 5.0), Point(2, 10.0)]
     html = Chart("t", "a", [Series("s", points)]).html()
     line = re.findall(r'stroke-dasharray="" d="M([^"]+)"', html)[0]

@@ -1,4 +1,4 @@
-"""``show`` finds out what a file or folder is; models, matches and whole runs as a person reads them."""
+"""``show`` recognises files and folders; its text for models, matches and whole runs."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_games_that_repeat_others(run: Path, exclude: bool | None) -> None:
 
 
 def test_repeated_games_of_a_match_that_ended_early_count(tmp_path: Path) -> None:
-    """Of five games four decided it, which is no reason to say that any was excluded."""
+    """Four of five games decided the match; this doesn't mean that any was excluded."""
     writer = make_match(tmp_path / "a-vs-b", (player("a"), player("b")), [[0], [0], [0]])
     writer.add([match_game(index, LEFT_COLUMN, 1) for index in range(5)])
     write_summary(writer.folder, {"measured": 4, "games": 6})

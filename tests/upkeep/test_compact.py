@@ -1,4 +1,4 @@
-"""compact: nothing changes but the number of files, whatever is killed and whoever looks on."""
+"""compact changes only the number of files, even if it is killed or other commands read at the same time."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def content(run: Path) -> list[tuple[object, ...]]:
-    """All that readers learn of all shards, in order."""
+    """The content of all shards as readers see it, in order."""
     found: list[tuple[object, ...]] = []
     for meta in newest_shards(run / layout.GAMES, pytest.fail):
         shard = read_shard(meta.path, meta)
@@ -95,7 +95,7 @@ def test_generations_of_one_shard_hide_none_that_were_never_packed(run):
 
 
 def test_the_same_gather_gives_the_same_chunks(run, tmp_path_factory):
-    """Also by surprise, by random eviction and with a window that cuts a shard; and it finds sets made before."""
+    """Also by surprise, with random eviction, and with a window that cuts a shard; and it finds existing sets."""
 
     def gathered(output: Path, **changes) -> tuple[dict[str, object], dict[str, bytes]]:
         config = GatherConfig(
@@ -173,7 +173,7 @@ def test_what_is_damaged_stays_and_is_named(run):
 
 @pytest.mark.parametrize("call", ["write", "fsync", "rename", "unlink"])
 def test_a_kill_anywhere_loses_nothing_and_the_next_run_goes_on(tmp_path, call):
-    """Before and after every write, sync, rename and removal. Whoever reads then sees every shard once."""
+    """Before and after every write, sync, rename and removal: readers then see every shard once."""
     for moment in range(1000):  # before the first call, after it, before the second …
         run = tmp_path / f"{moment}"
         for generation in (1, 2):
@@ -190,8 +190,8 @@ def test_a_kill_anywhere_loses_nothing_and_the_next_run_goes_on(tmp_path, call):
 
 
 def test_what_differs_from_its_pack_stays(run):
-    """One of the two is damaged: nobody can tell which."""
-    place = run / layout.GAMES / "000001-a" / "w00"
+    """One of the two is damaged, and nothing tells which."""
+    place = run / SELFPLAY / "000001-a" / "w00"
     names = sorted(packs.shards_in(place))
     kept = {path.name: path.read_bytes() for path in place.iterdir()}
     compact(CompactConfig(directory=run))

@@ -1,4 +1,4 @@
-"""prune: says what goes and why, removes only that, and nothing that was ever counted gets lost."""
+"""prune lists what goes and why, removes only that, and keeps all totals."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def test_what_was_damaged_goes_once_it_is_mended(run):
 
 
 def test_small_generations_hide_no_large_ones(tmp_path):
-    """Of few shards all stay. So generations with nothing to remove don't say that older ones have nothing."""
+    """If a generation has few shards, all stay. So it doesn't show that older ones have nothing to remove."""
     play(tmp_path, 1, 60)
     for generation in range(2, 4 + 2 * module.SETTLED):
         play(tmp_path, generation, 2)

@@ -1,4 +1,4 @@
-"""verify finds whatever is wrong with a run's files, and removes what is left over and nothing else."""
+"""verify finds all damage in a run's files, and removes leftovers and nothing else."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def edit(path: Path, **values: object) -> None:
 
 
 def files(run: Path) -> dict[Path, bytes]:
-    """Without locks, which say nothing and stay."""
+    """Without lock files, which stay."""
     paths = [path for path in run.rglob("*") if path.is_file() and path.suffix != ".lock"]
     return {path.relative_to(run): path.read_bytes() for path in paths}
 
@@ -185,7 +185,7 @@ def test_a_match_whose_name_no_file_system_takes_is_gone(run: Path) -> None:
 
 
 def rewrite(run: Path, **changes: object) -> None:
-    """A shard whose game says something else, under a sidecar that fits."""
+    """A shard with a changed game, under a sidecar that fits."""
     path = one_of(run, "data/selfplay/*/w00/*.gz")
     shard = read_shard(path)
     record = shard.game(0)
@@ -485,7 +485,7 @@ def test_a_pack_that_is_committed_while_verify_reads_stays(run: Path, monkeypatc
 def test_what_was_left_over_and_is_gone_by_now_is_no_problem(
     run: Path, monkeypatch: pytest.MonkeyPatch, repair: bool
 ) -> None:
-    """As beside a loop: temporary files get their names, and prune removes a shard whose .meta it has removed."""
+    """As beside a loop: temporary files are renamed, and prune removes a shard after its .meta."""
 
     def look_and_lose(directory: Path, whole: bool) -> RunFiles:
         left_over(run)
