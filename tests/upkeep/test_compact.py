@@ -191,7 +191,7 @@ def test_a_kill_anywhere_loses_nothing_and_the_next_run_goes_on(tmp_path, call):
 
 def test_what_differs_from_its_pack_stays(run):
     """One of the two is damaged, and nothing tells which."""
-    place = run / SELFPLAY / "000001-a" / "w00"
+    place = run / layout.GAMES / "000001-a" / "w00"
     names = sorted(packs.shards_in(place))
     kept = {path.name: path.read_bytes() for path in place.iterdir()}
     compact(CompactConfig(directory=run))
