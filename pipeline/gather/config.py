@@ -7,13 +7,13 @@ from pathlib import Path
 from pydantic import Field
 
 from pipeline.methods.alphazero.options import SearchTargetOptions
-from pipeline.methods.options import DiscountOptions, TimeShare
+from pipeline.methods.options import DiscountOptions, LambdaOptions, TimeShare
 from pipeline.options import composed
 from pipeline.run import layout
 
 
 @composed("gather")
-class GatherConfig(DiscountOptions, SearchTargetOptions):
+class GatherConfig(DiscountOptions, LambdaOptions, SearchTargetOptions):
     """Sample training positions from the newest games and shuffle them into chunks.
 
     The newest --max-positions positions form the window. All its positions are equally likely to be sampled, unless

@@ -105,3 +105,18 @@ class DiscountOptions(Options):
         le=1,
         description="Gamma, by which a later value or reward counts less, for methods that learn from such.",
     )
+
+
+class LambdaOptions(Options):
+    """How far the value target rests on later positions."""
+
+    panel = "Learning targets"
+    of_methods = True
+
+    td_lambda: float = Field(
+        1.0,
+        ge=0,
+        le=1,
+        description="TD(lambda): the value target is lambda times the next position's target plus 1 - lambda times the "
+        "search's value; 1 = the game's result alone.",
+    )

@@ -16,7 +16,7 @@ from pipeline.methods.alphazero import examples
 from pipeline.methods.alphazero.actor import TreeActor
 from pipeline.methods.alphazero.options import LossOptions, SearchTargetOptions
 from pipeline.methods.method import Actor, ActorJob, Grown, IndexArray, Method, Objective, Positions, Weights
-from pipeline.methods.options import FirstModelOptions, GrowthOptions
+from pipeline.methods.options import FirstModelOptions, GrowthOptions, LambdaOptions
 from pipeline.networks.architecture import Architecture, parse_size, random_weights, weight_shapes
 from pipeline.networks.growing import grow, grown_architecture
 from pipeline.options import Options, taken
@@ -38,7 +38,7 @@ class AlphaZero(Method):
 
     name = "alphazero"
     resigns = True
-    options = (SearchTargetOptions,)
+    options = (SearchTargetOptions, LambdaOptions)
     shown_terms = ("policy", "value")
     shown_shares = MappingProxyType(
         {"policy_accuracy": "of the moves right", "value_sign_accuracy": "of the winners right"}

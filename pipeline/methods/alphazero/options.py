@@ -66,13 +66,6 @@ class SearchTargetOptions(Options):
         description="Sample only positions searched in full, the policy targets (as KataGo). Needs a method that "
         "searches.",
     )
-    td_lambda: float = Field(
-        1.0,
-        ge=0,
-        le=1,
-        description="TD(lambda): the value target is lambda times the next position's target plus 1 - lambda times the "
-        "search's value; 1 = the game's result alone.",
-    )
 
 
 class LossOptions(Options):

@@ -18,9 +18,8 @@ from pipeline.families.backgammon.td.network import AfterstateNetwork, parse_hid
 from pipeline.families.backgammon.td.outcomes import FIVE, ONE, values_of
 from pipeline.games.contract import AnyGame, FeatureGame
 from pipeline.games.specs import parse_game
-from pipeline.methods.alphazero.options import SearchTargetOptions
 from pipeline.methods.method import Actor, ActorJob, Grown, IndexArray, Method, Objective, Positions, Weights
-from pipeline.methods.options import DiscountOptions, FirstModelOptions, GrowthOptions
+from pipeline.methods.options import DiscountOptions, FirstModelOptions, GrowthOptions, LambdaOptions
 from pipeline.networks.options import NETWORK_BACKENDS
 from pipeline.options import Options
 from pipeline.players.player import Player
@@ -40,7 +39,7 @@ class TemporalDifference(Method):
     """Each part is documented in methods/method.py."""
 
     name = "td"
-    options = (SearchTargetOptions, DiscountOptions, TdPlayerOptions, TdSelfplayOptions, TdGatherOptions)
+    options = (LambdaOptions, DiscountOptions, TdPlayerOptions, TdSelfplayOptions, TdGatherOptions)
     shown_terms = ()
     shown_shares = MappingProxyType({})
 
