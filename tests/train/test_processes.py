@@ -366,4 +366,4 @@ class TestRefusals:
     def test_another_command(self, workshop: Workshop, folder: Path) -> None:
         done = run(workshop, folder, ["gather"], ["gather"])
         assert [one.code for one in done] == [2, 2]
-        assert "only train shares among them" in done[0].said and done[1].said == ""
+        assert "only train divides its work" in done[0].said and done[1].said == ""
