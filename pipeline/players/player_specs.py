@@ -29,7 +29,7 @@ from pipeline.run import layout
 from pipeline.run.matches import handicap_suffix
 from pipeline.run.models import resolve_champion
 
-BUILT_IN: tuple[Literal["random", "heuristic"], ...] = ("random", "heuristic")
+BUILT_IN_NAMES: tuple[Literal["random", "heuristic"], ...] = ("random", "heuristic")
 POLICY, HANDICAP = "policy:", "handicap:"
 
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._@-]*)=(.*)", re.DOTALL)
@@ -81,7 +81,7 @@ def parse_player(text: str, resolve: Callable[[Path], Path] = resolve_champion) 
     own_name, body = (match[1], match[2].strip()) if match else (None, text.strip())
     if own_name is not None:
         layout.check_player_name(own_name)
-        if own_name in BUILT_IN and body != own_name:
+        if own_name in BUILT_IN_NAMES and body != own_name:
             raise UsageError(f"player {text!r}: the name {own_name!r} is the built-in player's; choose another")
     if body.startswith(HANDICAP):
         return _with_handicap(text, own_name, body, resolve)
@@ -137,8 +137,8 @@ def _parse_model(text: str, body: str) -> tuple[Path, int | None]:
 
 
 def _wanted() -> str:
-    others = [form for form, _ in descriptions() if form not in BUILT_IN]
-    return f"PATH, PATH@READOUTS or policy:PATH of a model, {', '.join(others)}, {' or '.join(BUILT_IN)}"
+    others = [form for form, _ in descriptions() if form not in BUILT_IN_NAMES]
+    return f"PATH, PATH@READOUTS or policy:PATH of a model, {', '.join(others)}, {' or '.join(BUILT_IN_NAMES)}"
 
 
 def _model_name(text: str, path: Path, readouts: int | None) -> str:

@@ -34,7 +34,7 @@ import numpy as np
 import trueskill
 
 from pipeline.errors import FileError, MuGoError, UsageError
-from pipeline.players.player_specs import BUILT_IN, HANDICAP, parse_player
+from pipeline.players.player_specs import BUILT_IN_NAMES, HANDICAP, parse_player
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings.strength import resolve_name
 from pipeline.run import atomic, layout
@@ -228,7 +228,7 @@ def is_permanent(member: Member) -> bool:
         return False
     path = player.path
     if path is None:
-        return player.kind in BUILT_IN
+        return player.kind in BUILT_IN_NAMES
     return path == Path(os.path.realpath(path.parent / layout.CHAMPION))
 
 

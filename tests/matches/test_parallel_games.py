@@ -90,8 +90,8 @@ def test_nothing_to_play():
         ("heir", r"its process ended \(signal SIGKILL\)"),
         ("stop", r"it made no step for \d seconds and was stopped"),
         ("stuck", r"it made no step for \d seconds and was stopped"),
-        ("garbage", r"""it wrote b'{"game": {"index": 3, "chal\\n', which is no message"""),
-        ("foreign", r"""it wrote b'{"game": {"index": 10.*, which is no message"""),
+        ("garbage", r"""it wrote b'{"game": {"index": 3, "chal\\n', which is no valid message"""),
+        ("foreign", r"""it wrote b'{"game": {"index": 10.*, which is no valid message"""),
     ],
 )
 def test_a_worker_that_fails_once_costs_nothing_in_the_end(tmp_path, mode, problem):

@@ -11,7 +11,7 @@ from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
 from pipeline.players.builtin import BUILT_INS, HeuristicPlayer, RandomPlayer, make_builtin
 from pipeline.players.player import Boards, Player
-from pipeline.players.player_specs import BUILT_IN
+from pipeline.players.player_specs import BUILT_IN_NAMES
 
 KINDS = pytest.mark.parametrize("kind", list(BUILT_INS))
 
@@ -42,7 +42,7 @@ def play_games(game: Game, sides: tuple[Player, Player], num_games: int) -> tupl
 
 
 def test_spec_strings_and_players_agree() -> None:
-    assert tuple(BUILT_INS) == BUILT_IN
+    assert tuple(BUILT_INS) == BUILT_IN_NAMES
     for kind, player in BUILT_INS.items():
         assert type(make_builtin(kind)(parse_game("tictactoe"), 2, 0)) is player
 

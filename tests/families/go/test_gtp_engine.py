@@ -246,7 +246,7 @@ def test_an_engine_ends_when_we_are_killed() -> None:
 
 
 def test_programs_are_found_or_missed_with_a_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="neither on the PATH nor in"):
+    with pytest.raises(UsageError, match="on the PATH or in"):
         find_program("gnuog --mode gtp", GtpEngine)
     with pytest.raises(UsageError, match="nowhere/engine doesn't exist"):
         find_program(f"{tmp_path}/nowhere/engine", GtpEngine)
