@@ -18,8 +18,12 @@ SMALL = Architecture(blocks=2, channels=8, planes=3, height=4, width=5, actions=
 
 @pytest.mark.parametrize(
     "spec, actions, extra_actions, point_policy",
-    [("go:9", 82, 1, True), ("tictactoe", 9, 0, True), ("connect4", 7, 0, False),
-     *having("shogi", ("shogi", 2187, 0, True))],
+    [
+        ("go:9", 82, 1, True),
+        ("tictactoe", 9, 0, True),
+        ("connect4", 7, 0, False),
+        *having("shogi", ("shogi", 2187, 0, True)),
+    ],
 )
 def test_the_policy_head_follows_the_game(spec: str, actions: int, extra_actions: int, point_policy: bool) -> None:
     game = parse_game(spec)
