@@ -11,13 +11,19 @@ import pytest
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.specs import parse_game
 from pipeline.networks.architecture import Architecture, check_weights, parse_size, random_weights, weight_shapes
+from tests.families import having
 
 SMALL = Architecture(blocks=2, channels=8, planes=3, height=4, width=5, actions=21)
 
 
 @pytest.mark.parametrize(
     "spec, actions, extra_actions, point_policy",
-    [("go:9", 82, 1, True), ("tictactoe", 9, 0, True), ("connect4", 7, 0, False), ("shogi", 2187, 0, True)],
+    [
+        ("go:9", 82, 1, True),
+        ("tictactoe", 9, 0, True),
+        ("connect4", 7, 0, False),
+        *having("shogi", ("shogi", 2187, 0, True)),
+    ],
 )
 def test_the_policy_head_follows_the_game(spec: str, actions: int, extra_actions: int, point_policy: bool) -> None:
     game = parse_game(spec)
