@@ -1,4 +1,4 @@
-"""The rules of docs/design.md about what may import what, checked over the syntax tree; sizes; no stray paths."""
+"""The rules of docs/design.md about what may import what, checked over the syntax tree; no stray paths."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ SOURCES = sorted(
     for path in ROOT.glob(pattern)
     if path.is_file() and path.suffix in {".py", ".sh", ".toml", ".md", ".yaml", ".sgf", ".json", ""}
 )  # fmt: skip
-MAX_LINES = 850
 
 FOUNDATION = {
     "commands",
@@ -140,11 +139,9 @@ def needs_torch(path: Path) -> bool:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_module_is_not_too_long_and_says_what_it_is(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= MAX_LINES
+def test_a_module_says_what_it_is(path: Path) -> None:
     if path.name != "__init__.py":
-        assert ast.get_docstring(ast.parse(text)), "no docstring"
+        assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), "no docstring"
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "pipeline").glob("*/__init__.py")), ids=name_of)
