@@ -5,7 +5,7 @@
     mugo.options     COMMAND.OWNER → a group of options                 pipeline/options.py
     mugo.players     name → PlayerKind                                  pipeline/players/kinds.py
     mugo.protocols   name → Protocol                                    pipeline/play/protocol.py
-    mugo.records     name → subclass of RecordFormat                            pipeline/games/records.py
+    mugo.records     name → subclass of RecordFormat             pipeline/games/records.py
     mugo.presets     any name → package with a folder presets/ of YAML  pipeline/presets/
     mugo.pages       name → Page                                        pipeline/play/page/kinds.py
     mugo.backends    name → subclass of Method whose models run on it   pipeline/networks/options.py
