@@ -64,7 +64,7 @@ def find_program(command: str, engine: type[PipedEngine]) -> list[str]:
         if "/" not in program:
             package = example.split()[0].rstrip(";")
             raise UsageError(
-                f"{begin}no executable program {program!r} on the PATH or in {GAMES_FOLDER}; "
+                f"{begin}no program {program!r} on the PATH or in {GAMES_FOLDER}; "
                 f"install it (Debian: apt install {package}) or give its full path"
             )
         if os.path.exists(program):
