@@ -23,7 +23,7 @@ from pipeline.errors import MuGoError, NotYet
 from pipeline.gather.command import gather
 from pipeline.gather.config import GatherConfig
 from pipeline.methods.alphazero.examples import column_types
-from pipeline.methods.resignation import watched
+from pipeline.methods.resignation import no_resign_games
 from pipeline.printing import printable
 from pipeline.ratings.command import ratings
 from pipeline.ratings.config import RatingsConfig
@@ -105,7 +105,7 @@ def read_all(run: Path, path: Path) -> None:
     """Call everything that reads this file."""
     kind = next(end for end in BY_KIND if path.name.endswith(end))
     own: dict[str, Callable[[Path], Any]] = {
-        ".gz": lambda one: (shown(one), watched(read_shard(one))),
+        ".gz": lambda one: (shown(one), no_resign_games(read_shard(one))),
         ".h5": read_whole_chunk,
         "weights.safetensors": lambda one: read_model(one.parent),
     }

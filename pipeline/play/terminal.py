@@ -301,9 +301,11 @@ def _open_model(config: PlayConfig, model: Model, progress: Progress) -> Opponen
 
 
 def _open_builtin(config: PlayConfig) -> Opponent:
-    if config.model not in BUILT_INS:
-        raise UsageError(f"play {config.model}: engines to play against are for games with dice; wanted a model")
     game = parse_game(config.game or DEFAULT_GAME)
+    if config.model not in BUILT_INS:
+        spec = parse_player(config.model)
+        kind_named(spec.kind).check_game(game, config.model, spec.argument)
+        raise UsageError(f"play {config.model}: engines to play against are for games with dice; wanted a model")
     return BuiltinOpponent(config.model, game.without_move_limit(), config.seed)
 
 

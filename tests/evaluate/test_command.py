@@ -185,7 +185,7 @@ def test_a_champion_that_changed_meanwhile_is_left_alone(tmp_path, models, made_
     progress.warn = warned.append
     summary = evaluate(config_for(tmp_path, threshold=0.01, white_model=str(models / "000001-test")), progress)
     assert summary.passed and not summary.promoted
-    assert "best_model is 000002-test by now" in summary.reason and "000000-test" in summary.reason
+    assert "best_model is now 000002-test" in summary.reason and "000000-test" in summary.reason
     assert warned == [summary.reason]
     assert resolve_champion(models / "best_model").name == "000002-test"
 

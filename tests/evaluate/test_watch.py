@@ -26,7 +26,6 @@ from pipeline.evaluate.config import EvaluateConfig
 from pipeline.evaluate.planning import Candidate, Planner, calendar, rated_entrant
 from pipeline.evaluate.watch import watch
 from pipeline.games.specs import parse_game
-from pipeline.matches.parallel_games import ProcessPool
 from pipeline.matches.runner import MatchRunner
 from pipeline.presets import make_config
 from pipeline.priority import groups_by_session, session_niceness
@@ -40,6 +39,7 @@ from pipeline.run.matches import list_matches, match_lock, read_match
 from pipeline.run.models import read_model, set_champion, write_model
 from pipeline.run.ratings import read_pool, read_ratings
 from pipeline.schedules import RunState
+from pipeline.workers.processes import ProcessPool
 from tests.helpers import Heard, make_champion, make_model
 from tests.players.scripted_engine import engine_command
 

@@ -66,7 +66,7 @@ def test_undo_meets_the_same_dice_and_a_game_may_have_no_record() -> None:
 
 
 def test_who_cannot_play() -> None:
-    with pytest.raises(UsageError, match="an engine of Go; dicerace:6 needs another opponent"):
+    with pytest.raises(UsageError, match="engines play Go only; the game is dicerace:6"):
         open_table(PlayConfig(model="gtp:gnugo --mode gtp"), GAME, None, 0, print, SILENT)
     hidden = DiceRace()
     hidden.perfect_information = False

@@ -168,6 +168,6 @@ def test_an_engine_beats_the_first_turn_that_comes() -> None:
 
 
 def test_models_play_as_their_players_do() -> None:
-    choose = backgammon.chooser(str(Path(__file__).parent.parent / "pretrained" / "backgammon"), 0)
+    choose = backgammon.chooser(str(Path(__file__).parents[3] / "pretrained" / "backgammon"), 0)
     results = backgammon.play(BACKGAMMON, choose, first, 20, 6)
     assert backgammon.summary(results).mean > 1

@@ -28,7 +28,7 @@ from pipeline.play.page.analyst import Refused
 from pipeline.play.page.app import Lobby, make_app
 from pipeline.play.page.loading import load_pages
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 SECONDS = 60
 
 

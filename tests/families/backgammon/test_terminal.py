@@ -170,9 +170,9 @@ def test_hypergammon_and_the_second_side() -> None:
     ("options", "problem"),
     [
         ({"model": "gnubg:9"}, "wanted gnubg:0 to gnubg:4"),
-        ({"model": "gtp:gnugo --mode gtp"}, "an engine of Go; backgammon needs another opponent"),
+        ({"model": "gtp:gnugo --mode gtp"}, "engines play Go only; the game is backgammon"),
         ({"model": "gnubg:0", "game": "hypergammon"}, "backgammon only, not hypergammon"),
-        ({"model": "gnubg:0", "game": "tictactoe"}, "only in backgammon"),
+        ({"model": "gnubg:0", "game": "tictactoe"}, "backgammon only, not tictactoe"),
     ],
 )
 def test_who_cannot_play(options: dict[str, str], problem: str) -> None:

@@ -16,7 +16,7 @@ from tests.helpers import make_model
 pytest.importorskip("starlette", reason="needs the extra serve: pip install '.[serve]'")
 from tests.play.test_page import Page, make_analyst
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 SECONDS = 60
 BISHOPS = ("7g7f", "3c3d", "8h2b+", "3a2b")  # exchanged
 

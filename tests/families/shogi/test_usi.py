@@ -28,7 +28,7 @@ from tests.helpers import make_model
 GAME = parse_game("shogi:5").without_move_limit()
 MATE_IN_ONE = "4k/5/4P/5/K4 b G 1"  # the gold is dropped before the pawn
 NO_HURRY = 120.0
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def uniform(planes):
