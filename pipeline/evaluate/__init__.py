@@ -1,4 +1,4 @@
 """``evaluate``: matches between challengers and champions, promotion decisions, and ``evaluate --watch``.
 
-Imports matches, ratings (the pool) and what lies below them. Games are played by matches/.
+Imports matches, ratings (the pool) and what lies below them. It never plays games itself: matches/ does.
 """

@@ -8,7 +8,8 @@ was wanted, then that position's diagram. The kit needs no pytest. ``random_game
 with a plain twin.
 
 The kit doesn't check the rules: a game may keep the contract and still be another game than its author means. It also
-skips symmetries that change the initial position (four of Othello's eight), because no game from there has an image.
+skips symmetries that change the initial position (as in games that begin with stones on the board), because no game
+from there has an image.
 
 Axes: see contract.py.
 """

@@ -1,4 +1,5 @@
 """Matches between two players: openings, the threads and workers that play them, and the statistics of the results.
 
-Imports players and what lies below them. Promotes and rates nobody: evaluate/ and ratings/ do.
+Imports players and what lies below them. Never promotes or rates: evaluate/ and ratings/
+do.
 """

@@ -90,8 +90,8 @@ def test_specs_are_canonical(written: str, canonical: str) -> None:
         ("connect4,komi=1", "no size or options"),
         *having(
             "backgammon",
-            ("backgammon:15", "no size, and no option but reward=2.5"),
-            ("backgammon,cube", "no option but reward=2.5"),
+            ("backgammon:15", "no size and only the option reward=2.5"),
+            ("backgammon,cube", "only the option reward=2.5"),
             ("backgammon,reward=2", "wanted 3 or 2.5"),
             ("backgammon,reward", "reward=on; wanted 3 or 2.5"),
             ("hypergammon,reward=2.5", "no size or options"),

@@ -142,7 +142,7 @@ def test_games_of_a_generation(tmp_path: Path) -> None:
         )
     ]
     write_shard(tmp_path / "data/selfplay", "000000-m", "w00", "tictactoe", games, {"generation": 4})
-    (found,) = collect(tmp_path, SILENT, NOW).games
+    (found,) = collect(Run(tmp_path), SILENT, NOW).games
     assert (found.generation, found.games, found.positions) == (4, 4, 21)
     assert (found.first, found.drawn, found.resigned) == (0.5, 0.25, 0.25)
     assert found.at_limit == 0  # the draw fills the board, as the rules want it
@@ -156,10 +156,10 @@ def test_methods_without_searches_have_neither_their_entropy_nor_their_surprise(
     (tmp_path / "saved_models").mkdir()
     games = [record([0, 3, 1, 4, 2], [{}] * 5, [0.0] * 5, 1.0, surprises=np.ones(5))]
     write_shard(tmp_path / "data/selfplay", "000000-m", "w00", "tictactoe", games, {})
-    (found,) = collect(tmp_path, SILENT, NOW).games
+    (found,) = collect(Run(tmp_path), SILENT, NOW).games
     assert (found.policy_entropy, found.surprise) == (0.0, 1.0)  # of alphazero: moves that were the only one
     monkeypatch.setattr(method_named("alphazero"), "steps_only", True)
-    (found,) = collect(tmp_path, SILENT, NOW).games
+    (found,) = collect(Run(tmp_path), SILENT, NOW).games
     assert (found.policy_entropy, found.surprise, found.first) == (None, None, 1.0)
 
 
@@ -167,7 +167,7 @@ def test_games_and_methods_that_are_not_known_here_are_warnings(tmp_path: Path) 
     (tmp_path / "saved_models").mkdir()
     games = [record([0, 3, 1, 4, 2], [{0: 1}] * 5, [0.0] * 5, 1.0)]
     write_shard(tmp_path / "data/selfplay", "000000-m", "w00", "strange:3", games, {}, method="stranger")
-    facts = collect(tmp_path, SILENT, NOW)
+    facts = collect(Run(tmp_path), SILENT, NOW)
     (found,) = facts.games
     assert (found.games, found.first, found.at_limit, found.policy_entropy, found.tracked.numbers) == (
         1,
@@ -190,7 +190,7 @@ def test_games_at_the_move_limit(tmp_path: Path) -> None:
         )
     ]  # fmt: skip
     write_shard(tmp_path / "data/selfplay", "000000-m", "w00", "go:5,moves=4", games, {"generation": 1})
-    (found,) = collect(tmp_path, SILENT, NOW).games
+    (found,) = collect(Run(tmp_path), SILENT, NOW).games
     assert (found.at_limit, found.resigned) == (0.5, 0.25)
     shards = [read_meta(path) for path in (tmp_path / "data/selfplay").rglob("*.meta")]
     assert [meta.cut_short for meta in shards] == [2]
@@ -204,14 +204,14 @@ def test_of_many_shards_every_generation_is_in_the_sample(tmp_path: Path, monkey
             games = [record([0, 3, 1, 4, 2], [{0: 1}] * 5, [0.0] * 5, 1.0)]
             where = {"generation": generation}
             write_shard(tmp_path / "data/selfplay", f"{generation:06d}-m", "w00", "tictactoe", games, where)
-    found = collect(tmp_path, SILENT, NOW)
+    found = collect(Run(tmp_path), SILENT, NOW)
     assert [(one.generation, one.games, one.positions) for one in found.games] == [
         (0, 1, 5), (1, 12, 60), (2, 1, 5), (3, 2, 10),
     ]  # fmt: skip
     assert found.share_read == found.share_opened == 6 / 16
     monkeypatch.setattr(facts_module, "MOST_META", 16)
     monkeypatch.setattr(facts_module, "MOST_SHARDS", 4)
-    found = collect(tmp_path, SILENT, NOW)
+    found = collect(Run(tmp_path), SILENT, NOW)
     assert (found.share_read, found.share_opened) == (1, 4 / 16)
     html = page(found, [])
     says = "a sample of the shards, 25.0 % of them."
@@ -269,7 +269,7 @@ def test_matches_with_others_than_models_are_not_for_the_championship(run: Path,
     players = player("000002-m"), player("random", kind="random", readouts=None, weights="")
     match = make_match(folder / "data/evaluate/000002-m-vs-random", players, [[0]])
     match.add([match_game(index, LEFT_COLUMN, 1) for index in (0, 1)])
-    found = collect(folder, SILENT, NOW)
+    found = collect(Run(folder), SILENT, NOW)
     assert [gate.match.folder.name for gate in found.gates] == ["000001-m-vs-000000-m", "000002-m-vs-000001-m"]
     assert found.rated is not None and "random" in {one.name for one in found.rated.ratings.players}
 
@@ -367,7 +367,7 @@ def test_the_page_of_a_run(run: Path, tmp_path: Path) -> None:
 
 
 def test_where_games_count_several_points_the_share_is_that_of_games(run: Path) -> None:
-    gate = collect(run, SILENT, NOW).gates[0]
+    gate = collect(Run(run), SILENT, NOW).gates[0]
     html = page(Facts(Run(Path()), NOW, gates=[gate]), [])
     assert "share of the points" in html and "points, 95 %" in html
     header = gate.match.header.model_copy(update={"max_result": 3.0})
@@ -377,7 +377,7 @@ def test_where_games_count_several_points_the_share_is_that_of_games(run: Path) 
 
 def test_replays_put_every_stone_where_the_rules_do(run: Path) -> None:
     game = parse_game("tictactoe")
-    for one in replays(collect(run, SILENT, NOW)):
+    for one in replays(collect(Run(run), SILENT, NOW)):
         state, board = game.initial(1), [0] * 9
         history = game.initial_history(state)
         for ply, here in enumerate(one["plies"]):
@@ -396,7 +396,7 @@ def test_a_settled_game_is_won_by_what_can_be_captured_too(tmp_path: Path) -> No
     moves = [walls[0], 0, *[move for wall in walls[1:] for move in (wall, 25)][:-1]]
     game = record(moves, [{move: 1} for move in moves], [0.0] * len(moves), 1.0, end=End.SETTLED)
     write_shard(tmp_path / "data/selfplay", "000000-m", "w00", "go:5,komi=2.5", [game], {})
-    (shown, *_) = replays(collect(tmp_path, SILENT, NOW))
+    (shown, *_) = replays(collect(Run(tmp_path), SILENT, NOW))
     assert shown["result"] == "Black wins by 22.5 points, nothing left to decide"
 
 

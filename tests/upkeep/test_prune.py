@@ -24,6 +24,7 @@ from pipeline.run.chunks import list_sets
 from pipeline.run.layout import CHUNKS, GAMES
 from pipeline.run.order import newest_files
 from pipeline.run.pruned import FILE, read_pruned
+from pipeline.run.run import Run
 from pipeline.run.shards import newest_shards, read_shard
 from pipeline.upkeep import prune as module
 from pipeline.upkeep.compact import compact
@@ -154,7 +155,7 @@ def test_old_games_that_were_too_few_to_prune_are_counted(tmp_path):
 
 def test_a_report_counts_what_was_played(run):
     def games() -> list[tuple[int, int, int]]:
-        facts = collect(run, SILENT, datetime.now(UTC))
+        facts = collect(Run(run), SILENT, datetime.now(UTC))
         assert not facts.warnings
         return [(one.generation, one.games, one.positions) for one in facts.games]
 
