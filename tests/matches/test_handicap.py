@@ -365,7 +365,7 @@ def test_evaluate_plays_on_and_promotes_nobody(tmp_path: Path) -> None:
     assert summary.moving_first.games == 4 and summary.moving_second.games == 0
     match = read_match(Path(summary.match))
     text = "\n".join(show(Path(summary.match)))
-    assert f"3 stones, which {model.name}-h3 has as black in every game; white moves first" in text
+    assert f"3 stones for {model.name}-h3, who is black in every game; white moves first" in text
     assert "(C3 E5 C5)" in text
     for (name, record), one in zip(match_records(Path(summary.match), None), match.games, strict=True):
         assert "HA[3]" in record and "PL[W]" in record, name
