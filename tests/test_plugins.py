@@ -270,7 +270,7 @@ def test_help_imports_nothing_of_it(program: Program) -> None:
 
 def test_what_is_wrong_names_what_there_is(program: Program) -> None:
     said = program("init", "--game", "hex:5", code=2)
-    known = ", ".join(sorted({*extensions.bundled(extensions.GAMES), "broken", "wide"}))
+    known = ", ".join(sorted({*extensions.bundled(extensions.GAMES), "broken", "late", "narrow", "odd", "wide"}))
     assert f"known games: {known}" in said
     said = program("init", "--game", "broken", code=2)
     assert "'broken' of mugo.games in package mugo-wide 0.3: importing 'mugo_wide:not_there' failed" in said
