@@ -27,16 +27,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove
 from pipeline.games.capabilities import Capabilities
-
-if TYPE_CHECKING:
-    pass
 
 States = NDArray[np.int16]
 Actions = NDArray[np.int32]
