@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from pipeline.games.sgf import game_sgf, sgf_name
 from pipeline.games.specs import parse_game
 from pipeline.machine import available_cores
 from pipeline.matches.match import Pairing
-from pipeline.matches.openings import choose_openings, make_openings
+from pipeline.matches.openings import choose_openings, make_openings, read_openings
 from pipeline.matches.options import MatchOptions
 from pipeline.matches.parallel_games import READING, ThreadPool, WorkerPool, conduct, line_of
 from pipeline.matches.statistics import score_of
@@ -48,7 +48,6 @@ from pipeline.run.matches import (
     verify_games,
 )
 from pipeline.run.models import Model, check_game, game_as_seen, read_model, resolve_champion
-from pipeline.run.openings import read_openings
 from pipeline.workers.processes import ProcessPool, beat_seconds, check_workers, child_command
 from pipeline.workers.worker_pool import Counts, Models, Playing
 
@@ -75,6 +74,16 @@ class Entrant:
     @property
     def name(self) -> str:
         return self.info.name
+
+    @property
+    def as_rated(self) -> Entrant:
+        """The same player, under its name in ratings."""
+        return replace(self, info=self.info.model_copy(update={"name": self.info.rated_as}))
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """The same for entrants that are one player, whatever their names."""
+        return self.info.kind, self.info.weights, self.info.readouts, self.spec.argument, self.info.handicap
 
     @property
     def kind(self) -> PlayerKind | None:

@@ -190,7 +190,7 @@ class OthersReader:
             if spec.path is None and spec.kind not in BUILT_INS:
                 is_engine = kind_named(spec.kind).runs_program
                 what, why = ("an engine", NO_ENGINES) if is_engine else ("a plugin", NO_PLUGINS)
-                if any(mode.kind == "fixed" and mode.name == member.name for mode in modes):
+                if any(mode.kind == "fixed" and mode.value == member.name for mode in modes):
                     raise UsageError(f"selfplay --opponents: {member.name} is {what}; {why}")
                 self.once(self._progress.warn, f"{config.pool}: {member.name} is left out; {why}")
             elif spec.path is not None:

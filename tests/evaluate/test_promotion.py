@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.evaluate.promotion import Rule, deciding_games, match_status, summarise
 from pipeline.evaluate.sprt import Sprt
-from pipeline.matches import statistics
+from pipeline.evaluate.threshold import gate_half_points
 from pipeline.matches.statistics import VOID, Score, repeated_games, score_of
 from pipeline.run.matches import MatchFailure, MatchGame, MatchHeader, MatchWriter, PlayerInfo, open_match
 
@@ -228,7 +228,7 @@ def test_a_match_that_is_nothing_but_one_game_is_not_won_by_repeating_it():
     games = {index: game(index, 1, [5]) if index % 2 == 0 else game(index, 1, [6]) for index in range(100)}
     assert match_status(Rule(100), games).passed
     status = match_status(Rule(100, exclude_duplicates=True), games)
-    assert status.score == Score(2, 0, 0) and status.gate == statistics.gate_half_points(2) == 4
+    assert status.score == Score(2, 0, 0) and status.gate == gate_half_points(2) == 4
     sequential = match_status(Rule(100, None, SPRT, exclude_duplicates=True), games)
     assert sequential.decided and not sequential.passed
 

@@ -11,7 +11,8 @@ from scipy.stats import binom
 from benchmarks.promotion import by_gate, by_sprt, play
 from pipeline.errors import UsageError
 from pipeline.evaluate.sprt import ACCEPTED, PRIOR_COUNT, REJECTED, UNDECIDED, Sprt
-from pipeline.matches.statistics import VOID, false_promotion, gate_half_points, share_of_elo
+from pipeline.evaluate.threshold import false_promotion, gate_half_points
+from pipeline.matches.statistics import VOID, share_of_elo
 
 USUAL = Sprt(0, 35, 0.05, 0.05)
 

@@ -33,6 +33,7 @@ from pipeline.errors import MOST_CHARACTERS, MuGoError, naming
 from pipeline.games.records import RecordText
 from pipeline.games.sgf import game_sgf, read_sgf
 from pipeline.games.specs import parse_game
+from pipeline.matches.openings import read_openings, write_openings
 from pipeline.methods.alphazero.examples import column_types
 from pipeline.methods.named import method_named
 from pipeline.methods.resignation import no_resign_games
@@ -69,7 +70,6 @@ from pipeline.run.models import (
     read_promotions,
     write_model,
 )
-from pipeline.run.openings import read_openings, write_openings
 from pipeline.run.priorities import Priorities, read_priorities, write_priorities
 from pipeline.run.pruned import FILE as PRUNED
 from pipeline.run.pruned import Pruned, PrunedPlace, read_pruned, write_pruned

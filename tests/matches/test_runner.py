@@ -15,11 +15,11 @@ import pytest
 from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.specs import parse_game
 from pipeline.matches import runner as module
+from pipeline.matches.openings import write_openings
 from pipeline.matches.options import MatchOptions
 from pipeline.matches.runner import Entrant, MatchRunner, common_game, job_pairing, load_entrant
 from pipeline.progress import Progress
 from pipeline.run.matches import MatchFailure, match_lock, read_match
-from pipeline.run.openings import write_openings
 from tests.helpers import make_model
 from tests.players.scripted_engine import engine_command, is_alive, wait_until_gone
 

@@ -265,7 +265,7 @@ def test_groups_are_blocks_and_among_shows_some(config, tmp_path):
     (note,) = some.warnings
     assert note.startswith("no games connect random with the players above")
     # Of two players each is as far from their mean as the other, by half of their difference.
-    fit = rate(read_matches([folder])[0]).fit
+    fit = rate(read_matches([folder])).fit
     error = fit.difference("000004-x@8", "heuristic")[1] / 2
     assert [row.error for row in some.rows[:2]] == pytest.approx([error, error])
 
@@ -330,8 +330,9 @@ def test_games_by_unknown_rules_count_as_they_stand(config, three, monkeypatch):
 
 
 def test_for_other_stages(three, tmp_path):
-    matches, skipped = read_matches([three, three, tmp_path / "tournament", tmp_path / "missing"])
-    assert skipped == 0
+    heard = Heard()
+    matches = read_matches([three, three, tmp_path / "tournament", tmp_path / "missing"], heard)
+    assert heard.warned == []
     assert [match.header.created[11:13] for match in matches] == ["01", "02", "03"]
     assert match_result(matches[1]) == MatchResult("random", "000000-a@8", (-1, -1, 1, -1))
     rated = rate(matches)

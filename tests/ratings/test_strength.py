@@ -154,7 +154,7 @@ def test_covariance_is_the_inverse_of_a_numerical_hessian():
             for i in range(3)
         ]
     ) / (4 * step * step)
-    assert fit.covariance == pytest.approx(np.linalg.inv(hessian) * ELO_PER_LOGIT**2, rel=1e-3)
+    assert fit.covariance_among(fit.names) == pytest.approx(np.linalg.inv(hessian) * ELO_PER_LOGIT**2, rel=1e-3)
 
 
 def test_error_bars_cover_the_truth_as_often_as_they_say():
@@ -224,7 +224,7 @@ def test_nobody():
     assert fit.groups == ()
 
 
-# Bradley-Terry of many players, whose covariance isn't a dense matrix
+# Bradley-Terry of many players, whose covariance isn't written out
 
 
 def results_of_a_run(models):
@@ -253,7 +253,7 @@ def test_ratings_of_many_players_are_those_of_the_dense_covariance(results, monk
     dense = bradley_terry(results, players=["lonely"])
     monkeypatch.setattr(strength, "MAX_DENSE", 10)
     sparse = bradley_terry(results, players=["lonely"])
-    assert isinstance(sparse.covariance, strength.SparseCovariance)
+    assert isinstance(sparse.inverse, strength.SparseInverse)
     assert (sparse.names, sparse.groups) == (dense.names, dense.groups)
     assert sparse.ratings == pytest.approx(dense.ratings, abs=1e-6)
     assert sparse.errors() == pytest.approx(dense.errors(), abs=1e-6) and math.isinf(sparse.errors()["lonely"])

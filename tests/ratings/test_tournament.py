@@ -222,7 +222,7 @@ def test_it_stops_when_enough_is_known(tmp_path):
     heard = Heard()
     tournament(config_for(tmp_path, player=["a=random", "b=random"], games=400, until=150.0), heard)
     assert sum(played(tmp_path).values()) == known
-    assert "the ratings of these 2 players are known to +-150 Elo relative to their mean" in heard.said
+    assert "the ratings of these players are known to +-150 Elo relative to the mean of these 2 players" in heard.said
 
 
 def test_the_table_prints_the_errors_that_end_it(tmp_path):

@@ -312,7 +312,7 @@ def wrong_resignations(shards: Sequence[Shard]) -> tuple[int, int] | None:
 
 
 def _read_matches(facts: Facts, progress: Progress) -> None:
-    matches, _ = read_matches(facts.run.match_folders, _Collecting(facts.warnings))
+    matches = read_matches(facts.run.match_folders, _Collecting(facts.warnings))
     matches = [match for match in matches if facts.game is None or match.header.game == facts.game]
     if matches:
         facts.rated = readable(facts, lambda: rate(matches))
