@@ -10,7 +10,8 @@ numbers. Stopping a match early doesn't change the gate's decision. Takes minute
 With --points it simulates the points condition of evaluate/threshold.py for games that count more than 1, in pairs of
 independent backgammon games: the player that moves first wins 53 % between equals; 27 % of the wins are gammons or
 backgammons, 1 % backgammons. Prints one line per number of pairs and one column per points per game that the
-challenger is worth: the share of matches that promote it. "at most" is the bound for an equal challenger, whatever games count.
+challenger is worth: the share of matches that promote it. "at most" is the bound for an equal challenger, whatever
+games count.
 """
 
 from __future__ import annotations

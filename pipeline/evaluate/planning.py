@@ -142,12 +142,10 @@ class Draft:
         """The record of an evaluation without games. Raises MuGoError without a readable journal of promotions."""
         assert self._model.model is not None
         settings = self._candidate.settings
-        plans = []
-        for strategy in self._candidate.strategies:
-            names, start = self._add(self._specs(strategy), settings.games_of(strategy), strategy), 0
-            if strategy == LADDER:
-                names, start = self._ladder(names)
-            plans.append(Plan(strategy=strategy, opponents=names, start=start))
+        plans = [
+            self._extended(Plan(strategy=one, opponents=[]), {}, self._specs(one), settings.games_of(one))
+            for one in self._candidate.strategies
+        ]
         own = self.rated.get(self._model.name)
         return Evaluation(
             model=self._candidate.name,
@@ -179,23 +177,21 @@ class Draft:
                     specs += self._specs(in_pool) if one.opponent == THE_POOL else [one.opponent]
             default = self._candidate.settings.games_of(plan.strategy) or 2
             games = max((record.planned[name].games for name in plan.opponents), default=default)
-            new = self._add(specs, games, plan.strategy)
-            names, start = list(dict.fromkeys([*plan.opponents, *new])), plan.start
-            if plan.strategy == LADDER and new:
-                names, start = self._longer_ladder(plan, record.planned, new)
-            plans.append(Plan(strategy=plan.strategy, opponents=names, start=start))
+            plans.append(self._extended(plan, record.planned, specs, games))
         if not self.opponents:
             return record
         added = [one for one in self.opponents.values() if one.name not in record.planned]
         skipped = [*(one for one in record.skipped if one not in wanted), *self.skipped.values()]
-        return record.model_copy(
-            update={
-                "opponents": [*record.opponents, *added],
-                "strategies": plans,
-                "skipped": skipped,
-                "finished": None,
-            }
-        )
+        opponents = [*record.opponents, *added]
+        update = {"opponents": opponents, "strategies": plans, "skipped": skipped, "finished": None}
+        return record.model_copy(update=update)
+
+    def _extended(self, plan: Plan, planned: Mapping[str, Opponent], specs: Sequence[str], games: int) -> Plan:
+        """A plan with these players as further opponents. planned: the opponents of all plans of the record."""
+        new = [name for name in self._add(specs, games, plan.strategy) if name not in plan.opponents]
+        if plan.strategy == LADDER and new:
+            return self._longer_ladder(plan, planned, new)
+        return plan.model_copy(update={"opponents": [*plan.opponents, *new]})
 
     # The players of a strategy
 
@@ -286,27 +282,25 @@ class Draft:
             )
         return list(names)
 
-    def _ladder(self, names: Sequence[str]) -> tuple[list[str], int]:
-        """(names by rating, lowest first; the model's first rung: beside its parent, else in the middle)."""
-        rungs = sorted(names, key=lambda name: (rating_of(name, self.rated), name))
-        for parent in reversed(self._candidate.parents):
-            rated = self.rated.get(f"{parent}@{self._model.info.readouts}")
-            if rated is not None and rungs:
-                nearest = [abs(rating_of(name, self.rated) - rated.bradley_terry) for name in rungs]
-                return rungs, nearest.index(min(nearest))
-        return rungs, len(rungs) // 2
+    def _longer_ladder(self, plan: Plan, planned: Mapping[str, Opponent], new: Sequence[str]) -> Plan:
+        """A ladder with new rungs, by rating and lowest first. The order and first opponent of an existing one stay.
 
-    def _longer_ladder(self, plan: Plan, planned: Mapping[str, Opponent], new: Sequence[str]) -> tuple[list[str], int]:
-        """As _ladder(), with new names inserted into a plan's ladder, whose order and first opponent stay."""
-        if not plan.opponents:
-            return self._ladder(new)
-        then = [(name, planned[name].rating) for name in plan.opponents]
-        ratings = [rating_of(name, self.rated) if rating is None else rating for name, rating in then]
-        rungs, first = list(plan.opponents), plan.opponents[plan.start]
-        for name in reversed(self._ladder([name for name in new if name not in plan.opponents])[0]):
-            higher = (at for at, rating in enumerate(ratings) if rating > rating_of(name, self.rated))
-            rungs.insert(next(higher, len(ratings)), name)
-        return rungs, rungs.index(first)
+        A model begins a new ladder beside its parent, or in the middle.
+        """
+        rungs = sorted(new, key=lambda name: (rating_of(name, self.rated), name))
+        if plan.opponents:
+            then = [(name, planned[name].rating) for name in plan.opponents]
+            ratings = [rating_of(name, self.rated) if rating is None else rating for name, rating in then]
+            longer = list(plan.opponents)
+            for name in reversed(rungs):
+                higher = (at for at, rating in enumerate(ratings) if rating > rating_of(name, self.rated))
+                longer.insert(next(higher, len(ratings)), name)
+            return plan.model_copy(update={"opponents": longer, "start": longer.index(plan.opponents[plan.start])})
+        start = len(rungs) // 2
+        parents = (self.rated.get(f"{one}@{self._model.info.readouts}") for one in reversed(self._candidate.parents))
+        if parent := next(filter(None, parents), None):
+            start = min(range(len(rungs)), key=lambda at: abs(rating_of(rungs[at], self.rated) - parent.bradley_terry))
+        return plan.model_copy(update={"opponents": rungs, "start": start})
 
 
 def _strengths(config: EvaluateConfig, name: str, progress: Progress) -> dict[str, RatedPlayer]:

@@ -2,8 +2,8 @@
 
 The thread is the referee: it keeps the positions, asks the player to move, and passes every move to both players.
 About half of each player's rows are active at a time. A game depends only on its opening, its number, the match's seed
-and the two players. Thread, row and neighbouring games don't matter, as long as the players' arithmetic doesn't depend
-on them. So an interrupted match, or one spread over threads and processes, is the same match.
+and the two players, if the players' arithmetic doesn't depend on thread, row and neighbouring games. So a match that is
+interrupted, or spread over threads and processes, is the same match.
 
 Sides: CHALLENGER = 0, CHAMPION = 1. Players of a game: 0 moves first, 1 second; but a side that takes a handicap is
 player 0 of every game, and player 1 moves first. Axes: R rows, n rows named in a call. Writes no files.
@@ -74,12 +74,12 @@ class GameQueue:
             return self._numbers.popleft() if self._numbers and not self._closed else None
 
     def wait(self, seconds: float) -> None:
-        """Return when the queue has a number or is closed, or after this many seconds."""
+        """Wait until the queue has a number or is closed, at most this long."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or bool(self._numbers), seconds)
 
     def close(self) -> None:
-        """Threads stop at their next step and drop the games in play."""
+        """Makes threads stop at their next step and drop the games in play."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -110,7 +110,7 @@ class _Unfinished:
 class MatchThread:
     """Plays games from a queue, up to num_rows at a time, and passes each to on_outcome when it ends or fails.
 
-    steps  made so far
+    steps  number of steps made
     live   number of games in play
     """
 
@@ -229,9 +229,12 @@ class MatchThread:
             for i in range(len(rows)):
                 try:
                     self._boards.advance(rows[i : i + 1], actions[i : i + 1])
+                except GameFault as error:  # of the game's own program
+                    legal[i] = False
+                    self._fail(int(rows[i]), PlayerFault("crash", "", str(error)))
                 except IllegalMove as error:
                     legal[i] = False
-                    self._fail(int(rows[i]), _fault_of(error, self._pairing.names[side]))
+                    self._fail(int(rows[i]), PlayerFault("illegal", self._pairing.names[side], str(error)))
         return legal
 
     def _begin(self, rows: Rows) -> None:
@@ -280,8 +283,7 @@ class MatchThread:
         self._go_on(started)
 
     def _finish(self, row: int, result_first_player: float, end: str) -> None:
-        whole = int(result_first_player)
-        playing = self._playing(row)
+        whole, playing = int(result_first_player), self._playing(row)
         game = {
             "index": playing.index,
             "challenger_player": int(self._challenger_player[row]),
@@ -309,12 +311,3 @@ class MatchThread:
         playing = self._rows[row]
         assert playing is not None
         return playing
-
-
-def _fault_of(error: IllegalMove, player: str) -> PlayerFault:
-    """Blames the player for the move, unless the game's own program failed."""
-    return (
-        PlayerFault("crash", "", str(error))
-        if isinstance(error, GameFault)
-        else PlayerFault("illegal", player, str(error))
-    )

@@ -91,7 +91,7 @@ class _Trials:
         self.left = set(numbers)
         self._given_up = given_up
         self._attempts: dict[int, int] = {}
-        self._suspects: list[list[int]] = []  # groups of games to be tried apart, as any may be the one that crashes
+        self._suspects: list[list[int]] = []  # groups of games to try separately, as any may cause the crash
 
     def judge(self, outcomes: Sequence[Outcome]) -> tuple[list[MatchFailure], list[int]]:
         """(the failures among the outcomes, with their attempts; the games to be played again now)."""

@@ -131,7 +131,7 @@ def handicap_side_of(entrants: Sequence[Entrant]) -> int | None:
     sides = [side for side, entrant in enumerate(entrants) if entrant.spec.handicap]
     if len(sides) > 1:
         names = " and ".join(entrant.name for entrant in entrants)
-        raise UsageError(f"{names}: both take handicap stones; wanted one of them to give them")
+        raise UsageError(f"{names}: both take handicap stones; only one of them may")
     return sides[0] if sides else None
 
 
@@ -170,11 +170,12 @@ class PlayerFactory:
         self._networks: OrderedDict[str, list[Any]] = OrderedDict()
 
     def maker(self, entrant: Entrant, other: Entrant) -> MakePlayer:
+        """other: the player that it meets."""
         if entrant.model is None:
             return make_player(entrant.spec.kind, entrant.spec.argument, entrant.name, self._config.engine_seconds)
-        method = method_named(entrant.model.info.method)
-        loaded, search, readouts = self._loaded(entrant), self._config.search_options(), entrant.info.readouts or 0
         info = entrant.model.info
+        method, loaded = method_named(info.method), self._loaded(entrant)
+        search, readouts = self._config.search_options(), entrant.info.readouts or 0
 
         def make(game: AnyGame, rows: int, thread: int) -> Player:
             seen = game_as_seen(info, game) or game  # common_game() has checked that the model can play it
@@ -211,9 +212,8 @@ class PlayerFactory:
                 f"loading {entrant.name}; networks and kernels are compiled when they are first used on this machine"
             )
             method, (threads, rows) = method_named(entrant.model.info.method), self.size
-            self._networks[key] = method.load(
-                entrant.model, max(LEAST_BATCH, rows), threads, self._config.backend, self._progress
-            )
+            batch = max(LEAST_BATCH, rows)
+            self._networks[key] = method.load(entrant.model, batch, threads, self._config.backend, self._progress)
             if len(self._networks) > NETWORKS_KEPT:
                 self._networks.popitem(last=False)
         self._networks.move_to_end(key)
@@ -264,7 +264,6 @@ class MatchRunner:
         settings  further settings that the decision depends on
         needed    whether any game will be played; if not, a new match has empty openings, and no player is loaded
         """
-        config = self.config
         side = handicap_side_of(entrants)
         num_openings = num_games // games_per_opening(side)
         openings: list[list[int]] = [[]] * num_openings
@@ -278,8 +277,8 @@ class MatchRunner:
             threshold=threshold,
             settings={
                 **self._opening_settings(side),
-                "seed": config.seed,
-                **config.search_options().stored(),
+                "seed": self.config.seed,
+                **self.config.search_options().stored(),
                 **(settings or {}),
             },
             openings=openings,
@@ -481,7 +480,7 @@ def _warn_of(failed: Sequence[MatchFailure], given_up: set[int], progress: Progr
     for (for_good, problem), numbers in alike.items():
         named = ", ".join(map(str, numbers[:GAMES_NAMED])) + (", …" if len(numbers) > GAMES_NAMED else "")
         who = f"game {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} games ({named})"
-        outcome = "failed again and counts for nobody" if for_good else "failed and will be tried again"
+        outcome = "failed again and won't count" if for_good else "failed and will be tried again"
         progress.warn(f"{who} {outcome}: {problem}")
 
 
@@ -492,7 +491,20 @@ class MatchPlaying(Playing):
     """See Playing. Plays the games of one match in threads; outcomes are bytes of line_of()."""
 
     def __init__(self, job: dict[str, Any], models: Models) -> None:
-        self._pool = ThreadPool(job_pairing(job, models), job["threads"], job["rows"], watched=False)
+        """job: written by MatchRunner. models: that came with it; others are read from the disk.
+
+        Raises UsageError or FileError for a player that can't be found, FileError if a model's weights have changed.
+        """
+        entrants = [load_entrant(text, 0, models) for text in job["players"]]
+        for entrant, weights in zip(entrants, job["weights"], strict=True):
+            if entrant.info.weights != weights:
+                raise FileError(
+                    entrant.spec.path or entrant.name, "its weights changed since the match began; restore them"
+                )
+        size = (job["threads"], job["rows"])
+        factory = PlayerFactory(MatchOptions(**job["config"]), *size)
+        pairing = factory.pairing(parse_game(job["game"]), entrants, job["openings"], job["stones"])
+        self._pool = ThreadPool(pairing, *size, watched=False)
 
     def give(self, numbers: Sequence[int]) -> None:
         self._pool.give(numbers)
@@ -506,18 +518,3 @@ class MatchPlaying(Playing):
 
     def close(self) -> None:
         self._pool.close()
-
-
-def job_pairing(job: dict[str, Any], models: Models = MappingProxyType({})) -> Pairing:
-    """The pairing of a job that MatchRunner wrote. models: that came with it; others are read from the disk.
-
-    Raises UsageError or FileError for a player that can't be found, FileError if a model's weights have changed.
-    """
-    entrants = [load_entrant(text, 0, models) for text in job["players"]]
-    for entrant, weights in zip(entrants, job["weights"], strict=True):
-        if entrant.info.weights != weights:
-            raise FileError(
-                entrant.spec.path or entrant.name, "its weights changed since the match began; restore them"
-            )
-    factory = PlayerFactory(MatchOptions(**job["config"]), job["threads"], job["rows"])
-    return factory.pairing(parse_game(job["game"]), entrants, job["openings"], job["stones"])

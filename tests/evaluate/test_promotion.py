@@ -1,5 +1,4 @@
-"""Verdicts: exact curtailment, the sequential test, duplicates; and that the order in which games end doesn't
-matter."""
+"""Promotion decisions: exact curtailment, the sequential test, duplicates, independence of the order of games."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ SPRT = Sprt(0, 150, 0.1, 0.1)
 
 
 def game(index, challenger_result, moves=None):
-    """Moves that nobody else made, unless given; results follow from moves and colours, as in real games."""
+    """A game with its own moves unless given; results follow from moves and colours, as in real games."""
     player = index % 2
     return MatchGame(
         index=index,
@@ -77,7 +76,7 @@ def test_scores_of_pairs_are_the_challengers_in_both_colours():
 @pytest.mark.parametrize("exclude_duplicates", [False, True])
 @pytest.mark.parametrize("threshold", [None, 0.5, 0.55, 0.9, 1.0, 0.01])
 def test_the_decision_of_a_curtailed_match_is_that_of_the_whole_match(threshold, exclude_duplicates):
-    """Whatever the games are, in whatever order they end: once decided, no further game changes the decision."""
+    """Once a match is decided, no further game changes the decision, in any order of games."""
     stream = random.Random(f"{threshold} {exclude_duplicates}")
     saved = 0
     for _ in range(250):
@@ -266,7 +265,7 @@ def test_games_that_failed_once_before_it_was_decided_did_not_fail_twice(tmp_pat
     assert "1 game failed twice" in "\n".join(summary.lines())
 
 
-# What is measured of a match that ends early
+# Matches that end early: which games measure strength
 
 
 def first_decided(rule: Rule, games: dict[int, MatchGame], order: list[int], decided) -> dict[int, MatchGame]:

@@ -147,7 +147,7 @@ def test_the_first_missing_pair_ends_what_is_known():
     scores = rng.choice(5, 200, p=[0.15, 0.05, 0.4, 0.1, 0.3]).tolist()
     whole = USUAL.run(scores, 200)
     assert whole.decision == ACCEPTED and whole.pairs < 150
-    # Pairs become known in any order; whoever asks in between sees no decision, or this one.
+    # Pairs become known in any order; in between there is no decision, or this one.
     known = [None] * 200
     decisions = []
     for index in rng.permutation(200).tolist():

@@ -99,7 +99,7 @@ def test_false_promotion_is_the_worst_over_all_numbers_of_draws(games, threshold
 @pytest.mark.parametrize("games", [1, 2, 5, 6])
 @pytest.mark.parametrize("threshold", [None, 0.5, 0.51, 0.75, 1.0])
 def test_curtailment_is_exact(games, threshold):
-    """Decided means: whatever the remaining games bring, the decision is the same; and never a game later."""
+    """A match is decided exactly when no result of the remaining games can change the decision."""
     gate = th.gate_half_points(games, threshold)
     for played in range(games + 1):
         for half_points in range(2 * played + 1):
@@ -214,7 +214,7 @@ def test_decided_stays_decided() -> None:
 
 @pytest.mark.parametrize("num_pairs", [8, 20, 100])
 def test_equals_pass_as_seldom_as_is_promised(num_pairs: int) -> None:
-    """Games of two equals: whoever moves first wins more, and more gammons; the same dice, other decisions."""
+    """Games of two equals with the same dice: the first player wins more, and more gammons."""
     rng = np.random.default_rng(4)
     results = rng.choice(
         (1.0, 2.0, 3.0, -1.0, -2.0, -3.0), (4000, num_pairs, 2), p=(0.38, 0.15, 0.01, 0.34, 0.11, 0.01)

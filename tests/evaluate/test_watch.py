@@ -1,4 +1,4 @@
-"""``evaluate --watch``: whom a model meets, when, and that kills and damage change nothing but what is said."""
+"""``evaluate --watch``: a model's opponents, schedules; kills and damage change no results."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def test_a_model_whose_clock_lies_behind_is_due() -> None:
 def test_what_was_planned_counts_for_later_models(run: Path) -> None:
     only = {"benchmark_games": 0, "ladder_games": 0, "tournament_games": 0, "single": "random"}
     assert list(watched(single_every=3, **only)) == ["000003-test", "000000-test"]
-    with pytest.raises(NotYet):  # model 3 was due, so within the hour nobody else is
+    with pytest.raises(NotYet):  # model 3 was due, so no other is within the hour
         watched(single_minutes=60, **only)
 
 
@@ -282,7 +282,7 @@ class Killed(BaseException):
 
 
 def killing(monkeypatch: pytest.MonkeyPatch, after: int) -> Callable[[], None]:
-    """Ends the process, so to speak, after so many writes of any file. Returns what takes it back."""
+    """Raises Killed at the first write after `after` writes of files. Returns a function that undoes it."""
     left = [after]
     originals = {name: getattr(atomic, name) for name in ("write_text", "write_json", "append_line")}
 
@@ -482,7 +482,7 @@ def test_an_opponent_that_is_not_there_yet_is_skipped_until_it_is(run: Path) -> 
 
 
 def test_an_opponent_that_is_added_leaves_the_ladder_as_it_was_planned(run: Path) -> None:
-    """Whatever the ratings are by now."""
+    """The ratings may have changed since."""
     model = load_entrant("saved_models/000003-test", 2).as_rated
     ladder_only = settings(benchmark=["saved_models/000010-test", "random", "heuristic", "saved_models/000002-test"])
     candidate = Candidate(Path("saved_models/000003-test"), 3, None, ladder_only, strategies=("ladder",))
@@ -613,7 +613,7 @@ def test_nothing_of_the_pool_is_run_that_nobody_allowed(run: Path) -> None:
 
 
 def test_an_engine_of_a_plan_is_not_run_unasked(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody else's folder may have any plan in it."""
+    """A folder from elsewhere may contain any plan."""
     engine = "evil=gtp:touch owned"
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(MatchRunner, "play", raising(Killed()))

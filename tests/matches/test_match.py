@@ -86,7 +86,7 @@ def test_each_opening_is_played_twice_with_colours_swapped():
 
 
 def test_each_side_moves_with_its_own_network_search_and_tree():
-    """The match's moves are those of two plain searches, one a side, each told every move."""
+    """The match's moves are those of two plain searches, one a side, each with every move."""
     pairing = pairing_of("connect4", openings_for("connect4", 3, 2), searching(1, 20), searching(2, 20))
     for one in play(pairing).values():
         sides = [ReferenceSearch(pairing.game, CALM, hashed_evaluator(pairing.game, network)) for network in (1, 2)]

@@ -1,5 +1,4 @@
-"""Sampled openings: distinct, unfinished, seeded, from the policies of those who have one. Files: what is written is
-read, and openings that can't be played are refused."""
+"""Sampled openings are distinct, unfinished, seeded, and follow the policies. Files of openings: round trip, errors."""
 
 from __future__ import annotations
 
@@ -71,7 +70,7 @@ def test_they_depend_on_the_seed_not_on_the_batch():
     def made(seed, batch):
         return make_openings(game, two_policies(game), 40, 2, seed, batch)
 
-    assert made(1, 7) == made(1, 40) == made(1, 1)  # of 49 openings 40 are wanted, so many are drawn again
+    assert made(1, 7) == made(1, 40) == made(1, 1)  # 40 of 49 openings, so many are sampled again
     assert made(1, 20) != made(2, 20)
 
 
@@ -99,7 +98,7 @@ def test_the_first_moves_of_some_are_random_and_the_rest_is_the_mean_of_the_poli
         begins[count] += 1
         assert set(opening[count:]) <= {2, 5}
     assert set(begins) == {0, 1, 2} and min(begins.values()) > 60
-    # 400 openings of one ply can't all differ, so what counts is each one's first try: it is asked for alone.
+    # 400 openings of one ply can't all differ, so each is sampled alone: its first attempt counts.
     first = {seed: make_openings(game, [preferring(2), preferring(5)], 1, 1, seed, 1)[0][0] for seed in range(400)}
     by_policy = Counter(move for seed, move in first.items() if num_random(seed) == 0)
     at_random = Counter(move for seed, move in first.items() if num_random(seed) > 0)
@@ -122,7 +121,7 @@ def test_a_random_move_is_no_pass():
 
 
 def test_illegal_moves_are_never_drawn():
-    """Full columns: a policy that wants nothing but one column must leave it after six stones."""
+    """A policy of one column must leave it when it is full, after six stones."""
     game = parse_game("connect4")
     alone = [seed for seed in range(20) if num_random(seed) == 0]
     for seed in alone:
@@ -139,7 +138,7 @@ def test_where_there_are_too_few_some_repeat():
 
 def test_one_stops_before_the_move_that_ends_the_game():
     game = parse_game("tictactoe")
-    # Six stones in order, the first player's seventh would win; whatever is drawn at random before, no game is over.
+    # Six stones in order; the seventh would win for the first player. Random moves before them end no game.
     openings = make_openings(game, [in_order], 10, 8, 0, 10)
     ended = [num_random(0, pair, ATTEMPTS - 1) == 0 for pair in range(10)]
     assert any(ended)

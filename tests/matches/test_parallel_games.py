@@ -1,4 +1,4 @@
-"""Worker pools of processes: whatever a worker does, its games fail, are tried again, and no process stays behind.
+"""Worker pools of processes: games of a worker that fails are tried again, and no process is left behind.
 
 The workers are real processes that play made-up games at once (fake_worker.py); threads of this process are in
 test_match.py, workers that really play in test_runner.py.

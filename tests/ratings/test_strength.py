@@ -34,7 +34,7 @@ def met(one, other, wins, draws=0, losses=0):
 
 
 def simulated(strengths, games_per_pair, rng, draws=0.0):
-    """Everybody against everybody; strengths in Elo by name; draws: share of games that end so, whoever plays."""
+    """All players meet all. strengths: in Elo, by name; draws: share of drawn games, for every pair."""
     found = []
     for one, other in combinations(strengths, 2):
         chance = 1 / (1 + 10 ** ((strengths[other] - strengths[one]) / 400))

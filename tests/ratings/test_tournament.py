@@ -1,5 +1,4 @@
-"""Tournaments: who plays, that they go on where they stood, and that the ranking of players of known strength comes
-out."""
+"""Tournaments: who plays, resuming, and the ranking of players of known strength."""
 
 from pathlib import Path
 
@@ -105,7 +104,7 @@ def test_it_goes_on_where_it_stood(tmp_path):
         tournament(config, Interrupting())
     before = sum(played(tmp_path).values())
     assert 0 < before < 16
-    # What was played until then is rated already, as far as it is whole: of the others only the fast ones are there.
+    # The whole pairs are rated already. Of the later games only fast ones have ended.
     (match,) = map(read_match, list_matches(config.output_dir))
     gap = next(number for number in range(16) if number not in {game.index for game in match.games})
     assert read_ratings(tmp_path / "data" / "ratings.json").games == gap // 2 * 2 <= before
