@@ -22,9 +22,8 @@ from pipeline.errors import UsageError
 from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
 from pipeline.machine import available_cores
-from pipeline.matches.match import Pairing
+from pipeline.matches.match import Pairing, ThreadPool, conduct
 from pipeline.matches.openings import make_openings
-from pipeline.matches.parallel_games import ThreadPool, conduct
 from pipeline.matches.runner import LEAST_BATCH
 from pipeline.phrases import counted, duration
 from pipeline.players.loading import calibration_positions

@@ -31,6 +31,7 @@ from pipeline.games.contract import Game
 from pipeline.matches.runner import (
     Entrant,
     MatchRunner,
+    Sides,
     common_game,
     handicap_side_of,
     load_entrant,
@@ -175,7 +176,7 @@ def _check_different(challenger: Entrant, other: Entrant, where: str = "--white-
         raise UsageError(f"evaluate {where}: both players are called {other.name}; name one of them: NAME=PLAYER")
 
 
-def _check_conditions(config: EvaluateConfig, entrants: tuple[Entrant, Entrant], conditions: list[Condition]) -> None:
+def _check_conditions(config: EvaluateConfig, entrants: Sides, conditions: list[Condition]) -> None:
     """Raises UsageError for a promotion condition that can't be played."""
     challenger, champion = entrants
     names = [one.opponent.name for one in conditions]
@@ -194,7 +195,7 @@ def _check_conditions(config: EvaluateConfig, entrants: tuple[Entrant, Entrant],
             )
 
 
-def _check_rule(config: EvaluateConfig, game: Game, entrants: tuple[Entrant, Entrant]) -> None:
+def _check_rule(config: EvaluateConfig, game: Game, entrants: Sides) -> None:
     """Raises UsageError for options that don't fit what the game counts."""
     if game.max_result == 1:
         if config.threshold is not None and config.threshold < 0:
@@ -228,7 +229,7 @@ def _play(
     config: EvaluateConfig,
     runner: MatchRunner,
     folder: Path,
-    entrants: tuple[Entrant, Entrant],
+    entrants: Sides,
     rule: Rule,
     settings: dict[str, Any],
     stops_early: bool,
@@ -281,9 +282,7 @@ def _play_condition(
 # Concluding
 
 
-def _conclude(
-    config: EvaluateConfig, summary: EvaluateSummary, entrants: tuple[Entrant, Entrant], progress: Progress
-) -> EvaluateSummary:
+def _conclude(config: EvaluateConfig, summary: EvaluateSummary, entrants: Sides, progress: Progress) -> EvaluateSummary:
     """Write the summary and promote. After a kill in between, the next run completes the pending promotion.
 
     A match that has already promoted its challenger keeps that outcome.
@@ -318,7 +317,7 @@ def _conclude(
     return ended
 
 
-def _was_promoted(before: dict[str, Any], home: Path | None, entrants: tuple[Entrant, Entrant]) -> bool:
+def _was_promoted(before: dict[str, Any], home: Path | None, entrants: Sides) -> bool:
     """Whether an earlier run, which left the summary `before`, has promoted the challenger by this match.
 
     False if this match's champion is champion again.
@@ -331,7 +330,7 @@ def _was_promoted(before: dict[str, Any], home: Path | None, entrants: tuple[Ent
     return present == challenger.spec.path if before.get(PENDING) else present != champion.spec.path
 
 
-def _why_not(config: EvaluateConfig, home: Path | None, entrants: tuple[Entrant, Entrant]) -> str:
+def _why_not(config: EvaluateConfig, home: Path | None, entrants: Sides) -> str:
     """Why a challenger that has passed isn't promoted; "" if it is."""
     challenger, champion = entrants
     for entrant in entrants:

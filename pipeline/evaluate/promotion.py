@@ -22,7 +22,7 @@ from pipeline.evaluate import threshold
 from pipeline.evaluate.sprt import ACCEPTED, REJECTED, UNDECIDED, Sprt, SprtState
 from pipeline.games.specs import parse_game
 from pipeline.matches import statistics
-from pipeline.matches.parallel_games import ATTEMPTS
+from pipeline.matches.match import ATTEMPTS
 from pipeline.matches.statistics import (
     VOID,
     PairPoints,

@@ -24,10 +24,9 @@ from pipeline.games.records import RecordText
 from pipeline.games.sgf import game_sgf, sgf_name
 from pipeline.games.specs import parse_game
 from pipeline.machine import available_cores
-from pipeline.matches.match import Pairing
+from pipeline.matches.match import READING, Pairing, ThreadPool, WorkerPool, conduct, line_of
 from pipeline.matches.openings import choose_openings, make_openings, read_openings
 from pipeline.matches.options import MatchOptions
-from pipeline.matches.parallel_games import READING, ThreadPool, WorkerPool, conduct, line_of
 from pipeline.matches.statistics import score_of
 from pipeline.methods.named import method_named
 from pipeline.players.kinds import ENGINE_ROWS, PlayerKind, kind_named, make_player
@@ -97,6 +96,10 @@ class Entrant:
             return f"{self.name}={self.spec.text.split('=', 1)[1] if self.spec.own_name else self.spec.text}"
         stones = f"{HANDICAP}{self.spec.handicap}:" if self.spec.handicap else ""
         return f"{self.name}={stones}{self.spec.path.resolve()}@{self.info.readouts}"
+
+
+Sides = tuple[Entrant, Entrant]
+"""Challenger, champion."""
 
 
 def load_entrant(text: str, readouts: int, models: Models = MappingProxyType({})) -> Entrant:
@@ -192,7 +195,7 @@ class PlayerFactory:
         openings: Sequence[Sequence[int]],
         stones: Sequence[Sequence[int]],
     ) -> Pairing:
-        """entrants: challenger, champion. stones: the handicap stones of each opening; empty without a handicap."""
+        """entrants: challenger, champion. stones: as in Pairing."""
         challenger, champion = entrants
         makers = self.maker(challenger, champion), self.maker(champion, challenger)
         names = challenger.name, champion.name
@@ -252,7 +255,7 @@ class MatchRunner:
     def open(
         self,
         folder: Path,
-        entrants: tuple[Entrant, Entrant],
+        entrants: Sides,
         num_games: int,
         threshold: float | None = None,
         settings: dict[str, Any] | None = None,
@@ -260,7 +263,6 @@ class MatchRunner:
     ) -> MatchWriter:
         """Continue the match in the folder, or begin it with new openings. The caller holds its match_lock.
 
-        entrants  challenger, champion
         settings  further settings that the decision depends on
         needed    whether any game will be played; if not, a new match has empty openings, and no player is loaded
         """
@@ -269,7 +271,7 @@ class MatchRunner:
         openings: list[list[int]] = [[]] * num_openings
         stones = [] if side is None else [[0] * entrants[side].spec.handicap] * num_openings
         if needed and not has_match(folder):
-            openings, stones = self._openings(entrants, num_openings, [], [])
+            openings, stones = self._openings(entrants, num_openings)
         header = MatchHeader(
             players=(entrants[0].info, entrants[1].info),
             game=self.game.spec,
@@ -289,14 +291,12 @@ class MatchRunner:
         verify_games(folder / layout.MATCH_GAMES, self.game, list(writer.games.values()))
         return writer
 
-    def extend(self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], num_pairs: int) -> None:
+    def extend(self, writer: MatchWriter, entrants: Sides, num_pairs: int) -> None:
         """Add openings for num_pairs pairs of games to a growing match."""
         num_openings = 2 * num_pairs // games_per_opening(handicap_side_of(entrants))
-        writer.extend(*self._openings(entrants, num_openings, writer.openings, writer.stones))
+        writer.extend(*self._openings(entrants, num_openings, writer))
 
-    def play(
-        self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], settled: Callable[[MatchWriter], bool]
-    ) -> None:
+    def play(self, writer: MatchWriter, entrants: Sides, settled: Callable[[MatchWriter], bool]) -> None:
         """Play the missing games until the match is settled, or every game has ended or failed twice.
 
         Raises MuGoError if all games, or all of the first ones, failed; KeyboardInterrupt after recording the games
@@ -339,13 +339,10 @@ class MatchRunner:
             raise MuGoError(f"{writer.folder}: {which} failed, e.g. {failures[-1].problem}; fix that and run it again")
 
     def _openings(
-        self,
-        entrants: tuple[Entrant, Entrant],
-        number: int,
-        known: Sequence[Sequence[int]],
-        known_stones: Sequence[Sequence[int]],
+        self, entrants: Sides, number: int, writer: MatchWriter | None = None
     ) -> tuple[list[list[int]], list[list[int]]]:
-        """(moves, handicap stones) of `number` openings, numbered after those known; no stones without a handicap."""
+        """(moves, handicap stones) of `number` openings, after those of a match; no stones without a handicap."""
+        known, known_stones = (writer.openings, writer.stones) if writer else ([], [])
         side = handicap_side_of(entrants)
         if side is not None and self._listed is not None:
             taker = entrants[side].name
@@ -356,7 +353,7 @@ class MatchRunner:
             return choose_openings(self._listed, number, self.config.seed, len(known)), []
         stones = [] if side is None else self._stones(entrants[side], number, known_stones)
         plies = self._opening_plies(side)
-        threads, rows = self._threads_and_rows(entrants, 2 * number)
+        threads, rows = self._size(entrants, 2 * number, self.config.threads or available_cores())
         policies = self._factory_for(threads, rows).policies(entrants) if plies else []
         batch = max(LEAST_BATCH, rows)
         views = [game_as_seen(one.model.info, self.game) or self.game for one in entrants if one.model]
@@ -388,39 +385,19 @@ class MatchRunner:
             "openings": f"{self.config.openings.name} {digest}",  # by content: the file may move
         }
 
-    def _pool(self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], num_games: int) -> WorkerPool:
+    def _pool(self, writer: MatchWriter, entrants: Sides, num_games: int) -> WorkerPool:
         config = self.config
-        if self._cluster is not None:
-            return self._cluster_pool(self._cluster, writer, entrants, num_games)
-        threads, rows = self._threads_and_rows(entrants, num_games)
-        if config.workers == 0:
+        threads, rows = self._size(entrants, num_games, config.threads or (1 if self._cluster else available_cores()))
+        if self._cluster is None and config.workers == 0:
             factory = self._factory_for(threads, rows)
             return ThreadPool(factory.pairing(self.game, entrants, writer.openings, writer.stones), threads, rows)
         workers = min(config.workers, num_games)
-        each = max(1, threads // workers)
-        rows = min(rows, -(-config.parallel_games // (workers * each)))
-        job = {**self._job(writer, entrants, each, rows), "beat_seconds": beat_seconds(config.hang_seconds)}
-        command, environment = child_command()
-        self._progress.say(f"starting {workers} workers")
-        return ProcessPool(READING, command, [job] * workers, each * rows, config.hang_seconds, environment)
-
-    def _cluster_pool(
-        self, cluster: Cluster, writer: MatchWriter, entrants: tuple[Entrant, Entrant], num_games: int
-    ) -> WorkerPool:
-        from pipeline.workers.cluster import RayPool
-
-        config = self.config
-        threads = max(1, min(config.threads, num_games))
-        rows = self._rows(entrants, -(-min(config.parallel_games, num_games) // threads))
-        job = self._job(writer, entrants, threads, rows)
-        models = [entrant.spec.path for entrant in entrants if entrant.spec.path is not None]
-        capacity, most = threads * rows, config.parallel_games
-        return RayPool(cluster, READING, job, models, capacity, config.hang_seconds, most)
-
-    def _job(self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], threads: int, rows: int) -> dict[str, Any]:
-        return {
+        if self._cluster is None:
+            threads = max(1, threads // workers)
+            rows = min(rows, -(-config.parallel_games // (workers * threads)))
+        job = {
             "play": PLAY,
-            "config": self.config.model_dump(mode="json", include=set(MatchOptions.model_fields)),
+            "config": config.model_dump(mode="json", include=set(MatchOptions.model_fields)),
             "game": self.game.spec,
             "players": [entrant.full_spec for entrant in entrants],
             "weights": [entrant.info.weights for entrant in entrants],
@@ -429,15 +406,23 @@ class MatchRunner:
             "threads": threads,
             "rows": rows,
         }
+        if self._cluster is not None:
+            from pipeline.workers.cluster import RayPool
 
-    def _threads_and_rows(self, entrants: tuple[Entrant, Entrant], num_games: int) -> tuple[int, int]:
-        config = self.config
-        threads = max(1, min(config.threads or available_cores(), num_games, config.parallel_games))
-        return threads, self._rows(entrants, max(1, -(-min(config.parallel_games, num_games) // threads)))
+            models = [entrant.spec.path for entrant in entrants if entrant.spec.path is not None]
+            size = threads * rows, config.hang_seconds, config.parallel_games
+            return RayPool(self._cluster, READING, job, models, *size)
+        job["beat_seconds"] = beat_seconds(config.hang_seconds)
+        command, environment = child_command()
+        self._progress.say(f"starting {workers} workers")
+        return ProcessPool(READING, command, [job] * workers, threads * rows, config.hang_seconds, environment)
 
-    def _rows(self, entrants: tuple[Entrant, Entrant], most: int) -> int:
-        limits = (one.kind.most_rows for one in entrants if one.kind)
-        return min([most, *(limit for limit in limits if limit is not None)])
+    def _size(self, entrants: Sides, num_games: int, threads: int) -> tuple[int, int]:
+        """(threads, at most as many as given; games of each at once)."""
+        together = min(self.config.parallel_games, num_games)
+        threads = min(threads, together)
+        limits = [one.kind.most_rows for one in entrants if one.kind and one.kind.most_rows is not None]
+        return threads, min([-(-together // threads), *limits])
 
     def _factory_for(self, threads: int, rows: int) -> PlayerFactory:
         """The factory for this many threads and rows; only the last one is kept."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
@@ -29,22 +28,7 @@ from pipeline.run.match_results import MatchResults
 from pipeline.run.matches import MatchWriter, match_lock
 from pipeline.run.ratings import read_pool
 
-
-@dataclass(frozen=True)
-class Field:
-    """The players. entrants: by name in ratings; place: the player to be placed; None: all meet all."""
-
-    entrants: dict[str, Entrant]
-    place: str | None
-
-    @property
-    def names(self) -> list[str]:
-        return list(self.entrants)
-
-    def plays(self, match: MatchResults) -> bool:
-        """Whether this run may add games to this match: a tournament's, so without a fixed number of games."""
-        names = {info.rated_as for info in match.header.players}
-        return match.header.games == 0 and names <= self.entrants.keys() and self.place in {None, *names}
+Entrants = dict[str, Entrant]  # by name in ratings
 
 
 def tournament(config: TournamentConfig, progress: Progress = SILENT) -> RatingsSummary:
@@ -59,7 +43,7 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
         raise UsageError(f"tournament --games {config.games}: wanted an even number: every opening is played twice")
     if config.against and config.place is None:
         raise UsageError(f"tournament --against {config.against}: wanted --place PLAYER, the player to place")
-    field, game = _field(config, progress)
+    entrants, place, game = _players(config, progress)
     if config.background:
         config = config.model_copy(update={"threads": config.threads or 1})
     busy = "another process plays this tournament; wait until it is done, or choose another --output-dir"
@@ -67,16 +51,16 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
         known: dict[Path, MatchResults] = {}
         _check_game(config, each_match(_folders(config), keep=True, known=known), game)
         try:
-            _play(config, field, runner, known, progress)
+            _play(config, entrants, place, runner, known, progress)
         except BaseException:
             try:
-                _rate(config, field)
+                _rate(config, entrants)
             except NotYet:
                 pass
             except Exception as error:  # must not hide the error that stopped the tournament
                 progress.warn(f"the ratings were not written: {error}")
             raise
-        return _rate(config, field, progress)
+        return _rate(config, entrants, progress)
 
 
 def _check_game(config: TournamentConfig, matches: Iterable[MatchResults], game: Game) -> None:
@@ -91,22 +75,35 @@ def _check_game(config: TournamentConfig, matches: Iterable[MatchResults], game:
 
 
 def _play(
-    config: TournamentConfig, field: Field, runner: MatchRunner, known: dict[Path, MatchResults], progress: Progress
+    config: TournamentConfig,
+    entrants: Entrants,
+    place: str | None,
+    runner: MatchRunner,
+    known: dict[Path, MatchResults],
+    progress: Progress,
 ) -> None:
-    """known: as in each_match()."""
+    """place: the player to be placed; None: all meet all. known: as in each_match()."""
+    names = list(entrants)
+    apart = [name for name, entrant in entrants.items() if entrant.spec.handicap]  # no two of them can meet
     begun: set[str] = set()  # matches that this run has played: games missing there failed twice
     writers: dict[Path, MatchWriter] = {}
+
+    def is_own(match: MatchResults) -> bool:
+        """Whether this run may add games to this match: a tournament's, so without a fixed number of games."""
+        players = {info.rated_as for info in match.header.players}
+        grows = match.folder.parent == config.output_dir and match.header.games == 0
+        return grows and players <= entrants.keys() and place in {None, *players}
+
     while True:
         matches = sorted(each_match(_folders(config), keep=True, known=known), key=lambda match: match.header.created)
-        own = [match for match in matches if match.folder.parent == config.output_dir and field.plays(match)]
+        own = list(filter(is_own, matches))
         left = config.games - sum(len(match.games) for match in own)
         if left <= 0:
             return
         results = [match_result(match) for match in matches]
-        error = worst_error(bradley_terry(results, players=field.names), field.names, field.place)
-        if error <= config.until:
-            whose = f"the rating of {field.place} is" if field.place else "the ratings of these players are"
-            mean = f"the mean of these {len(field.entrants)} players"
+        if worst_error(bradley_terry(results, players=names), names, place) <= config.until:
+            whose = f"the rating of {place} is" if place else "the ratings of these players are"
+            mean = f"the mean of these {len(names)} players"
             progress.say(f"{whose} known to +-{config.until:g} Elo relative to {mean}")
             return
         cut_short = [match for match in own if len(match.games) < match.num_games and match.folder.name not in begun]
@@ -114,13 +111,11 @@ def _play(
             one, other = (info.rated_as for info in cut_short[0].header.players)
             games, more = cut_short[0].num_games - len(cut_short[0].games), 0
         else:
-            # No two players with handicap stones can meet.
-            apart = [name for name, entrant in field.entrants.items() if entrant.spec.handicap]
-            one, other = next_pair(field.names, results, config.schedule, field.place, config.against, apart)
+            one, other = next_pair(names, results, config.schedule, place, config.against, apart)
             more = min(-(-left // 2), config.pairs_per_round)
             games = 2 * more
         begun |= {layout.match_name(one, other), layout.match_name(other, one)}
-        ended = _round(config, runner, writers, field.entrants[one], field.entrants[other], games, more)
+        ended = _round(config, runner, writers, entrants[one], entrants[other], games, more)
         # Games left by an earlier run may fail for good. Stop only if all new ones fail.
         if more and not ended:
             progress.warn("every game of the last round failed; stopping")
@@ -133,17 +128,18 @@ def _folders(config: TournamentConfig) -> list[Path]:
     return [evaluated, evaluated / layout.REQUIRED, evaluated / layout.WATCH, config.output_dir]
 
 
-def _rate(config: TournamentConfig, field: Field, progress: Progress = SILENT) -> RatingsSummary:
+def _rate(config: TournamentConfig, entrants: Entrants, progress: Progress = SILENT) -> RatingsSummary:
     rating = RatingsConfig(directory=_folders(config), output=config.output_dir.parent / layout.RATINGS)
-    return rate_and_write(rating, progress, among=field.names)
+    return rate_and_write(rating, progress, among=list(entrants))
 
 
 # The players
 
 
-def _field(config: TournamentConfig, progress: Progress) -> tuple[Field, Game]:
+def _players(config: TournamentConfig, progress: Progress) -> tuple[Entrants, str | None, Game]:
+    """(the players, the one to be placed, their game)."""
     members: dict[str, str] = {}  # names in the pool, by name in ratings
-    entrants: dict[str, Entrant] = {}
+    entrants: Entrants = {}
     for text in config.player:
         _entrant(config, entrants, text, progress)
     for member in () if config.player else read_pool(config.pool).members:
@@ -169,13 +165,13 @@ def _field(config: TournamentConfig, progress: Progress) -> tuple[Field, Game]:
             "takes none"
         )
     # The game asked for, else that of the player to be placed, else of the first model: which member can't play it?
-    placed_first = [entrants[place], *entrants.values()] if place is not None else entrants.values()
+    placed_first = [*([entrants[place]] if place is not None else []), *entrants.values()]
     games = [config.game, *(entrant.model.info.game for entrant in placed_first if entrant.model)]
     if asked := next(filter(None, games), None):
         for rated, name in members.items():
             with _blaming(config.pool, name):
                 common_game(parse_game(asked).spec, [entrants[rated]])
-    return Field(entrants, place), common_game(config.game, list(entrants.values()))
+    return entrants, place, common_game(config.game, list(entrants.values()))
 
 
 @contextmanager
@@ -189,7 +185,7 @@ def _blaming(pool: Path, member: str) -> Iterator[None]:
         ) from error
 
 
-def _entrant(config: TournamentConfig, entrants: dict[str, Entrant], text: str, progress: Progress = SILENT) -> str:
+def _entrant(config: TournamentConfig, entrants: Entrants, text: str, progress: Progress = SILENT) -> str:
     """Add a player to the entrants unless it is one already; returns its name in ratings."""
     entrant = load_entrant(text, config.readouts).as_rated
     other = entrants.setdefault(entrant.name, entrant)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pipeline.games.specs import parse_game
-from pipeline.matches.match import Pairing
-from pipeline.matches.parallel_games import ThreadPool, WorkerPool, conduct
+from pipeline.matches.match import Pairing, ThreadPool, WorkerPool, conduct
 from pipeline.players.builtin import HeuristicPlayer, RandomPlayer
 from pipeline.players.player import RESIGN, Decisions, PlayerFault
 from pipeline.players.searching import SearchPlayer

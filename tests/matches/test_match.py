@@ -12,9 +12,8 @@ import pytest
 from pipeline.errors import MuGoError
 from pipeline.games.replay import replay_one
 from pipeline.games.specs import parse_game
-from pipeline.matches.match import GameQueue, MatchThread
+from pipeline.matches.match import GameQueue, MatchThread, ThreadPool, conduct
 from pipeline.matches.openings import make_openings
-from pipeline.matches.parallel_games import ThreadPool, conduct
 from pipeline.players.builtin import RandomPlayer
 from pipeline.players.player import Decisions, Player
 from pipeline.run.matches import check_game, verify_games

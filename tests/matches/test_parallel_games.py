@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import MuGoError
-from pipeline.matches.parallel_games import READING, WorkerPool, conduct
+from pipeline.matches.match import READING, WorkerPool, conduct
 from pipeline.run.matches import MatchFailure, MatchGame
 from pipeline.workers import processes
 from pipeline.workers import worker_pool as pool_module
