@@ -28,15 +28,7 @@ from pipeline.evaluate.promotion import (
 from pipeline.evaluate.sprt import Sprt
 from pipeline.evaluate.threshold import LEAST_PAIRS
 from pipeline.games.contract import Game
-from pipeline.matches.runner import (
-    Entrant,
-    MatchRunner,
-    Sides,
-    common_game,
-    handicap_side_of,
-    load_entrant,
-    write_sgfs,
-)
+from pipeline.matches.runner import Entrant, MatchRunner, Sides, common_game, handicap_side_of, load_entrant, write_sgfs
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings.command import checked_results
 from pipeline.ratings.pool import pool

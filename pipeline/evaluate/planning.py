@@ -18,16 +18,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.errors import FileError, MuGoError, NotYet
-from pipeline.evaluate.config import (
-    BENCHMARK,
-    CHAMPION,
-    LADDER,
-    POOL,
-    SINGLE,
-    STRATEGIES,
-    TOURNAMENT,
-    EvaluateConfig,
-)
+from pipeline.evaluate.config import BENCHMARK, CHAMPION, LADDER, POOL, SINGLE, STRATEGIES, TOURNAMENT, EvaluateConfig
 from pipeline.matches.options import MatchOptions, WorkerOptions
 from pipeline.matches.runner import Entrant, load_entrant
 from pipeline.players.player_specs import is_engine

@@ -23,15 +23,7 @@ from pipeline.evaluate.sprt import ACCEPTED, REJECTED, UNDECIDED, Sprt, SprtStat
 from pipeline.games.specs import parse_game
 from pipeline.matches import statistics
 from pipeline.matches.match import ATTEMPTS
-from pipeline.matches.statistics import (
-    VOID,
-    PairPoints,
-    Score,
-    pair_points,
-    pair_scores,
-    repeated_games,
-    score_of,
-)
+from pipeline.matches.statistics import VOID, PairPoints, Score, pair_points, pair_scores, repeated_games, score_of
 from pipeline.phrases import counted, percent, results
 from pipeline.run.matches import MatchGame, MatchHeader, MatchWriter
 
@@ -134,7 +126,7 @@ def deciding_games(rule: Rule, games: Mapping[int, MatchGame]) -> int | None:
     gap = next((number for number in range(rule.games) if number not in games), rule.games)
 
     def is_decided(pairs: int) -> bool:
-        return match_status(rule, first_games(games, 2 * pairs)).decided
+        return match_status(rule, _first_games(games, 2 * pairs)).decided
 
     if not match_status(rule, games).decided or not is_decided(gap // 2):
         return None
@@ -142,7 +134,7 @@ def deciding_games(rule: Rule, games: Mapping[int, MatchGame]) -> int | None:
     return 2 * bisect_left(range(gap // 2), True, key=is_decided)
 
 
-def first_games(games: Mapping[int, MatchGame], count: int) -> dict[int, MatchGame]:
+def _first_games(games: Mapping[int, MatchGame], count: int) -> dict[int, MatchGame]:
     return {number: games[number] for number in range(count)}
 
 
@@ -293,7 +285,7 @@ def summarise(rule: Rule, writer: MatchWriter, whole: bool = False) -> EvaluateS
     whole: the match is always played to its end, so all games count.
     """
     measured = None if whole else deciding_games(rule, writer.games)
-    known = writer.games if measured is None else first_games(writer.games, measured)
+    known = writer.games if measured is None else _first_games(writer.games, measured)
     status = match_status(rule, known)
     header, games, score = writer.header, list(status.counted.values()), status.score
     played, most, gate = max(1, score.games), status.games_that_count, status.gate

@@ -25,14 +25,7 @@ from pydantic import ValidationError
 
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.evaluate.config import BENCHMARK, CHAMPION, LADDER, POOL, SINGLE, EvaluateConfig
-from pipeline.evaluate.planning import (
-    MACHINE_OPTIONS,
-    Candidate,
-    Draft,
-    SettingsAt,
-    calendar,
-    folders_of_matches,
-)
+from pipeline.evaluate.planning import MACHINE_OPTIONS, Candidate, Draft, SettingsAt, calendar, folders_of_matches
 from pipeline.games.specs import parse_game
 from pipeline.matches.options import MatchOptions
 from pipeline.matches.runner import Entrant, MatchRunner, common_game, load_entrant

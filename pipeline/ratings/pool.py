@@ -113,12 +113,9 @@ def pool(
     Raises UsageError for a wrong action, spec or name, or for a pool full of permanent members, FileError for a damaged
     pool.
     """
-    if action not in (None, "add", "remove"):
-        raise UsageError(f"pool {action}: no such action; wanted add SPEC, remove NAME, or no action to show the pool")
-    if (action is None) != (what is None):
-        wanted = {None: "add SPEC or remove NAME", "add": "a spec", "remove": "a member's name"}[action]
-        example = f"{action or 'add'} heuristic"
-        raise UsageError(f"pool {action or what}: wanted {wanted}, e.g. `python main.py pool {example}`")
+    if action not in (None, "add", "remove") or (action is None) != (what is None):
+        wanted = "wanted add SPEC, remove NAME, or nothing to show the pool; e.g. `python main.py pool add heuristic`"
+        raise UsageError(f"pool {action or what}: {wanted}")
     if capacity is not None and capacity < 1:
         raise UsageError(f"pool --capacity {capacity}: wanted at least 1")
     rated = _rated_players(ratings_path, progress)

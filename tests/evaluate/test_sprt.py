@@ -182,11 +182,11 @@ def test_parse():
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("", "found 1 numbers; wanted elo0,elo1,alpha,beta"),
-        ("0,35,0.05", "found 3 numbers"),
-        ("0,35,0.05,0.05,1", "found 5 numbers"),
-        ("0,35,0.05,x", "beta is 'x', no number"),
-        ("0,,0.05,0.05", "elo1 is '', no number"),
+        ("", "wanted four numbers, elo0,elo1,alpha,beta"),
+        ("0,35,0.05", "wanted four numbers, elo0,elo1,alpha,beta"),
+        ("0,35,0.05,0.05,1", "wanted four numbers, elo0,elo1,alpha,beta"),
+        ("0,35,0.05,x", "wanted four numbers, elo0,elo1,alpha,beta"),
+        ("0,,0.05,0.05", "wanted four numbers, elo0,elo1,alpha,beta"),
         ("35,35,0.05,0.05", "elo0 is 35 and elo1 is 35; wanted elo0 < elo1"),
         ("35,0,0.05,0.05", "wanted elo0 < elo1"),
         ("0,0.001,0.05,0.05", "by 0.01 at least"),

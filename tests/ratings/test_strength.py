@@ -249,9 +249,11 @@ def results_of_a_run(models):
     ],
     ids=["sparse", "dense"],
 )
-def test_ratings_of_many_players_are_those_of_the_dense_covariance(results, monkeypatch):
+@pytest.mark.parametrize("few_entries", [0, strength.FEW_ENTRIES])
+def test_ratings_of_many_players_are_those_of_the_dense_covariance(results, few_entries, monkeypatch):
     dense = bradley_terry(results, players=["lonely"])
     monkeypatch.setattr(strength, "MAX_DENSE", 10)
+    monkeypatch.setattr(strength, "FEW_ENTRIES", few_entries)
     sparse = bradley_terry(results, players=["lonely"])
     assert isinstance(sparse.inverse, strength.SparseInverse)
     assert (sparse.names, sparse.groups) == (dense.names, dense.groups)
