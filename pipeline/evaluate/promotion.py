@@ -293,11 +293,12 @@ def summarise(rule: Rule, writer: MatchWriter, whole: bool = False) -> EvaluateS
     elo_low, elo, elo_high = map(_finite, statistics.elo_interval(score))
     by_gate = status.sprt is None and not rule.by_points
     over_pairs = rule.by_points or (score.draws > 0 and not header.handicap)
-    false_promotion = threshold.false_promotion(most, gate) if by_gate else None
-    tail = statistics.result_tail(score, None if header.handicap else status.pair_counts)
     if rule.by_points:
         tail = statistics.sign_tail(status.pair_points)
         false_promotion = threshold.points_false_promotion(rule.games // 2) if rule.threshold is None else None
+    else:
+        tail = statistics.result_tail(score, None if header.handicap else status.pair_counts)
+        false_promotion = threshold.false_promotion(most, gate) if by_gate else None
     failed = {failure.failed for failure in writer.failures if failure.attempt >= ATTEMPTS} - writer.games.keys()
     return EvaluateSummary(
         challenger=header.challenger,

@@ -6,6 +6,7 @@ it is damaged. Methods that depend on order take matches by starting time. Faile
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -349,21 +350,15 @@ def _rows(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> list[Ra
         elif method == "bradley-terry" and len(group) > 1:  # an error relative to itself would mean nothing
             errors |= rated.fit.errors_among(group)
         for rank, name in enumerate(sorted(group, key=lambda name: -rating[name]), start=1):
-            player = players[name]
             rows.append(
                 RatingRow(
                     rank=rank,
-                    name=name,
-                    kind=player.kind,
                     rating=rating[name],
                     error=errors[name],
-                    games=player.games,
-                    wins=player.wins,
-                    draws=player.draws,
-                    losses=player.losses,
                     average_opponent=opponents[name],
                     group=number,
                     points_per_game=points.get(name),
+                    **players[name].model_dump(include={"name", "kind", "games", "wins", "draws", "losses"}),
                 )
             )
     return rows
@@ -390,14 +385,10 @@ def _warnings(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> lis
         lopsided = [name for name in lopsided if name in shown]
         if lopsided:
             found.append(f"{_some(lopsided)} won or lost every game: the distance to the others is set by the prior")
-    weights: dict[str, set[str]] = {}
-    for match in rated.matches:
-        for side in match.sides:
-            if side.name in shown:
-                weights.setdefault(side.name, set()).add(side.weights)
-    for name, versions in weights.items():
-        if len(versions) > 1:
-            found.append(f"{name} played with {len(versions)} different sets of weights but is rated as one player")
+    versions = {(side.name, side.weights) for match in rated.matches for side in match.sides if side.name in shown}
+    for name, count in sorted(Counter(name for name, _ in versions).items()):
+        if count > 1:
+            found.append(f"{name} played with {count} different sets of weights but is rated as one player")
     return found
 
 

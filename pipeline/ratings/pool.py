@@ -294,7 +294,7 @@ def parse_mode(text: str) -> Mode:
     """Parse a mode of the module docstring. Raises UsageError."""
     kind, _, value = text.partition("=")
     mode = Mode(text, kind, value)
-    is_valid = kind in FORMS and re.fullmatch(FORMS[kind], text.removeprefix(kind))
+    is_valid = kind in FORMS and bool(re.fullmatch(FORMS[kind], text.removeprefix(kind)))
     if is_valid and kind == "lagged":
         is_valid = 1 <= mode.lags[0] <= mode.lags[1]
     if is_valid and kind in TEMPERATURES:

@@ -230,7 +230,7 @@ def bradley_terry(
         """Of the negative Hessian of the log posterior: the games' Fisher information and the prior's precision."""
         chances = _logistic(logits[i] - logits[j])
         information = games * chances * (1 - chances)
-        diagonal = np.bincount(i, information, size) + np.bincount(j, information, size) + precision
+        diagonal: Matrix = np.bincount(i, information, size) + np.bincount(j, information, size) + precision
         return _inverse(diagonal, i, j, -information)
 
     # Newton's method. The log posterior is strictly concave.
@@ -269,7 +269,7 @@ def _inverse(diagonal: Matrix, i: Ints, j: Ints, entries: Matrix) -> Matrix | Sp
     if size <= MAX_DENSE:
         dense = np.diag(diagonal)
         dense[i, j] = dense[j, i] = entries
-        return np.linalg.inv(dense)
+        return np.linalg.inv(dense).astype(np.float64)
     from scipy.sparse import coo_array  # slow to import, and rarely needed
     from scipy.sparse.linalg import splu
 

@@ -1,4 +1,4 @@
-"""``tournament``: players meet each other until their strengths are known well enough. Nobody is promoted.
+"""``tournament``: players meet each other until their strengths are known well enough. Promotes no model.
 
 Reads players, or the pool. Writes a folder of matches that grow by a few pairs of games at a time, and at the end, or
 when interrupted, the ratings. All matches in this folder and in evaluate's beside it determine who meets next. The
