@@ -387,7 +387,8 @@ class MatchRunner:
 
     def _pool(self, writer: MatchWriter, entrants: Sides, num_games: int) -> WorkerPool:
         config = self.config
-        threads, rows = self._size(entrants, num_games, config.threads or (1 if self._cluster else available_cores()))
+        by_default = available_cores() if self._cluster is None else 1
+        threads, rows = self._size(entrants, num_games, config.threads or by_default)
         if self._cluster is None and config.workers == 0:
             factory = self._factory_for(threads, rows)
             return ThreadPool(factory.pairing(self.game, entrants, writer.openings, writer.stones), threads, rows)
