@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.errors import FileError, MuGoError, NotYet
-from pipeline.evaluate.config import BENCHMARK, CHAMPION, LADDER, POOL, SINGLE, STRATEGIES, TOURNAMENT, EvaluateConfig
+from pipeline.evaluate.config import BENCHMARK, CHAMPION, LADDER, POOL, SINGLE, STRATEGIES, EvaluateConfig
 from pipeline.matches.options import MatchOptions, WorkerOptions
 from pipeline.matches.runner import Entrant, load_entrant
 from pipeline.players.player_specs import is_engine
@@ -29,7 +29,7 @@ from pipeline.ratings.strength import ELO_START
 from pipeline.run import layout
 from pipeline.run.evaluations import Evaluation, Opponent, Plan, Skipped
 from pipeline.run.models import read_champions, read_info
-from pipeline.run.ratings import Member, RatedPlayer, read_pool
+from pipeline.run.ratings import RatedPlayer, read_pool
 from pipeline.run_state import state_of_model
 from pipeline.schedules import RunState
 
@@ -163,9 +163,7 @@ class Draft:
             specs: list[str] = []
             for one in wanted:
                 if plan.strategy in one.strategies:
-                    # A ladder lacks the members of the pool, as a tournament does.
-                    in_pool = TOURNAMENT if plan.strategy == LADDER else plan.strategy
-                    specs += self._specs(in_pool) if one.opponent == THE_POOL else [one.opponent]
+                    specs += self._of_pool(plan.strategy) if one.opponent == THE_POOL else [one.opponent]
             default = self._candidate.settings.games_of(plan.strategy) or 2
             games = max((record.planned[name].games for name in plan.opponents), default=default)
             plans.append(self._extended(plan, record.planned, specs, games))
@@ -188,26 +186,25 @@ class Draft:
 
     def _specs(self, strategy: str) -> list[str]:
         """The specs of a strategy's opponents."""
-        benchmark = self._candidate.settings.benchmark
-        if strategy == SINGLE:
-            return self._single()
-        if strategy == BENCHMARK:
-            return benchmark
-        members = [member.spec for member in self._members(strategy)]
-        return [*members, *benchmark] if strategy == LADDER else members
+        of_pool = [] if strategy == BENCHMARK else self._of_pool(strategy)
+        return [*of_pool, *self._candidate.settings.benchmark] if strategy in (BENCHMARK, LADDER) else of_pool
 
-    def _members(self, strategy: str) -> list[Member]:
-        """The pool's members without engines, unless these are allowed."""
+    def _of_pool(self, strategy: str) -> list[str]:
+        """The specs of its opponents that the pool provides, and of the single opponent wherever it is from."""
+        return self._single() if strategy == SINGLE else list(self._members(strategy).values())
+
+    def _members(self, strategy: str) -> dict[str, str]:
+        """The specs of the pool's members by name, without engines, unless these are allowed."""
         try:
             members = read_pool(self._config.pool).members
         except FileError as error:
             self._skip(THE_POOL, error, True, strategy)
-            return []
+            return {}
         for member in members:
             if is_engine(member.spec) and not self._config.allow_engines:
                 problem = f"an engine, which would run {member.spec!r}; the plan was made without --allow-engines"
                 self._skip(member.name, problem, again=False)
-        return [member for member in members if member.name not in self.skipped]
+        return {member.name: member.spec for member in members if member.name not in self.skipped}
 
     def _single(self) -> list[str]:
         """[the single opponent's spec], or [] if there is none."""
@@ -222,7 +219,7 @@ class Draft:
                 return []
             is_in_home = older[-1].parent == Path(os.path.realpath(self._home))
             return [f"{self._home}/{older[-1].name}" if is_in_home else str(older[-1])]
-        specs = {member.name: member.spec for member in self._members(SINGLE)}
+        specs = self._members(SINGLE)
         if THE_POOL in self.skipped:
             return []
         generator = np.random.default_rng([self._config.seed, number])
