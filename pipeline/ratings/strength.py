@@ -230,8 +230,8 @@ def bradley_terry(
         """Of the negative Hessian of the log posterior: the games' Fisher information and the prior's precision."""
         chances = _logistic(logits[i] - logits[j])
         information = games * chances * (1 - chances)
-        diagonal: Matrix = np.bincount(i, information, size) + np.bincount(j, information, size) + precision
-        return _inverse(diagonal, i, j, -information)
+        diagonal = np.bincount(i, information, size) + np.bincount(j, information, size) + precision
+        return _inverse(diagonal.astype(np.float64), i, j, -information)
 
     # Newton's method. The log posterior is strictly concave.
     logits = np.zeros(size)
