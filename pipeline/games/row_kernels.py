@@ -27,6 +27,14 @@ LEGAL, OUT_OF_RANGE, GAME_OVER, OCCUPIED = 0, 1, 2, 3
 
 
 @kernel
+def unplayable(action: int, num_actions: int, over: int) -> int:
+    """LEGAL, OUT_OF_RANGE or GAME_OVER: what can be said of an action without a look at the board."""
+    if action < 0 or action >= num_actions:
+        return OUT_OF_RANGE
+    return GAME_OVER if over else LEGAL
+
+
+@kernel
 def landing_point(state: States, height: int, width: int, falls: bool, action: int) -> int:
     """The point where a stone of this action comes to rest, -1 if there is no room. action must be in 0..A-1."""
     if not falls:
@@ -70,11 +78,8 @@ def play(
     status = np.zeros(len(states), np.uint8)
     for b in range(len(states)):
         state, action = after[b], actions[b]
-        if action < 0 or action >= num_actions:
-            status[b] = OUT_OF_RANGE
-            continue
-        if state[num_points + OVER]:
-            status[b] = GAME_OVER
+        status[b] = unplayable(action, num_actions, state[num_points + OVER])
+        if status[b]:
             continue
         point = landing_point(state, height, width, falls, action)
         if point < 0:

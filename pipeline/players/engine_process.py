@@ -118,6 +118,10 @@ class PipedEngine:
         """Time limit of commands that may make it load a network."""
         return max(self.seconds, START_SECONDS)
 
+    def handshake(self) -> None:
+        """Before the first question, check that it speaks the protocol. Raises PlayerFault."""
+        raise NotImplementedError
+
     def interrupt(self) -> None:
         """Kill the engine from another thread: a running send() fails with "broken". close() must still follow."""
         self._signal(signal.SIGKILL)

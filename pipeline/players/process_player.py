@@ -13,13 +13,16 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from pipeline.errors import UsageError
+from pipeline.errors import IllegalMove, UsageError
 from pipeline.games.contract import Actions, AnyGame, History, KeyArray, States
 from pipeline.players.engine_process import PipedEngine, close_engines
 from pipeline.players.player import Boards, Decisions, Player, PlayerFault, Rows
+
+Engine = TypeVar("Engine", bound=PipedEngine)
 
 JOIN_SECONDS = 10.0  # the thread ends sooner, unless the system hangs
 
@@ -44,11 +47,14 @@ class Question:
     dropped: bool = False
 
 
-class ProcessPlayer(Player):
-    """Asks processes from its own thread. A subclass starts the processes and words the questions.
+class ProcessPlayer(Player, Generic[Engine]):
+    """Asks processes from its own thread. A subclass makes the engines and words the questions.
 
     Starts no process until the first move is asked for. Without close() the thread lives as long as this process.
     """
+
+    engine_per_row: ClassVar[bool] = False  # otherwise one engine answers the questions of all rows
+    rules_hint: ClassVar[str] = ""  # ends the message about a move that the rules forbid
 
     def __init__(self, game: AnyGame, num_rows: int, name: str) -> None:
         self._game = game
@@ -59,6 +65,7 @@ class ProcessPlayer(Player):
         self._seeds = np.zeros(num_rows, np.uint64)
         self._game_numbers = [0] * num_rows
         self._waiting: dict[int, Question] = {}  # by row
+        self._engines: dict[int, Engine] = {}  # by row, or under 0 the only one; used by the player's thread only
         self._questions: queue.SimpleQueue[Question | None] = queue.SimpleQueue()
         self._answers: deque[tuple[Question, int | PlayerFault]] = deque()
         self._answered = threading.Event()  # since the last step()
@@ -69,16 +76,12 @@ class ProcessPlayer(Player):
         self._thread.start()
 
     @abstractmethod
-    def _ask(self, question: Question) -> int:
-        """The engine's move, or RESIGN. Raises PlayerFault, UsageError if there is no such program."""
+    def _start(self) -> Engine:
+        """A new engine, before its handshake. Raises PlayerFault, UsageError if there is no such program."""
 
     @abstractmethod
-    def _discard(self, question: Question) -> None:
-        """End the process that failed at this question, if any."""
-
-    @abstractmethod
-    def _engines(self) -> list[PipedEngine]:
-        """All running engines."""
+    def _ask(self, engine: Engine, question: Question) -> int:
+        """The engine's move, or RESIGN. Raises PlayerFault."""
 
     def new_games(self, rows: Rows, seeds: KeyArray) -> None:
         self.drop(rows)
@@ -163,18 +166,40 @@ class ProcessPlayer(Player):
             if question.dropped or self._closing:
                 continue
             try:
-                answer: int | PlayerFault = self._ask(question)
+                answer: int | PlayerFault = self._answer(question)
             except PlayerFault as fault:
                 answer = fault
             except UsageError as error:  # the program existed when the player was made
                 answer = PlayerFault("broken", self._name, str(error))
             except Exception as error:  # fails this row only
                 answer = PlayerFault("crash", self._name, f"{type(error).__name__}: {error}")
-            if isinstance(answer, PlayerFault):
-                self._discard(question)
+            failed = self._engines.pop(self._key(question), None) if isinstance(answer, PlayerFault) else None
+            if failed is not None:
+                failed.kill()
             self._answers.append((question, answer))
             self._answered.set()
-        close_engines(self._engines())
+        close_engines(list(self._engines.values()))
+
+    def _key(self, question: Question) -> int:
+        return question.row if self.engine_per_row else 0
+
+    def _answer(self, question: Question) -> int:
+        key = self._key(question)
+        is_new = key not in self._engines
+        engine = self._engines[key] = self._start() if is_new else self._engines[key]
+        with self._asking(engine):
+            if is_new:
+                engine.handshake()
+            return self._ask(engine, question)
+
+    def _check_rules(self, question: Question, action: int, name: str) -> None:
+        """Raises PlayerFault "illegal" for a move that the rules forbid. name: what the message calls the move."""
+        try:
+            self._game.play(question.state, np.array([action], np.int32), question.history)
+        except IllegalMove as error:
+            reason = str(error).rsplit(": ", 1)[-1]
+            problem = f"chose {name} at ply {len(question.moves)}, which {self._game.spec} forbids: {reason}"
+            raise PlayerFault("illegal", self._name, problem + self.rules_hint) from None
 
     @contextmanager
     def _asking(self, engine: PipedEngine) -> Iterator[None]:

@@ -11,25 +11,16 @@ Spec: ``hex:SIZE``. Actions are points, named by a column letter and a row numbe
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mugo_hex import kernels
 from pipeline.games import row_kernels
-from pipeline.games.contract import (
-    Actions,
-    BoolArray,
-    History,
-    MoveScores,
-    OneAnalysis,
-    Planes,
-    Scores,
-    States,
-    Symmetries,
-)
+from pipeline.games.contract import Actions, BoolArray, History, MoveScores, Planes, Scores, States, Symmetries
 from pipeline.games.heuristic import DECISIVE, after_each
 from pipeline.games.stones import RowGame, square_board
 
 
-class Hex(RowGame, OneAnalysis):
+class Hex(RowGame):
     """See the module docstring for the rules. A state is the points, then the words that RowGame reads."""
 
     examples = "e.g. D4"
@@ -52,11 +43,8 @@ class Hex(RowGame, OneAnalysis):
     def initial(self, num_games: int) -> States:
         return np.zeros((num_games, self.state_size), np.int16)
 
-    def play(self, states: States, actions: Actions, history: History) -> States:
-        actions = np.asarray(actions, np.int32)
-        after, status = kernels.play(states, actions, self.size)
-        self._refuse(states, actions, status, self.refusals)
-        return after
+    def attempt(self, states: States, actions: Actions, history: History) -> tuple[States, NDArray[np.uint8]]:
+        return kernels.play(states, actions, self.size)
 
     def analyse(self, states: States, history: History | None, allowed: BoolArray, planes: Planes) -> None:
         row_kernels.legal_and_observe(states, self.num_points, history is not None, allowed, planes)

@@ -157,7 +157,7 @@ def test_takeback(session: Gomocup) -> None:
         ("__class__", "UNKNOWN command __class__"),
         ("DONE", "UNKNOWN command DONE"),
         ("\x00\x01", "UNKNOWN command ??;"),
-        ("A" * 5000, "UNKNOWN command " + "A" * 20 + ";"),
+        ("A" * 5000, "UNKNOWN command " + "A" * 40 + ";"),
     ],
 )
 def test_a_bad_line_is_answered_and_changes_nothing(session: Gomocup, line: str, wanted: str) -> None:

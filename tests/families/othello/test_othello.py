@@ -124,7 +124,7 @@ def test_a_pass_is_forced_and_only_then_legal() -> None:
     assert board(game, after) == board(game, state) and not game.is_over(after)[0]
     assert (game.to_move(after)[0], game.plies(after)[0]) == (0, 1)
     assert legal_names(game, after) == {"c1"}
-    with pytest.raises(IllegalMove, match=r"action 16 \(pass\): who can place a disc may not pass"):
+    with pytest.raises(IllegalMove, match=r"action 16 \(pass\): a player who can place a disc may not pass"):
         play(game, after, "pass")
     assert game.observe(state, game.legal(state, NO_HISTORY))[0, 2].sum() == 0  # seen as no legal point
     assert game.observe(after, game.legal(after, NO_HISTORY))[0, 2].ravel().nonzero()[0].tolist() == [2]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,15 +17,29 @@ import pytest
 from pipeline.errors import IllegalMove
 from pipeline.families.shogi import kernels
 from pipeline.families.shogi.game import Shogi
-from pipeline.families.shogi.kifu import CSA, KIF, USI, kifu_record, parse_kifu
+from pipeline.families.shogi.kifu import CSA, FORMATS, KIF, USI, parse_kifu
 from pipeline.games.contract import BoolArray, History, States
-from pipeline.games.records import RecordText
+from pipeline.games.records import PlayedGame, RecordText
 from pipeline.games.testing import Step
 
 FAIRY = shutil.which("fairy-stockfish") or next(
     (path for path in ["/usr/games/fairy-stockfish"] if Path(path).is_file()), None
 )
 ROWS = 20_000  # positions of one call
+
+
+def kifu_record(
+    form: str,
+    game: Shogi,
+    moves: Sequence[int],
+    text: RecordText,
+    comments: Sequence[str] = (),
+    resigned_by: int | None = None,
+    start: States | None = None,
+) -> str:
+    """A game as KIF, CSA or USI."""
+    return FORMATS[form].write(game, PlayedGame(moves, text, comments, resigned_by=resigned_by, start=start))
+
 
 # Positions, where they stand, and how many lines of 1, 2, … moves there are. Those of the first three are published:
 # https://qiita.com/ak11/items/8bd5f2bb0f5b014143c8 and YaneuraOu's unit tests (start, "matsuri"), ShogiLibSharp's tests
