@@ -8,8 +8,6 @@ One state row, S = P + 4 words:
     P + PLY       moves made
     P + OVER      1 after a line or on a full board
     P + WINNER    the player who made a line, FIRST or SECOND; 0 while nobody did
-
-Kernels run one thread and take all parameters as arguments. They don't check array shapes.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ Scratch of walks: stamps [P+2] int32, zeros at first, holds the number of the la
 STAMP the number of the latest walk. lists [3, P+1] int16 holds the stones MET by the latest walk, those TAKEN by the
 latest stone, and the liberties FREE of the group counted last. (Separate arrays: passing a tuple costs more than a
 walk.)
-
-Kernels run one thread and take all parameters as arguments. They don't check array shapes.
 """
 
 # mypy: allow-untyped-defs

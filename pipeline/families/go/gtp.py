@@ -294,7 +294,7 @@ class Gtp:
         """Choose without playing and without a clock: the same move each time."""
         before = self.session.here()
         try:
-            self._take_turn(_colour(words))
+            self.session.set_turn(_colour(words))
             self.session.drop_tree()
             return self._game.action_name(self.session.think(None))
         finally:
@@ -336,13 +336,13 @@ class Gtp:
     def _begin_move(self, player: int, never_pass: bool = False) -> bool:
         """Make it the player's turn -> whether to search; False after two passes, where the answer is another pass.
 
-        Raises GtpError if the player can't move.
+        Raises MuGoError if the player can't move.
         """
         if self.session.is_over and not never_pass:
             if self._game.pass_action is None or not self._game.can_set_up:
                 raise GtpError("the game is over")
             return False
-        self._take_turn(player)
+        self.session.set_turn(player)
         return True
 
     def _best_point(self) -> int:
@@ -358,12 +358,6 @@ class Gtp:
     def _moves_left(self) -> int:
         stones = np.count_nonzero(self.session.state[0, : self._game.num_points])
         return int(MOVES_PER_EMPTY * (self._game.num_points - stones))
-
-    def _take_turn(self, player: int) -> None:
-        try:
-            self.session.set_turn(player)
-        except IllegalMove as error:
-            raise GtpError(str(error)) from error
 
     # The end
 
@@ -408,7 +402,7 @@ class Gtp:
         """Stream until a line comes in. answer() writes the empty line that ends the answer."""
         wanted, session = _analysis_options(words), self.session
         if wanted.player is not None and not session.is_over:
-            self._take_turn(wanted.player)
+            self.session.set_turn(wanted.player)
         report = self._reporter(wanted, line_of)
         self._write(f"={self._number}\n")
         lines = self._lines

@@ -14,8 +14,6 @@ One state row, S = P + 16 words:
     P + LAST .. +4   the last four actions, newest first, -1 where there was none
     P + KEY .. +3    64-bit Zobrist hash of the points, lowest 16 bits first
     P + KOMI         white's komi in half points
-
-Kernels run one thread and take all parameters as arguments. They don't check array shapes.
 """
 
 from __future__ import annotations

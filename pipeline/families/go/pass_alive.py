@@ -10,7 +10,7 @@ The *area* of X is these chains, and the remaining regions of which at most one 
 of the opponent in there can be captured: a living group needs two eyes, and an eye has no point beside a stone that
 can't be captured. (Superko or a threat elsewhere may delay the capture, but good play arrives at it.)
 
-Axes: B batch, P points, S state words. Kernels run one thread. Plain twin: tests/reference/pass_alive.py.
+Axes: B batch, P points, S state words. Plain twin: tests/reference/pass_alive.py.
 """
 
 # mypy: allow-untyped-defs

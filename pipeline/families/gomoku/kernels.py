@@ -15,8 +15,6 @@ One state row, S = P + 9 words:
                     reads it
 
 `table` and `lines` are shapes.shape_table() and board_lines(); `marks` [P] is filled by shapes.shapes().
-
-Kernels run one thread and take all parameters as arguments. They don't check array shapes.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@ A *window* is what stands on a line around a point: the four points before it an
 the first in the lowest bits. ``shape_table`` gives, for every window, the *mark* of what a stone in its middle makes.
 A mark has four bits for each player and shape, so that the sum of the marks of the four lines through a point counts
 them.
-
-Kernels run one thread and take all parameters as arguments. They don't check array shapes.
 """
 
 # mypy: allow-untyped-defs

@@ -3,8 +3,6 @@
 Axes: B batch, P = size² points (row-major, row 0 at the top), S state words, A = P + 1 actions, the last one the pass.
 A state row is the points and then TO_MOVE, PLY, OVER and WINNER, as in games/row_kernels.py.
 A set of points is one int64 per row of the board, whose bits are the columns; rows [SETS, size] holds several sets.
-
-Kernels run one thread and take all parameters as arguments. They don't check array shapes.
 """
 
 from __future__ import annotations

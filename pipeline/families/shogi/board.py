@@ -7,8 +7,6 @@ P - 1 - p. Hands are int8 [8], by kind: the number of pieces that a player may d
 
 A direction is an index of DIRECTIONS, from the mover's view. An opponent's piece that attacks from direction d moves in
 its own direction d, because it sees the board turned. So one table of moves serves both players.
-
-Kernels run one thread and take all parameters as arguments. They don't check array shapes.
 """
 
 # mypy: allow-untyped-defs

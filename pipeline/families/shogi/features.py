@@ -3,8 +3,6 @@
 Planes, in this order: the points of each kind of piece, the mover's and the opponent's; the pieces in each hand, a
 plane over the whole board for each "n or more"; the points that each player attacks once, twice, three times or more;
 the last move's destination; and planes over the whole board for check, repetition and the player to move.
-
-Kernels run one thread and take all parameters as arguments. They don't check array shapes.
 """
 
 # mypy: allow-untyped-defs

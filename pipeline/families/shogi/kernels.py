@@ -14,8 +14,6 @@ hand, then in the second's. The other words are
     W + KINGS .. +1  the points of the kings
     W + KEY .. +3    64-bit hash of pieces, hands and player to move, lowest 16 bits first. Its lowest bit says whether
                      that player is in check, so that a history of keys shows a perpetual check
-
-Kernels run one thread and take all parameters as arguments. They don't check array shapes.
 """
 
 from __future__ import annotations
@@ -194,6 +192,25 @@ def end_by_repetition(key, past, num_past, mover, loses):
     return REPETITION, (2 if loses else 0), count
 
 
+@part
+def end_after_turn(end, winner, moves, checks, view, hands, geometry, king, mover, plies, max_plies, rule, turned):
+    """(END, WINNER) of a position with this many moves and checks; end, winner: by repetition.
+
+    king: the point of the mover's king. turned [P + 1] int8 is scratch.
+    """
+    if moves == 0:
+        return NO_MOVE, 2 - mover
+    if end == 0:
+        wins = False
+        if checks == 0:
+            end, wins = declares(view, hands, geometry, king, mover, rule, turned)
+        if wins:
+            winner = 1 + mover
+        if end == 0 and plies >= max_plies:
+            end = MOVE_LIMIT
+    return end, winner
+
+
 @kernel
 def play(states, actions, past, num_past, max_plies, rules, geometry, zobrist):
     """-> states [B, S] after actions [B] int32, and status [B] uint8: LEGAL or the reason (then the row is garbage).
@@ -277,17 +294,10 @@ def play(states, actions, past, num_past, max_plies, rules, geometry, zobrist):
         state[words + LAST] = at
         end, winner, count = end_by_repetition(key, past[row], num_past[row], 1 - mover, rules[1])
         state[words + REPEATS] = count
-        if moves == 0:
-            end, winner = NO_MOVE, 1 + mover
-        elif end == 0:
-            wins = False
-            if checks == 0:
-                end, wins = declares(turned, hands, geometry, theirs, 1 - mover, rules[0], view)
-            if wins:
-                winner = 2 - mover
-            if end == 0 and state[words + PLY] >= max_plies:
-                end = MOVE_LIMIT
-        state[words + END], state[words + WINNER] = end, winner
+        state[words + END], state[words + WINNER] = end_after_turn(
+            end, winner, moves, checks, turned, hands, geometry, theirs, 1 - mover, state[words + PLY], max_plies,
+            rules[0], view,
+        )  # fmt: skip
     return after, status
 
 
@@ -359,15 +369,9 @@ def set_up(states, max_plies, rules, geometry, zobrist):
         moves, checks = generate(view, hands[0], geometry, king, other, True, marks, turned, nothing)
         if checks:
             key |= np.uint64(1)
-        end, wins = 0, False
-        if checks == 0:
-            end, wins = declares(view, hands, geometry, king, mover, rules[0], turned)
-        if end == 0 and state[words + PLY] >= max_plies:
-            end = MOVE_LIMIT
-        winner = 1 + mover if wins else 0
-        if moves == 0:
-            end, winner = NO_MOVE, 2 - mover
-        state[words + END], state[words + WINNER] = end, winner
+        state[words + END], state[words + WINNER] = end_after_turn(
+            0, 0, moves, checks, view, hands, geometry, king, mover, state[words + PLY], max_plies, rules[0], turned
+        )
         state[words + REPEATS], state[words + LAST] = 0, -1
         store_key(state, words + KEY, key)
     return wrong

@@ -8,8 +8,6 @@ dlshogi.
 
 Scratch of ``generate``: marks [2, P + 1] int8. PINS holds the line (see LINES) on which a piece must stay to protect
 its king; BLOCKS holds the points to which a piece must move if the king is in check.
-
-Kernels run one thread and take all parameters as arguments. They don't check array shapes.
 """
 
 # mypy: allow-untyped-defs

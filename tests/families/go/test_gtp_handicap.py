@@ -1,4 +1,4 @@
-"""Who places handicap stones, and what an engine's answer must be."""
+"""Handicap stones that an engine places."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_an_engine_places_its_own_stones_for_every_game(tmp_path) -> None:
 
 
 def test_placements_differ_as_far_as_the_engine_lets_them() -> None:
-    """The fake engine goes along the line; a game's further seeds are asked for what others have already."""
+    """The fake engine places stones along a line, and gets a game's next seed if others have the same stones."""
     first = [GAME.parse_action(vertex) for vertex in ("C2", "B2")]  # in any order
     found = place_handicap(GAME, engine_command("free"), "fake", 2, [[1, 2], [3, 4], [5]], LONG, [first])
     named = [[GAME.action_name(point) for point in points] for points in found]

@@ -1,4 +1,4 @@
-"""The player made of GTP engines: what it tells them, what it makes of their answers, and that nothing is left."""
+"""GtpPlayer: its commands, its reading of the answers, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def go5() -> Go:
 
 @pytest.fixture
 def make_player(go5: Go, tmp_path: Path) -> Iterator[MakeEngines]:
-    """(mode, further arguments of the scripted engine, num_rows, seconds) → a player that is closed in the end."""
+    """(mode and other arguments of the scripted engine, num_rows, seconds) → a player that is closed in the end."""
     made = []
 
     def make(*arguments: str, num_rows: int = 1, seconds: float = LONG) -> GtpPlayer:
@@ -65,7 +65,7 @@ def rows(*numbers: int) -> np.ndarray:
 
 
 def decided(player: GtpPlayer, num_wanted: int) -> tuple[dict[int, int], dict[int, PlayerFault]]:
-    """Step until so many rows are decided or faulty; then nothing more may be there. -> actions, faults by row."""
+    """Step until this number of rows is decided or faulty, and no more. -> actions, faults by row."""
     actions: dict[int, int] = {}
     faults: dict[int, PlayerFault] = {}
     deadline = time.monotonic() + 60
@@ -84,7 +84,7 @@ def decided(player: GtpPlayer, num_wanted: int) -> tuple[dict[int, int], dict[in
 
 
 def move(player: GtpPlayer, row: int = 0) -> int:
-    """The player's move there, which is also played."""
+    """The player's move in a row, which is also played."""
     player.begin(rows(row))
     actions, faults = decided(player, 1)
     assert not faults, faults
@@ -101,7 +101,7 @@ def fault(player: GtpPlayer, row: int = 0) -> PlayerFault:
 
 
 def told(tmp_path: Path) -> list[list[str]]:
-    """Per process, in the order in which they started: what it was told, without the numbers."""
+    """The commands that each process got, without their numbers, in the order in which the processes started."""
     lines: dict[str, list[str]] = defaultdict(list)
     for line in (tmp_path / "log").read_text().splitlines():
         pid, _, command = line.split(" ", 2)
@@ -168,7 +168,7 @@ def test_the_next_game_has_the_same_process_and_a_fresh_board(
 
 
 def test_a_game_begun_elsewhere_is_told_from_the_start(make_player: MakeEngines, go5: Go, tmp_path: Path) -> None:
-    """Another move than its own was played while it thought, so its own board is wrong."""
+    """While it thought, another move than its own was played, so its board is wrong."""
     player = make_player("play")
     player.begin(rows(0))
     while not (tmp_path / "log").exists() or "genmove" not in (tmp_path / "log").read_text():
@@ -208,7 +208,7 @@ def test_handicap_stones_come_first_and_white_begins(
 def test_points_that_an_engine_gives_for_stones_are_taken_from_the_komi(
     make_player: MakeEngines, go5: Go, tmp_path: Path
 ) -> None:
-    """Found out once, on a board that is all black; each game then has the lower komi, and even ones the whole."""
+    """It is measured once, on a board that is all black; handicap games get a lower komi, even games the whole."""
     player = make_player("bonus", num_rows=2)
     for row, stones in enumerate(([6, 18], [8, 16])):
         player.set_up(rows(row), handicap_start(go5, stones), [stones])
@@ -254,7 +254,7 @@ def test_an_engine_may_have_white_against_handicap_stones(make_player: MakeEngin
 
 
 def test_rows_play_their_own_games(make_player: MakeEngines, go5: Go) -> None:
-    """Three rows, both sides' moves by the engines, to the end of the game; no row disturbs another."""
+    """The engines play both sides in three rows to the end; no row disturbs another."""
     player = make_player("play", num_rows=3)
     boards = Boards(go5, 3)
     going = rows(0, 1, 2)
@@ -352,7 +352,7 @@ def test_a_failure_of_ours_is_a_fault_and_the_thread_goes_on(
 
 
 def test_the_move_of_a_game_that_was_given_up_is_not_seen(make_player: MakeEngines, go5: Go, tmp_path: Path) -> None:
-    """Its answer comes when the row's second game is already being played."""
+    """Its answer comes during the row's second game."""
     player = make_player("slow", num_rows=2)
     player.begin(rows(0))
     player.begin(rows(1))  # stands in the queue behind the slow one
@@ -428,9 +428,9 @@ class EyeKeeper:
 
 
 def play_gnugo(game: Game, num_rows: int, seed: int) -> tuple[list[list[int]], Boards]:
-    """GNU Go has black in even rows; all rows are played at once to the end. -> the games' moves, the last positions.
+    """GNU Go has black in even rows; all rows are played at once to the end. -> the moves, the last positions.
 
-    Boards.advance checks every move by our rules, GNU Go every move of ours by its own: a refusal would be a fault.
+    Boards.advance checks every move by our rules, GNU Go every move of its opponent by its own.
     """
     assert isinstance(game, Go)
     player = GtpPlayer(game, num_rows, GNUGO_COMMAND, "gnugo", LONG)
@@ -468,11 +468,10 @@ def play_gnugo(game: Game, num_rows: int, seed: int) -> tuple[list[list[int]], B
 
 @NEEDS_GNUGO
 def test_gnugo_plays_several_games_at_once_and_agrees_on_the_result() -> None:
-    """Every move of either side is legal by both rules to the end; who has won is compared where it can be.
+    """Every move is legal by both rules; winners are compared where possible.
 
-    Compared are games that ended by two passes: GNU Go has then captured everything dead, and its opponent has nothing
-    left to play but its own eyes. Where the two count differently all the same (neutral points: GNU Go may judge a seki
-    otherwise), the game is left out.
+    In games that ended by two passes GNU Go has captured everything dead, and its opponent can only fill its own eyes.
+    Games with neutral points are left out, because GNU Go may judge a seki differently.
     """
     game = parse_game("go:9,moves=480")
     assert isinstance(game, Go)

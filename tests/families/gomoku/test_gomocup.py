@@ -1,4 +1,4 @@
-"""The Gomocup protocol: a scripted manager, every mistake a manager can make, and a real client over pipes."""
+"""The Gomocup protocol: a scripted manager, the mistakes of managers, and a real client over pipes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[3]
 
 
 class FirstFree:
-    """Plays the first legal point of the board, and remembers how long it was given."""
+    """Plays the first legal point of the board and records its time limits."""
 
     def __init__(self, spec: str) -> None:
         game = parse_game(spec)
@@ -230,7 +230,7 @@ def test_a_lost_game_has_no_move() -> None:
 
 @pytest.mark.parametrize("algorithm", ["puct", "gumbel"])
 def test_time_limits_are_kept(algorithm: str) -> None:
-    """A network so slow that 400 readouts take some 10 seconds, and a batch of 8 an 8th of one."""
+    """A network so slow that 400 readouts take about 10 seconds, and a batch of 8 an eighth of a second."""
     game = parse_game("gomoku:9")
     fast = hashed_evaluator(game)
 

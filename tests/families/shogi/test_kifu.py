@@ -1,4 +1,4 @@
-"""Records of shogi: cshogi reads what we write and means the same games; what is read is checked."""
+"""Records of shogi: cshogi reads our files as the same games; files that we read are checked."""
 
 from __future__ import annotations
 
