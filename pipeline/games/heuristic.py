@@ -7,7 +7,9 @@ opponent's immediate reply: the ``heuristic`` player is fixed, to measure others
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +27,21 @@ def after_each(game: AnyGame, states: States, legal: BoolArray) -> tuple[Rows, A
     rows, columns = np.nonzero(legal)
     actions = columns.astype(np.int32)
     return rows, actions, game.play(states[rows], actions, History.empty(len(rows), 1))
+
+
+def scores_of_positions(
+    game: AnyGame, states: States, history: History, leads: Callable[[States], NDArray[Any]]
+) -> Scores:
+    """[n, A] the mover's lead after each move of positions [n, S]; the result decides if the game is over.
+
+    leads: positions [M, S] → [M] the first player's lead.
+    """
+    legal = game.legal(states, history)
+    rows, actions, after = after_each(game, states, legal)
+    sign = np.where(game.to_move(states)[rows] == 0, 1.0, -1.0)
+    scores = np.full(legal.shape, -np.inf)
+    scores[rows, actions] = sign * (leads(after) + DECISIVE * game.returns(after))
+    return scores
 
 
 def line_potential(

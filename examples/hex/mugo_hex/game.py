@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mugo_hex import kernels
 from pipeline.games import row_kernels
 from pipeline.games.contract import Actions, BoolArray, History, MoveScores, Planes, Scores, States, Symmetries
-from pipeline.games.heuristic import DECISIVE, after_each
+from pipeline.games.heuristic import scores_of_positions
 from pipeline.games.stones import RowGame, square_board
 
 
@@ -54,13 +54,12 @@ class Hex(RowGame):
 
     def _move_scores(self, states: States, history: History) -> Scores:
         """[n, A] by how many stones the mover is closer to a connection than the opponent after each move."""
-        legal = self.legal(states, history)
-        rows, actions, after = after_each(self, states, legal)
-        missing = kernels.missing_stones(after, self.size)
-        sign = np.where(self.to_move(states)[rows] == 0, 1, -1)
-        scores = np.full(legal.shape, -np.inf)
-        scores[rows, actions] = sign * (missing[:, 1] - missing[:, 0] + DECISIVE * self.returns(after))
-        return scores
+        return scores_of_positions(self, states, history, self._lead)
+
+    def _lead(self, states: States) -> NDArray[np.integer]:
+        """[M] by how many stones the first player is closer to a connection."""
+        missing = kernels.missing_stones(states, self.size)
+        return missing[:, 1] - missing[:, 0]
 
     def _row_label(self, row: int) -> str:
         """Rows are slanted: each stands half a point further to the right than the one above it."""

@@ -5,14 +5,14 @@ Axes: n positions, M moves (of all positions together), A actions, S state words
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pipeline.families.othello import kernels
 from pipeline.games.contract import History, IntArray, Scores, States
-from pipeline.games.heuristic import DECISIVE, after_each
+from pipeline.games.heuristic import scores_of_positions
 
 if TYPE_CHECKING:
     from pipeline.families.othello.game import Othello
@@ -25,13 +25,8 @@ LATE_SHARE = 0.2  # of the points empty; from then on discs count
 
 
 def move_scores(game: Othello, states: States, history: History) -> Scores:
-    """[n, A] how the position after each move stands for its mover; the result decides if the game is over."""
-    legal = game.legal(states, history)
-    rows, actions, after = after_each(game, states, legal)
-    sign = np.where(game.to_move(states)[rows] == 0, 1.0, -1.0)
-    scores = np.full(legal.shape, -np.inf)
-    scores[rows, actions] = sign * (_first_players_lead(game, after) + DECISIVE * game.returns(after))
-    return scores
+    """[n, A] the mover's lead after each move."""
+    return scores_of_positions(game, states, history, partial(_first_players_lead, game))
 
 
 def _first_players_lead(game: Othello, states: States) -> Scores:

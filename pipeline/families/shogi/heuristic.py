@@ -26,7 +26,7 @@ from pipeline.families.shogi.board import (
 )
 from pipeline.families.shogi.features import count_attacks
 from pipeline.games.contract import History, Scores, States
-from pipeline.games.heuristic import DECISIVE, after_each
+from pipeline.games.heuristic import scores_of_positions
 from pipeline.kernels import kernel
 
 if TYPE_CHECKING:
@@ -42,13 +42,12 @@ CHECK = 0.3
 
 def move_scores(game: Shogi, states: States, history: History) -> Scores:
     """[n, A] material after each move, minus what the opponent can capture at once; a mate decides."""
-    legal = game.legal(states, history)
-    rows, actions, after = after_each(game, states, legal)
-    sign = np.where(game.to_move(states)[rows] == 0, 1.0, -1.0)
-    scores = np.full(legal.shape, -np.inf)
-    standing = evaluate(np.ascontiguousarray(after), game.geometry)
-    scores[rows, actions] = standing + sign * DECISIVE * game.returns(after)
-    return scores
+
+    def leads(after: States) -> Scores:
+        moved = np.where(game.to_move(after) == 1, 1.0, -1.0)  # whether the first player has just moved
+        return moved * evaluate(np.ascontiguousarray(after), game.geometry)
+
+    return scores_of_positions(game, states, history, leads)
 
 
 @part
