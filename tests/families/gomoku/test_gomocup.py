@@ -40,18 +40,18 @@ class FirstFree:
         self.restart()
 
     def restart(self, state: States | None = None) -> None:
-        self.position = self.game.initial(1) if state is None else state
+        self.state: States = self.game.initial(1) if state is None else state
 
     def play(self, action: int) -> None:
-        self.position = self.game.play(self.position, np.array([action], np.int32), History.empty(1, 1))
+        self.state = self.game.play(self.state, np.array([action], np.int32), History.empty(1, 1))
 
     def think(self, seconds: float | None) -> int:
         self.seconds.append(seconds)
-        return int(self.game.legal(self.position, History.empty(1, 1))[0].argmax())
+        return int(self.game.legal(self.state, History.empty(1, 1))[0].argmax())
 
     @property
-    def state(self) -> States:
-        return self.position
+    def is_over(self) -> bool:
+        return bool(self.game.is_over(self.state)[0])
 
 
 @pytest.fixture
