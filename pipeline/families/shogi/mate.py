@@ -59,7 +59,7 @@ class MateSearch:
         self._game, self._enough = Shogi(game.size, kernels.NO_RULE).without_move_limit(), enough
         self._known: dict[int, _Position] = {}
         self._path: set[int] = set()
-        self.positions = 0  # looked at
+        self.positions = 0  # searched
 
     def find(self, state: States) -> tuple[int, ...] | Mate:
         """Both players' actions that lead to mate from state [1, S], or Mate.
