@@ -128,7 +128,7 @@ def place_handicap(
 
 
 def _points(game: Game, name: str, place: str, stones: int, answer: str) -> list[int]:
-    """Raises PlayerFault unless it is the right number of free points. GTP lets an engine place fewer; a match doesn't."""
+    """Raises PlayerFault unless these are `stones` free points. GTP lets an engine place fewer; a match doesn't."""
     begin = f"answered {place} {stones} with {answer[:40]!r}"
     try:
         points = [game.parse_action(vertex) for vertex in answer.split()]
