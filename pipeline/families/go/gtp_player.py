@@ -140,43 +140,37 @@ def _points(game: Game, name: str, place: str, stones: int, answer: str) -> list
     return points
 
 
+def _colour(question: Question, ply: int) -> str:
+    """Who makes the move of this ply: by turns, white first where black has handicap stones."""
+    return COLOURS[(ply + bool(question.stones)) % 2]
+
+
 class _RowEngine(GtpEngine):
-    """A row's engine, and the game on its board."""
+    """A row's process, and the game on its board. game_number: -1 before the first."""
 
     def __init__(self, command: str, name: str, seconds: float) -> None:
-        self.game_number = -1  # none yet
-        self.moves: list[int] = []
+        self.game_number, self.moves = -1, list[int]()
         super().__init__(command, name, seconds)
 
 
 class GtpPlayer(ProcessPlayer[_RowEngine]):
     """See the module docstring."""
 
-    engine_per_row = True
-    rules_hint = "; are the engine's rules ours (area scoring, positional superko, no suicide)?"
+    per_row = True
 
     def __init__(self, game: Game, num_rows: int, command: str, name: str, seconds: float) -> None:
-        """command: the engine's command line; seconds: limit of each of its moves, from the question on.
-
-        Starting an engine and setting up a board may take START_SECONDS per command, as the engine may load a network.
-        Starts no process yet.
+        """game: one that GtpKind.check_game accepts. command: the engine's command line. seconds: time limit of each
+        move; starting an engine and setting up a board may take START_SECONDS per command, as it may load a network.
         """
-        self._go, self._command, self._seconds = game, command, seconds
-        self._bonus: float | None = None  # points that it gives white for handicap stones; None: not measured yet
-        super().__init__(game, num_rows, name)
+        self._go = game
+        self._bonus: float | None = None  # points that it gives white for handicap stones; None: not known yet
+        super().__init__(game, num_rows, name, lambda: _RowEngine(command, name, seconds))
 
-    def _start(self) -> _RowEngine:
-        return _RowEngine(self._command, self._name, self._seconds)
-
-    def _ask(self, engine: _RowEngine, question: Question) -> int:
-        known = len(engine.moves)
-        if engine.game_number != question.game_number or tuple(engine.moves) != question.moves[:known]:
-            self._set_up(engine, question)
-        for action in question.moves[len(engine.moves) :]:
-            engine.send(f"play {_colour(question, len(engine.moves))} {self._go.action_name(action)}")
-            engine.moves.append(action)
-        colour = _colour(question, len(question.moves))
-        vertex = engine.send(f"genmove {colour}")
+    def _ask(self, engine: _RowEngine, question: Question, is_new: bool) -> int:
+        if is_new:
+            engine.handshake()
+        self._bring_up_to_date(engine, question)
+        vertex = engine.send(f"genmove {_colour(question, len(question.moves))}")
         if vertex.lower() == "resign":
             return RESIGN
         try:
@@ -184,21 +178,23 @@ class GtpPlayer(ProcessPlayer[_RowEngine]):
         except IllegalMove:
             problem = f"answered genmove with {vertex[:40]!r}; wanted a vertex of {self._go.spec}, pass or resign"
             raise PlayerFault("protocol", self._name, problem) from None
-        self._check_rules(question, action, f"{self._go.action_name(action)} for {colour}")
-        engine.moves.append(action)
+        hint = "; are the engine's rules ours (area scoring, positional superko, no suicide)?"
+        engine.moves.append(self._allowed(question, self._go.action_name(action), action, hint))
         return action
 
-    def _set_up(self, engine: _RowEngine, question: Question) -> None:
-        limit = engine.start_seconds  # an engine may load something for a new board
-        if question.stones:
-            if self._bonus is None:
-                self._bonus = white_bonus(engine, self._go, question.stones, limit)
-            set_up_stones(engine, self._go, question.stones, question.seed, limit, self._bonus)
-        else:
-            set_up_board(engine, self._go, question.seed, limit)
-        engine.game_number, engine.moves = question.game_number, []
-
-
-def _colour(question: Question, ply: int) -> str:
-    """Who makes the move of this ply: by turns, white first where black has handicap stones."""
-    return COLOURS[(ply + bool(question.stones)) % 2]
+    def _bring_up_to_date(self, engine: _RowEngine, question: Question) -> None:
+        """Bring the engine's board to the position of the question."""
+        known = len(engine.moves)
+        if engine.game_number != question.game_number or tuple(engine.moves) != question.moves[:known]:
+            limit = engine.start_seconds  # an engine may load something for a new board
+            if question.stones:
+                if self._bonus is None:
+                    self._bonus = white_bonus(engine, self._go, question.stones, limit)
+                set_up_stones(engine, self._go, question.stones, question.seed, limit, self._bonus)
+            else:
+                set_up_board(engine, self._go, question.seed, limit)
+            engine.game_number, engine.moves = question.game_number, []
+        for ply in range(len(engine.moves), len(question.moves)):
+            action = question.moves[ply]
+            engine.send(f"play {_colour(question, ply)} {self._go.action_name(action)}")
+            engine.moves.append(action)

@@ -1,4 +1,4 @@
-"""GtpPlayer: its commands, its reading of the answers, and nothing left behind."""
+"""The player made of GTP engines: what it tells them, what it makes of their answers, and that nothing is left."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def go5() -> Go:
 
 @pytest.fixture
 def make_player(go5: Go, tmp_path: Path) -> Iterator[MakeEngines]:
-    """(mode and other arguments of the scripted engine, num_rows, seconds) → a player that is closed in the end."""
+    """(mode, further arguments of the scripted engine, num_rows, seconds) → a player that is closed in the end."""
     made = []
 
     def make(*arguments: str, num_rows: int = 1, seconds: float = LONG) -> GtpPlayer:
@@ -65,7 +65,7 @@ def rows(*numbers: int) -> np.ndarray:
 
 
 def decided(player: GtpPlayer, num_wanted: int) -> tuple[dict[int, int], dict[int, PlayerFault]]:
-    """Step until this number of rows is decided or faulty, and no more. -> actions, faults by row."""
+    """Step until so many rows are decided or faulty; then nothing more may be there. -> actions, faults by row."""
     actions: dict[int, int] = {}
     faults: dict[int, PlayerFault] = {}
     deadline = time.monotonic() + 60
@@ -84,7 +84,7 @@ def decided(player: GtpPlayer, num_wanted: int) -> tuple[dict[int, int], dict[in
 
 
 def move(player: GtpPlayer, row: int = 0) -> int:
-    """The player's move in a row, which is also played."""
+    """The player's move there, which is also played."""
     player.begin(rows(row))
     actions, faults = decided(player, 1)
     assert not faults, faults
@@ -101,7 +101,7 @@ def fault(player: GtpPlayer, row: int = 0) -> PlayerFault:
 
 
 def told(tmp_path: Path) -> list[list[str]]:
-    """The commands that each process got, without their numbers, in the order in which the processes started."""
+    """Per process, in the order in which they started: what it was told, without the numbers."""
     lines: dict[str, list[str]] = defaultdict(list)
     for line in (tmp_path / "log").read_text().splitlines():
         pid, _, command = line.split(" ", 2)
@@ -116,7 +116,7 @@ def processes(tmp_path: Path) -> list[int]:
 
 def test_only_go_is_spoken() -> None:
     with pytest.raises(UsageError, match="GTP engines play Go only; the game is tictactoe"):
-        GtpKind().check_game(parse_game("tictactoe"), "gtp:gnugo", engine_command("play"))
+        GtpKind().check_game(parse_game("tictactoe"), "gtp:x", engine_command("play"))
 
 
 def test_a_missing_program_is_noticed_before_anything_starts(go5: Go) -> None:
@@ -168,7 +168,7 @@ def test_the_next_game_has_the_same_process_and_a_fresh_board(
 
 
 def test_a_game_begun_elsewhere_is_told_from_the_start(make_player: MakeEngines, go5: Go, tmp_path: Path) -> None:
-    """While it thought, another move than its own was played, so its board is wrong."""
+    """Another move than its own was played while it thought, so its own board is wrong."""
     player = make_player("play")
     player.begin(rows(0))
     while not (tmp_path / "log").exists() or "genmove" not in (tmp_path / "log").read_text():
@@ -208,7 +208,7 @@ def test_handicap_stones_come_first_and_white_begins(
 def test_points_that_an_engine_gives_for_stones_are_taken_from_the_komi(
     make_player: MakeEngines, go5: Go, tmp_path: Path
 ) -> None:
-    """It is measured once, on a board that is all black; handicap games get a lower komi, even games the whole."""
+    """Found out once, on a board that is all black; each game then has the lower komi, and even ones the whole."""
     player = make_player("bonus", num_rows=2)
     for row, stones in enumerate(([6, 18], [8, 16])):
         player.set_up(rows(row), handicap_start(go5, stones), [stones])
@@ -254,7 +254,7 @@ def test_an_engine_may_have_white_against_handicap_stones(make_player: MakeEngin
 
 
 def test_rows_play_their_own_games(make_player: MakeEngines, go5: Go) -> None:
-    """The engines play both sides in three rows to the end; no row disturbs another."""
+    """Three rows, both sides' moves by the engines, to the end of the game; no row disturbs another."""
     player = make_player("play", num_rows=3)
     boards = Boards(go5, 3)
     going = rows(0, 1, 2)
@@ -298,7 +298,7 @@ def test_resignation(make_player: MakeEngines) -> None:
         ("wrong-id", "protocol", "answered 'genmove white', number 9, with '=8 "),
         ("no-vertex", "protocol", "answered genmove with 'Z99'; wanted a vertex of go:5, pass or resign"),
         ("refuse-genmove", "refusal", "refused 'genmove white': 'no idea'"),
-        ("occupied", "illegal", "for white at ply 3, which go:5 forbids: the point is occupied"),
+        ("occupied", "illegal", "at ply 3, which go:5 forbids: the point is occupied"),
     ],
 )
 def test_a_fault_ends_the_process_and_the_next_game_gets_a_fresh_one(
@@ -343,7 +343,7 @@ def test_a_failure_of_ours_is_a_fault_and_the_thread_goes_on(
 ) -> None:
     player = make_player("play")
     with monkeypatch.context() as patch:
-        patch.setattr(player, "_set_up", lambda *_: {}["bug"])
+        patch.setattr(player, "_bring_up_to_date", lambda *_: {}["bug"])
         found = fault(player)
     assert (found.kind, str(found)) == ("crash", "fake: KeyError: 'bug'")
     player.new_games(rows(0), np.zeros(1, np.uint64))
@@ -352,7 +352,7 @@ def test_a_failure_of_ours_is_a_fault_and_the_thread_goes_on(
 
 
 def test_the_move_of_a_game_that_was_given_up_is_not_seen(make_player: MakeEngines, go5: Go, tmp_path: Path) -> None:
-    """Its answer comes during the row's second game."""
+    """Its answer comes when the row's second game is already being played."""
     player = make_player("slow", num_rows=2)
     player.begin(rows(0))
     player.begin(rows(1))  # stands in the queue behind the slow one
@@ -428,9 +428,9 @@ class EyeKeeper:
 
 
 def play_gnugo(game: Game, num_rows: int, seed: int) -> tuple[list[list[int]], Boards]:
-    """GNU Go has black in even rows; all rows are played at once to the end. -> the moves, the last positions.
+    """GNU Go has black in even rows; all rows are played at once to the end. -> the games' moves, the last positions.
 
-    Boards.advance checks every move by our rules, GNU Go every move of its opponent by its own.
+    Boards.advance checks every move by our rules, GNU Go every move of ours by its own: a refusal would be a fault.
     """
     assert isinstance(game, Go)
     player = GtpPlayer(game, num_rows, GNUGO_COMMAND, "gnugo", LONG)
@@ -468,10 +468,11 @@ def play_gnugo(game: Game, num_rows: int, seed: int) -> tuple[list[list[int]], B
 
 @NEEDS_GNUGO
 def test_gnugo_plays_several_games_at_once_and_agrees_on_the_result() -> None:
-    """Every move is legal by both rules; winners are compared where possible.
+    """Every move of either side is legal by both rules to the end; who has won is compared where it can be.
 
-    In games that ended by two passes GNU Go has captured everything dead, and its opponent can only fill its own eyes.
-    Games with neutral points are left out, because GNU Go may judge a seki differently.
+    Compared are games that ended by two passes: GNU Go has then captured everything dead, and its opponent has nothing
+    left to play but its own eyes. Where the two count differently all the same (neutral points: GNU Go may judge a seki
+    otherwise), the game is left out.
     """
     game = parse_game("go:9,moves=480")
     assert isinstance(game, Go)

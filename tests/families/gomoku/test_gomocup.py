@@ -41,9 +41,18 @@ class FirstFree:
 
     def restart(self, state: States | None = None) -> None:
         self.state: States = self.game.initial(1) if state is None else state
+        self.moves: list[int] = []
+        self.before: list[States] = []
 
     def play(self, action: int) -> None:
-        self.state = self.game.play(self.state, np.array([action], np.int32), History.empty(1, 1))
+        after = self.game.play(self.state, np.array([action], np.int32), History.empty(1, 1))
+        self.before.append(self.state)
+        self.moves.append(action)
+        self.state = after
+
+    def undo(self) -> None:
+        self.moves.pop()
+        self.state = self.before.pop()
 
     def think(self, seconds: float | None) -> int:
         self.seconds.append(seconds)
