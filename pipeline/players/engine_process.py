@@ -253,7 +253,7 @@ class PipedEngine:
 
 
 class NumberedEngine(PipedEngine):
-    """A running engine that answers numbered commands, as in GTP.
+    """A running engine that answers numbered commands.
 
     A command is one line, ``7 genmove black``. The answer is ``=7 D4`` or ``?7 why not``, any number of further lines,
     and an empty line. A ``?`` answer is the fault "refusal".
