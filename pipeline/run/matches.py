@@ -22,7 +22,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -30,11 +30,12 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from pipeline.errors import FileError, IllegalMove, NotYet, UsageError
+from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.games.contract import Game, States
 from pipeline.games.replay import IllegalRecord, handicap_start, replay
 from pipeline.games.specs import recorded_game
 from pipeline.run import atomic, layout
+from pipeline.run.store.base import current_store
 
 GAMES_AT_ONCE = 2_048  # verified together: bounds the memory of their histories
 SIDES = ("challenger", "champion")
@@ -282,7 +283,7 @@ def newest_matches(directory: Path) -> Iterator[Path]:
 
 
 def _is_match(folder: Path) -> bool:
-    return (folder / layout.MATCH_GAMES).is_file() or atomic.is_listed(folder)
+    return (folder / layout.MATCH_GAMES).is_file() or current_store().is_listed(folder)
 
 
 def _newest_number(name: str) -> int:
@@ -554,19 +555,9 @@ BUSY = (
 )
 
 
-@contextmanager
-def match_lock(folder: Path, busy: str = BUSY) -> Iterator[None]:
-    """Keep other processes from a match. Raises NotYet that says busy if one holds it.
-
-    Raises FileError if the folder can't be made.
-    """
-    atomic.make_folder(folder.parent)
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(atomic.file_lock(folder, wait=False))
-        except atomic.Busy as error:
-            raise NotYet(f"{folder}: {busy}") from error
-        yield
+def match_lock(folder: Path, busy: str = BUSY) -> AbstractContextManager[None]:
+    """The lock of a match. Raises Busy with this text if another process holds it, FileError if it can't be made."""
+    return atomic.file_lock(folder, wait=False, busy=busy)
 
 
 def open_match(folder: Path, header: MatchHeader) -> MatchWriter:

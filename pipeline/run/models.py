@@ -32,6 +32,7 @@ from pipeline.games.contract import AnyGame
 from pipeline.games.specs import parse_game
 from pipeline.run import atomic, layout
 from pipeline.run.arrays import pack
+from pipeline.run.store.base import current_store
 
 FORMAT = "mugo-model"
 Weights = dict[str, NDArray[Any]]
@@ -231,7 +232,7 @@ def list_models(folder: Path) -> list[Path]:
 
 def has_model(path: Path) -> bool:
     """Whether a model stands there, or in object storage."""
-    if atomic.is_listed(path):
+    if current_store().is_listed(path):
         return True
     atomic.bring(description := path / layout.MODEL_JSON)
     return os.path.isfile(description)  # False also for a name that no file system takes

@@ -24,8 +24,8 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import FileError, NotYet
+from pipeline.errors import FileError
 from pipeline.run import atomic, layout
 
 FORMAT, VERSION = "mugo-shard-pack", 1
@@ -285,18 +285,10 @@ def _seal(raw: dict[str, Any]) -> str:
 # Writing
 
 
-@contextmanager
-def packing(directory: Path) -> Iterator[None]:
-    """Be the one process that packs games under directory, or removes any. Raises NotYet if another is at it."""
-    lock = atomic.file_lock(directory / LOCK, wait=False)
-    try:
-        lock.__enter__()
-    except atomic.Busy as error:
-        raise NotYet(f"{directory}: another process packs or prunes these games; wait until it is done") from error
-    try:
-        yield
-    finally:
-        lock.__exit__(None, None, None)
+def packing(directory: Path) -> AbstractContextManager[None]:
+    """The lock of the one process that packs or removes games under directory. Raises Busy if another has it."""
+    busy = "another process packs or prunes these games; wait until it is done"
+    return atomic.file_lock(directory / LOCK, wait=False, busy=busy)
 
 
 def write_pack(folder: Path, shards: Sequence[tuple[layout.ShardName, bytes, bytes]]) -> Pack:

@@ -170,7 +170,7 @@ def test_a_lock_excludes_and_ends_with_its_process(tmp_path: Path) -> None:
     process = context.Process(target=hold_lock, args=(tmp_path / "x", held))
     process.start()
     assert held.wait(20)
-    with pytest.raises(FileError, match="another process"), atomic.file_lock(tmp_path / "x", wait=False):
+    with pytest.raises(atomic.Busy, match="another process"), atomic.file_lock(tmp_path / "x", wait=False):
         pytest.fail("both hold it")
     waited: list[bool] = []
 
@@ -199,7 +199,7 @@ def test_a_lock_whose_file_its_holder_removed_is_taken_anew(tmp_path: Path, monk
     monkeypatch.setattr(fcntl, "flock", after_removal)
     with atomic.file_lock(path):
         assert layout.lock_path(path).exists()
-        with pytest.raises(FileError, match="another process"), atomic.file_lock(path, wait=False):
+        with pytest.raises(atomic.Busy, match="another process"), atomic.file_lock(path, wait=False):
             pytest.fail("both hold it")
 
 
@@ -290,14 +290,14 @@ def test_json_is_loaded(text: str) -> None:
     [
         ("NaN", "NaN"),
         ('{"a": [-Infinity]}', "-Infinity"),
-        ("1e999", "too large"),
-        ("-1e999", "too large"),
-        ("1" + "0" * 400, "401 digits"),
-        ("9" * 5000, "5000 digits"),
+        ("1e999", "no float64 holds"),
+        ("-1e999", "no float64 holds"),
+        ("1" + "0" * 400, "no float64 holds"),
+        ("9" * 5000, "no float64 holds"),
         ("[" * 65 + "]" * 65, "too deeply"),
         ('{"a":' * 65 + "1" + "}" * 65, "too deeply"),
         ("[" * 10_000 + "]" * 10_000, "too deeply"),
-        ('{"a": 1, "b": 2, "a": 3}', "'a' stands twice"),
+        ('{"a": 1, "b": 2, "a": 3}', "'a' appears twice"),
         ('"\\ud800"', "surrogate"),
         ('{"\\u0000": 1}', "NUL"),
         ("", "Expecting value"),

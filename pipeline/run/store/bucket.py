@@ -31,7 +31,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pipeline.errors import FileError, explain
@@ -165,8 +165,8 @@ class BucketStore(Store):
         if not layout.is_shared(parts):
             return
         self.flush()
-        key = self._key(path)
         data = os.readlink(temporary).encode() if temporary.is_symlink() else temporary.read_bytes()
+        key = self._key(path, data)
         if layout.is_written_once(parts):
             self._put(key, data, None)
             return
@@ -180,18 +180,6 @@ class BucketStore(Store):
                     raise
                 self._tags[key] = self._put(key, data, found.tag)
             self._checked[key] = time.monotonic()
-
-    def commit_folder(self, path: Path, temporary: Path) -> bool:
-        """Put a model into the bucket, its description last. Raises like commit."""
-        if not layout.is_shared(self._parts(path / layout.MODEL_JSON)):
-            return False
-        self.flush()
-        for file in sorted(temporary.iterdir()):
-            if file.name != layout.MODEL_JSON:
-                data = file.read_bytes()
-                self._put(layout.model_file_key(path.name, file.name, hashlib.sha256(data).hexdigest()), data, None)
-        self._put(self._key(path / layout.MODEL_JSON), (temporary / layout.MODEL_JSON).read_bytes(), None)
-        return True
 
     def appended(self, path: Path) -> None:
         """A line was added to this file. Raises like commit."""
@@ -240,11 +228,19 @@ class BucketStore(Store):
             self.objects.patience = 0.0
             raise
 
-    def hold(
-        self, path: Path, on_wait: Callable[[], None] | None = None, wait: bool = True
-    ) -> AbstractContextManager[None]:
-        """The lease that stands for the lock of a file or folder; see Leases.hold."""
-        return _Holding(self, path, on_wait, wait)
+    @contextmanager
+    def hold(self, path: Path, on_wait: Callable[[], None] | None, busy: str | None) -> Iterator[None]:
+        """The lease that stands for the lock of a file or folder. What is read while it is held is read anew."""
+        key = self.lease_key(path)
+        if key is None:
+            yield
+            return
+        with self._leases.hold(path, key, on_wait, busy):
+            self.look_again()
+            try:
+                yield
+            finally:
+                self.flush()
 
     def forget_shards(self, directory: Path, before: int) -> None:
         """Remove the shards of generations before this one from here, not from the bucket. directory: of all games.
@@ -401,11 +397,15 @@ class BucketStore(Store):
                 return (parts[0], os.readlink(self.root / parts[0] / parts[1]), *parts[2:])
         return parts
 
-    def _key(self, path: Path) -> str:
+    def _key(self, path: Path, data: bytes | None = None) -> str:
+        """data: of a file that isn't committed yet."""
         parts = self._parts(path)
         if parts[0] != layout.SAVED_MODELS.name or len(parts) != 3 or path.name == layout.MODEL_JSON:
             return "/".join(parts)
-        sha256 = _files_of(path.parent / layout.MODEL_JSON).get(path.name, "")
+        if data is None:
+            sha256 = _files_of(path.parent / layout.MODEL_JSON).get(path.name, "")
+        else:
+            sha256 = hashlib.sha256(data).hexdigest()
         return layout.model_file_key(parts[1], path.name, sha256)
 
     def lease_key(self, path: Path) -> str | None:
@@ -414,28 +414,6 @@ class BucketStore(Store):
         if len(parts) < 2 or parts[0] not in (layout.DATA, layout.SAVED_MODELS.name):
             return None
         return "/".join((*parts[:-1], layout.lock_path(Path(parts[-1])).name))
-
-
-class _Holding:
-    """A lease as a context manager; nothing where none is needed. What is read in it is read anew."""
-
-    def __init__(self, store: BucketStore, path: Path, on_wait: Callable[[], None] | None, wait: bool) -> None:
-        self._store = store
-        key = store.lease_key(path)
-        self._lease = store._leases.hold(path, key, on_wait, wait) if key else None
-
-    def __enter__(self) -> None:
-        if self._lease is not None:
-            self._lease.__enter__()
-            self._store.look_again()
-
-    def __exit__(self, *exception: object) -> None:
-        if self._lease is None:
-            return
-        try:
-            self._store.flush()
-        finally:
-            self._lease.__exit__(None, None, None)
 
 
 def _number(parts: layout.Parts, name: str) -> int:

@@ -23,7 +23,7 @@ from pipeline.errors import FileError, UsageError
 from pipeline.presets import is_engine
 from pipeline.run import atomic, layout
 from pipeline.run.run import Run
-from pipeline.run.store.base import LocalStore, Store, using
+from pipeline.run.store.base import Store, using
 from pipeline.run.store.bucket import BucketStore
 from pipeline.run.store.objects import PROTOCOLS, RETRY_SECONDS, Conflict, Objects, open_objects, parse_address
 
@@ -108,7 +108,7 @@ def connected(folder: Path) -> Iterator[Store]:
     """The store of the run in this folder; what waits is sent at the end of the block. Raises like opened."""
     info = _read(folder)
     if info is None:
-        yield LocalStore()
+        yield Store()
         return
     objects = open_objects(info.address, FIRST_SECONDS)
     store = BucketStore(folder, objects, info.copy_id)

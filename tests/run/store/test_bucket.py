@@ -21,7 +21,7 @@ from pipeline.run.matches import match_lock, open_match, read_match, write_summa
 from pipeline.run.ratings import Member, pool_lock, read_pool, write_pool
 from pipeline.run.shards import newest_shards, read_shard
 from pipeline.run.store import leases, objects, working_copy
-from pipeline.run.store.base import LocalStore, Store, current_store, using
+from pipeline.run.store.base import Store, current_store, using
 from pipeline.run.store.bucket import OVERLAP, BucketStore
 from pipeline.run.store.objects import Conflict
 from tests.helpers import make_champion, make_model
@@ -53,7 +53,7 @@ class SideBySide:
         self.stores: dict[Path, Store] = {}
 
     def of(self, path: Path) -> Any:
-        return next((store for folder, store in self.stores.items() if path.is_relative_to(folder)), LocalStore())
+        return next((store for folder, store in self.stores.items() if path.is_relative_to(folder)), Store())
 
     def __getattr__(self, name: str) -> Any:
         def call(where: Path | list[Path], *rest: Any, **named: Any) -> Any:
@@ -271,14 +271,14 @@ def test_shards_that_no_window_needs_go_from_the_copy_alone(machines: Machines) 
     one = machines("one")
     random_shards(one / "data/selfplay", GAME, 3, 2)
     random_shards(one / "data/selfplay", GAME, 3, 2, seed=1, model="000002-b")
-    atomic.forget_shards(one / "data/selfplay", 2)
+    current_store().forget_shards(one / "data/selfplay", 2)
     there = [(one / "data/selfplay" / name).exists() for name in shard_ids(one)]
     assert there.count(True) == 3 and len(there) == 6
     metas = list(newest_shards(one / "data/selfplay"))
     assert sum(read_shard(meta.path, meta).num_games for meta in metas) == 12  # fetched again
     copy = store_of(one)
     copy.fetch_whole()
-    atomic.forget_shards(one / "data/selfplay", 2)
+    current_store().forget_shards(one / "data/selfplay", 2)
     assert sum((one / "data/selfplay" / name).exists() for name in shard_ids(one)) == 3
 
 
@@ -535,7 +535,7 @@ def test_a_lock_keeps_others_out_until_it_is_given_back(machines: Machines) -> N
     waited: list[int] = []
     with atomic.file_lock(one / "data/thing"):
         with (
-            pytest.raises(atomic.Busy, match=r"another process is at work on it \(process \d+ on .*; its lock ends in"),
+            pytest.raises(atomic.Busy, match=r"at work on it; wait until it is done \(process \d+ on .*; its lock ends in"),
             atomic.file_lock(two / "data/thing", wait=False),
         ):
             pass
@@ -689,7 +689,7 @@ def test_sets_of_chunks_come_and_go(machines: Machines, bucket: Bucket) -> None:
     newest = chunks.newest_complete_set(two / "data/training_data")
     assert newest is not None and newest.id == str(sets[1]) and not any(path.exists() for path in newest.chunks)
     with bucket.counted() as requests:
-        atomic.bring_all(newest.files)
+        current_store().fetch(newest.files)
         assert chunks.read_header(newest.chunks[0]).num_examples == 40
     assert len(requests) == 2
     assert chunks.remove_old_sets(one / "data/training_data", 1) == 1
@@ -720,15 +720,15 @@ def test_what_lies_outside_of_the_working_copy_is_left_alone(
                 with atomic.file_lock(outside / "data/thing"), atomic.new_directory(outside / "saved_models/mine"):
                     atomic.write_text(outside / "data/ratings.json", "{}")
                     atomic.append_line(outside / "data/lines.jsonl", "{}")
-                assert atomic.exists(outside / "data/ratings.json") and not atomic.is_listed(outside / "data")
+                assert atomic.exists(outside / "data/ratings.json") and not current_store().is_listed(outside / "data")
                 assert order.folders_in(outside / "data", lambda name: True) == []
-                atomic.bring_all([outside / "data/none.gz"])
-                atomic.look_at_place(outside / "data")
-                atomic.forget_shards(outside / "data", 9)
+                current_store().fetch([outside / "data/none.gz"])
+                current_store().look_at_place(outside / "data")
+                current_store().forget_shards(outside / "data", 9)
                 assert "ratings.json" in atomic.names_in(outside / "data")
                 atomic.remove([outside / "data/ratings.json"])
         assert not requests
-    assert isinstance(current_store(), LocalStore) and not current_store().shared
+    assert type(current_store()) is Store and not current_store().shared
 
 
 # Making working copies
