@@ -50,13 +50,14 @@ from pipeline.run import layout, packs
 from pipeline.run.chunks import SEAL_BYTES, read_chunk, read_header
 from pipeline.run.evaluations import Evaluation, read_evaluation
 from pipeline.run.gzipped import compress, decompress
-from pipeline.run.match_results import KeptResults, read_results
 from pipeline.run.matches import (
+    KeptResults,
     MatchGame,
     MatchHeader,
     MoreOpenings,
     PlayerInfo,
     read_match,
+    read_results,
     read_summary,
     verify_match,
 )

@@ -7,9 +7,17 @@ import pytest
 
 from pipeline.errors import FileError
 from pipeline.matches.statistics import repeated_games
-from pipeline.run import atomic, layout, match_results, matches
-from pipeline.run.match_results import KeptResults, read_results
-from pipeline.run.matches import MatchFailure, MatchGame, MatchHeader, PlayerInfo, open_match, read_match
+from pipeline.run import atomic, layout, matches
+from pipeline.run.matches import (
+    KeptResults,
+    MatchFailure,
+    MatchGame,
+    MatchHeader,
+    PlayerInfo,
+    open_match,
+    read_match,
+    read_results,
+)
 
 PLAYERS = tuple(PlayerInfo(name=name, kind="model", spec=name, readouts=8) for name in ("000002-b", "000001-a"))
 
@@ -71,7 +79,7 @@ def check(folder):
 def no_rules(request, monkeypatch):
     """Most of these games were never played: nobody plays them again."""
     if "three_in_a_row" not in request.node.name:
-        monkeypatch.setattr(match_results, "verify_match", lambda match: None)
+        monkeypatch.setattr(matches, "verify_match", lambda match: None)
 
 
 @pytest.fixture

@@ -535,7 +535,7 @@ def test_a_lock_keeps_others_out_until_it_is_given_back(machines: Machines) -> N
     waited: list[int] = []
     with atomic.file_lock(one / "data/thing"):
         with (
-            pytest.raises(atomic.Busy, match=r"at work on it; wait until it is done \(process \d+ on .*; its lock ends in"),
+            pytest.raises(atomic.Busy, match=r"wait until it is done \(process \d+ on .*; its lock ends in"),
             atomic.file_lock(two / "data/thing", wait=False),
         ):
             pass
