@@ -348,7 +348,7 @@ def _sizes(place: Path, file: ShardFile) -> list[int]:
 
 def _packs_in(place: Path) -> dict[layout.PackName, packs.Pack]:
     """The intact packs of a folder."""
-    return {name: pack for name, pack in packs.list_packs(place) or () if isinstance(pack, packs.Pack)}
+    return {name: pack for name, pack in packs.list_packs(place) if isinstance(pack, packs.Pack)}
 
 
 def _prune_places(
