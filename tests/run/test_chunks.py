@@ -66,7 +66,7 @@ def test_more_places_are_counted_than_fit_into_an_attribute(tmp_path: Path) -> N
 @pytest.mark.parametrize("name", [*chunks.COUNTS, "td_lambda", "skipped"])
 def test_a_chunk_says_everything_of_its_window(tmp_path: Path, name: str) -> None:
     window = {other: value for other, value in window_of().items() if other != name}
-    with pytest.raises(FileError, match=f"window says nothing of {name}"):
+    with pytest.raises(FileError, match=f"window has no {name}"):
         chunks.read_header(write(tmp_path / "a.h5", window=window))
 
 

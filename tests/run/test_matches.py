@@ -254,7 +254,7 @@ def replace_in(folder, old, new):
     [
         ('{"index":1', '{"index":x', "line 3"),
         ('{"index":1', '{"index":0', "line 3: game 0: the challenger moves second, it must move first"),
-        ('"index":1,"challenger_player":1', '"index":0,"challenger_player":0', "line 3: game 0 stands twice"),
+        ('"index":1,"challenger_player":1', '"index":0,"challenger_player":0', "line 3: game 0 appears twice"),
         ('{"index":1', '{"index":7', "line 3: game 7 of 6"),
         ('"opening_plies":1', '"opening_plies":2', "line 2: game 0: it doesn't begin with its opening"),
         ('"moves":[0,3', '"moves":[3,0', "line 2: game 0: it doesn't begin with its opening"),

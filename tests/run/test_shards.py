@@ -482,7 +482,7 @@ def test_a_shard_must_be_the_one_of_its_sidecar(tmp_path: Path) -> None:
         ({"surprises": "AIAAvAAA"}, "none negative"),  # -1
         ({"surprises": None}, "damaged"),
         ({"game_ids": "AAAAAAAAAAA"}, "damaged"),
-        ({"game_ids": "AAAAAAAAAAAAAAAAAAAAAA=="}, "2 ids of 1 games"),
+        ({"game_ids": "AAAAAAAAAAAAAAAAAAAAAA=="}, "2 ids and 1 numbers of 1 games"),
         ({"game_ids": None}, "damaged"),
         ({"numbers": [1, 2]}, "2 numbers of 1 games"),
         ({"numbers": [-1]}, "damaged"),

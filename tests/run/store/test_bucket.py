@@ -649,7 +649,7 @@ def test_whoever_looks_at_a_match_that_is_played_in_the_same_copy_sends_none_of_
     with match_lock(one / name):
         writer = open_match(one / name, header())
         writer.add([made_up_game(0)])
-        reader = BucketStore(one, objects.open_objects(machines.address), "copy")  # of another process
+        reader = BucketStore(one, objects.Objects(machines.address), "copy")  # of another process
         reader.want(one / name / layout.MATCH_GAMES)
         reader.close()
         look_again(two)
