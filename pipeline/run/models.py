@@ -410,17 +410,16 @@ def read_journal(saved_models: Path) -> list[dict[str, Any]]:
 
 
 def damaged_promotions(saved_models: Path, pending: dict[str, Any] | None) -> list[int]:
-    """The numbers, from 1, of the journal's lines that are neither a promotion nor one that a kill cut off and the next
+    """The numbers, from 1, of the journal's lines that are neither a promotion nor one that a kill cut off and a later
     line repeats. pending: from pending_promotion.
     """
-    damaged: list[int] = []
-    following = b"" if pending is None else _journal_line(pending).encode()
-    for number, (data, line) in reversed([*enumerate(_journal_lines(saved_models), 1)]):
-        if line is not None:
-            following = data
-        elif not following.startswith(data):
-            damaged.insert(0, number)
-    return damaged
+    lines = _journal_lines(saved_models)
+    written = [data for data, _ in lines] + ([_journal_line(pending).encode()] if pending else [])
+    return [
+        number
+        for number, (data, line) in enumerate(lines, 1)
+        if line is None and not any(later.startswith(data) for later in written[number:])
+    ]
 
 
 def _journal_line(line: dict[str, Any]) -> str:

@@ -186,8 +186,8 @@ def test_a_lock_excludes_and_ends_with_its_process(tmp_path: Path) -> None:
 
 
 def test_a_lock_whose_file_its_holder_removed_is_taken_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The holder of a lock may remove it with the folder that it is in: who waited for it must not hold a file that
-    nobody else finds."""
+    """The holder of a lock may remove it together with its folder: a process that waited for it must not then hold a
+    deleted file."""
     path, flock = tmp_path / "folder" / "x", fcntl.flock
 
     def after_removal(descriptor: int, operation: int) -> None:
@@ -205,7 +205,7 @@ def test_a_lock_whose_file_its_holder_removed_is_taken_anew(tmp_path: Path, monk
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux lists the locks held")
 def test_a_lock_is_known_by_the_device_of_its_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which on btrfs isn't the one that stat says."""
+    """On btrfs stat says another one."""
     with atomic.file_lock(tmp_path / "a"):
         lock = tmp_path / ".a.lock"
         assert atomic.lock_id(lock) in (atomic.held_locks() or ())

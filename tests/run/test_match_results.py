@@ -1,4 +1,4 @@
-"""The results of a match beside its games: the same as the games say, whatever became of either file."""
+"""results.json agrees with the games, whatever happened to either file."""
 
 import json
 import random
@@ -63,7 +63,7 @@ def facts(match):
 
 
 def check(folder):
-    """Both readers agree, on an error too; returns whether there was none."""
+    """Both readers agree, also on an error; returns whether there was none."""
     try:
         expected = facts(read_match(folder))
     except FileError as error:
@@ -77,7 +77,7 @@ def check(folder):
 
 @pytest.fixture(autouse=True)
 def no_rules(request, monkeypatch):
-    """Most of these games were never played: nobody plays them again."""
+    """Most of these games were made up, so they aren't verified."""
     if "three_in_a_row" not in request.node.name:
         monkeypatch.setattr(matches, "verify_match", lambda match: None)
 
@@ -157,7 +157,7 @@ def test_games_cut_anywhere(folder):
 
 
 def test_changed_games_are_read_again(folder):
-    """Every line removed, every byte changed: nothing of results.json is believed then."""
+    """With any line removed or any byte changed, results.json isn't used."""
     rng = random.Random(4)
     grow(rng, begin(folder, rng), 1)
     read_results(folder, checked=True, keep=True)
@@ -258,7 +258,7 @@ def test_a_disk_that_takes_no_results_is_no_error(folder, monkeypatch):
 
 
 def test_three_in_a_row_is_checked_once(folder, monkeypatch):
-    """Only games that were played again are kept, and those aren't played again."""
+    """Only verified games are kept, and they aren't verified again."""
     writer = begin(folder, random.Random(8), 0)
     writer.extend([[0], [4]])
 

@@ -1,4 +1,4 @@
-"""Match folders: what is written is read back, whatever a kill left; another match is never mixed in."""
+"""Match folders: what is written is read back, even after a kill, and never mixed with another match."""
 
 import json
 import os
@@ -410,7 +410,7 @@ def test_listing_and_summaries(folder):
 
 
 def test_a_match_stays_decided_when_it_was(folder):
-    """Until its result is another one."""
+    """Until the result changes."""
     open_match(folder, header())
     write_summary(folder, {"wins": 3, "passed": True, "measured": 6})
     before = {"wins": 3, "passed": True, "measured": 6, "decided": "2020-01-01T00:00:00Z"}

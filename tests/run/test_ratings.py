@@ -1,4 +1,4 @@
-"""ratings.json and pool.json: read back as written, refused when damaged, never half written."""
+"""ratings.json and pool.json: read back as written, refused when damaged, never written in part."""
 
 import json
 

@@ -264,9 +264,8 @@ class BucketStore(Store):
 
     def traffic(self) -> str:
         objects = self.objects
-        counted = sum(objects.requests.values())
         sent, fetched = (f"{number / 1e6:,.1f} MB" for number in (objects.bytes_sent, objects.bytes_fetched))
-        return f"{objects.address}: {counted:,} requests, {sent} sent, {fetched} fetched"
+        return f"{objects.address}: {objects.requests:,} requests, {sent} sent, {fetched} fetched"
 
     def fetch_whole(self) -> None:
         """Also removes shards that were packed or pruned elsewhere."""

@@ -17,7 +17,6 @@ import os
 import re
 import secrets
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from configparser import ConfigParser
@@ -98,7 +97,7 @@ class Objects:
 
     address    PROTOCOL://BUCKET/FOLDER
     patience   seconds during which a request is sent again
-    requests   number of attempts by kind of request
+    requests   number of attempts
     no_tag     a tag that no object has
     All methods raise FileError.
     """
@@ -116,8 +115,7 @@ class Objects:
             raise UsageError(f"{address}: wanted a bucket and a folder in it, e.g. {protocol}://bucket/runs/go9")
         self.address = f"{protocol}://{bucket}/{prefix}"
         self.patience = patience
-        self.requests: Counter[str] = Counter()
-        self.bytes_sent = self.bytes_fetched = 0
+        self.requests = self.bytes_sent = self.bytes_fetched = 0
         self.no_tag = NO_TAG[protocol]
         self._protocol, self._bucket, self._prefix = protocol, bucket, prefix
         self._settings = SETTINGS[protocol](self.address)
@@ -133,7 +131,7 @@ class Objects:
         import obstore
 
         if known and self._protocol == "gs":  # reads can't have a condition on the generation
-            facts = self._ask("look", key, lambda client: obstore.head(client, key))
+            facts = self._ask(key, lambda client: obstore.head(client, key))
             if isinstance(facts, Told) or facts["version"] == known:
                 return None if isinstance(facts, Told) else Object(b"", known)
             known = ""
@@ -144,7 +142,7 @@ class Objects:
             self.bytes_fetched += len(data)
             return Object(data, self._tag(answer.meta), answer.meta["last_modified"])
 
-        answer = self._ask("get", key, read)
+        answer = self._ask(key, read)
         if isinstance(answer, Told):
             return Object(b"", known) if answer is Told.UNCHANGED else None
         return answer
@@ -158,9 +156,8 @@ class Objects:
 
         mode: Any = "create" if replaces is None else {"version" if self._protocol == "gs" else "e_tag": replaces}
         self.bytes_sent += len(data)
-        answer = self._ask(
-            "put", key, lambda client: obstore.put(client, key, data, mode=mode, use_multipart=False), len(data)
-        )
+        put: Callable[[Any], Any] = lambda to: obstore.put(to, key, data, mode=mode, use_multipart=False)  # noqa: E731
+        answer = self._ask(key, put, len(data))
         if not isinstance(answer, Told):
             return self._tag(answer)
         found = self.get(key)
@@ -177,7 +174,7 @@ class Objects:
 
         def some(named: Sequence[str]) -> None:
             key = named[0] if len(named) == 1 else None
-            answer = self._ask("delete", key, lambda client: obstore.delete(client, list(named)))
+            answer = self._ask(key, lambda client: obstore.delete(client, list(named)))
             if isinstance(answer, Told) and len(named) > 1:  # one is missing, so others may not have been deleted
                 for one in named:
                     some([one])
@@ -207,7 +204,7 @@ class Objects:
             sent = True
             obstore.delete(client, key)
 
-        self._ask("delete", key, once)
+        self._ask(key, once)
 
     def names(self, folder: str, after: str = "") -> list[str]:
         """The names in a folder that sort after `after`, in byte order; names of folders end with a slash.
@@ -216,12 +213,12 @@ class Objects:
         """
         import obstore
 
-        answer = self._ask("list", None, lambda client: obstore.list_with_delimiter(client, folder or None))
+        answer = self._ask(None, lambda client: obstore.list_with_delimiter(client, folder or None))
         assert not isinstance(answer, Told)
         where = f"{folder}/" if folder else ""
         found = [one["path"].removeprefix(where) for one in answer["objects"]]
         found += [f"{path.removeprefix(where)}/" for path in answer["common_prefixes"]]
-        self.requests["list"] += max(0, len(found) - 1) // LISTED_AT_ONCE
+        self.requests += max(0, len(found) - 1) // LISTED_AT_ONCE
         return sorted(name for name in found if name > after)
 
     def files(self, folder: str, after: str = "") -> Iterator[str]:
@@ -244,7 +241,7 @@ class Objects:
             return found
 
         while True:
-            found = self._ask("list", None, page)
+            found = self._ask(None, page)
             assert not isinstance(found, Told)
             for one in found:
                 name = one["path"].removeprefix(where)
@@ -262,7 +259,7 @@ class Objects:
             key = f".clock-{secrets.token_hex(8)}"
             self.put(key, b"")
             here = time.monotonic()
-            answer = self._ask("look", key, lambda client: obstore.head(client, key))
+            answer = self._ask(key, lambda client: obstore.head(client, key))
             self.delete([key])
             if isinstance(answer, Told):
                 raise FileError(self.address, "an object that was just written isn't there; wanted a consistent store")
@@ -306,14 +303,14 @@ class Objects:
                 ) from error
         return self._clients[seconds]
 
-    def _ask(self, kind: str, key: str | None, send: Callable[[Any], Answer], size: int = 0) -> Answer | Told:
+    def _ask(self, key: str | None, send: Callable[[Any], Answer], size: int = 0) -> Answer | Told:
         """The answer. Raises FileError if the server refuses, or if it still fails after `patience` seconds."""
         where = self.address if key is None else f"{self.address}/{key}"
         client = self._client(size)
         start, pause, attempts = time.monotonic(), FIRST_PAUSE, 0
         while True:
             attempts += 1
-            self.requests[kind] += 1
+            self.requests += 1
             try:
                 return send(client)
             except Exception as error:

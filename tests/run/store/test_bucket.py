@@ -1,4 +1,4 @@
-"""Working copies on two machines: what one commits the other sees, whole or not at all, and nobody overwrites."""
+"""Working copies on two machines: each sees the other's commits atomically, and neither overwrites the other's."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def server() -> Iterator[Bucket]:
 
 
 class Dead:
-    """The objects of a machine that is no more."""
+    """The objects of a machine that was lost."""
 
     def __getattr__(self, name: str) -> Any:
         raise FileError("nobody", "dead")
@@ -93,7 +93,7 @@ class Machines:
         del self.together.stores[self._folder / name]
 
     def dies(self, name: str) -> None:
-        """Its command is killed: nothing is sent or given back any more."""
+        """Its command is killed: it uploads and releases nothing any more."""
         copy = store_of(self._folder / name)
         copy._leases._wake.set()
         copy._waiting.clear()
@@ -138,7 +138,7 @@ def keys(machines: Machines, bucket: Bucket) -> list[str]:
 
 
 def stop_at(bucket: Bucket, method: str, ending: str, action: str = "drop") -> None:
-    """From the first request of this kind on nothing comes through: the machine is cut off."""
+    """From the first request of this kind on, no request gets through."""
     struck: list[bool] = []
 
     def plan(request: Request) -> str | None:
@@ -448,7 +448,7 @@ def test_a_promotion_that_is_cut_off_anywhere_is_completed_or_forgotten(
 def test_a_promotion_by_one_whose_lock_is_another_s_by_now_fails(
     machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It slept between reading best_model and writing it; even without locks it would overwrite nothing."""
+    """It was suspended between reading and writing best_model. Even without locks it overwrites nothing."""
     one, two = machines("one"), machines("two")
     make_champion(one / "saved_models")
     for number in (1, 2):

@@ -1,4 +1,4 @@
-"""Conditional requests against moto, through a proxy that loses, doubles and delays them."""
+"""Conditional requests to moto, through a proxy that loses, repeats and delays them."""
 
 from __future__ import annotations
 

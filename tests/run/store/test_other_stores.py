@@ -1,4 +1,4 @@
-"""Google Cloud Storage and Azure keep the promises that a run in a bucket rests on, against servers of others.
+"""Google Cloud Storage and Azure behave as a run in a bucket requires, tested with servers of other projects.
 
 test_objects.py asks the same of S3. fake-gcs-server knows the conditions of writes, not those of reads and removals.
 """
@@ -150,7 +150,7 @@ def test_the_four_stages_beside_faults(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A sixth of all requests go wrong; the run doesn't notice."""
+    """A sixth of all requests fail, without any effect on the run."""
     monkeypatch.setattr(objects, "ANSWER_SECONDS", 1.0)
     address = f"{served[0]}://bucket/stages"
     folder = working_copy.make(address, tmp_path / "copy")
