@@ -357,10 +357,29 @@ class MatchLines:
 
     def check(self, line: MatchGame | MatchFailure) -> None:
         """Raises ValueError unless the line fits this match."""
+        index = line.index if isinstance(line, MatchGame) else line.failed
+        if index >= self.num_games:
+            raise ValueError(f"game {index} of {self.num_games}")
         if isinstance(line, MatchGame):
-            check_game(self.openings, line, self.header.max_result, self.header.handicap_side, self.stones)
-        elif line.failed >= self.num_games:
-            raise ValueError(f"game {line.failed} of {self.num_games}")
+            self._check_game(line)
+
+    def _check_game(self, game: MatchGame) -> None:
+        header, name = self.header, f"game {game.index}"
+        most, result = header.max_result, game.result_first_player
+        if not abs(result) <= most or (most == 1 and result % 1):
+            raise ValueError(f"{name}: a result of {result:g}; it counts {most:g}")
+        if game.challenger_player != header.challenger_player(game.index):
+            began = (game.challenger_player == 0) == (header.handicap_side is None)
+            found, wanted = ("first", "second") if began else ("second", "first")
+            raise ValueError(f"{name}: the challenger moves {found}, it must move {wanted}")
+        number = game.index // header.games_per_opening
+        opening = self.openings[number]
+        if game.stones != (self.stones[number] if self.stones else []):
+            raise ValueError(f"{name}: it doesn't begin with the handicap stones of its opening")
+        if game.moves[: game.opening_plies] != opening or game.opening_plies != len(opening):
+            raise ValueError(f"{name}: it doesn't begin with its opening")
+        if len(game.values_to_move) != len(game.moves):
+            raise ValueError(f"{name}: {len(game.values_to_move)} values for {len(game.moves)} moves")
 
     def take(self, line: bytes) -> None:
         """Add a line after the first. Raises ValueError that says what is wrong with it."""
@@ -448,11 +467,11 @@ def verify_games(path: Path, game: Game, games: Sequence[MatchGame]) -> None:
     A resigned game must not be over, and the player to move must have lost it.
     """
     for start in range(0, len(games), GAMES_AT_ONCE):
-        _verify(path, game, games[start : start + GAMES_AT_ONCE])
+        _verify(path, game, sorted(games[start : start + GAMES_AT_ONCE], key=lambda one: -one.length))
 
 
 def _verify(path: Path, game: Game, games: Sequence[MatchGame]) -> None:
-    games = sorted(games, key=lambda one: -one.length)
+    """games: longest first."""
     lengths = np.array([one.length for one in games], np.int64)
     moves = np.full((int(lengths.max()), len(games)), -1, np.int32)
     for row, one in enumerate(games):
@@ -487,36 +506,6 @@ def _starts(path: Path, game: Game, games: Sequence[MatchGame]) -> States | None
             wanted = "wanted handicap stones on free points of its board; remove that line to replay it"
             raise FileError(path, f"game {one.index}: {error}; {wanted}") from error
     return np.concatenate(starts)
-
-
-def check_game(
-    openings: Sequence[Sequence[int]],
-    game: MatchGame,
-    max_result: float = 1.0,
-    handicap_side: int | None = None,
-    stones: Sequence[Sequence[int]] = (),
-) -> None:
-    """Raises ValueError unless a game fits a match with these openings.
-
-    max_result: the most points that a game counts; handicap_side: the side that takes the stones of each opening.
-    """
-    num_games = games_per_opening(handicap_side) * len(openings)
-    if not abs(game.result_first_player) <= max_result or (max_result == 1 and game.result_first_player % 1):
-        raise ValueError(f"game {game.index}: a result of {game.result_first_player:g}; it counts {max_result:g}")
-    if game.index >= num_games:
-        raise ValueError(f"game {game.index} of {num_games}")
-    if game.challenger_player != challenger_player(game.index, handicap_side):
-        began = (game.challenger_player == 0) == (handicap_side is None)
-        found, wanted = ("first", "second") if began else ("second", "first")
-        raise ValueError(f"game {game.index}: the challenger moves {found}, it must move {wanted}")
-    number = game.index // games_per_opening(handicap_side)
-    opening = openings[number]
-    if list(game.stones) != (list(stones[number]) if stones else []):
-        raise ValueError(f"game {game.index}: it doesn't begin with the handicap stones of its opening")
-    if game.moves[: game.opening_plies] != opening or game.opening_plies != len(opening):
-        raise ValueError(f"game {game.index}: it doesn't begin with its opening")
-    if len(game.values_to_move) != len(game.moves):
-        raise ValueError(f"game {game.index}: {len(game.values_to_move)} values for {len(game.moves)} moves")
 
 
 # Writing

@@ -23,8 +23,8 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -100,12 +100,8 @@ class Pack:
     def _read(self, path: Path, number: int, column: int, before: int) -> bytes:
         start, size = before + int(self._starts[number, column]), int(self.sizes[number, column])
         atomic.bring(path)
-        try:
+        with _os_errors(path, "a pack of game shards"):
             descriptor = os.open(path, os.O_RDONLY)
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise FileError(path, f"{error.strerror}; wanted a pack of game shards") from error
         try:
             with atomic.os_errors(path):
                 found = os.fstat(descriptor).st_size
@@ -230,13 +226,20 @@ def open_pack(path: Path) -> Pack:
 
 def _opened(path: Path) -> Pack:
     """Raises FileError, or FileNotFoundError if it is gone."""
-    try:
+    with _os_errors(path, WANTED):
         stat = path.stat()
+    return _read_pack(path, stat.st_ino, stat.st_size)
+
+
+@contextmanager
+def _os_errors(path: Path, wanted: str) -> Iterator[None]:
+    """Turn every OSError inside but FileNotFoundError into a FileError about path."""
+    try:
+        yield
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise FileError(path, f"{error.strerror}; wanted {WANTED}") from error
-    return _read_pack(path, stat.st_ino, stat.st_size)
+        raise FileError(path, f"{error.strerror}; wanted {wanted}") from error
 
 
 @lru_cache(maxsize=PACKS_KEPT)
@@ -244,13 +247,8 @@ def _read_pack(path: Path, inode: int, size: int) -> Pack:
     """inode, size: of the file, so that the cache doesn't take it for an earlier file of the same name."""
     name = layout.parse_pack_name(path.name)
     assert name is not None
-    try:
-        with open(path, "rb") as file:
-            line = file.readline(MOST_INDEX)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise FileError(path, f"{error.strerror}; wanted {WANTED}") from error
+    with _os_errors(path, WANTED), open(path, "rb") as file:
+        line = file.readline(MOST_INDEX)
     raw = atomic.parse_json(path, line, WANTED)
     atomic.check_format(path, raw, FORMAT, VERSION, WANTED)
     try:

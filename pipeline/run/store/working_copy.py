@@ -164,32 +164,25 @@ def moved(given: Mapping[str, Any], is_run: bool) -> tuple[dict[str, Any], Path 
         runs.add(f"{protocol}://{'/'.join(parts[:where])}")
         return "/".join(parts[where:]) if where is not None else "."
 
-    def taken(value: Any) -> Any:
+    def taken(value: Any, absolute: bool) -> Any:
+        """absolute: whether a relative path becomes absolute."""
         if isinstance(value, list | tuple):
-            return [taken(one) for one in value]
+            return [taken(one, absolute) for one in value]
         if isinstance(value, Path):
-            return Path(in_copy(str(value))) if parse_address(str(value)) else value
-        if isinstance(value, str) and not is_engine(value):
-            return _IN_TEXT.sub(lambda match: in_copy(match[0]), value)
+            if parse_address(str(value)):
+                return Path(in_copy(str(value)))
+            return Path(_absolute(str(value))) if absolute else value
+        if isinstance(value, str):
+            new = value if is_engine(value) else _IN_TEXT.sub(lambda match: in_copy(match[0]), value)
+            return _absolute_player(value) if absolute and new == value else new
         return value
 
-    options = {name: taken(value) for name, value in given.items()}
+    options = {name: taken(value, absolute=False) for name, value in given.items()}
     if not runs:
         return options, None
     if len(runs) > 1:
         raise UsageError(f"addresses of {len(runs)} runs: {', '.join(sorted(runs))}; wanted those of one")
-
-    def absolute(old: Any, new: Any) -> Any:
-        if isinstance(old, list | tuple):
-            return list(map(absolute, old, new))
-        if old != new:
-            return new
-        if isinstance(old, Path):
-            return Path(_absolute(str(old)))
-        return _absolute_player(old) if isinstance(old, str) else old
-
-    options = {name: absolute(value, options[name]) for name, value in given.items()}
-    return options, make(runs.pop())
+    return {name: taken(value, absolute=True) for name, value in given.items()}, make(runs.pop())
 
 
 def _absolute_player(text: str) -> str:
