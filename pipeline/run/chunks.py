@@ -238,18 +238,12 @@ def _dataset(path: Path, file: h5py.File, name: str) -> h5py.Dataset:
     link = file.get(name, getlink=True)
     if link is None:
         raise KeyError(f"{name} is missing")
-    found = ""
-    if not isinstance(link, h5py.HardLink):  # checked before opening it, because h5py follows all links
-        found = "is a link to elsewhere"
-    elif not isinstance(dataset := file[name], h5py.Dataset):
-        found = "is no array"
-    else:
+    # The link is checked before it is opened, because h5py follows all links.
+    if isinstance(link, h5py.HardLink) and isinstance(dataset := file[name], h5py.Dataset):
         stored = dataset.id.get_create_plist()
-        if stored.get_layout() not in (h5py.h5d.CONTIGUOUS, h5py.h5d.CHUNKED) or stored.get_external_count():
-            found = "lies in other files"
-    if found:
-        raise FileError(path, f"{name} {found}; wanted a chunk; remove it and run gather again")
-    return dataset
+        if stored.get_layout() in (h5py.h5d.CONTIGUOUS, h5py.h5d.CHUNKED) and not stored.get_external_count():
+            return dataset
+    raise FileError(path, f"{name} is no array in this file; wanted a chunk; remove it and run gather again")
 
 
 def _is_whole(dataset: h5py.Dataset, file_bytes: int) -> bool:

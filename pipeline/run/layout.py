@@ -453,7 +453,7 @@ def has_known_name(parts: Parts) -> bool:
 
 
 def is_kept_by_all(parts: Parts) -> bool:
-    """Whether a file that changes must be read before it is replaced: others are copies, or made anew."""
+    """Whether a file that changes must be read before it is replaced: others are copies, or can be made again."""
     return parts[-1] in (CHAMPION, PROMOTIONS, INTENT, MATCH_GAMES, POOL, PRUNED)
 
 

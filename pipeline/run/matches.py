@@ -591,7 +591,7 @@ def check_same_match(path: Path, found: MatchHeader, wanted: MatchHeader) -> Non
     for name in dict.fromkeys((*now, *before)):
         if now.get(name) != before.get(name):
             if name.endswith("weights"):
-                difference = f"another {name.split(chr(39))[0]} of the same name: that model was made anew since;"
+                difference = f"another {name.split(chr(39))[0]} of the same name: that model was made again since then;"
             else:
                 values = f"{before.get(name)!r}, now it is {now.get(name)!r}"
                 difference = f"{name} {values}; go on with the old setting,"

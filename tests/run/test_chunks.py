@@ -281,7 +281,7 @@ def test_a_chunk_never_reads_another_file(tmp_path: Path, kind: str) -> None:
         "virtual": virtual(secret),
         "storage": replaced("value", external=[("/etc/passwd", 0, 160)]),
     }[kind]
-    with pytest.raises(FileError, match=r"value (is a link to elsewhere|lies in other files)"):
+    with pytest.raises(FileError, match="value is no array in this file"):
         read(crafted(tmp_path / "a.h5", change))
 
 
