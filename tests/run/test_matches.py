@@ -153,7 +153,7 @@ def test_names_of_players_are_fit_for_folders(name):
 
 
 def test_players_have_different_names():
-    with pytest.raises(ValueError, match="both players are called 000001-a"):
+    with pytest.raises(ValueError, match="both players are named 000001-a"):
         header(players=(A, A))
 
 
