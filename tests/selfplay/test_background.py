@@ -24,7 +24,8 @@ from pipeline.selfplay import coordination as others
 from pipeline.selfplay.background import play_on
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.config import SelfplayConfig
-from tests.helpers import make_champion, make_model, wait_for
+from pipeline.selfplay.coordination import PlayedGames
+from tests.helpers import Heard, make_champion, make_model, wait_for
 from tests.run.random_games import random_games, write_shard
 
 ROOT = Path(__file__).parent.parent.parent
@@ -100,7 +101,8 @@ def test_a_threshold_that_is_calibrated_is_found_anew(tmp_path: Path, monkeypatc
     over: list[bool] = []
     for rate in (0.0, 0.05):
         config = config_for(tmp_path, resign_false_rate=rate)
-        current = background._Round(config, lambda _, config=config: config, lambda error: None)  # type: ignore[misc]
+        played = PlayedGames(config.output_dir, SILENT)
+        current = background._Round(config, lambda _, config=config: config, played)  # type: ignore[misc]
         for number in range(1, 6):
             make_model(tmp_path / "saved_models", number)
             over.append(current.over())
@@ -136,14 +138,15 @@ def test_who_looks_again_opens_what_is_new(tmp_path: Path, monkeypatch: pytest.M
     commit(0, 0)  # before the newest model was made
     most = commit(1, 1) + commit(2, 1)
     config = config_for(tmp_path, max_lead=most)
-    current = background._Round(config, lambda _: config, pytest.fail)
+    told = Heard()
+    current = background._Round(config, lambda _: config, PlayedGames(config.output_dir, told))
     for _ in range(3):
         assert not current.over()
     assert len(opened) == len(set(opened)) == 2
     lead = most + commit(3, 1)
     with pytest.raises(NotYet, match=f"{lead} positions since model 000001 was made"):
         current.over()
-    assert len(opened) == 3
+    assert len(opened) == 3 and not told.warned
 
 
 def test_whoever_waits_gets_the_games_of_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

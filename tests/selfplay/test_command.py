@@ -606,7 +606,7 @@ def test_points_against_an_opponent() -> None:
         )
         tally.add(FinishedGame(record, "a", -1, np.zeros(1, np.int16)))
     assert tally.opponents["random"] == {"games": 3, "wins": 2, "draws": 0, "losses": 1, "points": 4.0}
-    summary = stage._summary("a", tally, -1.0)
+    summary = tally.summary("a")
     assert summary.points_per_game == 0.0 and summary.big_wins == {"gammon": 1, "backgammon": 1}
     assert summary.lines()[2:] == [
         "the first player won 66.7 % and +0.00 points a game, 33.3 % gammons, 33.3 % backgammons",
