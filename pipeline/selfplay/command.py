@@ -28,12 +28,12 @@ from pipeline.methods.named import method_named
 from pipeline.phrases import counted, duration, percent, results
 from pipeline.players.searching import leaves_per_tree
 from pipeline.progress import SILENT, Progress
-from pipeline.run.models import newest_number, read_info, resolve_champion
+from pipeline.run.models import ModelInfo, newest_number, read_info, resolve_champion
 from pipeline.run.shards import BOTH, End, GameRecord, ShardMeta, prepare_folder, read_shard
 from pipeline.selfplay.committing import Committer
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.coordination import PlayedGames, alone, check_same_game, wait_for_games
-from pipeline.selfplay.numbering import numbering
+from pipeline.selfplay.numbering import Numbering, numbering
 from pipeline.selfplay.opponents import MIRROR, parse_mix
 from pipeline.selfplay.plan import Plan
 from pipeline.selfplay.playing import GameThreads, ModelSource, PlayedGame, games_here
@@ -228,7 +228,6 @@ def play(
     if num_games == 0:
         return _nothing_to_play(config, network)
     games = numbering(config.output_dir, config.worker, generation, num_games, played.on_damage)
-    info = read_info(network)
     workers = min(config.workers, num_games)
     with ExitStack() as held:
         cluster = None
@@ -236,20 +235,9 @@ def play(
             from pipeline.workers.cluster import Cluster
 
             cluster = held.enter_context(Cluster(progress))
-        game, method = parse_game(info.game), method_named(info.method)
-        method.check(game)
-        seed = config.seed
-        if seed is None:
-            seed = int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
-        threads, rows, leaves = _shares(config, num_games, workers, on_cluster=cluster is not None)
-        plan = Plan(config.model_copy(update={"seed": seed}), game, method, threads, rows, leaves)
-        _check_ends(config, game)
-        check_same_game(config.output_dir, game.spec)
+        info = read_info(network)
+        plan, calibration = _make_plan(config, info, games, workers, cluster is not None, progress)
         prepare_folder(config.output_dir, info.name, config.worker, games.run.since)
-        threshold, calibration = resignation.NEVER, {}
-        if method.resigns:
-            threshold, calibration = _resign_threshold(config, game, games.continues, progress)
-        plan.config = plan.config.model_copy(update={"resign_threshold": threshold})
         pool: GameThreads | RemotePool[PlayedGame, Any]
         source: ModelSource | DiskUpdates
         if cluster is None and not workers:
@@ -258,23 +246,22 @@ def play(
             from pipeline.selfplay.in_workers import games_in_workers
 
             pool, source = games_in_workers(plan, workers, cluster, progress)
-        provenance = {
-            "seed": seed,
-            resignation.RESIGN_THRESHOLD: threshold,
-            "resign_calibration": calibration,
-            "config": config.stored(NOT_STORED),
-        }
 
         def evaluations() -> int:
             return pool.counts().totals.get("evaluations", 0)
 
+        threshold = plan.config.resign_threshold
+        provenance = {
+            "seed": plan.config.seed,
+            resignation.RESIGN_THRESHOLD: threshold,
+            "resign_calibration": calibration,
+            "config": config.stored(NOT_STORED),
+        }
         committer = Committer(plan, provenance, evaluations, games.run)
-        tally = _Tally(game.result_names)
+        tally = _Tally(plan.game.result_names)
         seconds = _Session(pool, committer, tally, progress).play(games.numbers, ended)
         tally.counts["shards"] = committer.shards
-        return tally.summary(
-            source.name, evaluations(), seconds, resign_threshold=threshold, calibration=calibration
-        )
+        return tally.summary(source.name, evaluations(), seconds, resign_threshold=threshold, calibration=calibration)
 
 
 def _nothing_to_play(config: SelfplayConfig, network: Path) -> SelfplaySummary:
@@ -282,16 +269,35 @@ def _nothing_to_play(config: SelfplayConfig, network: Path) -> SelfplaySummary:
     return SelfplaySummary(network.name, resign_threshold=config.resign_threshold, note=note)
 
 
-def _shares(config: SelfplayConfig, num_games: int, workers: int, on_cluster: bool) -> tuple[int, int, int]:
-    """The threads of each process, the rows of each thread, and the leaves of one tree in a batch.
+def _make_plan(
+    config: SelfplayConfig, model: ModelInfo, games: Numbering, workers: int, on_cluster: bool, progress: Progress
+) -> tuple[Plan, dict[str, float]]:
+    """The plan of a run, and how its resignation threshold was found; see _resign_threshold.
 
-    workers: processes; 0: this one.
+    workers: processes; 0: this one. Raises as selfplay() for a game that can't be played like this or into this folder.
     """
-    processes = max(1, workers)
+    game, method = parse_game(model.game), method_named(model.method)
+    method.check(game)
+    if config.end_settled and not game.can_settle:
+        raise UsageError(
+            f"selfplay --end-settled: {game.spec} is played to its end, or decided by chance; leave it out"
+        )
+    if config.pass_after and game.pass_action is None:
+        raise UsageError(f"selfplay --pass-after: nobody passes in {game.spec}; leave it out")
+    num_games, processes = len(games.numbers), max(1, workers)
     threads = config.threads or (1 if on_cluster else available_cores())
     threads = max(1, min(threads // processes, num_games))
     rows = -(-min(config.parallel_games, num_games) // (threads * processes))
-    return threads, rows, leaves_per_tree(rows, _least_readouts(config))
+    seed = config.seed
+    if seed is None:
+        seed = int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+    plan = Plan(config, game, method, threads, rows, leaves_per_tree(rows, _least_readouts(config)))
+    check_same_game(config.output_dir, game.spec)
+    threshold, calibration = resignation.NEVER, {}
+    if method.resigns:
+        threshold, calibration = _resign_threshold(config, game, games.continues, progress)
+    plan.config = config.model_copy(update={"seed": seed, "resign_threshold": threshold})
+    return plan, calibration
 
 
 def _least_readouts(config: SelfplayConfig) -> int:
@@ -302,16 +308,6 @@ def _least_readouts(config: SelfplayConfig) -> int:
     if config.decided_value < 1:
         kinds.append(config.decided_readouts)
     return min(kinds)
-
-
-def _check_ends(config: SelfplayConfig, game: AnyGame) -> None:
-    """Raises UsageError for options about the end of games that this game can't have."""
-    if config.end_settled and not game.can_settle:
-        raise UsageError(
-            f"selfplay --end-settled: {game.spec} is played to its end, or decided by chance; leave it out"
-        )
-    if config.pass_after and game.pass_action is None:
-        raise UsageError(f"selfplay --pass-after: nobody passes in {game.spec}; leave it out")
 
 
 class _Session:

@@ -137,7 +137,7 @@ class GameThreads(WorkerPool[PlayedGame]):
         ended = not any(thread.is_alive() for thread in self._threads)
         while True:
             try:
-                one = self._arrived.get(timeout=seconds) if seconds > 0 else self._arrived.get_nowait()
+                one = self._arrived.get(timeout=seconds) if seconds > 0 and not ended else self._arrived.get_nowait()
             except queue.Empty:
                 break
             if isinstance(one, PlayedGame):
@@ -147,7 +147,7 @@ class GameThreads(WorkerPool[PlayedGame]):
             self._stop()
         if not self._closed:
             if self._watch is not None:
-                self._watch.look(self._progress_of_threads())
+                self._watch.look(self._steps_made())
             if self._failure is not None and ended:
                 raise self._failure
         return []
@@ -157,7 +157,7 @@ class GameThreads(WorkerPool[PlayedGame]):
         self._closed = True
         self._stop()
         if self._watch is not None:
-            self._watch.join(self._threads, self._progress_of_threads)
+            self._watch.join(self._threads, self._steps_made)
         for thread in self._threads:
             thread.join()
 
@@ -172,7 +172,7 @@ class GameThreads(WorkerPool[PlayedGame]):
         for games in self._queues:
             games.close()
 
-    def _progress_of_threads(self) -> list[object]:
+    def _steps_made(self) -> list[object]:
         """For the watch."""
         return [
             tuple((actor.steps, actor.plies, actor.evaluations, actor.live) for actor in actors)

@@ -1,4 +1,4 @@
-"""bench: every figure is there and makes sense; how fast a machine is isn't tested."""
+"""bench: every figure exists and makes sense; the speed of a machine isn't tested."""
 
 import json
 import subprocess
@@ -128,7 +128,7 @@ def test_bench_measures_a_model_in_the_middle_of_its_games(tmp_path, monkeypatch
 
 
 def test_its_games_begin_at_all_stages():
-    """Those of the policy: it prefers the left half of the board here. Actors go on from there."""
+    """Games are the policy's, which prefers the left half of the board here. Actors continue from there."""
     from pipeline.bench.command import _Board, _raw_games, _stages
     from pipeline.games.replay import replay_one
     from pipeline.games.specs import parse_game

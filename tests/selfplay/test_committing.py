@@ -76,7 +76,7 @@ def interrupts() -> Iterator[None]:
 def test_an_interrupt_neither_loses_games_nor_writes_them_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interrupts: None, commit_seconds: float, renames: int
 ) -> None:
-    """It comes right after so many renames, of which a shard takes two; self-play then commits what still waits."""
+    """It comes right after this many renames; a shard takes two. Self-play then commits what still waits."""
     one = committer(tmp_path, commit_seconds)
     for number in range(4):
         one.add(PlayedGame(GAME, finished(number), 1, number))

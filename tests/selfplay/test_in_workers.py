@@ -1,4 +1,4 @@
-"""Self-play in a worker: games that come a few at a time are those of a run, and travel as bytes without a change."""
+"""Self-play in a worker: games given a few at a time are those of a local run, and travel as JSON unchanged."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def finished_by(executor: SelfplayExecutor, games: dict[str, Any], count: int) -
 
 
 def what(finished: FinishedGame) -> tuple[Any, ...]:
-    """Everything of a game, types included."""
+    """All fields of a game, with their types."""
     record = finished.record
     arrays = {name: value for name, value in vars(record).items() if isinstance(value, np.ndarray)} | dict(record.own)
     rest = {name: value for name, value in vars(record).items() if name not in arrays and name != "own"}
@@ -58,7 +58,7 @@ def what(finished: FinishedGame) -> tuple[Any, ...]:
     ],
 )
 def test_games_that_come_a_few_at_a_time_are_those_of_a_run(tmp_path, monkeypatch, spec, settings):
-    """Rows that had no game any more take up those that come later."""
+    """Rows that ran out of games take up those that come later."""
     for number in (0, 1):
         make_champion(tmp_path / "saved_models", number=number, spec=spec, seed=number)
     config = SelfplayConfig(
@@ -102,7 +102,7 @@ def test_games_that_come_a_few_at_a_time_are_those_of_a_run(tmp_path, monkeypatc
 
 
 def executor_for(model: Path, rows: int, threads: int = 1) -> SelfplayExecutor:
-    """Whose model plays tic-tac-toe against itself."""
+    """Its model plays tic-tac-toe against itself."""
     config = SelfplayConfig(backend="torch", seed=3)
     plan = Plan(config, parse_game("tictactoe"), method_named("alphazero"), threads, rows)
     job = {**plan.to_job(), "update": {"learner": str(model), "generation": 0, "others": None}}

@@ -1,4 +1,4 @@
-"""Which numbers a run plays, whatever the runs before it came to."""
+"""Which numbers a run plays after earlier runs, finished or not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def plan(folder: Path, generation: int, wanted: int, worker: str = "w00") -> Num
 
 
 def commit(folder: Path, found: Numbering, numbers: list[int], generation: int | None = None) -> None:
-    """A shard of these games of a run, begun in this generation (None: in that of the run's start)."""
+    """Write a shard of these games. generation: in which they began; None: that in which the run began."""
     since = found.run.since if generation is None else generation
     games = random_games(GAME, len(numbers), numbers[0])
     write_shard(folder, "000000-a", "w00", GAME.spec, games, {"generation": since}, numbers=numbers, run=found.run)
@@ -50,7 +50,7 @@ def test_the_next_generation_begins_where_the_run_before_was_to_end(tmp_path: Pa
 
 
 def test_a_run_that_outlives_its_generation_leaves_no_number_to_be_played_twice(tmp_path: Path) -> None:
-    """Threads advance at different speeds: what it played in generation 0 isn't seen in generation 1."""
+    """Generation 1 doesn't look at the games of generation 0, where fast threads may have played high numbers."""
     long = plan(tmp_path, 0, 100)
     commit(tmp_path, long, [0, 2, 80])
     commit(tmp_path, long, [1, 3], generation=1)

@@ -118,7 +118,7 @@ def source_of(tmp_path: Path, text: str, spec: str = "tictactoe") -> tuple[Oppon
 
 
 def met_by(source: OpponentSource, learner: Path, count: int = 40) -> set[str | None]:
-    """The names of those met in so many games, None where the model plays itself."""
+    """The names of the opponents in this many games; None where the model plays itself."""
     found = [source.meet(number % 2, number, learner.resolve()) for number in range(count)]
     assert all(encounter is None or isinstance(encounter, Encounter) for encounter in found)
     return {encounter and encounter.opponent.name for encounter in found}

@@ -1,4 +1,4 @@
-"""Boards and komi of self-play's games: drawn in the shares asked for, by a game's own numbers, whoever plays it."""
+"""Boards and komi of self-play's games: sampled in the shares asked for, by a game's own seed, in any thread."""
 
 import itertools
 from types import SimpleNamespace
@@ -65,7 +65,7 @@ def threads_of(config: SelfplayConfig, actor: type[Actor], rows: int) -> GameThr
 
 
 class OneMove(Actor):
-    """Has a game of one move, or none if there was none when it was made."""
+    """Plays one game of one move, or none if there was none when it was made."""
 
     def __init__(self, job: ActorJob) -> None:
         self._job, self._seed = job, next(job.seeds, None)
@@ -79,7 +79,7 @@ class OneMove(Actor):
 
 
 def test_a_game_dealt_to_a_board_that_had_found_none_is_played() -> None:
-    """It comes between the questions of two boards: the second one's finds it and deals it to the first one."""
+    """It comes after the first board has asked: the second board takes it and deals it to the first one."""
     threads = threads_of(SelfplayConfig(boards="7=1,9=1", seed=1), OneMove, 1)
     variety = threads._plan.variety
     number = next(number for number in range(100) if variety.board_of(threads.numbered(number).seed) == 0)
@@ -95,7 +95,7 @@ def test_a_game_dealt_to_a_board_that_had_found_none_is_played() -> None:
 
 
 class OfOneLength(Actor):
-    """Each of its games takes as many steps as an eighth of its board's points, but they begin apart."""
+    """Its games take a step for every eight points of the board, and start at different times."""
 
     def __init__(self, job: ActorJob) -> None:
         self._job, self._length = job, job.game.num_points // 8
@@ -120,7 +120,7 @@ class OfOneLength(Actor):
 
 
 def test_a_run_that_is_cut_off_has_the_shares_too() -> None:
-    """Though a board has far more rows than its share of the work, and another one fewer."""
+    """Although one board has far more rows than its share of the work, and another one fewer."""
     threads = threads_of(SelfplayConfig(boards="7=4,9=160,11=6,13=30", seed=1), OfOneLength, 16)
     variety = threads._plan.variety
     assert variety.rows(16) == [1, 12, 1, 4]  # the work asks for 0.2, 10.9, 0.6 and 4.3
@@ -175,7 +175,7 @@ def played(folder, model, threads):
 
 
 def test_games_are_the_same_in_one_thread_and_in_two(tmp_path) -> None:
-    """Boards and komi to the last game; first moves, too, which no rounding decides so soon."""
+    """The same boards and komi; later moves may differ by rounding."""
     model = make_model(tmp_path / "saved_models", spec="go:any", size="b1c8")
     one, two = (played(tmp_path / str(threads), model, threads) for threads in (1, 2))
     assert len(one) == 14 and {spec for spec, _, _ in one.values()} == {"go:any,size=5", "go:any,size=6"}

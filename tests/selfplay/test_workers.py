@@ -1,4 +1,4 @@
-"""Self-play by worker processes: the same files as by threads, whichever die and whatever is promoted meanwhile."""
+"""Self-play in worker processes: the same files as in threads, although processes die and models are promoted."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ def all_ended(pool: ProcessPool[Any]) -> bool:
 
 
 def test_workers_write_the_same_shards_though_one_is_killed(pools, tmp_path):
+    """Each process plays 24 games at once: batches of fewer than MIN_BATCH rows may round differently."""
     for number in (0, 1):
         make_champion(tmp_path / "saved_models", number=number, spec="connect4", seed=number)
     here = selfplay(selfplay_config(tmp_path, "here"))
@@ -50,7 +51,7 @@ def test_workers_write_the_same_shards_though_one_is_killed(pools, tmp_path):
         return True
 
     progress = Acting(8, kill)
-    there = selfplay(selfplay_config(tmp_path, "there", workers=2, threads=2), progress)
+    there = selfplay(selfplay_config(tmp_path, "there", workers=2, threads=2, parallel_games=48), progress)
     assert progress.done and progress.warnings == []
     assert there.games == 60 and numbers(tmp_path / "there") == list(range(60))
     assert shards(tmp_path / "there") == shards(tmp_path / "here")

@@ -56,7 +56,7 @@ class FakeExecutor(JobExecutor):
             self._arrived.put(said)
 
     def _misbehaves(self) -> bool:
-        """Every time, or where the job names a file: whoever makes that file."""
+        """Every time; if the job names a marker, only the worker that creates this file."""
         if "marker" not in self._job:
             return True
         try:

@@ -1,4 +1,4 @@
-"""Runs of self-play with a seed, and what they wrote: for comparing runs by whoever plays."""
+"""Runs of self-play with a seed, and what they wrote, to compare threads and workers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipeline.selfplay.config import SelfplayConfig
 
 
 class Acting(Progress):
-    """Calls act() once so many games have come to an end, and then until it says that it is done."""
+    """Calls act() once this many games have ended, again and again until it returns True."""
 
     def __init__(self, number=10**9, act=lambda: True) -> None:
         self.left, self.act, self.done = number, act, False
@@ -26,7 +26,7 @@ class Acting(Progress):
 
 
 def shards(folder: Path) -> Counter[bytes]:
-    """What stands in the shards of a folder; each has one game."""
+    """The contents of the shards in a folder; each has one game."""
     return Counter(meta.path.read_bytes() for meta in newest_shards(folder))
 
 

@@ -1,4 +1,4 @@
-"""Pools of Ray actors: nodes that die and join, a slow driver, updates, and what is said of a cluster that won't do.
+"""Pools of Ray actors: nodes that die and join, a slow driver, updates, and messages about unusable clusters.
 
 The actors play made-up games (fake_executor.py); tests/workers/test_on_ray.py plays real ones.
 """
@@ -64,7 +64,7 @@ def test_every_game_is_played_once_and_actors_are_used_again(nodes):
 
 
 def test_a_node_that_joins_gets_games_and_one_that_dies_loses_none(nodes):
-    """The node with most of the work dies, and its games are played by another, under the same numbers."""
+    """The busiest node dies, and another plays its games under the same numbers."""
     told = Heard()
     with module.Cluster(told) as cluster:
         pool = pool_of(cluster, job_of("never"), capacity=8, most=20)
@@ -266,7 +266,7 @@ def test_an_address_where_nobody_is():
 
 
 def test_an_address_where_no_cluster_answers(tmp_path):
-    """Whoever listens there says nothing. Nothing has been written when the command ends."""
+    """The listener there is silent. When the command ends, nothing has been written."""
     pytest.importorskip("ray")
     from tests.helpers import make_champion
 

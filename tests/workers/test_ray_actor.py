@@ -45,7 +45,7 @@ def test_models_stay_until_the_update_after_the_one_that_drops_them() -> None:
 
 
 def test_what_ended_before_stop_is_answered(monkeypatch) -> None:
-    """A take() that waits for further outcomes while the job is stopped gives those it has."""
+    """A take() that waits for further outcomes when the job is stopped returns those it has."""
     monkeypatch.setattr(module, "BATCH_SECONDS", 0.5)
     actor = begun()
     actor.give(b"[1, 2]")
