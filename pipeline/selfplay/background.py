@@ -18,9 +18,9 @@ from pipeline.selfplay.command import SelfplaySummary, check_options, play
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.coordination import PlayedGames, alone
 
-MANY = 1_000_000  # games; after as many it starts anew
+MANY = 1_000_000  # games; after this many it starts anew
 LOOK_SECONDS = 1.0  # between two looks for a new model
-PATIENCE_SECONDS = 5.0  # with processes that only look whether somebody plays
+PATIENCE_SECONDS = 5.0  # for processes that hold the lock only to see whether it is free
 
 SettingsAt = Callable[[RunState], SelfplayConfig]
 """The settings that hold in a state of the run."""

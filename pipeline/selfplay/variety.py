@@ -94,7 +94,7 @@ class Dealer:
         self._waiting: list[deque[Numbered]] = [deque() for _ in variety.games]
 
     def games_on(self, board: int) -> Iterator[Numbered]:
-        """Ends when no game is left, and goes on when there are some again."""
+        """Ends when no game is left, and yields games again once there are new ones."""
         return _OnBoard(self, board)
 
     def next_on(self, board: int) -> Numbered | None:
