@@ -167,9 +167,9 @@ class _Tally:
 
     def summary(self, model: str, evaluations: int = 0, seconds: float = 0.0, **more: Any) -> SelfplaySummary:
         games = self.counts["games"]
+        more |= self.counts
         return SelfplaySummary(
             model,
-            **self.counts,
             average_length=self.counts["positions"] / games if games else 0.0,
             evaluations=evaluations,
             seconds=seconds,
@@ -293,9 +293,9 @@ def _make_plan(
         seed = int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
     plan = Plan(config, game, method, threads, rows, leaves_per_tree(rows, _least_readouts(config)))
     check_same_game(config.output_dir, game.spec)
-    threshold, calibration = resignation.NEVER, {}
-    if method.resigns:
-        threshold, calibration = _resign_threshold(config, game, games.continues, progress)
+    threshold, calibration = (
+        _resign_threshold(config, game, games.continues, progress) if method.resigns else (resignation.NEVER, {})
+    )
     plan.config = config.model_copy(update={"seed": seed, "resign_threshold": threshold})
     return plan, calibration
 

@@ -69,7 +69,7 @@ def played_game(outcome: str, games: Mapping[str, AnyGame]) -> tuple[int, Played
     finished = None
     if "record" in said:
         try:
-            arrays = safetensors.numpy.load(data)
+            arrays: dict[str, Any] = safetensors.numpy.load(data)
         except SafetensorError as error:
             raise ValueError(str(error)) from error
         state = arrays.pop(STATE)

@@ -305,6 +305,9 @@ class RayPool(RemotePool[O, RayWorker]):
         self._cluster = cluster
         self._threads = int(job["threads"])
         self._update = 0  # the number of the last update
+        self._job: dict[str, Any] = {}
+        self._job_reference: Any = None  # in the object store; None: not yet
+        self._models: dict[str, Any] = {}
         self._arrived: deque[tuple[RayWorker, bytes]] = deque()
         self._recruited = 0.0
         self._without = time.monotonic()  # when the last worker was ready
@@ -443,8 +446,7 @@ class RayPool(RemotePool[O, RayWorker]):
 
     def _put(self, job: dict[str, Any], models: Sequence[Path]) -> None:
         """The job of actors that start from now on, and its models."""
-        self._job = job
-        self._job_reference: Any = None
+        self._job, self._job_reference = job, None
         self._models = self._cluster.put(models)
 
     def _bring_up_to_date(self, worker: RayWorker) -> None:

@@ -35,9 +35,14 @@ def numbers(folder: Path) -> list[int]:
 
 
 def selfplay_config(folder: Path, name: str, **options) -> SelfplayConfig:
+    """Of 16 games at once, so that all batches have 16 rows.
+
+    In batches whose size isn't a multiple of 4, such as 18, torch computes the last rows by other code, which may round
+    values differently. So runs that divide the games otherwise, or at other times, could differ in the last bit.
+    """
     settings = {
         "network": folder / "saved_models" / "best_model", "output_dir": folder / name, "games": 60, "readouts": 16,
-        "parallel_games": 24, "backend": "torch", "seed": 5, "commit_seconds": 0, "threads": 1,
+        "parallel_games": 16, "backend": "torch", "seed": 5, "commit_seconds": 0, "threads": 1,
         "opponents": "mirror=2,random=1,previous=1", "pool": folder / "pool.json",
     }  # fmt: skip
     return SelfplayConfig(**(settings | options))
