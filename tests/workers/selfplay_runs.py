@@ -35,14 +35,14 @@ def numbers(folder: Path) -> list[int]:
 
 
 def selfplay_config(folder: Path, name: str, **options) -> SelfplayConfig:
-    """Of 16 games at once, so that all batches have 16 rows.
+    """Of 32 games at once, or 16 in each of two workers, so that batches have 16, 24 or 32 rows.
 
-    In batches whose size isn't a multiple of 4, such as 18, torch computes the last rows by other code, which may round
-    values differently. So runs that divide the games otherwise, or at other times, could differ in the last bit.
+    In other batches, such as those of 18 rows, torch may compute the values of the last rows by other code, which
+    rounds differently. Runs that divide the games in another way could then differ in the last bit.
     """
     settings = {
         "network": folder / "saved_models" / "best_model", "output_dir": folder / name, "games": 60, "readouts": 16,
-        "parallel_games": 16, "backend": "torch", "seed": 5, "commit_seconds": 0, "threads": 1,
+        "parallel_games": 32, "backend": "torch", "seed": 5, "commit_seconds": 0, "threads": 1,
         "opponents": "mirror=2,random=1,previous=1", "pool": folder / "pool.json",
     }  # fmt: skip
     return SelfplayConfig(**(settings | options))
