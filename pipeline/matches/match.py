@@ -5,7 +5,7 @@ About half of each player's rows are active at a time. A game depends only on it
 and the two players, if the players' arithmetic doesn't depend on thread, row and neighbouring games. So a match that is
 interrupted, or spread over threads and processes, is the same match.
 
-An outcome is a game or a failure; as bytes it is a JSON line: {"game": MatchGame} or {"failure": MatchFailure}.
+An outcome is a game or a failure; as JSON it is {"game": MatchGame} or {"failure": MatchFailure}.
 ThreadPool plays in this process, with a MatchThread in each thread; workers/ has pools of processes and Ray actors.
 
 Sides: CHALLENGER = 0, CHAMPION = 1. Players of a game: 0 moves first, 1 second; but a side that takes a handicap is
@@ -14,12 +14,12 @@ player 0 of every game, and player 1 moves first. Axes: R rows, n rows named in 
 
 from __future__ import annotations
 
-import json
 import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -325,18 +325,17 @@ class MatchThread:
 # Pools
 
 
-def line_of(outcome: Outcome) -> bytes:
+def json_of(outcome: Outcome) -> dict[str, Any]:
     kind = "game" if isinstance(outcome, MatchGame) else "failure"
-    return json.dumps({kind: outcome.model_dump(mode="json")}).encode()
+    return {kind: outcome.model_dump(mode="json")}
 
 
-def _outcome_of(line: bytes) -> tuple[int, Outcome]:
-    """(the game's number, the outcome) of a line_of(). Raises ValueError, TypeError, KeyError or RecursionError."""
-    message = json.loads(line)
-    if "game" in message:
-        game = MatchGame.model_validate(message["game"])
+def _outcome_of(said: dict[str, Any]) -> tuple[int, Outcome]:
+    """(the game's number, the outcome) from json_of(). Raises ValueError, TypeError or KeyError for anything else."""
+    if "game" in said:
+        game = MatchGame.model_validate(said["game"])
         return game.index, game
-    failure = MatchFailure.model_validate(message["failure"])
+    failure = MatchFailure.model_validate(said["failure"])
     return failure.failed, failure
 
 
@@ -344,7 +343,7 @@ def _lost(number: int, problem: str) -> Outcome:
     return MatchFailure(failed=number, attempt=1, kind="crash", player="", problem=problem, moves=[])
 
 
-READING: worker_pool.Reading[Outcome] = worker_pool.Reading(_outcome_of, _lost)
+READER: worker_pool.OutcomeReader[Outcome] = worker_pool.OutcomeReader(_outcome_of, _lost)
 
 
 def conduct(

@@ -2,7 +2,7 @@
 
 An *entrant* is a player that takes part in a match: its spec, its entry in the match record, and a model's weights. A
 MatchRunner opens match folders with a command's config and plays the missing games with a pool of threads, worker
-processes or Ray actors. In a worker, ``MatchPlaying`` plays them. The caller decides when a match is settled.
+processes or Ray actors. In a worker, ``MatchExecutor`` plays them. The caller decides when a match is settled.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pipeline.games.records import RecordText
 from pipeline.games.sgf import game_sgf, sgf_name
 from pipeline.games.specs import parse_game
 from pipeline.machine import available_cores
-from pipeline.matches.match import READING, Pairing, ThreadPool, WorkerPool, conduct, line_of
+from pipeline.matches.match import READER, Pairing, ThreadPool, WorkerPool, conduct, json_of
 from pipeline.matches.openings import choose_openings, make_openings, read_openings
 from pipeline.matches.options import MatchOptions
 from pipeline.matches.statistics import score_of
@@ -47,8 +47,8 @@ from pipeline.run.matches import (
     verify_games,
 )
 from pipeline.run.models import Model, check_game, game_as_seen, read_model, resolve_champion
-from pipeline.workers.processes import ProcessPool, beat_seconds, check_workers, child_command
-from pipeline.workers.worker_pool import Counts, Models, Playing
+from pipeline.workers.processes import ProcessPool, check_workers
+from pipeline.workers.worker_pool import Counts, JobExecutor, Models
 
 if TYPE_CHECKING:
     from pipeline.workers.cluster import Cluster
@@ -59,7 +59,7 @@ PLACEMENTS = 8  # attempts at handicap stones that no other game has
 STONES = 0x57  # keeps the seeds of placements apart from those of games and openings
 DIGEST = 16  # characters that identify a file of openings
 GAMES_NAMED = 8  # in a warning about games that failed for the same reason
-PLAY = "pipeline.matches.runner:MatchPlaying"  # a job's "play"
+EXECUTOR = "pipeline.matches.runner:MatchExecutor"
 
 
 @dataclass(frozen=True)
@@ -397,7 +397,7 @@ class MatchRunner:
             threads = max(1, threads // workers)
             rows = min(rows, -(-config.parallel_games // (workers * threads)))
         job = {
-            "play": PLAY,
+            "executor": EXECUTOR,
             "config": config.model_dump(mode="json", include=set(MatchOptions.model_fields)),
             "game": self.game.spec,
             "players": [entrant.full_spec for entrant in entrants],
@@ -411,12 +411,10 @@ class MatchRunner:
             from pipeline.workers.cluster import RayPool
 
             models = [entrant.spec.path for entrant in entrants if entrant.spec.path is not None]
-            size = threads * rows, config.hang_seconds, config.parallel_games
-            return RayPool(self._cluster, READING, job, models, *size)
-        job["beat_seconds"] = beat_seconds(config.hang_seconds)
-        command, environment = child_command()
+            size, most = (threads * rows, config.hang_seconds), config.parallel_games
+            return RayPool(self._cluster, READER, job, models, *size, most=most)
         self._progress.say(f"starting {workers} workers")
-        return ProcessPool(READING, command, [job] * workers, threads * rows, config.hang_seconds, environment)
+        return ProcessPool(READER, [job] * workers, threads * rows, config.hang_seconds)
 
     def _size(self, entrants: Sides, num_games: int, threads: int) -> tuple[int, int]:
         """(threads, at most as many as given; games of each at once)."""
@@ -473,8 +471,8 @@ def _warn_of(failed: Sequence[MatchFailure], given_up: set[int], progress: Progr
 # In a worker
 
 
-class MatchPlaying(Playing):
-    """See Playing. Plays the games of one match in threads; outcomes are bytes of line_of()."""
+class MatchExecutor(JobExecutor):
+    """Plays the games of one match in threads."""
 
     def __init__(self, job: dict[str, Any], models: Models) -> None:
         """job: written by MatchRunner. models: that came with it; others are read from the disk.
@@ -495,8 +493,8 @@ class MatchPlaying(Playing):
     def give(self, numbers: Sequence[int]) -> None:
         self._pool.give(numbers)
 
-    def outcomes(self, seconds: float) -> list[bytes]:
-        return [line_of(outcome) for outcome in self._pool.outcomes(seconds)]
+    def outcomes(self, seconds: float) -> list[Any]:
+        return [json_of(outcome) for outcome in self._pool.outcomes(seconds)]
 
     def counts(self) -> Counts:
         threads = self._pool.match_threads

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.run.match_results import GameResult, MatchResults
-from pipeline.run.matches import Match, MatchGame
+from pipeline.run.matches import GameResult, Match, MatchGame, MatchResults
 
 Z_95 = 1.959963984540054  # two-sided 95 % of a normal distribution
 VOID = -1  # instead of a pair's score: one of its games is an excluded duplicate, so the pair doesn't count

@@ -17,7 +17,7 @@ from pipeline.games.specs import parse_game
 from pipeline.matches import runner as module
 from pipeline.matches.openings import write_openings
 from pipeline.matches.options import MatchOptions
-from pipeline.matches.runner import Entrant, MatchPlaying, MatchRunner, common_game, load_entrant
+from pipeline.matches.runner import Entrant, MatchExecutor, MatchRunner, common_game, load_entrant
 from pipeline.progress import Progress
 from pipeline.run.matches import MatchFailure, match_lock, read_match
 from tests.helpers import make_model
@@ -207,7 +207,7 @@ def test_a_worker_plays_the_players_that_were_asked_for_or_nothing(tmp_path):
         "weights": ["0" * 64, ""], "openings": [[0]], "threads": 1, "rows": 1,
     }  # fmt: skip
     with pytest.raises(FileError, match="its weights changed since the match began"):
-        MatchPlaying(job, {})
+        MatchExecutor(job, {})
 
 
 # Workers that fail
@@ -408,9 +408,9 @@ def test_a_job_is_json_and_says_everything(tmp_path, workers, monkeypatch):
     jobs = []
 
     class Spying(module.ProcessPool):
-        def __init__(self, reading, command, given, *rest):
-            jobs.extend(given)
-            super().__init__(reading, command, given, *rest)
+        def __init__(self, reader, given, *rest):
+            super().__init__(reader, given, *rest)
+            jobs.extend(self._jobs)
 
     monkeypatch.setattr(module, "ProcessPool", Spying)
     make_model(tmp_path, 1)
