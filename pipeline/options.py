@@ -14,7 +14,7 @@ owns a group asks for it with ``taken``:
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import Any, ClassVar, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict
@@ -66,14 +66,6 @@ def taken(config: Options, group: type[Group]) -> Group:
     if isinstance(config, group):
         return config
     return group(**{name: getattr(config, name) for name in group.model_fields if hasattr(config, name)})
-
-
-def used_of_methods(config: Options) -> Iterator[tuple[str, type[Options]]]:
-    """The options without their default that only some methods read, each with its group."""
-    for name, field in type(config).model_fields.items():
-        group = group_of(type(config), name)
-        if vars(group).get("of_methods") and getattr(config, name) != field.default:
-            yield name, group
 
 
 def group_of(config: type[Options], field: str) -> type[Options]:

@@ -266,6 +266,7 @@ class _Run:
             pool = partial(remote.ProcessGames, workers) if cluster is None else partial(remote.ClusterGames, cluster)
             source = remote.RemoteSource(config, mix, progress, pool)
         self._source = source
+        source.method.check_options("selfplay", config)
         if config.end_settled and not source.game.can_settle:
             raise UsageError(
                 f"selfplay --end-settled: {source.game.spec} is played to its end, or decided by chance; leave it out"

@@ -61,7 +61,7 @@ class Gtp:
         self._moved = False  # a move of ours was the last thing that happened: there is something to ponder
         self._lines: CommandLines | None = None
         self._write: Write = lambda text: None
-        is_go = self._game.gtp_komi is not None and self._game.can_set_up
+        is_go = self._game.komi is not None and self._game.can_set_up
         self._commands: dict[str, Callable[[list[str]], str | None]] = {
             name.removeprefix("_on_").replace("__", "-"): getattr(self, name)
             for name in dir(self)
@@ -150,10 +150,10 @@ class Gtp:
 
     def _on_komi(self, words: list[str]) -> str:
         komi, game = _number(words, "komi"), self._game
-        if komi == game.gtp_komi:
+        if komi == game.komi:
             return ""
         if not game.num_global_planes:
-            raise GtpError(f"unacceptable komi: found {komi:g}, this model plays with {game.gtp_komi:g}")
+            raise GtpError(f"unacceptable komi: found {komi:g}, this model plays with {game.komi:g}")
         try:
             self.session.change_game(game.with_komi(komi))
         except UsageError:
@@ -162,7 +162,7 @@ class Gtp:
         return ""
 
     def _on_get_komi(self, words: list[str]) -> str:
-        return f"{self._game.gtp_komi:g}"
+        return f"{self._game.komi:g}"
 
     def _on_play(self, words: list[str]) -> str:
         if len(words) != 2:

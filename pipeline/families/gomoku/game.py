@@ -43,7 +43,6 @@ from pipeline.errors import IllegalMove, UsageError
 from pipeline.families.gomoku import kernels
 from pipeline.families.gomoku import shapes as gomoku_shapes
 from pipeline.families.gomoku.heuristic import move_scores
-from pipeline.games.capabilities import Sgf
 from pipeline.games.contract import (
     OFF,
     ON,
@@ -55,6 +54,7 @@ from pipeline.games.contract import (
     MoveScores,
     OneAnalysis,
     Planes,
+    Sgf,
     States,
     small_number,
 )

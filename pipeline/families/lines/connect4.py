@@ -29,7 +29,7 @@ def _mirror_symmetries(height: int, width: int) -> Symmetries:
 
 
 class ConnectFour(LineGame):
-    """See LineGame for the rules, ``kernels`` for the state's layout."""
+    """See LineGame for the rules, games/row_kernels.py for the state's layout."""
 
     spec = "connect4"
     height, width, length, falls = 6, 7, 4, True

@@ -2,7 +2,7 @@
 
 No repetition is possible (stones never leave), so histories are ignored. A game fixes the board, the length of a
 winning line and whether stones fall to the bottom of their column (then an action is a column, otherwise a point). See
-``kernels`` for the state's layout.
+games/row_kernels.py for the state's layout.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import ClassVar
 import numpy as np
 
 from pipeline.errors import UsageError
+from pipeline.families.lines import kernels
 from pipeline.families.lines.heuristic import move_scores
-from pipeline.games import row_kernels as kernels
+from pipeline.games import row_kernels
 from pipeline.games.contract import Actions, BoolArray, History, MoveScores, OneAnalysis, Planes, States
 from pipeline.games.stones import RowGame
 
@@ -30,7 +31,7 @@ class LineGame(RowGame, OneAnalysis):
     plane_names = ("own stones", "opponent's stones", "second player to move")
 
     def __init__(self) -> None:
-        super().__init__(self.height, self.width, kernels.EXTRA_WORDS)
+        super().__init__(self.height, self.width, row_kernels.EXTRA_WORDS)
         self.max_plies = self.num_points
 
     @classmethod
@@ -50,7 +51,7 @@ class LineGame(RowGame, OneAnalysis):
         return after
 
     def analyse(self, states: States, history: History | None, allowed: BoolArray, planes: Planes) -> None:
-        kernels.legal_and_observe(states, self.num_points, history is not None, allowed, planes)
+        row_kernels.legal_and_observe(states, self.num_points, history is not None, allowed, planes)
 
     def heuristic(self) -> MoveScores:
         return partial(move_scores, self)

@@ -21,8 +21,7 @@ import numpy as np
 
 from pipeline.families.othello import kernels
 from pipeline.families.othello.heuristic import move_scores
-from pipeline.games import row_kernels as line_kernels
-from pipeline.games.capabilities import Sgf
+from pipeline.games import row_kernels
 from pipeline.games.contract import (
     Actions,
     BoolArray,
@@ -31,6 +30,7 @@ from pipeline.games.contract import (
     MoveScores,
     OneAnalysis,
     Planes,
+    Sgf,
     States,
 )
 from pipeline.games.stones import REFUSALS, Look, RowGame, square_board
@@ -50,7 +50,7 @@ class Othello(RowGame, OneAnalysis):
     sgf = Sgf(2)
 
     def __init__(self, size: int) -> None:
-        super().__init__(size, size, line_kernels.EXTRA_WORDS, passes=True)
+        super().__init__(size, size, row_kernels.EXTRA_WORDS, passes=True)
         self.size = size
         self.spec = f"othello:{size}"
         self.max_plies = 2 * (self.num_points - 4)  # no two passes in a row: at most one for each disc
@@ -64,8 +64,8 @@ class Othello(RowGame, OneAnalysis):
         states = np.zeros((num_games, self.state_size), np.int16)
         board = states[:, : self.num_points].reshape(num_games, self.size, self.size)
         low, high = self.size // 2 - 1, self.size // 2
-        board[:, low, low] = board[:, high, high] = line_kernels.SECOND
-        board[:, low, high] = board[:, high, low] = line_kernels.FIRST
+        board[:, low, low] = board[:, high, high] = row_kernels.SECOND
+        board[:, low, high] = board[:, high, low] = row_kernels.FIRST
         return states
 
     def play(self, states: States, actions: Actions, history: History) -> States:
