@@ -38,7 +38,9 @@ from pipeline.command_line import PanelCommand, options_of, with_record_options
 from pipeline.commands import COMMANDS, Command
 from pipeline.errors import SYSTEM_PROBLEMS, FileError, MuGoError, UsageError, explain
 from pipeline.extensions import blame
+from pipeline.machine import step_back
 from pipeline.options import Options
+from pipeline.phrases import write
 from pipeline.presets import (
     is_engine,
     make_config,
@@ -48,8 +50,6 @@ from pipeline.presets import (
     read_preset,
     scheduled_lines,
 )
-from pipeline.printing import write
-from pipeline.priority import step_back
 from pipeline.schedules import RunState
 from pipeline.stalls import Hung
 from pipeline.train.processes import is_quiet, processes_here

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from pipeline.errors import Elsewhere, UsageError
-from pipeline.priority import share_niceness
+from pipeline.machine import share_niceness
 from pipeline.workers.worker_pool import Reading, RemotePool, Worker
 
 O = TypeVar("O")  # noqa: E741  an outcome

@@ -38,8 +38,8 @@ from pipeline.methods.named import method_named
 from pipeline.methods.resignation import no_resign_games
 from pipeline.networks.architecture import Architecture
 from pipeline.networks.folding import fold
+from pipeline.phrases import printable
 from pipeline.presets import make_config, preset_text
-from pipeline.printing import printable
 from pipeline.progress import SILENT
 from pipeline.ratings.command import read_matches
 from pipeline.ratings.pool import pool

@@ -69,10 +69,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 )
 def test_options_of_another_method_are_refused(run: Path, command: str, option: str, value: object) -> None:
     calls = {
-        "init": lambda **given: init(InitConfig(game="dicerace:6", method="toy", new_model=Path("new/000000-t"), **given)),
+        "init": lambda **given: init(InitConfig(game="dicerace:6", method="toy", new_model=Path("new/0-t"), **given)),
         "selfplay": lambda **given: selfplay(SelfplayConfig(output_dir=Path("new"), **given)),
         "gather": lambda **given: gather(GatherConfig(output_directory=Path("new"), **given)),
-        "train": lambda **given: train(TrainConfig(original_model=run, new_model=Path("new/000009-t"), **given)),
+        "train": lambda **given: train(TrainConfig(original_model=run, new_model=Path("new/9-t"), **given)),
     }
     named = option.replace("_", "-")
     with pytest.raises(UsageError, match=f"^{command} --{named}: method toy doesn't read it; leave it out$"):
