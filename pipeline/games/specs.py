@@ -98,7 +98,7 @@ def _parsed(spec: str) -> tuple[str, str | None, dict[str, str]]:
         if not key or (equals and not value):
             raise UsageError(f"game {spec!r}: option {text!r}; wanted NAME=VALUE, or NAME for what is on")
         if key in options:
-            raise UsageError(f"game {spec!r}: option {key!r} stands twice")
+            raise UsageError(f"game {spec!r}: option {key!r} is given twice")
         options[key] = value if equals else ON
     if colon and not size:
         raise UsageError(f"game {spec!r}: nothing after ':'; wanted a size, e.g. {name}:9")

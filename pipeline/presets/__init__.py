@@ -110,7 +110,7 @@ class _Loader(yaml.SafeLoader):
             if isinstance(key, yaml.ScalarNode):
                 name = key.tag, key.value
                 if name in seen:
-                    raise ValueError(f"line {key.start_mark.line + 1}: {key.value!r} stands here a second time")
+                    raise ValueError(f"line {key.start_mark.line + 1}: {key.value!r} appears a second time")
                 seen.add(name)
         return node
 
@@ -232,9 +232,10 @@ def _validated(kind: type[C], stage: str, preset: str | None, values: dict[str, 
         return kind(**values)
     except ValidationError as error:
         first = error.errors()[0]
-        option = "--" + str(first["loc"][0]).replace("_", "-") if first["loc"] else stage
-        where = f" (preset {preset})" if preset and str(first["loc"][0]) not in options else ""
-        raise UsageError(f"{stage} {option}{where}: {_problem(kind, first)}") from error
+        field = str(first["loc"][0]) if first["loc"] else ""
+        option = f" --{field.replace('_', '-')}" if field else ""
+        where = f" (preset {preset})" if preset and field not in options else ""
+        raise UsageError(f"{stage}{option}{where}: {_problem(kind, first)}") from error
 
 
 def _problem(kind: type[Options], error: Mapping[str, Any]) -> str:

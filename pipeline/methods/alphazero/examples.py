@@ -280,7 +280,7 @@ def _visits(game: Game, table: GameTable, positions: Positions, row: IndexArray,
     cells = np.sort(owner * game.num_actions + actions)
     for cell in cells[1:][cells[1:] == cells[:-1]]:
         index = cell // game.num_actions
-        raise table.error(row[index], "visits of one action stand twice", positions.ply[index])
+        raise table.error(row[index], "an action's visits are listed twice", positions.ply[index])
     learners = table.learners[row]
     for index in np.flatnonzero((weight == 1) & (learners != BOTH) & (learners != to_move)):
         raise table.error(row[index], "an opponent's move is a policy target", positions.ply[index])
