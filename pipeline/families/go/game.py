@@ -63,6 +63,7 @@ ZOBRIST_SEED = 20260119  # part of no file format: keys never leave a process
 class Go(BoardGame, OneAnalysis):
     """See the module docstring for the rules, ``kernels`` for the state's layout."""
 
+    komi: float
     columns, examples = COLUMNS_WITHOUT_I, "e.g. D4 or pass"
     look = Look(on_lines=True)
     can_set_up = can_settle = True
