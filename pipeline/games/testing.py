@@ -446,8 +446,8 @@ def _check_rows_are_independent(sample: _Sample) -> None:
     after = _play(sample.asked, states, actions, history)
     singles = []
     for i in range(len(rows)):
-        one, past = states[i : i + 1], history.select(np.array([i]))
-        singles.append(_play(game, one, actions[i : i + 1], past))
+        past = history.select(np.array([i]))
+        singles.append(_play(game, states[i : i + 1], actions[i : i + 1], past))
     _demand_equal(after, np.concatenate(singles), game, "play", states, reason)
 
 
