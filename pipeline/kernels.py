@@ -1,5 +1,7 @@
 """Kernels: functions compiled by numba, which release the interpreter's lock and are cached on disk.
 
+A kernel runs in one thread and takes all parameters as arguments. It doesn't check the shapes of arrays.
+
 Numba only compares a compiled kernel with the time stamp of its own file. So a kernel that uses another file's kernels
 or constants would run old code after a change there, and a new docstring would cost a minute of compiling. Here the
 code itself decides: a kernel's folder is named by a hash of its module and of all modules that it imports from its own

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -12,12 +13,14 @@ from pipeline.errors import FileError, IllegalMove, UsageError, named_in
 from pipeline.games.contract import AnyGame, Game
 from pipeline.games.replay import move_names, replay_one
 from pipeline.games.specs import recorded_game
-from pipeline.matches.points import PairPoints, counts_by_name, pair_points
 from pipeline.matches.statistics import (
-    AnyPlayed,
+    PairPoints,
+    Played,
     Record,
+    counts_by_name,
     measured_games,
     pair_counts,
+    pair_points,
     pair_scores,
     repeated_games,
     score_of,
@@ -41,7 +44,7 @@ ENDS = {
 }
 
 
-def counted_games(match: Record[AnyPlayed]) -> Sequence[AnyPlayed]:
+def counted_games(match: Record) -> Sequence[Played]:
     """The games that count: the measured ones of a decided match, otherwise all.
 
     If the match excludes duplicates, games that repeat the moves and colours of an earlier one don't count.
@@ -53,7 +56,7 @@ def counted_games(match: Record[AnyPlayed]) -> Sequence[AnyPlayed]:
     return [game for game in games if game.index not in repeated]
 
 
-def _may_count(match: Record[AnyPlayed]) -> Sequence[AnyPlayed]:
+def _may_count(match: Record) -> Sequence[Played]:
     """The games that count, duplicates included."""
     return match.games if match.summary is None else measured_games(match)
 
@@ -87,7 +90,7 @@ def show_match(path: Path, index: int | None, moves: bool) -> Iterator[str]:
 
 
 def _facts(match: Match, game: AnyGame) -> dict[str, object]:
-    header, games = match.header, counted_games(match)
+    header, games = match.header, cast(Sequence[MatchGame], counted_games(match))
     facts: dict[str, object] = {
         "match": match.folder,
         "game": header.game,
@@ -135,7 +138,7 @@ def _score(games: Iterable[MatchGame]) -> str:
 
 def _points(match: Match, games: Sequence[MatchGame]) -> str:
     """The challenger's mean points over whole pairs, then wins and losses by kind."""
-    found = PairPoints.of(one for one in pair_points(games, match.num_games // 2) if one is not None)
+    found = PairPoints.of(pair_points(games))
     kinds = zip(("won", "lost"), counts_by_name(games, recorded_game(match.header.game).result_names), strict=True)
     counts = "; ".join(f"{what} {', '.join(f'{n} {name}' for name, n in named.items())}" for what, named in kinds)
     low, high = found.interval()

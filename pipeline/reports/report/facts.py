@@ -31,7 +31,7 @@ from pipeline.ratings.command import Rated, rate, read_matches
 from pipeline.reports.run_files import SizedShard, look_at, parse_time, spread
 from pipeline.reports.show_match import counted_games
 from pipeline.reports.tracked import Tracked, of_shards
-from pipeline.run.match_results import MatchResults
+from pipeline.run.matches import MatchResults
 from pipeline.run.models import ModelInfo, list_models, read_info, read_journal
 from pipeline.run.order import generation_of
 from pipeline.run.pruned import Pruned, read_pruned
@@ -312,7 +312,7 @@ def wrong_resignations(shards: Sequence[Shard]) -> tuple[int, int] | None:
 
 
 def _read_matches(facts: Facts, progress: Progress) -> None:
-    matches, _ = read_matches(facts.run.match_folders, _Collecting(facts.warnings))
+    matches = read_matches(facts.run.match_folders, _Collecting(facts.warnings))
     matches = [match for match in matches if facts.game is None or match.header.game == facts.game]
     if matches:
         facts.rated = readable(facts, lambda: rate(matches))
