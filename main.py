@@ -1,10 +1,10 @@
-"""The command line: parse the options, build one command's config, call it, print its summary.
+"""The command line: parse the options, build one command's config, call the command, print its summary.
 
-Options are not written here: they are the fields of each command's config (``pipeline/commands.py`` names them all);
-``pipeline/command_line.py`` makes options of them.
-Whatever is heavy (numpy, numba, torch) is imported inside the command that needs it, so ``--help`` is instant.
+Most options are the fields of configs, which ``pipeline/commands.py`` names; ``pipeline/command_line.py`` turns them
+into options. Heavy modules (numpy, numba, torch) are imported inside the command that needs them, so ``--help`` is
+instant.
 
-Output: a command's summary goes to stdout, everything said on the way to stderr.
+Output: a command's summary goes to stdout, all other lines to stderr.
 Exit codes: 0 done, 1 failed, 2 wrong usage, 75 nothing to do yet, 130 Ctrl-C, 143 SIGTERM.
 """
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import inspect
 import os
 import re
 import signal
@@ -24,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-if __name__ == "__main__":  # what is imported next takes a while: an interrupt ends it without a traceback
+if __name__ == "__main__":  # an interrupt during the slow imports below ends them without a traceback
     for early in (signal.SIGINT, signal.SIGTERM):
         signal.signal(early, lambda number, frame: os._exit(128 + number))
 
@@ -34,13 +33,14 @@ try:
 except ModuleNotFoundError as missing:
     sys.exit(f"mugo: {missing}; run ./rl_loop.sh once, or activate its environment: source .venv/bin/activate")
 
-from pipeline.command_line import PanelCommand, options_of, with_record_options
+from pipeline.command_line import PanelCommand, options_of, with_parameters, with_record_options
 from pipeline.commands import COMMANDS, Command
 from pipeline.errors import SYSTEM_PROBLEMS, FileError, MuGoError, UsageError, explain
 from pipeline.extensions import blame
+from pipeline.machine import step_back
 from pipeline.options import Options
+from pipeline.phrases import write
 from pipeline.presets import (
-    is_engine,
     make_config,
     preset_headline,
     preset_names,
@@ -48,8 +48,7 @@ from pipeline.presets import (
     read_preset,
     scheduled_lines,
 )
-from pipeline.printing import write
-from pipeline.priority import step_back
+from pipeline.progress import Progress
 from pipeline.schedules import RunState
 from pipeline.stalls import Hung
 from pipeline.train.processes import is_quiet, processes_here
@@ -62,15 +61,16 @@ selfplay -> data/selfplay -> gather -> data/training_data -> train -> saved_mode
 Start with `python main.py init`, or let ./rl_loop.sh run everything in order. Every command may be killed at any moment
 and run again. Exit codes: 0 done, 1 failed, 2 wrong usage, 75 nothing to do yet, 130 Ctrl-C, 143 SIGTERM.
 """
-LISTS = {"show", "presets"}  # these only print
+LISTS = {"show", "presets"}  # commands that only print
 GO_ON = "run the same command again to go on where it stood"
 NEXT_STEPS = {"selfplay": "finished games are kept; with --top-up the same command plays only those that are missing"}
-WITHOUT_RUN = {"attach", "presets"}  # these need no run in this folder
-READ_ALL = {"report", "verify"}  # of a working copy these need all files
-LOOK_AROUND = {"show", "status"}  # and these all names
-WORKING_COPY = ".mugo-copy.json"  # in a folder that is the working copy of a run in object storage
-COPIES: list[contextlib.ExitStack] = []  # of the command that runs
+WITHOUT_RUN = {"attach", "presets"}  # commands that need no run in this folder
+READ_ALL = {"report", "verify"}  # commands that need all files of a working copy
+LOOK_AROUND = {"show", "status"}  # commands that need all names of a working copy
+WORKING_COPY = ".mugo-copy.json"  # marks the working copy of a run in object storage
+COPIES: list[contextlib.ExitStack] = []  # of the command that is running
 WITHOUT_SUMMARY = {"engine", "play", "serve"}
+ADDRESS = re.compile("[a-z][a-z0-9+.-]*:/")  # in object storage, perhaps as a Path, which has one slash
 
 Run = Callable[[Command, dict[str, Any]], None]
 """(command, the options given)"""
@@ -84,15 +84,14 @@ app = typer.Typer(
     context_settings={"max_content_width": 120},
 )
 
-
-AGAIN_SECONDS = 0.01  # until an interrupt that was swallowed comes again
+AGAIN_SECONDS = 0.01  # until a lost interrupt is sent again
 
 
 class Interrupts:
     """Turns SIGINT and SIGTERM into KeyboardInterrupt and remembers which came first.
 
-    A terminal sends Ctrl-C to every process of a job, and rl_loop.sh passes it on as well: signals within a second of
-    the last one taken are the same request and don't disturb the cleaning up.
+    A terminal sends Ctrl-C to every process of a job, and rl_loop.sh passes it on as well. So a signal within a second
+    of the last one handled belongs to the same request and must not disturb the cleanup.
     """
 
     def __init__(self) -> None:
@@ -100,7 +99,7 @@ class Interrupts:
         self.last_time = 0.0
 
     def take_back(self, args: sys.UnraisableHookArgs) -> None:
-        """An interrupt that came while an object was removed, where Python can only print it: it comes again."""
+        """Send an interrupt again that came while an object was destroyed, where Python can only print it."""
         if issubclass(args.exc_type, KeyboardInterrupt) and self.first is not None:
             signal.signal(signal.SIGALRM, self.repeat)
             signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
@@ -127,7 +126,7 @@ INTERRUPTS = Interrupts()
 
 
 def quit_at_once(number: int, frame: types.FrameType | None) -> None:
-    """When a command has ended there is nothing to clean up."""
+    """For when a command has ended and nothing is left to clean up."""
     os.write(2, b"mugo: interrupted when all was done\n")
     os._exit(128 + number)
 
@@ -139,7 +138,7 @@ def take_interrupts(handler: Callable[[int, types.FrameType | None], None]) -> N
 
 @contextlib.contextmanager
 def reported(command: str) -> Iterator[None]:
-    """Turn every foreseen failure into one line on stderr and an exit code. Bugs keep their traceback."""
+    """Turn every expected failure into one line on stderr and an exit code. Bugs keep their traceback."""
 
     def fail(text: str, exit_code: int) -> typer.Exit:
         if text:
@@ -159,16 +158,16 @@ def reported(command: str) -> Iterator[None]:
     except Hung as error:
         write(f"mugo {command}: {error}", sys.stderr)
         sys.stdout.flush()
-        os._exit(error.exit_code)  # an orderly exit might wait for what hangs
+        os._exit(error.exit_code)  # an orderly exit might wait for the thread that hangs
     except MuGoError as error:
-        # Messages about options begin with the command; those about files with a path, which may begin so, too.
+        # Messages about options begin with the command, which is printed anyway; those about files with a path.
         text = str(error) if isinstance(error, FileError) else re.sub(rf"^{command}(:\s*|\s+)", "", str(error))
         raise fail(text, error.exit_code) from error
     except KeyboardInterrupt as error:
         next_step = "" if not goes_on(command) else f"; {NEXT_STEPS.get(command, GO_ON)}"
         raise fail("" if is_quiet() else f"interrupted{next_step}", INTERRUPTS.exit_code) from error
     except BrokenPipeError:
-        # The reader (head, less) has seen enough. Point stdout elsewhere, or the exit would try to flush it again.
+        # The reader (head, less) has ended. Redirect stdout, or the exit would try to flush it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         if error.errno not in SYSTEM_PROBLEMS:
@@ -182,12 +181,12 @@ def reported(command: str) -> Iterator[None]:
 
 
 def open_copy(stack: contextlib.ExitStack, command: str, folder: Path) -> None:
-    """Keep this working copy of a run in object storage up to date until the stack is closed."""
+    """Keep this working copy of a run in object storage up to date until the stack closes."""
     from pipeline.run.store.working_copy import opened
 
     store: Any = None
 
-    @stack.callback  # after the last lines were sent
+    @stack.callback  # called after the store has sent its last lines
     def tell() -> None:
         if store is not None and (said := store.traffic()):
             write(f"mugo: {said}", sys.stderr)
@@ -200,39 +199,22 @@ def open_copy(stack: contextlib.ExitStack, command: str, folder: Path) -> None:
 
 
 def goes_on(name: str) -> bool:
-    """Whether a command, given again after an interrupt, goes on where it stood."""
+    """Whether a command, given again after an interrupt, continues."""
     return COMMANDS[name].goes_on if name in COMMANDS else name not in LISTS
 
 
-PLUGIN_LISTS = {"players": ("pipeline.players.kinds", 34), "protocols": ("pipeline.play.protocol", 10)}
-"""What stands in the place of {NAME} in a help text: descriptions() of a module, the first of each so wide."""
-
-
-class CommandWithLists(PanelCommand):
-    """A command whose help may list what plug-ins offer. They are looked up when it is shown."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        for name, (module, width) in PLUGIN_LISTS.items():
-            if f"{{{name}}}" in (self.help or ""):
-                lines = importlib.import_module(module).descriptions()
-                listed = "\n".join(f"  {what:{width}} {said}" for what, said in lines)
-                self.help = (self.help or "").replace(f"{{{name}}}", listed)
-        super().format_help(ctx, formatter)
-
-
 def add_command(command: Command, run: Run) -> None:
-    """Register ``main.py NAME``, with an option for every field of its config. run: what it does."""
+    """Register ``main.py NAME``, with an option for every field of its config. run: what the command does."""
 
     def call(**given: Any) -> None:
         with reported(command.name):
-            processes_here(command.name)  # several at once by mistake are refused before anything is read
+            processes_here(command.name)  # refuses several at once by mistake before anything is read
             is_run = "directory" in command.config.model_fields and not command.in_presets
             run(command, placed(command.name, given, is_run))
 
     parameters = options_of(command, has_summary=command.name not in WITHOUT_SUMMARY)
-    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    app.command(command.name, help=command.config.__doc__, cls=CommandWithLists)(call)
+    register = app.command(command.name, help=command.config.__doc__, cls=PanelCommand)
+    register(with_parameters(call, parameters))
 
 
 def run_stage(command: Command, given: dict[str, Any]) -> None:
@@ -244,9 +226,7 @@ def call_stage(command: Command, config: Options, as_json: bool, verbose: int) -
     """Call a command's function and print its summary."""
     if getattr(config, "background", False):
         step_back()
-    from pipeline.reports.progress_bars import ConsoleProgress
-
-    with ConsoleProgress(quiet=verbose == 0) as progress:
+    with console(verbose) as progress:
         summary = command(config, progress)
     if summary is not None and not is_quiet():
         print_summary(summary, as_json, verbose)
@@ -254,8 +234,15 @@ def call_stage(command: Command, config: Options, as_json: bool, verbose: int) -
         raise KeyboardInterrupt
 
 
+def console(verbose: int = 1) -> contextlib.AbstractContextManager[Progress]:
+    """The progress of a command, drawn on stderr."""
+    from pipeline.reports.progress_bars import ConsoleProgress
+
+    return ConsoleProgress(quiet=verbose == 0)
+
+
 def run_selfplay(command: Command, given: dict[str, Any]) -> None:
-    """Play so many games like any command, or with --background play on until stopped."""
+    """Play the number of games asked for, or with --background play on until stopped."""
     from pipeline.selfplay.config import SelfplayConfig
 
     config, as_json, verbose = configured(command, given)
@@ -266,16 +253,15 @@ def run_selfplay(command: Command, given: dict[str, Any]) -> None:
     if config.wait or config.top_up:
         raise UsageError("selfplay --background plays on; --wait and --top-up end it; choose one")
     step_back(end_with_parent=True)
-    from pipeline.reports.progress_bars import ConsoleProgress
     from pipeline.selfplay.background import play_on
 
-    with ConsoleProgress(quiet=verbose == 0) as progress:
+    with console(verbose) as progress:
         rounds = play_on(config, settings_of(command, given), progress)
         print_each((one for one in rounds if verbose > 0), as_json, verbose)
 
 
 def run_evaluate(command: Command, given: dict[str, Any]) -> None:
-    """Play a match like any command, or with --watch print every evaluation as it is finished."""
+    """Play a match, or with --watch print every evaluation as it ends."""
     from pipeline.evaluate.config import EvaluateConfig, WatchOptions
 
     config, as_json, verbose = configured(command, given)
@@ -288,22 +274,21 @@ def run_evaluate(command: Command, given: dict[str, Any]) -> None:
         return
     step_back()
     from pipeline.evaluate.watch import watch
-    from pipeline.reports.progress_bars import ConsoleProgress
 
     preset = given.get("preset")
     follows_schedule = preset and scheduled_lines(command.config, read_preset(preset).get(command.name, {}))
-    with ConsoleProgress(quiet=verbose == 0) as progress:
+    with console(verbose) as progress:
         settings_at = settings_of(command, given) if follows_schedule else None
         print_each(watch(config, progress, settings_at), as_json, verbose)
 
 
 def settings_of(command: Command, given: dict[str, Any]) -> Callable[[RunState], Any]:
-    """What gives a command's config, of this kind, in a state of the run."""
+    """A function from a state of the run to the command's config there."""
     return lambda run_state: configured(command, given, run_state)[0]
 
 
 def print_each(summaries: Iterable[Any], as_json: bool, verbose: int) -> None:
-    """Print summaries as they come, those of a command that goes on until it is interrupted."""
+    """Print the summaries of a command that continues until it is interrupted, as they come."""
     for summary in summaries:
         print_summary(summary, as_json, verbose)
         sys.stdout.flush()
@@ -312,13 +297,12 @@ def print_each(summaries: Iterable[Any], as_json: bool, verbose: int) -> None:
 
 
 def run_status(command: Command, given: dict[str, Any]) -> None:
-    """Print a run's status in one of its forms; with --watch its screen again and again."""
+    """Print a run's status in one of its forms; with --watch update its screen until interrupted."""
     from pipeline.reports.config import StatusConfig
     from pipeline.reports.status import status
 
     config, as_json, verbose = configured(command, given)
     assert isinstance(config, StatusConfig)
-
     if config.watch + config.prometheus + as_json + (verbose == 2) > 1:
         raise UsageError("--watch, --prometheus, --json and --verbose 2 exclude each other; choose one")
     if config.prometheus:
@@ -334,14 +318,14 @@ def run_status(command: Command, given: dict[str, Any]) -> None:
 
     from pipeline.reports.status_screen import screen
 
-    console = Console()
+    terminal = Console()
     if not config.watch:
-        console.print(screen(status(config)))
+        terminal.print(screen(status(config)))
         return
     with contextlib.ExitStack() as stack:
-        show: Callable[..., None] = console.print  # not on a terminal: one screen after the other
-        if console.is_terminal:
-            live = stack.enter_context(Live(console=console, screen=True, auto_refresh=False))
+        show: Callable[..., None] = terminal.print  # one screen after another where it is no terminal
+        if terminal.is_terminal:
+            live = stack.enter_context(Live(console=terminal, screen=True, auto_refresh=False))
             show = functools.partial(live.update, refresh=True)
         while True:
             show(screen(status(config)))
@@ -350,15 +334,9 @@ def run_status(command: Command, given: dict[str, Any]) -> None:
 
 def run_verify(command: Command, given: dict[str, Any]) -> None:
     """Check a run and print what was found; exit code 1 if a problem is left."""
-    from pipeline.reports.progress_bars import ConsoleProgress
-    from pipeline.upkeep.config import VerifyConfig
-    from pipeline.upkeep.verify.command import verify
-
     config, as_json, verbose = configured(command, given)
-    assert isinstance(config, VerifyConfig)
-
-    with ConsoleProgress(quiet=verbose == 0) as progress:
-        summary = verify(config, progress)
+    with console(verbose) as progress:
+        summary = command(config, progress)
     if as_json:
         print_summary(summary, as_json)
     else:
@@ -368,27 +346,27 @@ def run_verify(command: Command, given: dict[str, Any]) -> None:
 
 
 def placed(name: str, given: dict[str, Any], is_run: bool) -> dict[str, Any]:
-    """The options, with paths instead of addresses. Where there are any, the command goes on in that run's copy.
+    """The options, with paths instead of addresses. If there are addresses, the command moves to their run's copy.
 
     is_run: an address may be that of a run itself.
     """
-    may_have = {option: value for option, value in given.items() if option != "note"}  # which is text for people
-    if not any(map(has_address, may_have.values())):
+    may_have = {option: value for option, value in given.items() if option != "note"}  # a note is text for people
+    if not any(ADDRESS.search(str(value)) for value in may_have.values()):
         return given
     from pipeline.run.store.working_copy import moved
 
     options, copy = moved(may_have, is_run)
     if copy is not None:
-        COPIES[-1].close()  # that of the folder where the command began
+        COPIES[-1].close()  # the copy in which the command began
         os.chdir(copy)
         open_copy(COPIES[-1], name, Path())
     return {**given, **options}
 
 
 def configured(command: Command, given: dict[str, Any], run_state: RunState | None = None) -> tuple[Options, bool, int]:
-    """The config that the options and the preset make, and how to print the summary: as JSON, how much of it.
+    """The config that the options and the preset make, whether to print the summary as JSON, and verbose.
 
-    run_state: settings that follow a schedule are those of this state; None: the run's.
+    run_state: where schedules take their values; None: the run's current state.
     """
     options = dict(given)
     preset = options.pop("preset", None) if command.in_presets else None
@@ -413,21 +391,10 @@ def configured(command: Command, given: dict[str, Any], run_state: RunState | No
 
 
 def trust_games(options: Iterable[Any]) -> None:
-    """Data files may name the games of the run in this folder and of those that the options' paths lie in."""
+    """Let data files name the games of the runs in this folder and in those that the options' paths lie in."""
     from pipeline.run.models import trust_games as trust
 
     trust([Path(), *(value for value in options if isinstance(value, Path))])
-
-
-def has_address(value: Any) -> bool:
-    """Whether an option is, or has in it, the address of something in object storage. What an engine's command has is
-    the engine's.
-    """
-    if isinstance(value, list | tuple):
-        return any(map(has_address, value))
-    if isinstance(value, Path):  # which makes one slash of two
-        return re.match(r"[a-z][a-z0-9+.-]*:/[^/]", str(value)) is not None
-    return isinstance(value, str) and not is_engine(value) and re.search(r"[a-z][a-z0-9+.-]*://", value) is not None
 
 
 def print_summary(summary: Any, as_json: bool = False, verbose: int = 1) -> None:
@@ -467,9 +434,9 @@ def show(
     """Print one of MuGo's files for a person; without a path, the state of the run in this folder.
 
     --sgf prints the games of a shard or match instead, as SGF that Sabaki and other programs open: each move with its
-    visits and the winrate before it, and black's winrates as a graph. The other formats of records each have an option
-    like it, for the games that people keep so; files in them are shown like a match, whichever program wrote them.
-    --sgf-output writes a file a game. A folder stands for its newest match or shard.
+    visits and the winrate before it, and black's winrates as a graph. Other record formats have options like it, for
+    their games; files in these formats are shown like matches, whichever program wrote them. --sgf-output writes a file
+    per game. A folder stands for its newest match or shard.
 
     \b
     Reads:   a game shard (.gz), its .meta file, a chunk (.h5), a model directory, a match directory, promotions.jsonl,
@@ -504,7 +471,7 @@ def show(
 
 
 def print_or_write(records: Iterable[tuple[str, str]], folder: Path | None) -> None:
-    """Texts with the names of their files: printed one after the other, or written into this folder."""
+    """Print texts one after another, or write them into this folder as files of these names."""
     from pipeline.run import atomic
 
     count = 0
@@ -548,13 +515,12 @@ def pool(
     """
     with reported("pool"):
         from pipeline.ratings.pool import pool as change
-        from pipeline.reports.progress_bars import ConsoleProgress
         from pipeline.run import layout
 
         given = {"player": player, "path": path, "ratings": ratings}
         player, path, ratings = placed("pool", given, is_run=False).values()
         path, ratings = path or layout.POOL_FILE, ratings or layout.RATINGS_FILE
-        with ConsoleProgress() as progress:
+        with console() as progress:
             summary = change(action, player, path, ratings, capacity, progress)
         print_summary(summary)
 
@@ -627,7 +593,7 @@ def run_program(arguments: Sequence[str] | None = None) -> None:
         take_interrupts(INTERRUPTS.handle)
         sys.unraisablehook = INTERRUPTS.take_back
         app(prog_name="main.py", args=arguments)
-    except KeyboardInterrupt:  # before or after the command, which reports its own
+    except KeyboardInterrupt:  # before or after the command, which reports its own interrupts
         write("mugo: interrupted", sys.stderr)
         sys.exit(INTERRUPTS.exit_code)
     finally:

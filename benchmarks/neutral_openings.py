@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if seen_as is None:
             parser.error(f"--game {options.game}: {options.model} plays {model.info.game}; wanted a board of that")
         command = gnugo(LEVEL)
-        if command is None or game.gtp_komi is None:
+        if command is None or game.komi is None:
             parser.error("wanted a model of Go, and GNU Go (Debian: apt-get install gnugo)")
         evaluate = load_evaluators(model, BATCH, 1, "auto", progress)[0]
         engine = GtpEngine(command, "gnugo", ENGINE_SECONDS)

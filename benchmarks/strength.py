@@ -484,7 +484,7 @@ def komi_command(options: argparse.Namespace, progress: Progress) -> None:
         if folder is None:
             raise UsageError(f"komi {one}: a model, not a run; wanted --output FOLDER for its matches")
         home = parse_game(read_info(model).game)
-        usual = home.on_board(options.board).gtp_komi or 0.0
+        usual = home.on_board(options.board).komi or 0.0
 
         def measure(moved: float, model: Path = model, folder: Path = folder, usual: float = usual) -> Measurement:
             game = parse_game(f"go:{options.board},komi={usual + moved:g}").spec

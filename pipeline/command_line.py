@@ -1,4 +1,4 @@
-"""Command-line options made from the fields of a command's config, in panels: its everyday options first.
+"""Command-line options made from the fields of a command's config, in panels, everyday options first.
 
 The options of ``show`` for formats of records come from the table of extensions.
 """
@@ -9,6 +9,7 @@ import inspect
 import re
 import types
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import typer
@@ -27,8 +28,20 @@ SGF = "Print the games of a shard or match as SGF, with what their searches foun
 JSON = "Print the whole summary as JSON."
 
 
+PLUGIN_LISTS = {"players": ("pipeline.players.kinds", 34), "protocols": ("pipeline.play.protocol", 10)}
+"""{NAME} in a help text → the module whose descriptions() replace it, and the width of their first column."""
+
+
 class PanelCommand(TyperCommand):
-    """A command whose --help shows its options under the headings of their groups."""
+    """A command whose --help shows its options under the headings of their groups, and lists plug-ins."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        for name, (module, width) in PLUGIN_LISTS.items():
+            if f"{{{name}}}" in (self.help or ""):
+                lines = import_module(module).descriptions()
+                listed = "\n".join(f"  {what:{width}} {said}" for what, said in lines)
+                self.help = (self.help or "").replace(f"{{{name}}}", listed)
+        super().format_help(ctx, formatter)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         panels: dict[str, list[tuple[str, str]]] = {}
@@ -44,9 +57,9 @@ class PanelCommand(TyperCommand):
 
 
 def options_of(command: Command, has_summary: bool) -> list[inspect.Parameter]:
-    """All options of one command: its everyday options and what every command has, then its groups.
+    """All options of a command: its everyday options, those of every command, then its groups.
 
-    All default to None, "not given", because a preset fills what isn't given.
+    All default to None, "not given", because presets fill those.
     """
     kind = command.config
     panels = {name: _panel(kind, name) for name in kind.model_fields}
@@ -70,35 +83,33 @@ def _panel(kind: type[Options], name: str) -> str:
     return "" if group is kind else group.panel
 
 
-def with_record_options(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with an option for each format of records that there is, before its last two.
+def with_parameters(function: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> Callable[..., None]:
+    """The function, which takes keywords, with these as its parameters: typer makes options of them."""
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return function
 
-    What it gets as ``wanted`` are the names of those that were given.
-    """
+
+def with_record_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with a flag for each format of records before its last two options; ``wanted``: those given."""
     own = inspect.signature(command, eval_str=True).parameters
     try:
         found = extensions.find(extensions.RECORDS)
-    except UsageError:  # which the command raises, too, when it looks for its format
+    except UsageError:  # the command raises it, too, when it looks for its format
         found = extensions.bundled(extensions.RECORDS)
     names = [name for name in found if re.fullmatch("[a-z][a-z0-9]*", name) and name not in {*own, "help"}]
     names.sort(key=lambda name: name != "sgf")
 
-    def with_options(**given: Any) -> None:
+    def with_flags(**given: Any) -> None:
         command(wanted=[name for name in names if given.pop(name)], **given)
 
+    with_flags.__doc__ = command.__doc__
     kind = inspect.Parameter.KEYWORD_ONLY
     parameters = [parameter.replace(kind=kind) for name, parameter in own.items() if name != "wanted"]
-    parameters[-2:-2] = [
-        inspect.Parameter(name, kind, default=False, annotation=Annotated[bool, _record_flag(name)]) for name in names
-    ]
-    with_options.__doc__ = command.__doc__
-    with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return with_options
-
-
-def _record_flag(name: str) -> Any:
-    return typer.Option(f"--{name}", help=SGF if name == "sgf" else f"Print the games as {name.upper()}.")
+    for name in names:
+        flag = typer.Option(f"--{name}", help=SGF if name == "sgf" else f"Print the games as {name.upper()}.")
+        parameters.insert(-2, inspect.Parameter(name, kind, default=False, annotation=Annotated[bool, flag]))
+    return with_parameters(with_flags, parameters)
 
 
 def _option(name: str, kind: Any, flags: Sequence[str], text: str, panel: str = "") -> inspect.Parameter:
@@ -136,7 +147,7 @@ def _type_without_none(annotation: Any) -> Any:
 
 
 def _number_parser(kind: type) -> Callable[[str], Any] | None:
-    """Numbers are parsed here so that the error says what was found; typer parses the other types."""
+    """Parses numbers so that the error says what was found; typer parses other types."""
     if kind not in (int, float):
         return None
     wanted = "a whole number" if kind is int else "a number"

@@ -1,4 +1,4 @@
-"""The state of the run in which a command begins, from its config: its schedules take their values there."""
+"""The state of the run in which a command begins: its settings with schedules take their values there."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from pipeline.players.player_specs import parse_player
 from pipeline.ratings.config import TournamentConfig
 from pipeline.run import layout
 from pipeline.run.models import resolve_champion
-from pipeline.run_state import newest_model, next_state, state_of
+from pipeline.run_state import newest_model, state_of, state_of_next
 from pipeline.schedules import START, RunState
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.train.config import InitConfig, TrainConfig
 
 
 def run_state_of(config: Options) -> RunState:
-    """The state of the run that this config is for; of config only the paths and time_share matter.
+    """The state of the run that a config is for. Only the config's paths and time_share matter.
 
     Self-play, gathering and training make the next generation: the newest model's number plus one, or the number in
-    --new-model. A match judges a challenger: the generation is that model's number, or the newest model's without
-    --white-model. Samples are all that the newest model (training: --original-model) was trained on, by its manifest.
-    Gathering and tournaments look into saved_models/, the other commands into the folder of their models.
-    A watcher goes by each model's own state (evaluate/planning.py); its config here is that of the beginning.
+    --new-model. A match judges a challenger: its generation is that model's number, or the newest model's without
+    --white-model. Samples are those that the newest model (in training --original-model) was trained on, by its
+    manifest. Gathering and tournaments look into saved_models/, other commands into the folder of their models.
+    A watcher uses each model's own state (evaluate/planning.py); its config here gets START.
     Raises FileError for models that can't be read.
     """
     if isinstance(config, InitConfig) or (isinstance(config, EvaluateConfig) and config.watch):
@@ -36,16 +36,17 @@ def run_state_of(config: Options) -> RunState:
 def _state_of_run(config: Options) -> RunState:
     """Generation and samples only."""
     if isinstance(config, SelfplayConfig):
-        return next_state(newest_model(resolve_champion(config.network).parent))
+        return state_of_next(resolve_champion(config.network).parent)
     if isinstance(config, TrainConfig):
-        newest = newest_model(config.new_model.parent if config.new_model else layout.SAVED_MODELS)
+        folder = config.new_model.parent if config.new_model else layout.SAVED_MODELS
         made = layout.parse_model_name(config.new_model.name) if config.new_model else None
-        generation = made.number if made else next_state(newest).generation
-        return RunState(generation, state_of(config.original_model or newest).samples)
+        generation = made.number if made else state_of_next(folder).generation
+        return RunState(generation, state_of(config.original_model or newest_model(folder)).samples)
     if isinstance(config, EvaluateConfig):
         return state_of(_challenger(config))
-    newest = newest_model(layout.SAVED_MODELS)
-    return state_of(newest) if isinstance(config, TournamentConfig) else next_state(newest)
+    if isinstance(config, TournamentConfig):
+        return state_of(newest_model(layout.SAVED_MODELS))
+    return state_of_next(layout.SAVED_MODELS)
 
 
 def _challenger(config: EvaluateConfig) -> Path | None:

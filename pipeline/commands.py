@@ -1,4 +1,4 @@
-"""The commands that a config describes: each one's function and config, by name, without importing them.
+"""The commands that have a config, by name: each one's function and config, without importing them.
 
 ``main.py`` makes the command line from this table; presets have a section for each command that trains or measures.
 """
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Command:
-    """function, kind: "module:name" of the function and of its config's class. in_presets: whether presets have a
-    section for it. goes_on: whether the same command, given again after an interrupt, goes on where it stood.
+    """function, kind  "module:name" of the function and of its config's class
+    in_presets      whether presets have a section for it
+    goes_on         whether the same command, given again after an interrupt, continues
     """
 
     name: str

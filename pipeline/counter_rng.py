@@ -1,7 +1,6 @@
-"""Random numbers that are looked up instead of drawn: the same key and counter give the same number, in any order.
+"""Counter-based random numbers: the same key and counter give the same number, in any order.
 
-What depends on them needs no state anywhere, neither in memory nor in files. Doesn't replace a Generator where numbers
-are drawn in sequence.
+They need no state, neither in memory nor in files. They don't replace a Generator for numbers drawn in sequence.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ def key_of(text: str) -> np.uint64:
 
 
 def uniforms(keys: np.uint64 | NDArray[np.uint64], counters: NDArray[np.integer]) -> NDArray[np.float64]:
-    """[n] numbers in [0, 1): the one that stands at counters [n] ≥ 0 in the stream of each key (one, or [n]).
+    """[n] numbers in [0, 1): those at counters [n] ≥ 0 of the streams of keys (one key, or [n]).
 
     Source: splitmix64, Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators".
     """

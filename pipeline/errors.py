@@ -3,7 +3,7 @@
     MuGoError                 exit 1   something failed; the message says where, found, wanted, next step
     ├── UsageError            exit 2   a wrong option, preset or game spec
     ├── NotYet                exit 75  nothing to do yet; says which number is missing
-    ├── Elsewhere             that of another process of the same command, which this one follows
+    ├── Elsewhere             exit code of another process of the same command, which failed or ended
     ├── FileError             exit 1   a file is missing, damaged, or of another version or game
     └── IllegalMove           exit 1   an action the rules forbid
         └── GameFault         exit 1   the game's own program failed, through no fault of the players
@@ -19,14 +19,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-MOST_CHARACTERS = 2_000  # of a message: what is quoted of a file may be as long as the file
+MOST_CHARACTERS = 2_000  # of a message: a quotation may be as long as a file
 _BREAKS = re.compile(r"[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
 
 
 class MuGoError(Exception):
-    """Base of every error whose message is meant for a user. One line, no traceback.
+    """Base of every error whose message is meant for a user: one line without traceback.
 
-    Whatever a message quotes, it is one line, and a long one lacks its middle.
+    Line breaks in quotations become blanks, and a long message lacks its middle.
     """
 
     exit_code = 1
@@ -46,7 +46,7 @@ class UsageError(MuGoError):
 class NotYet(MuGoError):
     """There is nothing to do yet (sysexits.h EX_TEMPFAIL): try again when there is more data.
 
-    missing: how many of the unit named in the message are missing.
+    missing: the number missing, in the message's unit.
     """
 
     exit_code = 75
@@ -57,9 +57,9 @@ class NotYet(MuGoError):
 
 
 class Elsewhere(MuGoError):
-    """Another process of the same command, a worker for one, ended or failed, and this one ends by the same exit code.
+    """Another process of the same command, e.g. a worker, ended or failed; this one ends with the same exit code.
 
-    message: empty where the other one has said why.
+    message: empty where the other process has printed the reason.
     """
 
     def __init__(self, message: str, exit_code: int) -> None:
@@ -76,7 +76,7 @@ class FileError(MuGoError):
         self.problem = problem
 
 
-# What the system may say of a path, as problem; wanted; next step.
+# Errors of the system about a path, as problem; wanted; next step.
 SYSTEM_PROBLEMS = {
     errno.ENOSPC: "the disk is full; wanted room to write; free some and run again",
     errno.EDQUOT: "the disk quota is used up; wanted room to write; free some and run again",
@@ -91,7 +91,7 @@ SYSTEM_PROBLEMS = {
 
 
 def explain(path: Path | str, error: OSError) -> FileError:
-    """The one-line error for what the system said of this path."""
+    """The one-line error for the system's error about this path."""
     problem = SYSTEM_PROBLEMS.get(error.errno or 0, f"{error.strerror or error}; check the disk and run again")
     return FileError(path, problem)
 
@@ -101,12 +101,12 @@ class IllegalMove(MuGoError):
 
 
 class GameFault(IllegalMove):
-    """The program that holds the rules failed at an action: the game can't go on, and counts for nobody."""
+    """The program that holds the rules failed at an action: the game can't continue, and counts for neither player."""
 
 
 @contextmanager
 def named_in(path: Path | str) -> Iterator[None]:
-    """Put the path of a file before the UsageError about what it names and nobody knows here: a game, a method."""
+    """Put a file's path before the UsageError about an unknown game or method that the file names."""
     try:
         yield
     except UsageError as error:
@@ -115,7 +115,7 @@ def named_in(path: Path | str) -> Iterator[None]:
 
 @contextmanager
 def naming(path: Path | str) -> Iterator[None]:
-    """Put the path of a file before errors raised by code that knows arrays only."""
+    """Put a file's path before errors of code that doesn't know the file."""
     try:
         yield
     except (FileError, UsageError, Elsewhere):

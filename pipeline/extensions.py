@@ -1,11 +1,11 @@
-"""What plug-ins offer, by extension point: one table for the bundled families and for installed packages.
+"""What plug-ins offer at each extension point: one table of bundled families and installed packages.
 
     mugo.games       name → function (size, options) -> game            pipeline/games/contract.py
     mugo.methods     name → subclass of Method                          pipeline/methods/method.py
     mugo.options     COMMAND.OWNER → a group of options                 pipeline/options.py
     mugo.players     name → PlayerKind                                  pipeline/players/kinds.py
     mugo.protocols   name → Protocol                                    pipeline/play/protocol.py
-    mugo.records     name → subclass of RecordFormat             pipeline/games/records.py
+    mugo.records     name → subclass of RecordFormat                    pipeline/games/records.py
     mugo.presets     any name → package with a folder presets/ of YAML  pipeline/presets/
     mugo.pages       name → Page                                        pipeline/play/page/kinds.py
     mugo.backends    name → subclass of Method whose models run on it   pipeline/networks/options.py
@@ -40,7 +40,7 @@ FAMILIES = "pipeline.families"
 Table = Mapping[str, Mapping[str, str]]
 """Extension point → name → "module:attribute"."""
 
-CORE: dict[str, dict[str, str]] = {  # what serves games of every family
+CORE: dict[str, dict[str, str]] = {  # what serves games of all families
     GAMES: {},
     METHODS: {"alphazero": "pipeline.methods.alphazero.method:AlphaZero"},
     RECORDS: {"sgf": "pipeline.games.sgf:SgfFormat"},
@@ -64,7 +64,7 @@ class Extension:
 
 
 def find(group: str) -> dict[str, Extension]:
-    """What there is at an extension point, by name. Imports no package that isn't bundled.
+    """All extensions at an extension point, by name. Imports no installed package.
 
     Raises UsageError if two packages offer different things under one name.
     """
@@ -72,13 +72,13 @@ def find(group: str) -> dict[str, Extension]:
 
 
 def bundled(group: str) -> dict[str, Extension]:
-    """What the core and the bundled families offer."""
+    """The extensions of the core and the bundled families."""
     lines = (line for table in _tables() for line in table.get(group, {}).items())
     return {name: Extension(group, name, value) for name, value in lines}
 
 
 def installed(group: str) -> dict[str, Extension]:
-    """What other installed packages offer. Raises as find does."""
+    """The extensions of other installed packages. Raises as find does."""
     from importlib.metadata import entry_points  # 20 ms, which --help needn't wait for
 
     found: dict[str, Extension] = {}
@@ -93,15 +93,15 @@ def installed(group: str) -> dict[str, Extension]:
 
 
 def named(group: str, name: str) -> Extension | None:
-    """What find gives under this name. Reads metadata of packages only for what isn't bundled. Raises as find does."""
+    """The extension that find has under this name. Reads packages' metadata only if none is bundled."""
     return bundled(group).get(name) or installed(group).get(name)
 
 
-_IMPORTED: dict[str, Extension] = {}  # by the name of its package's outermost module: of other packages
+_IMPORTED: dict[str, Extension] = {}  # of installed packages, by the name of the outermost module
 
 
 def load(extension: Extension) -> Any:
-    """Import what an extension names. Raises UsageError, naming the package, if that fails in any way."""
+    """Import what an extension names. Raises UsageError that names the package if that fails in any way."""
     if extension.package:
         _IMPORTED[_outermost(extension.value)] = extension
     try:
@@ -116,7 +116,7 @@ def load(extension: Extension) -> Any:
 
 
 def blame(error: BaseException) -> MuGoError | None:
-    """One line about an exception that went through another package's code; None: it went through none."""
+    """One line about an exception that passed through an installed package's code; None: it didn't."""
     line = None
     for frame, number in walk_tb(error.__traceback__):
         extension = _IMPORTED.get(_outermost(frame.f_globals.get("__name__", "")))
@@ -132,7 +132,7 @@ def _outermost(module: str) -> str:
 
 
 def refuse(extension: Extension, found: object, wanted: str) -> UsageError:
-    """The error to raise for an extension that loads but gives the wrong thing."""
+    """The error for an extension that loads but gives the wrong thing."""
     return UsageError(f"{extension}: {extension.value!r} gave {found!r}; wanted {wanted}")
 
 

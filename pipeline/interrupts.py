@@ -1,17 +1,17 @@
-"""Interrupts that wait: what must be done whole or not at all, such as a training step or a commit, ends first."""
+"""Interrupts that wait until a training step, a commit or other work that must not be cut short has ended."""
 
 from __future__ import annotations
 
 import signal
 import threading
 import types
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
 class Held:
-    """The signals that came since held_back() began; called, it delivers the first of them."""
+    """The signals received since held_back() began. Calling it delivers the first of them."""
 
     def __init__(self) -> None:
         self.caught: list[tuple[int, types.FrameType | None]] = []
@@ -19,7 +19,7 @@ class Held:
 
     @property
     def number(self) -> int:
-        """Of the first signal that wasn't delivered yet; 0: none."""
+        """The number of the first signal not yet delivered; 0: none."""
         return self.caught[0][0] if self.caught else 0
 
     def __call__(self) -> None:
@@ -30,42 +30,40 @@ class Held:
 
 @contextmanager
 def held_back() -> Iterator[Held]:
-    """Hold SIGINT and SIGTERM back until the end of the block, or until what the block gets is called.
+    """Hold SIGINT and SIGTERM back until the block ends or calls what it gets; then their former handlers are called.
 
-    Whoever handled them before handles them then. In other threads than the main one signals don't arrive anyway.
+    Does nothing in other threads than the main one, where no signals arrive.
     """
     held = Held()
-    with suppress(ValueError):  # not the main thread
-        for wanted in (signal.SIGINT, signal.SIGTERM):
-            if callable(signal.getsignal(wanted)):
-                held.before[wanted] = signal.signal(wanted, lambda *args: held.caught.append(args))
-    try:
+    with _handled_by(lambda *args: held.caught.append(args), held.before):
         yield held
-    finally:
-        for number, handler in held.before.items():
-            signal.signal(number, handler)
     held()
 
 
 @contextmanager
 def noted() -> Iterator[list[int]]:
-    """The numbers of the SIGINT and SIGTERM that come during the block, each noted before it is handled as ever."""
+    """The numbers of SIGINT and SIGTERM received during the block, which are handled as usual."""
     numbers: list[int] = []
     before: dict[int, Any] = {}
-    if threading.current_thread() is not threading.main_thread():  # where none arrive
-        yield numbers
-        return
 
     def note(number: int, frame: types.FrameType | None) -> None:
         numbers.append(number)
         before[number](number, frame)
 
-    for wanted in (signal.SIGINT, signal.SIGTERM):
-        if callable(handler := signal.getsignal(wanted)):
-            before[wanted] = handler  # first: a signal may come before the next line
-            signal.signal(wanted, note)
-    try:
+    with _handled_by(note, before):
         yield numbers
+
+
+@contextmanager
+def _handled_by(handler: Callable[..., None], before: dict[int, Any]) -> Iterator[None]:
+    """Let this function handle SIGINT and SIGTERM in the block. Fills before with the former handlers."""
+    if threading.current_thread() is threading.main_thread():
+        for wanted in (signal.SIGINT, signal.SIGTERM):
+            if callable(former := signal.getsignal(wanted)):
+                before[wanted] = former  # before the next line, after which a signal may come
+                signal.signal(wanted, handler)
+    try:
+        yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, former in before.items():
+            signal.signal(number, former)

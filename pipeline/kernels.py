@@ -1,11 +1,11 @@
-"""What makes a function a kernel: compiled by numba, without the interpreter's lock, and kept on disk.
+"""Kernels: functions compiled by numba, which release the interpreter's lock and are cached on disk.
 
 A kernel runs in one thread and takes all parameters as arguments. It doesn't check the shapes of arrays.
 
-Numba compares a compiled kernel with the time stamp of its own file only. A kernel that uses another file's kernels or
-constants would therefore go on running the old code after a change there, and a new docstring would cost a minute of
-compiling. Here the code itself decides: kernels are kept in a folder named by a hash of their module and of all that it
-imports of its own package and of this one, without docstrings, comments and line numbers.
+Numba only compares a compiled kernel with the time stamp of its own file. So a kernel that uses another file's kernels
+or constants would run old code after a change there, and a new docstring would cost a minute of compiling. Here the
+code itself decides: a kernel's folder is named by a hash of its module and of all modules that it imports from its own
+package and from this one, without docstrings, comments and line numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Decorator = Callable[[Callable[..., Any]], Any]
 
 
 def make_kernel(**options: Any) -> Decorator:
-    """A decorator like ``kernel`` with more options of numba's njit."""
+    """A decorator like ``kernel`` with further options of numba's njit."""
 
     def decorate(function: Callable[..., Any]) -> Any:
         dispatcher = njit(nogil=True, **options)(function)
@@ -45,12 +45,12 @@ class _Locator:
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
         self._py_file = file  # named in a warning of numba's
-        checked = "-checked" if os.environ.get("NUMBA_BOUNDSCHECK", "0") != "0" else ""  # compiles to different code
+        checked = "-checked" if os.environ.get("NUMBA_BOUNDSCHECK", "0") != "0" else ""  # other code
         self._folder = _root() / f"{function.__module__}-{code_hash(function.__module__)}{checked}"
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], file: str) -> _Locator | None:
-        """None, which lets numba look for another place, where this one can't be written."""
+        """None, so that numba looks for another place, if the folder can't be written."""
         try:
             locator = cls(function, file)
             locator.ensure_cache_path()
@@ -85,7 +85,7 @@ def _root() -> Path:
 
 
 def code_hash(module: str) -> str:
-    """A hash of the code of a module and of what it imports of its package and of this one, directly or not."""
+    """A hash of the code of a module and of its direct and indirect imports from its package and from this one."""
     codes, waiting = {}, [module]
     while waiting:
         name = waiting.pop()
@@ -97,7 +97,7 @@ def code_hash(module: str) -> str:
 
 @cache
 def _code_and_imports(module: str) -> tuple[str, tuple[str, ...]]:
-    """A module's code as text, and the modules that its top level imports of its package and of this one."""
+    """A module's code as text, and the modules that its top level imports from its package and from this one."""
     path = _file_of(module)
     tree = ast.parse(path.read_bytes()) if path else ast.Module([], [])
     packages = {module.partition(".")[0], __name__.partition(".")[0]}
@@ -110,7 +110,7 @@ def _code_and_imports(module: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _imports(tree: ast.Module, module: str) -> Iterator[str]:
-    """Modules that may be meant: of ``from a.b import c`` both a.b and a.b.c."""
+    """Possible modules: of ``from a.b import c`` both a.b and a.b.c."""
     for node in tree.body:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -122,7 +122,7 @@ def _imports(tree: ast.Module, module: str) -> Iterator[str]:
 
 @cache
 def _file_of(module: str) -> Path | None:
-    """The source of a module; None for what is no module, and for packages, whose __init__ holds no kernels."""
+    """The source of a module; None for other names, and for packages, whose __init__ has no kernels."""
     try:
         spec = find_spec(module)
     except (ImportError, ValueError):

@@ -1,8 +1,32 @@
-"""What this machine offers to a process."""
+"""This machine: its cores, and the lowest priority for processes that run beside something more important.
+
+Where Linux groups processes by session (*autogroup*, on by default), a process's niceness counts only within its
+session: sessions get equal shares of the processor. A session has a niceness of its own, in ``/proc/PID/autogroup``
+(sched(7)). It is set here only for sessions that this program has made, because a terminal's niceness would apply to
+everything started there. Without autogroups, plain niceness is all.
+
+Niceness decides how much of a core a thread gets, not where other threads run: Linux counts a core with a thread of
+niceness 19 as busy, so threads that wake up together may share another core. A core that only runs threads of the
+policy SCHED_IDLE counts as idle (sched(7)), so that policy is set as well.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+LOWEST = 19
+SWITCH = Path("/proc/sys/kernel/sched_autogroup_enabled")
+PATIENCE_SECONDS = 2.0  # the kernel accepts ten changes a second from all users but root together
+PR_SET_PDEATHSIG = 1
+STARTED_BY = os.getppid()  # looked up early: that process may end before step_back can watch it
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def available_cores() -> int:
@@ -10,3 +34,89 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def groups_by_session() -> bool:
+    """Whether the kernel divides the processor among sessions first."""
+    with suppress(OSError):
+        return SWITCH.read_text().strip() == "1"
+    return False
+
+
+def step_back(end_with_parent: bool = False) -> None:
+    """Give this process, and all processes that it starts, the lowest priority of the machine.
+
+    Where the kernel groups by session and this process doesn't lead one, it continues as a child in a session of its
+    own. The original process then only passes signals on, waits, and ends as the child does. Call this before threads
+    are started.
+    end_with_parent: SIGTERM ends this process when the process that started it has ended in any way (outside Linux only
+    if it has ended by now).
+    """
+    if end_with_parent:
+        with suppress(AttributeError):  # outside Linux
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != STARTED_BY:  # it has already ended
+            signal.raise_signal(signal.SIGTERM)
+    if groups_by_session() and os.getsid(0) != os.getpid():
+        _continue_in_own_session()
+    os.nice(LOWEST)
+    share_niceness(os.getpid())
+    if sys.platform == "linux":
+        with suppress(OSError):  # not permitted to this user: niceness remains
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
+def share_niceness(leader: int) -> None:
+    """Give the session that process `leader` leads the niceness of the calling process: a new session begins at 0.
+
+    Does nothing if the process leads no session or has ended, or if the kernel has no such groups.
+    """
+    niceness = os.getpriority(os.PRIO_PROCESS, 0)
+    if niceness <= 0 or not groups_by_session():
+        return
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    with suppress(OSError):
+        while os.getsid(leader) == leader:
+            try:
+                Path(f"/proc/{leader}/autogroup").write_text(str(niceness))
+                return
+            except OSError as error:
+                if error.errno != errno.EAGAIN or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.02)
+
+
+def session_niceness(process: int) -> int | None:
+    """The niceness of a process's session; None if the kernel has no such groups."""
+    with suppress(OSError, ValueError):
+        return int(Path(f"/proc/{process}/autogroup").read_text().rpartition(" ")[2])
+    return None
+
+
+def _continue_in_own_session() -> None:
+    """Returns only in the child, which is killed when this process is."""
+    parent = os.getpid()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until both processes have their handlers
+    child = os.fork()
+    if child:
+        _stand_for(child, mask)
+    os.setsid()
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it has already been killed
+        os._exit(1)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _stand_for(child: int, mask: set[int | signal.Signals]) -> None:
+    """Pass signals on, and end as the child does."""
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda number, frame: os.kill(child, number))
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        with suppress(OSError):  # SIGKILL has no handler to reset
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)

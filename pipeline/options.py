@@ -1,12 +1,12 @@
-"""Groups of options, and how a command's config is composed of them.
+"""Groups of options, and configs composed of them.
 
 A group is a frozen pydantic model: its fields are options with type, default and help text, its ``panel`` is their
-heading in --help. A group stands beside the code that reads it. A command's config is a class that inherits from its
-groups; its own fields are the everyday options, which --help shows first.
+heading in --help. A group is defined beside the code that reads it. A command's config is a class that inherits
+from its groups; its own fields are the everyday options, which --help shows first.
 
 Methods and families add groups at the extension point ``mugo.options``, named PLACE.OWNER: the place is a command, or
-``players`` for all commands in which models choose moves. ``composed`` adds those of a place to a config, and whoever
-owns a group asks for it with ``taken``:
+``players`` for all commands in which models choose moves. ``composed`` adds a place's groups to a config, and a group's
+owner gets its own with ``taken``:
 
     steps = taken(config, MyTrainOptions).extra_steps
 """
@@ -14,7 +14,7 @@ owns a group asks for it with ``taken``:
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import Any, ClassVar, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict
@@ -30,17 +30,17 @@ class Options(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, protected_namespaces=())
     panel: ClassVar[str] = ""
-    of_methods: ClassVar[bool] = False  # whether only methods that list the group (Method.options) read it
+    of_methods: ClassVar[bool] = False  # whether only methods that list the group in Method.options read it
 
     def stored(self, exclude: Collection[str] = ()) -> dict[str, Any]:
-        """The JSON that files keep."""
+        """The form that files keep: JSON."""
         return self.model_dump(mode="json", exclude=set(exclude))
 
 
 def composed(place: str) -> Callable[[type[Group]], type[Group]]:
-    """A decorator: this config with the groups that extensions add at a place.
+    """A decorator that adds to a config the groups that extensions offer for a place.
 
-    An installed package whose group can't be used is left out, with a line on stderr that names it.
+    Leaves out a group of an installed package that can't be used, with a line on stderr.
     """
 
     def compose(config: type[Group]) -> type[Group]:
@@ -62,18 +62,10 @@ def composed(place: str) -> Callable[[type[Group]], type[Group]]:
 
 
 def taken(config: Options, group: type[Group]) -> Group:
-    """A group's options in a config; their defaults where the config was made without the group."""
+    """A group's options in a config; defaults if the config lacks the group."""
     if isinstance(config, group):
         return config
     return group(**{name: getattr(config, name) for name in group.model_fields if hasattr(config, name)})
-
-
-def used_of_methods(config: Options) -> Iterator[tuple[str, type[Options]]]:
-    """The options without their default that only some methods read, each with its group."""
-    for name, field in type(config).model_fields.items():
-        group = group_of(type(config), name)
-        if vars(group).get("of_methods") and getattr(config, name) != field.default:
-            yield name, group
 
 
 def group_of(config: type[Options], field: str) -> type[Options]:
@@ -89,7 +81,7 @@ def _offered(place: str) -> list[extensions.Extension]:
 
 
 def _group(extension: extensions.Extension, config: type[Options], others: list[type[Options]]) -> type[Options]:
-    """The group that an extension offers. Raises UsageError if it is none, or has options that are there already."""
+    """The group that an extension offers. Raises UsageError if it is no group, or one of its options exists already."""
     group = extensions.load(extension)
     if not (isinstance(group, type) and issubclass(group, Options)):
         raise extensions.refuse(extension, group, "a subclass of pipeline.options.Options")

@@ -1,9 +1,20 @@
-"""Numbers in plain English, for the short summaries that commands print."""
+"""Text for people: numbers in plain English, and output that can't steer a terminal.
+
+main.py and the progress print only through ``write``: files, names and errors may contain a terminal's control
+characters. Files are written as they are.
+"""
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Sequence
+from typing import TextIO
 
+# Control characters other than tabs and ends of lines, C1 codes, characters that change the direction of writing, and
+# halves of surrogate pairs. The last can't be encoded; they stand for bytes of file names that aren't UTF-8.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 BYTES = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -49,3 +60,13 @@ def results(wins: int, draws: int, losses: int) -> str:
 def listed(words: Sequence[str]) -> str:
     """E.g. "--games, --readouts and --seed"."""
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def printable(text: str) -> str:
+    """The text with every character replaced that a terminal would obey or that can't be printed."""
+    return _UNPRINTABLE.sub(REPLACEMENT, text)
+
+
+def write(text: str, stream: TextIO | None = None, end: str = "\n") -> None:
+    """Print text. stream: by default standard output."""
+    print(printable(text), file=stream or sys.stdout, end=end, flush=stream is not None)

@@ -1,4 +1,4 @@
-"""How a stage reports what it is doing without printing: main.py passes a Progress that draws, tests pass none."""
+"""How a command reports without printing: main.py passes a Progress that draws; the default is silent."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ from collections.abc import Callable
 
 
 class Progress:
-    """Silent base. A stage calls start once per phase, advance when units are done, say for a line worth reading."""
+    """Silent base. A command calls start once per phase, advance when units are done, say for a line worth reading."""
 
     def start(self, what: str, total: int | None = None, unit: str = "units", done: int = 0) -> None:
-        """A phase begins. total: how many units it has, if known; done: those that an earlier process did."""
+        """A phase begins. total: its number of units, if known; done: units done by an earlier process."""
 
     def advance(self, count: int = 1) -> None:
-        """count more units of the phase are done."""
+        """More units of the phase are done."""
 
     def describe(self, text: str) -> None:
-        """A short state beside the bar, e.g. the current loss or "12,345 positions, 402/s".
-
-        Shown even while no unit is done, so call it every second or so where units take long.
-        """
+        """A short state beside the bar, e.g. "12,345 positions, 402/s". Where units take long, call it every second."""
 
     def say(self, text: str) -> None:
         """One line for the user."""

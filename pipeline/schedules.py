@@ -1,4 +1,4 @@
-"""Schedules: settings that change in the course of a run, as data.
+"""Schedules: settings that change during a run.
 
     learning_rate: [{until: 30, value: .002}, {until: 137, value: .0008}]
     readouts: [{until_samples: 1000000, value: 16}, {until_samples: 5000000, value: 32}]
@@ -6,11 +6,11 @@
     temperature: [{until: 4000, from: 1.5, value: 0.5}]
 
 An entry holds up to and including generation ``until``, until ``until_samples`` samples have been trained, or until the
-share ``until_share`` of the run's time has passed. The first entry that holds gives the value; after the last one, its
-value stays. Generations count from 1, so ``until: 30`` means the first thirty; the initial model is generation 0. An
-entry with ``from`` goes from there to its value linearly, from the end of the entry before (or from 0) to its own end.
+share ``until_share`` of the run's time has passed. The first entry that holds gives the value; the last one's value
+stays. Generations count from 1, so ``until: 30`` means the first thirty; the initial model is generation 0. An entry
+with ``from`` changes linearly from that number to its value, between the end of the entry before (or 0) and its own.
 
-Knows neither commands nor files; presets/ decides which settings may follow a schedule, what their values may be, and
+Knows neither commands nor files; presets/ decides which settings may follow a schedule, which values they may have, and
 which of them are rounded to whole numbers.
 """
 
@@ -48,21 +48,20 @@ START = RunState(0, 0, 0.0)
 
 @dataclass(frozen=True)
 class Schedule:
-    """A setting's values in order of time: untils rise. clock: one of CLOCKS, the same for all entries."""
+    """A setting's values in order of time: untils increase. clock: one of CLOCKS."""
 
     clock: str
     untils: tuple[float, ...]
     values: tuple[Any, ...]
-    starts: tuple[Any, ...] = ()  # of entries that change linearly; None for the others; empty: there are none
+    starts: tuple[Any, ...] = ()  # of entries that change linearly, None for others; empty if none does
 
     def at(self, run_state: RunState) -> Any:
-        """The value that holds at run_state. Raises UsageError if it goes by the share of time, which is unknown."""
+        """The value that holds at run_state. Raises UsageError if it depends on an unknown share of time."""
         clocks = {"until": run_state.generation, "until_samples": run_state.samples, SHARE: run_state.share}
         reached = clocks[self.clock]
         if reached is None:
             raise UsageError(
-                "goes by the share of the run's time that has passed; run it by `./rl_loop.sh --minutes …`, "
-                "or give --time-share 0 to 1"
+                "depends on the share of the run's time; run `./rl_loop.sh --minutes …`, or give --time-share 0 to 1"
             )
         find = bisect_left if self.clock == "until" else bisect_right  # up to and including that generation
         place = min(find(self.untils, reached), len(self.values) - 1)
@@ -74,7 +73,7 @@ class Schedule:
 
 
 def parse_schedule(entries: Sequence[Any], where: str) -> Schedule:
-    """The schedule written as this list in a preset; values are not checked here.
+    """The schedule that a list in a preset describes, its values unchecked.
 
     where: the beginning of every message. Raises UsageError.
     """

@@ -1,9 +1,9 @@
-"""Threads that hang: in a driver's call, on a disk that doesn't answer, on a lock that nobody gives back.
+"""Threads that hang: in a driver's call, on a disk that doesn't answer, on a lock that is never released.
 
-Nobody can end a thread from outside, so whoever waits for threads looks at how far each has come, and gives up when one
-has made no step for HANG_SECONDS: what was finished is kept, and the process ends with an error instead of never.
+A thread can't be ended from outside. So the thread that waits for others watches their progress, and gives up when one
+has made no step for HANG_SECONDS: finished work is kept, and the process ends with an error.
 
-A step is a batch of the network: seconds on the slowest machine, and some minutes for the first one, which compiles.
+A step is a batch of the network: seconds on the slowest machine, minutes for the first one, which compiles.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from pipeline.errors import MuGoError
 
 HANG_SECONDS = 1800.0
-PAUSE_SECONDS = 5.0  # who doesn't look for this long (Ctrl-Z, a slow disk) can't say what the threads did meanwhile
+PAUSE_SECONDS = 5.0  # a watcher that paused for this long (Ctrl-Z, a slow disk) can't tell what threads did meanwhile
 LOOK_SECONDS = 0.5
 
 Counts = Sequence[object]
-"""Of each thread something that changes with every step; None: it has ended, or has nothing to do."""
+"""For each thread a value that changes with every step; None: it has ended, or has nothing to do."""
 
 
 class Hung(MuGoError):
@@ -27,15 +27,15 @@ class Hung(MuGoError):
 
 
 class Watch:
-    """Knows when each of several threads was last seen to have made a step. For one thread, the one that waits."""
+    """Knows when each of several threads last made a step. Used by the one thread that waits for them."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._looked = clock()
-        self._moved: dict[int, tuple[object, float]] = {}  # thread → its last count, and when that was new
+        self._moved: dict[int, tuple[object, float]] = {}  # thread → its last count, and when it changed
 
     def stuck(self, counts: Counts, limit: float | None = None) -> dict[int, float]:
-        """The threads that made no step for more than this many seconds (None: HANG_SECONDS): thread → seconds."""
+        """Threads without a step for more than limit seconds (None: HANG_SECONDS) → seconds since their last step."""
         now = self._clock()
         pause = now - self._looked
         if pause > PAUSE_SECONDS:
@@ -56,7 +56,7 @@ class Watch:
             )
 
     def join(self, threads: Sequence[threading.Thread], counts: Callable[[], Counts]) -> None:
-        """Wait until all have ended, or all that haven't hang: then Hung is raised."""
+        """Wait until all threads have ended or hang. Raises Hung if any hangs."""
         while True:
             stuck = self.stuck(counts())
             waiting = [one for number, one in enumerate(threads) if one.is_alive() and number not in stuck]

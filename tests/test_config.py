@@ -143,8 +143,8 @@ MERGED = "\n".join(
         ("# " + "x" * 99_999, "more than 65536 bytes"),
         ("selfplay: {games: \x00}", "not readable as YAML"),
         ("selfplay: {? [1, 2] : 3}", "not readable as YAML"),
-        ("train: {epochs: 1}\ninit: {seed: 3}\ntrain: {batch_size: 64}", "line 3: 'train' stands here a second time"),
-        ("train:\n  epochs: 1\n  epochs: 2", "line 3: 'epochs' stands here a second time"),
+        ("train: {epochs: 1}\ninit: {seed: 3}\ntrain: {batch_size: 64}", "line 3: 'train' appears a second time"),
+        ("train:\n  epochs: 1\n  epochs: 2", "line 3: 'epochs' appears a second time"),
     ],
 )
 def test_yaml_that_is_made_to_do_harm_or_says_two_things_at_once(tmp_path: Path, text: str, said: str) -> None:

@@ -24,7 +24,7 @@ from pipeline.gather.command import gather
 from pipeline.gather.config import GatherConfig
 from pipeline.methods.alphazero.examples import column_types
 from pipeline.methods.resignation import no_resign_games
-from pipeline.printing import printable
+from pipeline.phrases import printable
 from pipeline.ratings.command import ratings
 from pipeline.ratings.config import RatingsConfig
 from pipeline.ratings.pool import pool

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PLAY = """
 import numpy as np
-from pipeline.games import row_kernels as kernels
+from pipeline.families.lines import kernels
 from pipeline.games.specs import parse_game
 game = parse_game("tictactoe")
 states = game.initial(1)
@@ -50,10 +50,10 @@ def play(folder: Path) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("file", "old", "new"),
     [
-        ("games/row_kernels.py", '"""Line games over', '"""Games of lines,\n\nand more, over'),
+        ("games/row_kernels.py", '"""Kernels for games', '"""Kernels,\n\namong them, for games'),
         ("games/row_kernels.py", "    points: ", "    the points: "),
         (
-            "games/row_kernels.py",
+            "families/lines/kernels.py",
             "    num_points = height * width\n",
             "    # why\n\n    num_points = height * width  # P\n",
         ),

@@ -112,7 +112,7 @@ def test_by_the_share_of_the_time_that_is_over(run: Path, tmp_path: Path, share:
 
 def test_nobody_said_how_much_time_is_over(run: Path, tmp_path: Path) -> None:
     path = preset(tmp_path, f"train: {{network_size: {SHARES}}}")
-    with pytest.raises(UsageError, match=r"network size goes by the share .* --minutes .* --time-share"):
+    with pytest.raises(UsageError, match=r"network size depends on the share .* --minutes .* --time-share"):
         make_config(TrainConfig, "train", path, run_state_of)
     with pytest.raises(UsageError, match=r"--time-share: found 1.5; wanted at least 0 and at most 1"):
         make_config(TrainConfig, "train", path, run_state_of, time_share=1.5)

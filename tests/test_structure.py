@@ -35,8 +35,6 @@ FOUNDATION = {
     "machine",
     "options",
     "phrases",
-    "printing",
-    "priority",
     "presets",
     "progress",
     "schedules",

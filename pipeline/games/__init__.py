@@ -1,5 +1,5 @@
-"""Rules of the games: arrays in, arrays out. base.py is the contract, registry.py has the names.
+"""What a game is (contract.py), games by name (specs.py), what boards share, and records of games.
 
-Imports the foundation only. Never knows a search, a network, a player or a file: a game says which moves are legal,
-what they lead to, who won and what a network sees.
+Imports only the modules beside the packages. Never knows a search, a network, a player or a run's files: a game says
+which moves are legal, what they lead to, who won and what a network sees.
 """

@@ -1,4 +1,4 @@
-"""``Boards``: where each of R games stands, without a tree. Axes as in ``base.py``; n rows named in a call."""
+"""``Boards``: the positions of R games, without a tree. Axes as in contract.py; n rows named in a call."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pipeline.games.contract import Actions, AnyGame, BoolArray, FloatArray, His
 
 
 class Boards:
-    """The positions of R games: what a referee or a player without a tree needs, and where a search starts.
+    """The positions of R games, for referees, for players without a tree, and for searches to start from.
 
-    states [R, S]; history of R games. Rows that hold no game are at the initial position.
+    states [R, S]; history of R games. Rows without a game are at the initial position.
     """
 
     def __init__(self, game: AnyGame, num_rows: int) -> None:
@@ -28,13 +28,13 @@ class Boards:
         self.history.append(rows, self.game.keys(self.states[rows]))
 
     def place(self, row: int, state: NDArray[np.int16], keys: KeyArray) -> None:
-        """Put a row at this position [S]; keys [t]: of every position of its game so far, this one's last."""
+        """Put a row at this position [S]. keys [t]: of all positions of its game so far, this one included."""
         self.states[row] = state
         self.history.keys[row, : len(keys)] = keys
         self.history.lengths[row] = len(keys)
 
     def set_up(self, rows: Rows, states: States) -> None:
-        """Put rows [n] at states [n, S], nothing before them."""
+        """Put rows [n] at states [n, S], without earlier positions."""
         for row, state, key in zip(rows.tolist(), states, self.game.keys(states), strict=True):
             self.place(row, state, np.array([key], np.uint64))
 

@@ -1,4 +1,4 @@
-"""Outcomes of chance that depend on a game's key and ply alone, so that a game can be played again, dice and all.
+"""Outcomes of chance that depend only on a game's key and ply, so that a game can be repeated with the same dice.
 
 Axes: n rows, O outcomes.
 """
@@ -16,15 +16,15 @@ from pipeline.kernels import kernel
 def outcomes(game: AnyGame, states: States, keys: KeyArray) -> Actions:
     """[n] int32 the outcome in each of states [n, S], where chance is to move.
 
-    keys [n] uint64: the stream of each game; games with equal keys that are at the same ply meet the same luck as far
-    as their probabilities agree.
+    keys [n] uint64: the stream of each game. Games with equal keys have the same luck at the same ply, where their
+    probabilities agree.
     """
     return _drawn(game.chance(states), uniforms(keys, game.plies(states)))
 
 
 @kernel
 def _drawn(odds: FloatArray, points: NDArray[np.float64]) -> Actions:
-    """[n] int32 the outcome in whose part of the sum of odds [n, O], in their order, each of points [n] in [0, 1) lies.
+    """[n] int32 the outcome whose interval contains each of points [n] in [0, 1). odds [n, O]: the intervals' lengths.
 
     Plain twin: tests/games/test_chance.py.
     """

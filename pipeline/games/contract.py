@@ -1,24 +1,22 @@
 """The contract of a game: batched verbs over rows of one flat state array.
 
-Axes: B batch (independent games), S state words, A actions, C planes, H×W the board, P = H·W points,
-K symmetries, T plies, N moves of all rows, O outcomes of chance. Players are 0 (moves first) and 1. Every value
-or score that a game returns is seen by the *first player*; planes are seen by the player to move. Functions are
-pure: they never change their inputs, rows never influence each other, and nothing here knows search, networks or files.
+Axes: B batch (independent games), S state words, A actions, C planes, H×W the board, P = H·W points, K symmetries, T
+plies, N moves of all rows, O outcomes of chance. Players are 0 (moves first) and 1. Every value or score that a game
+returns is seen by the *first player*; planes are seen by the player to move. Functions are pure: they never change
+their inputs, rows never influence each other, and nothing here knows search, networks or files.
 
-Four classes, from what every game has to what a method may ask for:
+Three classes, from what every game has to what a method may require:
     AnyGame          states, turns, chance, moves, results: enough for matches, records and replay
     SuccessorGame    its moves are its successor positions: no action has a fixed number (full turns of several dice)
-    FeatureGame      such a game whose positions have features, a list of numbers: for methods that learn from those
     Game             a fixed list of A actions, a board and planes: what AlphaZero's search and networks need
 
-*Chance* (dice, a shuffled deck) is a player of its own: where to_move() is CHANCE the next move is an outcome, whose
-probabilities chance() lists, and play() takes the outcome's number. Outcomes are recorded with the moves, so that a
-game is replayed without its dice.
+*Chance* (dice, a shuffled deck) is a player of its own: where to_move() is CHANCE, the next move is an outcome, whose
+probabilities chance() lists, and play() takes the outcome's number. Outcomes are recorded with the moves, so replaying
+a game needs no dice.
 
-``History`` carries what repetition rules need: the keys (64-bit hashes) of every position that has occurred,
-the current one included. States themselves don't carry it, so a search tree can share one history between
-all its nodes. Games without repetition rules accept a history and ignore it. Where a repetition ends the game,
-play() finds it in the history and the state after it says so.
+``History`` carries what repetition rules need: the keys (64-bit hashes) of all positions so far, the current one
+included. States don't carry it, so the nodes of a search tree can share one history. Games without repetition rules
+accept a history and ignore it. Where a repetition ends the game, play() finds it in the history and marks the state.
 """
 
 from __future__ import annotations
@@ -27,13 +25,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import IllegalMove
-from pipeline.games.capabilities import Capabilities
+from pipeline.errors import IllegalMove, UsageError
+
+if TYPE_CHECKING:
+    from pipeline.games.records import PlayedGame
 
 States = NDArray[np.int16]
 Actions = NDArray[np.int32]
@@ -47,12 +47,13 @@ Evaluation = tuple[FloatArray, FloatArray]  # policy_logits [B, A], value_to_mov
 Evaluate = Callable[[Planes], Evaluation]  # planes [B, C, H, W], C-contiguous; the caller owns the arrays it returns
 Scores = NDArray[np.float64]  # [B, A] how good moves are; see games/heuristic.py
 
+CHANCE = 2  # to_move: an outcome of chance comes next
 ON = "on"  # the value of a spec's option that stands alone
 OFF = "off"
 
 
 def small_number(text: str) -> int:
-    """A whole number of at most four digits; -1 for anything else, of whatever length or script."""
+    """A whole number of at most four ASCII digits; -1 for any other text."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 4 else -1
 
 
@@ -76,7 +77,7 @@ class Symmetries:
 
 @dataclass
 class History:
-    """Keys of the positions that occurred in each of B games, the current one included.
+    """Keys of the positions so far in each of B games, the current one included.
 
     keys     [B, T] uint64   the first lengths[b] of row b count
     lengths  [B]    int32
@@ -90,7 +91,7 @@ class History:
         return History(np.zeros((num_games, max_positions), np.uint64), np.zeros(num_games, np.int32))
 
     def append(self, rows: NDArray[np.integer], keys: KeyArray) -> None:
-        """Record that position keys[i] now stands in game rows[i]. Changes this history in place."""
+        """Record keys[i] as the current position of game rows[i]. Changes this history in place."""
         self.keys[rows, self.lengths[rows]] = keys
         self.lengths[rows] += 1
 
@@ -100,9 +101,6 @@ class History:
 
 
 MoveScores = Callable[[States, History], Scores]
-
-
-CHANCE = 2  # to_move: nobody's turn; an outcome is drawn
 
 
 @dataclass(frozen=True)
@@ -124,16 +122,30 @@ class Moves:
         return self.actions[self.offsets[row] : self.offsets[row + 1]]
 
 
-class AnyGame(Capabilities, ABC):
-    """What every game has. See the module docstring for axes, viewpoints and chance, capabilities.py for the rest."""
+@dataclass(frozen=True)
+class Sgf:
+    """How a game is written in SGF. Moves are points of the board, and the pass.
+
+    game    the standard's number (GM)
+    rules   the name of the rules (RU), may be empty
+    margin  whether results say by how much (RE[B+7.5]), in the unit of scores()
+    """
+
+    game: int
+    rules: str = ""
+    margin: bool = False
+
+
+class AnyGame(ABC):
+    """What every game has, and below it, by topic, what a game may have: the defaults there say that it doesn't.
+
+    See the module docstring for axes, viewpoints and chance. A verb whose default raises NotImplementedError is only
+    called for games that say they have it.
+    """
 
     spec: str  # canonical, e.g. "go:9,komi=7.5"; parse_game(spec) gives an equal game
     state_size: int  # S
     max_plies: int  # T: no game lasts longer, outcomes of chance included
-    move_limit: int | None = None  # plies after which a game is ended though its rules would go on; None: no such limit
-    max_result: float = 1.0  # the most that a game counts for its winner
-    result_names: Mapping[float, str] = MappingProxyType({})  # wins that count more than 1, by points: {2: "double"}
-    heuristic_mixes = False  # whether heuristic()'s scores are logarithms of chances, by which a move is drawn
 
     @abstractmethod
     def initial(self, num_games: int) -> States:
@@ -141,34 +153,30 @@ class AnyGame(Capabilities, ABC):
 
     @abstractmethod
     def play(self, states: States, actions: Actions, history: History) -> States:
-        """[B, S] the states after one move each: an action, or where chance is to move an outcome's number.
+        """[B, S] the states after one move each: an action, or an outcome's number where chance is to move.
 
-        Doesn't change history. Raises IllegalMove, naming row and action, if an action is none of the position's,
-        forbidden by the rules (repetition by `history` included), or the game is over.
+        Doesn't change history. Raises IllegalMove, naming row and action, if the position has no such action, the rules
+        forbid it (repetition by `history` included), or the game is over.
         """
 
     @abstractmethod
     def moves(self, states: States, history: History) -> Moves:
-        """What may be played: none where the game is over or chance is to move, at least one elsewhere."""
+        """The legal moves: none where the game is over or chance is to move, at least one elsewhere."""
 
     @abstractmethod
     def is_over(self, states: States) -> BoolArray:
         """[B]"""
 
-    def cut_short(self, states: States) -> BoolArray:
-        """[B] whether the game is over by the move limit alone: nothing is settled on its board."""
-        return np.zeros(len(states), np.bool_)
-
     @abstractmethod
     def returns(self, states: States) -> FloatArray:
         """[B] float32: the result for the first player, 0 where the game is not over.
 
-        In {-1, 0, +1}, or up to max_result where a game says so (a double win counts 2).
+        In {-1, 0, +1}; in games with double wins and the like, up to max_result.
         """
 
     @abstractmethod
     def to_move(self, states: States) -> NDArray[np.int8]:
-        """[B] int8: 0 if the first player is to move, 1 if the second, CHANCE if an outcome is to be drawn."""
+        """[B] int8: 0 if the first player is to move, 1 if the second, CHANCE if an outcome comes next."""
 
     @abstractmethod
     def plies(self, states: States) -> IntArray:
@@ -197,35 +205,6 @@ class AnyGame(Capabilities, ABC):
         table[np.repeat(np.arange(len(states)), moves.counts), moves.actions] = True
         return table
 
-    def passing_last(self, legal: BoolArray) -> BoolArray:
-        """legal [n, A], with a pass only where there is no other move."""
-        if self.pass_action is None:
-            return legal
-        others = legal.copy()
-        others[:, self.pass_action] = False
-        return np.where(others.any(axis=1, keepdims=True), others, legal)
-
-    def scores(self, states: States) -> FloatArray:
-        """[B] float32: by how much the first player is ahead, in the game's own unit (points, komi included); here
-        the result.
-        """
-        return self.returns(states)
-
-    has_chance = False  # whether to_move() may be CHANCE
-    perfect_information = True  # whether both players may see all that diagram() shows
-    pass_action: int | None = None  # the action that passes
-
-    def chance(self, states: States) -> FloatArray:
-        """[B, O] float32: the probability of each outcome, rows sum to 1. Only asked where chance is to move.
-
-        An outcome of probability 0 can't happen here: play() refuses it.
-        """
-        raise NotImplementedError(f"{self.spec} has no chance")
-
-    def heuristic(self) -> MoveScores | None:
-        """What scores the moves of positions that are not over, for the heuristic player."""
-        return None
-
     def initial_history(self, states: States) -> History:
         """A history with room for a whole game that holds just these positions."""
         history = History.empty(len(states), self.max_plies + 1)
@@ -244,10 +223,177 @@ class AnyGame(Capabilities, ABC):
             name = "?"
         raise IllegalMove(f"{self.spec}, row {row}: action {action} ({name}): {reason}")
 
+    # Chance, hidden information, passes
+
+    has_chance = False  # whether to_move() may be CHANCE
+    perfect_information = True  # whether both players may see all that diagram() shows
+    pass_action: int | None = None  # the action that passes
+
+    def chance(self, states: States) -> FloatArray:
+        """[B, O] float32: the probability of each outcome, rows sum to 1. Only asked where chance is to move.
+
+        play() refuses an outcome of probability 0.
+        """
+        raise NotImplementedError(f"{self.spec} has no chance")
+
+    def passing_last(self, legal: BoolArray) -> BoolArray:
+        """legal [n, A], with a pass only where there is no other move."""
+        if self.pass_action is None:
+            return legal
+        others = legal.copy()
+        others[:, self.pass_action] = False
+        return np.where(others.any(axis=1, keepdims=True), others, legal)
+
+    # Results and ends
+
+    max_result: float = 1.0  # the most points that a win counts
+    result_names: Mapping[float, str] = MappingProxyType({})  # names of wins that count more than 1: {2: "double"}
+    move_limit: int | None = None  # plies at which a game is ended though its rules would continue it; None: no limit
+    can_settle: bool = False  # whether settled_owners() may ever find an owner
+
+    def scores(self, states: States) -> FloatArray:
+        """[B] float32: by how much the first player is ahead, in the game's own unit (points, komi included); by
+        default the result.
+        """
+        return self.returns(states)
+
+    def cut_short(self, states: States) -> BoolArray:
+        """[B] whether the move limit alone ended the game, so that nothing is settled on its board."""
+        return np.zeros(len(states), np.bool_)
+
+    def without_move_limit(self) -> Self:
+        """The same game without a limit on its length that its rules don't need: for games against others."""
+        return self
+
+    @property
+    def num_points(self) -> int:
+        """P"""
+        raise NotImplementedError(f"{self.spec} isn't played on points")
+
+    def settled_owners(self, states: States) -> NDArray[np.int8]:
+        """[B, P] int8 like ownership(), but final: 0 where play may still decide who gets the point.
+
+        Where no point is 0, the game has nothing left to decide: its score is settled_scores() of these owners.
+        """
+        return np.zeros((len(states), self.num_points), np.int8)
+
+    def settled_scores(self, states: States, owners: NDArray[np.int8]) -> FloatArray:
+        """[B] float32, as scores(), of states [B, S] whose points belong to owners [B, P]."""
+        raise NotImplementedError(f"{self.spec} is played to its end")
+
+    # Heuristic
+
+    heuristic_mixes = False  # whether heuristic()'s scores are log-probabilities, from which the move is sampled
+
+    def heuristic(self) -> MoveScores | None:
+        """What scores the moves of positions that are not over, for the heuristic player."""
+        return None
+
+    # Records
+
+    colours = ("Black", "White")  # of the first and the second player
+    sgf: Sgf | None = None  # how its games are written in SGF
+    has_own_sgf = False  # whether own_sgf() writes them instead, because its moves aren't points of a board
+    names_need_position = False  # whether move_name() depends on the position
+
+    def own_sgf(self, played: PlayedGame) -> str:
+        """A game in SGF. Raises IllegalMove for a move that the rules forbid."""
+        raise NotImplementedError(f"{self.spec} has no SGF of its own")
+
+    def kind_of(self, moves: Sequence[int]) -> str:
+        """Which game these moves belong to, if this one is a collection of games; else ""."""
+        return ""
+
+    def played_on(self, states: States) -> States:
+        """[B, S] the same positions, with the game going on where the rules let the players continue.
+
+        Takes back only an end that other programs may overlook or decline, as records show; by default none.
+        """
+        return states
+
+    # Komi, and games of one spec that differ in their *setup*, a number: 0 is the usual game. A setup may be, for
+    # instance, half points of komi beyond the usual ones.
+
+    komi: float | None = None  # points given to the second player; None: the game has no komi
+
+    def with_komi(self, komi: float) -> Self:
+        """This game with this komi. Raises UsageError if it isn't played with it."""
+        if komi != (self.komi or 0.0):
+            raise UsageError(f"{self.spec}: komi {komi:g}; it has one komi only")
+        return self
+
+    def begin(self, setups: NDArray[np.integer]) -> States:
+        """[B, S] the initial positions of games with these setups [B]."""
+        if np.any(setups):
+            raise IllegalMove(f"{self.spec}: setup {setups[np.flatnonzero(setups)[0]]}; it has one beginning only")
+        return self.initial(len(setups))
+
+    def varied(self, setup: int) -> Self:
+        """This game with another usual setup: initial() begins with it."""
+        if setup:
+            raise IllegalMove(f"{self.spec}: setup {setup}; it has one beginning only")
+        return self
+
+    def adopt(self, states: States) -> States:
+        """[B, S] positions of a game that differs from this one only in its setup, as positions of this one."""
+        return states
+
+    # Networks that see which kind of opponent a player meets: a position's value depends on the opponent's strength
+
+    sees_opponents = False  # whether the setup is the number, plus 1, of a player whose opponent doesn't learn
+
+    def met_by(self, states: States, players: NDArray[np.int8]) -> States:
+        """[B, S] the same positions of games in which players [B] meet an opponent that doesn't learn."""
+        raise NotImplementedError(f"{self.spec}: networks don't see their opponents")
+
+    # One network for several boards
+
+    # The last of Game's planes, each the same at all points; only games of all boards with any komi have them.
+    num_global_planes: int = 0
+
+    @property
+    def family(self) -> str:
+        """The spec that its models name: its own, or that of the game of all boards that it belongs to."""
+        return self.spec
+
+    def on_board(self, size: int) -> Self:
+        """This game on a square board of this size. Raises UsageError unless it is one of all boards."""
+        raise UsageError(f"{self.spec} is played on one board; wanted a game of all boards")
+
+    def as_seen(self, other: AnyGame) -> Self | None:
+        """Another game as a player of this one sees it: the same states, rules and actions, maybe more planes.
+
+        None if a player of this game can't play the other.
+        """
+        return self if other.spec == self.spec else None
+
+    # Positions set up by people: handicap stones, records that begin in the middle, moves out of turn
+
+    can_set_up: bool = False  # whether position() and with_turn() work
+
+    def position(self, first: Sequence[int], second: Sequence[int], to_move: int | None = None) -> States:
+        """[1, S] with these stones of the first and of the second player and no moves before.
+
+        to_move: None: derived from the numbers of stones, or the first player.
+        Raises IllegalMove if the rules allow no such position.
+        """
+        raise NotImplementedError(f"{self.spec} begins at its initial position")
+
+    def with_turn(self, states: States, to_move: int) -> States:
+        """[B, S] the same boards with this player to move and the games going on, even after their last moves."""
+        raise NotImplementedError(f"{self.spec}: players take turns")
+
+    def handicap(self, stones: int) -> list[int]:
+        """The points of a usual handicap of this many stones for the first player, for position().
+
+        Raises UsageError for a number that the game doesn't have.
+        """
+        raise UsageError(f"{self.spec} knows no handicap stones")
+
 
 @dataclass(frozen=True)
 class Successors:
-    """The positions that a legal move leads to: row b has states[offsets[b] : offsets[b + 1]], no two the same.
+    """The positions that the legal moves lead to: row b has states[offsets[b] : offsets[b + 1]], all different.
 
     offsets  [B + 1] int64      states  [N, S]
     """
@@ -259,12 +405,12 @@ class Successors:
 class SuccessorGame(AnyGame):
     """A game whose moves are its successor positions: action i is the i-th of them, in an order that never changes.
 
-    A subclass lists them in successors() and plays the outcomes of chance, if it has any, in happen().
+    A subclass lists them in successors(), and plays the outcomes of chance, if it has any, in happen().
     """
 
     @abstractmethod
     def successors(self, states: States) -> Successors:
-        """Where each position may lead: nowhere if the game is over or chance is to move, somewhere elsewhere."""
+        """The positions after each legal move: none if the game is over or chance is to move, some elsewhere."""
 
     def happen(self, states: States, outcomes: Actions) -> States:
         """[B, S] the states after an outcome each. All of states [B, S] wait for chance; outcomes [B] are in 0..O-1."""
@@ -283,7 +429,8 @@ class SuccessorGame(AnyGame):
             chances, outcomes = self.chance(states[thrown]), actions[thrown]
             known = (outcomes >= 0) & (outcomes < chances.shape[1])
             outside[thrown] = ~known | (chances[np.arange(len(outcomes)), np.where(known, outcomes, 0)] == 0)
-        self._refuse(states, actions, np.where(self.is_over(states), 2, outside).astype(np.uint8), _SUCCESSOR_REFUSALS)
+        status = np.where(self.is_over(states), 2, outside).astype(np.uint8)
+        self._refuse(states, actions, status, {1: "no such move", 2: "the game is over"})
         after = np.empty_like(states)
         after[~thrown] = found.states[(found.offsets[:-1] + actions)[~thrown]]
         if thrown.any():
@@ -291,56 +438,10 @@ class SuccessorGame(AnyGame):
         return after
 
 
-_SUCCESSOR_REFUSALS = {1: "no such move", 2: "the game is over"}
-
-
-@dataclass(frozen=True)
-class FeatureTables:
-    """A game's features as a sum over words of a state, so that a network's first layer follows a move at little cost.
-
-    Seen by the player v whose turn it is, a state has the features fixed + Σ_w tables[v, w, state[words[w]] - lowest].
-
-    words   [W] int64, indices into a state        tables  [2, W, V, F] float32; V: how many values a word may have
-    lowest  the least value of a word, at most 0   fixed   [F] float32
-    """
-
-    words: NDArray[np.int64]
-    lowest: int
-    tables: FloatArray
-    fixed: FloatArray
-
-
-class FeatureGame(SuccessorGame):
-    """A game whose positions are seen as a list of F numbers, by methods that learn from those."""
-
-    num_features: int  # F
-    num_tactics: int = 0  # X: features that are no sum over a state's words
-
-    @abstractmethod
-    def turns(self, states: States) -> NDArray[np.int8]:
-        """[B] int8: whose turn it is, 0 or 1, before an outcome of chance as well as after it."""
-
-    @abstractmethod
-    def features(self, states: States, viewers: NDArray[np.int8] | None = None) -> FloatArray:
-        """[B, F] float32. viewers [B]: by whom each position is seen; None: by the player whose turn it is."""
-
-    def tactics(self, states: States, viewers: NDArray[np.int8] | None = None) -> FloatArray:
-        """[B, X] float32, like features(); of positions where the game isn't over."""
-        return np.zeros((len(states), 0), np.float32)
-
-    @abstractmethod
-    def feature_tables(self) -> FeatureTables:
-        """See there; what features() gives for the player whose turn it is, up to rounding."""
-
-    def structures(self, states: States, players: NDArray[np.int8]) -> BoolArray:
-        """[B, 2] whether a player [B] has closed the other out, and has a prime of five points, in states [B, S]."""
-        raise NotImplementedError(f"{self.spec} has no structures to reward")
-
-
 class Game(AnyGame):
     """A game with a fixed list of actions, on a board that a network sees as planes.
 
-    The players take turns: who can only pass plays a pass action, unless the game is over.
+    The players take turns: a player without another move plays a pass action, unless the game is over.
     """
 
     num_actions: int  # A
@@ -348,7 +449,7 @@ class Game(AnyGame):
     plane_names: tuple[str, ...]  # C names; new ones always last: older models see the first ones
     repeats: bool = True  # whether earlier positions forbid moves or end games; without, a search keeps no histories
     symmetries: Symmetries
-    kinds_per_point: int = 1  # action k·P + p, k below this, is a move of kind k to point p; further ones stand nowhere
+    kinds_per_point: int = 1  # action k·P + p, k below this, is a move of kind k to point p; others have no point
 
     @property
     def num_points(self) -> int:
@@ -374,8 +475,8 @@ class Game(AnyGame):
     ) -> tuple[BoolArray, Planes]:
         """legal() and observe() of the same states: what a search asks of every new position.
 
-        out: arrays of those shapes to fill and return instead of new ones; memory that is already mapped makes a
-        difference for large batches. See OneAnalysis for games where both need the same costly analysis.
+        out: arrays of those shapes to fill and return instead of new ones, which saves mapping memory for large
+        batches. See OneAnalysis for games where both need the same costly analysis.
         """
         legal = self.legal(states, history)
         planes = self.observe(states, legal)
@@ -397,7 +498,7 @@ class Game(AnyGame):
         """The inverse of action_name, case-insensitive. Raises IllegalMove that carries the text."""
 
     def planes_diagram(self, planes: Planes) -> str:
-        """Planes [C, H, W] of one position as a board a person can read; here those that aren't all alike, by name."""
+        """Planes [C, H, W] of one position as a board a person can read; by default those that vary, by name."""
         lines = []
         for name, plane in zip(self.plane_names, planes, strict=True):
             if plane.any() and not plane.all():
@@ -418,9 +519,9 @@ class Game(AnyGame):
         return self.parse_action(text)
 
     def line_names(self, state: States, actions: Sequence[int]) -> list[str]:
-        """Legal moves one after another from state [1, S], as move_name names each.
+        """The names, as move_name gives them, of legal moves played one after another from state [1, S].
 
-        A game whose names depend on the position plays them; here they don't.
+        By default names don't depend on the position; a game where they do plays the moves.
         """
         return [self.action_name(action) for action in actions]
 
@@ -430,9 +531,9 @@ class OneAnalysis(Game):
 
     @abstractmethod
     def analyse(self, states: States, history: History | None, allowed: BoolArray, planes: Planes) -> None:
-        """Fill allowed [B, A] as legal() says and planes [B, C, P] as observe() does.
+        """Fill allowed [B, A] like legal() and planes [B, C, P] like observe().
 
-        Without a history allowed has been filled already, and is only read. planes may have 0 rows: they aren't made.
+        Without a history, allowed is already filled and only read. planes may have 0 rows: then none are made.
         """
 
     def legal(self, states: States, history: History) -> BoolArray:
@@ -493,7 +594,7 @@ class KernelGame(OneAnalysis):
 
 
 def board_symmetries(height: int, width: int, extra_actions: int = 0) -> Symmetries:
-    """The symmetries of a board whose action p < P is "play on point p" and whose other actions never move.
+    """The symmetries of a board whose action p < P is "play on point p"; other actions stay as they are.
 
     Square boards have 8 (rotations and reflections), others 4.
     """

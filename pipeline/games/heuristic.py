@@ -1,8 +1,8 @@
-"""Heuristic evaluation of moves: what the games' own evaluations share.
+"""What the games' heuristic evaluations share.
 
-Axes: n positions, A actions. Scores are float64 [n, A], higher is better, -inf for illegal moves; equal scores mean
-equally good. They are coarse on purpose, so that games vary. Nothing is random, and nothing is searched beyond the
-opponent's immediate reply: the ``heuristic`` player is fixed, to measure others by.
+Axes: n positions, A actions. Scores are float64 [n, A]: higher is better, -inf for illegal moves. They are coarse on
+purpose, so that moves tie and games vary. Nothing is random, and nothing is searched beyond the opponent's next reply:
+the ``heuristic`` player is a fixed measure for others.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from pipeline.games.contract import Actions, AnyGame, BoolArray, History, IntArray, Rows, Scores, States
 
-DECISIVE = 1e6  # beyond any sum of the other terms
+DECISIVE = 1e6  # larger than any sum of the other terms
 
 
 def after_each(game: AnyGame, states: States, legal: BoolArray) -> tuple[Rows, Actions, States]:
     """Play each legal [n, A] move of positions [n, S]: -> its row [M], the action [M], the position after it [M, S].
 
-    Repetition isn't looked for again, so no histories are copied: they are far larger than boards.
+    Doesn't check for repetition again, because histories to copy are far larger than boards.
     """
     rows, columns = np.nonzero(legal)
     actions = columns.astype(np.int32)

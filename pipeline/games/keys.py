@@ -1,4 +1,4 @@
-"""A 64-bit key in a state's int16 words, of games that keep it there. For their kernels."""
+"""A 64-bit position key stored in a state's int16 words, for kernels of games that keep it there."""
 
 # mypy: allow-untyped-defs
 from __future__ import annotations
@@ -26,7 +26,7 @@ def store_key(state, at, key):
 
 @kernel
 def load_keys(states, before_end):
-    """-> [B] uint64, the key of each of states [B, S] that begins so many words before its end."""
+    """-> [B] uint64, the keys of states [B, S]; before_end: words from a key's beginning to the state's end."""
     num_rows, state_size = states.shape
     found = np.empty(num_rows, np.uint64)
     for row in range(num_rows):

@@ -1,9 +1,9 @@
-"""Records of games for other programs: what a format is (extension point ``mugo.records``), and the formats there are.
+"""Records: games as files of other programs. What a format is (extension point ``mugo.records``), and which there are.
 
-A *record* is a game as another program's file has it: SGF, which is the core's own (``sgf.py``), and the formats of the
-families and of installed packages. ``show --NAME`` writes games of shards and matches in the format NAME, ``show FILE``
-reads files whose suffix a format reads, and ``play`` saves its game in the format that the file's suffix names. An
-installed package is imported only for its own name, or for a suffix that no bundled format has.
+SGF is the core's own format (``sgf.py``); families and installed packages offer others. ``show --NAME`` writes games of
+shards and matches in the format NAME, ``show FILE`` reads files with a suffix that a format reads, and ``play`` saves
+its game in the format of the file's suffix. An installed package is imported only for its own name, or for a suffix
+that no bundled format has.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SGF = "sgf"
 
 @dataclass(frozen=True)
 class RecordText:
-    """What a record says besides the moves. first, second: who played; any text may be empty."""
+    """What a record says besides the moves. first, second: the players' names. Any text may be empty."""
 
     first: str
     second: str
@@ -37,16 +37,16 @@ class RecordText:
 
 @dataclass(frozen=True)
 class PlayedGame:
-    """A game to write, finished or not. T moves; where nothing is said of a field, it may be left out.
+    """A game to write, finished or not. T moves.
 
     moves        actions and outcomes of chance, as shards and matches have them
-    text         who played, and what is said of the whole game
+    text         names and notes
     comments     by ply, "" for none; may be shorter than moves
     winrates     the first player's, in percent, before each move; None where unknown; may be shorter than moves
     resigned_by  the player who gave up after the moves
     stones       points of the first player's handicap stones
     start        [1, S] the position that the game begins from; None: the game's initial one, or that after the stones
-    settled      the game ended there because nothing was left to decide, see Game.settled_owners
+    settled      the game ended because nothing was left to decide, see AnyGame.settled_owners
     """
 
     moves: Sequence[int]
@@ -61,13 +61,13 @@ class PlayedGame:
 
 @dataclass(frozen=True)
 class ReadGame:
-    """A game that a file holds, every move checked by our rules.
+    """A game read from a file, with every move checked.
 
     players   first, second
     start     [1, S] the position that the game begins from
     moves     [T] actions and outcomes of chance, as shards and matches have them
-    points    the result for the first player, 0 where nothing is decided
-    end       "" if the rules ended it, otherwise what the record says: "resigned", "not decided", …
+    points    the result for the first player, 0 if undecided
+    end       "" if the rules ended it, else the record's words: "resigned", "not decided", …
     """
 
     players: tuple[str, str]
@@ -78,7 +78,7 @@ class ReadGame:
 
 
 class RecordFormat(ABC):
-    """A format of records. A plug-in lists a subclass, which is made without arguments, under the format's name:
+    """A format of records. A plug-in lists a subclass, whose constructor takes no arguments, under the format's name:
 
         [project.entry-points."mugo.records"]
         nif = "mugo_nim.records:Nif"
@@ -86,9 +86,9 @@ class RecordFormat(ABC):
     The name, in small letters and digits, becomes the option ``show --nif``.
 
     games     names of the games that people keep in this format, as their specs begin
-    suffixes  of the files that are written, in small letters and with the dot, the usual one first
-    reads     suffixes of the files that read() takes; () for a format that is only written
-    holds     what a file of it is called in "record of nim"
+    suffixes  of written files, in small letters, with the dot, the usual one first
+    reads     suffixes of files that read() takes; () for a write-only format
+    holds     what a file is called, as in "record of nim"
     """
 
     games: ClassVar[tuple[str, ...]] = ()
@@ -102,37 +102,33 @@ class RecordFormat(ABC):
 
     @abstractmethod
     def refusal(self, game: AnyGame) -> str:
-        """Why a game isn't written, in a few words for one line, e.g. "--nif is for nim"; "" for a game that is."""
+        """Why a game can't be written, in a few words, e.g. "--nif is for nim"; "" if it can."""
 
     @abstractmethod
     def write(self, game: AnyGame, played: PlayedGame) -> str:
-        """A file that holds this one game. What the format has no place for is left out.
+        """The text of a file with this one game. Leaves out what the format has no place for.
 
-        Raises IllegalMove for a move that the rules forbid, MuGoError for a game that is_for() takes and refusal()
-        doesn't.
+        Raises IllegalMove for a move that the rules forbid, MuGoError for a game that refusal() refuses.
         """
 
     def read(self, path: Path) -> tuple[AnyGame, list[ReadGame]]:
-        """The games of a file, at least one, and the game that all of them are of.
-
-        Raises FileError that says where, what was found and what was wanted.
-        """
+        """The games of a file, at least one, and the game that all of them play. Raises FileError."""
         raise NotImplementedError(f"{type(self).__name__} is only written")
 
 
 def name_of(game: AnyGame) -> str:
-    """What its spec begins with, e.g. "NAME" of "NAME:9,komi=7"."""
+    """The name at the beginning of its spec, e.g. "NAME" of "NAME:9,komi=7"."""
     return game.spec.partition(",")[0].partition(":")[0]
 
 
 def record_names() -> list[str]:
-    """The names of all formats, bundled ones first. Imports none. Raises UsageError as extensions.find does."""
+    """The names of all formats, bundled ones first. Imports none. Raises as extensions.find does."""
     return list(extensions.bundled(extensions.RECORDS) | extensions.installed(extensions.RECORDS))
 
 
 @cache
 def record_format(name: str) -> RecordFormat:
-    """Raises UsageError, which names the package, for one that can't be imported or isn't a format."""
+    """Raises UsageError if the name is unknown, or names a package's entry that can't be imported or is no format."""
     offered = extensions.find(extensions.RECORDS)
     if name not in offered:
         raise UsageError(f"records {name!r}: unknown format; known formats: {', '.join(record_names())}")
@@ -145,7 +141,7 @@ def record_format(name: str) -> RecordFormat:
 
 
 def formats_of(game: AnyGame) -> list[str]:
-    """The names of the formats in which people keep a game; those that can't be imported are left out."""
+    """The names of the formats in which people keep a game, without those that can't be imported."""
     found = []
     for name in record_names():
         with suppress(UsageError):
@@ -154,14 +150,14 @@ def formats_of(game: AnyGame) -> list[str]:
 
 
 def format_that_reads(suffix: str) -> RecordFormat | None:
-    """The format of files with this suffix, in small letters; None if none reads them. Raises as record_format does."""
+    """The format that reads files with this suffix, in small letters, or None. Raises as record_format does."""
     return next((one for one in _formats(suffix) if suffix in one.reads), None)
 
 
 def format_to_write(game: AnyGame, suffix: str) -> RecordFormat:
-    """The format for a file with this suffix, in small letters: SGF where no other format of the game has it.
+    """The game's format for files with this suffix, in small letters; SGF if none has the suffix.
 
-    Raises UsageError if the game has none for it, and as record_format does.
+    Raises UsageError if the game isn't written in SGF either, and as record_format does.
     """
     fitting = []
     for one in _formats(suffix):
@@ -178,5 +174,5 @@ def format_to_write(game: AnyGame, suffix: str) -> RecordFormat:
 
 
 def _formats(suffix: str) -> Iterator[RecordFormat]:
-    """All formats, one after another: first that with the suffix for a name, then the bundled ones."""
+    """All formats: first one that is named like the suffix, then the bundled ones."""
     return map(record_format, sorted(record_names(), key=lambda name: suffix != f".{name}"))

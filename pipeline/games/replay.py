@@ -1,8 +1,8 @@
-"""Replaying recorded games, and finding the one whose move is illegal.
+"""Replaying recorded games, and finding the first illegal move.
 
-Axes: G games, T plies of the longest one, S the size of a state. A game begins at its initial position, or after
-handicap stones (``handicap_start``): then its record of positions for the repetition rules begins there, too. Doesn't
-judge how a game ended: callers compare the last states with what was recorded.
+Axes: G games, T plies of the longest one, S words of a state. A game begins at its initial position, or after handicap
+stones (``handicap_start``); its history for repetition rules begins there as well. Doesn't check how a game ended:
+callers compare the last states with the records.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pipeline.games.contract import Actions, AnyGame, History, States
 
 
 class IllegalRecord(IllegalMove):
-    """A recorded move is illegal: that of game ``row`` at ``ply``. The message is the game's own for that move."""
+    """The recorded move of game ``row`` at ``ply`` is illegal. The message is the game's."""
 
     def __init__(self, row: int, ply: int, reason: IllegalMove) -> None:
         super().__init__(str(reason))
@@ -25,10 +25,10 @@ class IllegalRecord(IllegalMove):
 
 
 def handicap_start(game: AnyGame, stones: Sequence[int]) -> States:
-    """[1, S] where a game begins whose first player has these handicap stones: the second moves first. Without stones
-    the initial position.
+    """[1, S] the start of a game whose first player has these handicap stones, so that the second player moves first.
 
-    Raises IllegalMove for stones that can't stand together, and for a game that knows no handicap.
+    Without stones the initial position. Raises IllegalMove for stones that can't stand together, and for a game without
+    handicaps.
     """
     if not stones:
         return game.initial(1)
@@ -42,10 +42,11 @@ def replay(
 ) -> Iterator[tuple[States, History]]:
     """Play recorded games in lockstep: yields states [g, S] and history [g] for each ply from 0 to T.
 
-    moves [T, G] actions; entries after a game's end are ignored. lengths [G]: plies of each game, longest first, so the
-    g games that last at least that many plies are always the first rows. The history is changed by the next step.
-    starts [G, S]: where they begin; None: all at the initial position.
-    Raises IllegalRecord for the first row whose move is illegal at the first ply that has an illegal move.
+    moves [T, G]   actions; entries after a game's end are ignored
+    lengths [G]    plies of each game, longest first, so the g games that reach a ply are the first rows
+    starts [G, S]  where the games begin; None: at the initial position
+    The next step changes the yielded history.
+    Raises IllegalRecord for the first row with an illegal move at the first ply that has one.
     """
     states = game.initial(len(lengths)) if starts is None else starts
     history = game.initial_history(states)
@@ -70,8 +71,7 @@ def replay_one(
 ) -> Iterator[States]:
     """The T + 1 states [1, S] of one game, from the start to its end.
 
-    stones: the first player's handicap. start [1, S]: where it begins instead.
-
+    stones: the first player's handicap. start [1, S]: where the game begins instead.
     Raises IllegalRecord as replay does, IllegalMove as handicap_start does.
     """
     column = np.array(moves, np.int32).reshape(-1, 1)
@@ -81,12 +81,12 @@ def replay_one(
 
 
 def movers(game: AnyGame, moves: Sequence[int] | NDArray[np.integer], stones: Sequence[int] = ()) -> list[int]:
-    """Who made each of the T moves of one game: 0, 1, or CHANCE. Raises as replay_one does."""
+    """The maker of each of the T moves of one game: 0, 1 or CHANCE. Raises as replay_one does."""
     return [int(game.to_move(state)[0]) for state in replay_one(game, moves, stones)][: len(moves)]
 
 
 def move_names(game: AnyGame, moves: Sequence[int], stones: Sequence[int] = ()) -> list[str]:
-    """The moves of one game in its notation. ``#N`` for those that it can't name, and for all behind an illegal one."""
+    """The moves of one game in its notation; ``#N`` from the first one that it can't name or that is illegal."""
     names = []
     try:
         for move, state in zip(moves, replay_one(game, moves, stones), strict=False):

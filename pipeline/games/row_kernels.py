@@ -1,6 +1,6 @@
-"""Line games over rows of flat int16 states: the kernels behind ``LineGame``. Plain twin: ``tests/reference/lines.py``.
+"""Kernels for games of stones that a row of stones wins, over rows of flat int16 states.
 
-Axes: B batch, P points (row-major, row 0 at the top), S state words, A actions.
+Axes: B batch, P points (row-major, row 0 at the top), S state words, A actions. Plain twin: tests/reference/lines.py.
 
 One state row, S = P + 4 words:
     0 .. P-1      the points: EMPTY, FIRST or SECOND
@@ -13,9 +13,8 @@ One state row, S = P + 4 words:
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pipeline.games.contract import Actions, BoolArray, KeyArray, Planes, States
+from pipeline.games.contract import BoolArray, KeyArray, Planes, States
 from pipeline.kernels import kernel
 
 EMPTY, FIRST, SECOND = 0, 1, 2
@@ -33,20 +32,10 @@ def unplayable(action: int, num_actions: int, over: int) -> int:
 
 
 @kernel
-def landing_point(state: States, height: int, width: int, falls: bool, action: int) -> int:
-    """The point where a stone of this action comes to rest, -1 if there is no room. action must be in 0..A-1."""
-    if not falls:
-        return action if state[action] == EMPTY else -1
-    for row in range(height - 1, -1, -1):
-        if state[row * width + action] == EMPTY:
-            return row * width + action
-    return -1
-
-
-@kernel
 def makes_line(state: States, height: int, width: int, length: int, exact: int, point: int, colour: int) -> bool:
-    """Whether a stone of this colour on `point` stands in a row of `length`, or would; without `exact` also in a longer
-    one. Twin: LineReference.has_line.
+    """Whether a stone of this colour on `point` is, or would be, in a row of `length`, or of more without `exact`.
+
+    Plain twin: LineReference.has_line.
     """
     row, column = point // width, point % width
     for row_step, column_step in ((0, 1), (1, 0), (1, 1), (1, -1)):
@@ -63,43 +52,11 @@ def makes_line(state: States, height: int, width: int, length: int, exact: int, 
 
 
 @kernel
-def play(
-    states: States, actions: Actions, height: int, width: int, length: int, falls: bool
-) -> tuple[States, NDArray[np.uint8]]:
-    """-> states [B, S] after actions [B] int32, and status [B] uint8: LEGAL or why not (then the row is unchanged).
-
-    Plain twin: LineReference.play.
-    """
-    num_points = height * width
-    num_actions = width if falls else num_points
-    after = states.copy()
-    status = np.zeros(len(states), np.uint8)
-    for b in range(len(states)):
-        state, action = after[b], actions[b]
-        status[b] = unplayable(action, num_actions, state[num_points + OVER])
-        if status[b]:
-            continue
-        point = landing_point(state, height, width, falls, action)
-        if point < 0:
-            status[b] = OCCUPIED
-            continue
-        mover = state[num_points + TO_MOVE]
-        state[point] = mover + 1
-        state[num_points + TO_MOVE] = 1 - mover
-        state[num_points + PLY] += 1
-        if makes_line(state, height, width, length, 0, point, mover + 1):
-            state[num_points + WINNER] = mover + 1
-            state[num_points + OVER] = 1
-        elif state[num_points + PLY] == num_points:
-            state[num_points + OVER] = 1
-    return after, status
-
-
-@kernel
 def legal_and_observe(states: States, num_points: int, deciding: bool, allowed: BoolArray, planes: Planes) -> None:
-    """Fill allowed [B, A] bool: where there is room; nothing once the game is over. Without `deciding` it is known.
-    Fill planes [B, C, P] uint8 from the mover's side, if they have rows: own stones, the opponent's, and whether the
-    mover is the second player.
+    """Fill allowed [B, A] bool, unless `deciding` is False: where there is room; nothing once the game is over.
+
+    Fill planes [B, C, P] uint8 from the mover's side, unless they have 0 rows: own stones, the opponent's, and whether
+    the mover is the second player.
 
     Plain twin: LineReference.legal.
     """

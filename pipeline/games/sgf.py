@@ -1,9 +1,9 @@
-"""Game records in SGF, the format that every program of board games opens: FF[4], one game a file, UTF-8.
+"""Game records in SGF, which every program of board games opens: FF[4], one game a file, UTF-8.
 
-Writes games that say how (Game.sgf), and reads the main line of any record of such a game, handicap and setup stones
-included. Doesn't read variations, nor stones that are set up after the first move. A game whose moves aren't points of
-its board writes its own SGF (AnyGame.own_sgf).
-Coordinates are letters from the upper left corner, column first; a pass is an empty move.
+Writes games that have an ``Sgf``, and reads the main line of any record of such a game, handicap and setup stones
+included. Doesn't read variations or stones that are set up after the first move. A game whose moves aren't points of
+its board writes its own SGF (AnyGame.own_sgf). Coordinates are letters from the upper left corner, column first; a pass
+is an empty move.
 Source: https://www.red-bean.com/sgf/
 """
 
@@ -26,7 +26,7 @@ COLOURS = "BW"  # the first player is black
 SETUP = ("AB", "AW", "AE")
 MOST_BYTES = 4 << 20
 
-# Of the encodings that Python knows, those of texts: others (punycode, idna) take long or fail for some texts.
+# Python's encodings of texts. Its others (punycode, idna) take long or fail for some texts.
 _CHARSETS = b"utf|ascii|us|iso|latin|l1|cp|windows|gb|hz|big5|euc|shift|sjis|koi8|mac"
 _CHARSET = re.compile(rb"CA\[((?:%b)[\w-]{0,20})\]" % _CHARSETS, re.IGNORECASE)
 _BEGIN = re.compile(r"\(\s*;")
@@ -34,11 +34,11 @@ _TOKEN = re.compile(r"(?P<mark>[();])|(?P<name>[A-Za-z]+)|\[(?P<value>(?:[^\]\\]
 
 
 class AnotherGame(MuGoError):
-    """A record is of another game than wanted, or of another size."""
+    """A record of another game or board size than expected."""
 
 
 class SgfFormat(RecordFormat):
-    """What ``mugo.records`` has under "sgf". read_sgf, which must know the game beforehand, isn't part of it."""
+    """The format "sgf" of ``mugo.records``. Has no read(): read_sgf must know the game beforehand."""
 
     suffixes = (".sgf",)
 
@@ -53,7 +53,7 @@ class SgfFormat(RecordFormat):
             return game.own_sgf(played)
         assert isinstance(game, Game)
         states = list(replay_one(game, played.moves, played.stones, played.start))
-        moves = _with_movers(game, states, played.moves)
+        moves = [(int(game.to_move(here)[0]), move) for here, move in zip(states, played.moves, strict=False)]
         return line_sgf(
             game, states, moves, played.text, played.comments, played.resigned_by, played.winrates, played.settled
         )
@@ -62,31 +62,6 @@ class SgfFormat(RecordFormat):
 def sgf_name(index: int) -> str:
     """The file name of a match's game, counted from 0."""
     return f"{index:06d}.sgf"
-
-
-def game_sgf(
-    game: Game,
-    moves: Sequence[int],
-    text: RecordText,
-    comments: Sequence[str] = (),
-    resigned: bool = False,
-    winrates: Sequence[float | None] = (),
-    stones: Sequence[int] = (),
-    settled: bool = False,
-) -> str:
-    """The record of one game from the initial position, or after black's handicap stones, whose players took turns; see
-    line_sgf.
-
-    resigned: the player to move after the moves gave up.
-    Raises IllegalMove for a move that the rules forbid.
-    """
-    states = list(replay_one(game, moves, stones))
-    resigned_by = int(game.to_move(states[-1])[0]) if resigned else None
-    return line_sgf(game, states, _with_movers(game, states, moves), text, comments, resigned_by, winrates, settled)
-
-
-def _with_movers(game: Game, states: Sequence[States], moves: Sequence[int]) -> list[tuple[int, int]]:
-    return [(int(game.to_move(here)[0]), move) for here, move in zip(states, moves, strict=False)]
 
 
 def line_sgf(
@@ -99,14 +74,16 @@ def line_sgf(
     winrates: Sequence[float | None] = (),
     settled: bool = False,
 ) -> str:
-    """The record of any line of play: from a position that was set up, too, and with moves out of turn.
+    """The record of any line of play, also from a position that was set up or with moves out of turn.
 
-    states: the T + 1 positions [1, S]. moves: T of (player, action).
-    comments: one per move, "" for none; may be shorter than moves. resigned_by: the player who gave up after them.
-    winrates: black's, in percent, before each move, None where unknown: SBKV, which Sabaki shows, of the node before.
-    settled: the game ended there because nothing was left to decide, see Game.settled_owners.
-    The result is computed from the last position: RE[B+7.5] where there is a margin, else RE[B+], RE[0] for a
-    draw, RE[B+R] where white resigned, RE[?] if the game isn't over. The names of rules and komi are the game's (Sgf).
+    states       T + 1 positions [1, S]
+    moves        T of (player, action)
+    comments     of the moves, "" for none; may be shorter
+    resigned_by  the player who gave up after the moves
+    winrates     black's, in percent, before each move; None where unknown. Sabaki shows them (SBKV of the node before)
+    settled      the game ended because nothing was left to decide, see AnyGame.settled_owners
+    The result is that of the last position: RE[B+7.5] where the game has a margin, else RE[B+], RE[0] for a draw,
+    RE[B+R] where white resigned, RE[?] if the game isn't over.
     """
     form, state = game.sgf, states[-1]
     assert form is not None, f"{game.spec} isn't written in SGF"
@@ -128,7 +105,7 @@ def line_sgf(
         sgf_property("CA", "UTF-8"),
         sgf_property("AP", "MuGo:1"),
         sgf_property("SZ", str(game.board_shape[0])),
-        sgf_property("KM", "" if form.komi is None else f"{form.komi:g}"),
+        sgf_property("KM", "" if game.komi is None else f"{game.komi:g}"),
         sgf_property("RU", form.rules),
         sgf_property("PB", text.first),
         sgf_property("PW", text.second),
@@ -143,7 +120,8 @@ def line_sgf(
 
 
 def _setup(game: Game, state: States) -> list[str]:
-    """The stones on the board before the first move and who makes it; nothing for the initial position."""
+    """Properties of the stones on the board before the first move, and of who makes it; none for the initial position.
+    """
     if np.array_equal(state, game.initial(1)) or not game.can_set_up:
         return []
     points = state[0][: game.num_points]
@@ -160,10 +138,10 @@ def _setup(game: Game, state: States) -> list[str]:
 class SgfRecord:
     """The main line of a record.
 
-    start  [1, S] the position before the first move; None: the game's initial one
-    moves  (player, action), players need not take turns
+    start                 [1, S] the position before the first move; None: the game's initial one
+    moves                 (player, action), players need not take turns
     black, white, result  as the record names them; may be empty
-    komi   of a game that has one; None if the record gives no number
+    komi                  None if the game has none or the record gives no number
     """
 
     start: States | None
@@ -175,14 +153,14 @@ class SgfRecord:
 
 
 def is_sgf(data: bytes) -> bool:
-    """Whether a game begins somewhere in it. What follows may be anything."""
+    """Whether the data contain the beginning of a game."""
     return _BEGIN.search(_decoded(data)) is not None
 
 
 def read_sgf(data: bytes, game: Game) -> SgfRecord:
-    """Read the first game of a collection. Doesn't check moves against the rules; whoever plays them does.
+    """Read the first game of a collection. Doesn't check moves against the rules.
 
-    Raises AnotherGame for another game or size, MuGoError for what isn't SGF or a point off the board.
+    Raises AnotherGame for another game or size, MuGoError for data that aren't SGF or a point off the board.
     """
     nodes = _main_line(data)
     root, form = nodes[0], game.sgf
@@ -203,7 +181,7 @@ def read_sgf(data: bytes, game: Game) -> SgfRecord:
             for text in node.get(colour, []):
                 moves.append((player, _action(text.strip(), game)))
     named = {key: root.get(name, [""])[0].strip() for key, name in (("black", "PB"), ("white", "PW"), ("result", "RE"))}
-    komi = None if form.komi is None else _number(root.get("KM", [""])[0])
+    komi = None if game.komi is None else _number(root.get("KM", [""])[0])
     return SgfRecord(start, moves, **named, komi=komi)
 
 
@@ -231,7 +209,7 @@ def _start(root: dict[str, list[str]], game: Game) -> States | None:
 
 
 def _points(text: str, game: Game) -> list[int]:
-    """Of a point, or of a rectangle ``aa:cc`` in SGF's compressed lists."""
+    """A point, or the points of a rectangle ``aa:cc`` in SGF's compressed lists."""
     corners = [divmod(_action(part.strip(), game), game.board_shape[1]) for part in text.split(":")]
     (top, left), (bottom, right) = corners[0], corners[-1]
     width = game.board_shape[1]
@@ -239,7 +217,7 @@ def _points(text: str, game: Game) -> list[int]:
 
 
 def _action(text: str, game: Game) -> int:
-    """The inverse of _point. ``tt`` is a pass, too, as in FF[3], on boards up to 19×19."""
+    """The inverse of _point. On boards up to 19×19 ``tt`` is a pass, too, as in FF[3]."""
     height, width = game.board_shape
     if text == "" or (text == "tt" and max(height, width) <= 19):
         if game.pass_action is None:
@@ -266,7 +244,7 @@ def _main_line(data: bytes) -> list[dict[str, list[str]]]:
         if mark == ";":
             nodes.append({})
         elif mark == ")":
-            break  # of the first variation: what follows are others
+            break  # the end of the first variation
         elif word:
             name = "".join(letter for letter in word if letter.isupper())
         elif value is not None and nodes:
@@ -290,7 +268,7 @@ def _point(game: Game, move: int) -> str:
 
 
 def sgf_property(name: str, value: str) -> str:
-    """``NAME[value]`` with what must be escaped escaped; nothing for an empty value."""
+    """``NAME[value]``, escaped; nothing for an empty value."""
     if not value:
         return ""
     escaped = value.replace("\\", "\\\\").replace("]", "\\]")

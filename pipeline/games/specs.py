@@ -1,11 +1,12 @@
 """Games by spec string: ``name[:size][,option=value…]``, e.g. ``go:9,komi=7``.
 
-An option alone means that it is on: ``NAME:19,capture`` is ``NAME:19,capture=on``.
+An option without a value is on: ``NAME:19,capture`` is ``NAME:19,capture=on``.
 
-Names come from the extension point ``mugo.games``: a name and a function (size, options) -> game. An installed package
-is imported only if the command line, a preset or a model's manifest names its game. A data file (shard, chunk, match
-record) imports none: ``recorded_game`` knows the bundled games, those that this process has loaded, and those that the
-models of the run at hand name (``TRUSTED``). No spec names a module.
+The extension point ``mugo.games`` maps names to functions (size, options) -> game. The function gets the size and
+options as text, and raises UsageError for those that the game doesn't have. An installed package is imported only if
+the command line, a preset or a model's manifest names its game. A data file (shard, chunk, match record) imports
+nothing: ``recorded_game`` accepts bundled games, games loaded by this process, and games named by models of the same
+run (``TRUSTED``). No spec names a module.
 """
 
 from __future__ import annotations
@@ -18,20 +19,17 @@ from pipeline import extensions
 from pipeline.errors import UsageError
 from pipeline.games.contract import ON, AnyGame, Game
 
-FromSpec = Callable[[str | None, dict[str, str]], Game]
-"""(size, options) as they stand in the spec → the game. Raises UsageError for what the game doesn't know."""
-
-DEFAULT_GAME = "go:9"  # of commands that are told none
+DEFAULT_GAME = "go:9"  # of commands without --game
 LOADED: set[str] = set()  # names of games that this process has imported
-TRUSTED: list[Callable[[], Iterable[str]]] = []  # what gives specs of games that data files may name; see trust_games
+TRUSTED: list[Callable[[], Iterable[str]]] = []  # each gives specs that data files may name; see run/models.trust_games
 
 
 @lru_cache(maxsize=32)
 def parse_game(spec: str) -> Game:
     """The game that a spec string names. Equal canonical specs mean the same game.
 
-    Imports the package that offers it: for specs of command lines, presets and models.
-    Raises UsageError that carries the spec and says what was wanted.
+    Imports the package that offers the game, so it is for specs of command lines, presets and models.
+    Raises UsageError with the spec.
     """
     name, size, options = _parsed(spec)
     offered = extensions.find(extensions.GAMES)
@@ -45,7 +43,7 @@ def parse_game(spec: str) -> Game:
 
 
 def _check(extension: extensions.Extension, game: object) -> None:
-    """Raises UsageError if this is no game, or another package's that gives wrong answers at its first plies."""
+    """Raises UsageError if this is no game, or a package's game whose answers at its first plies are wrong."""
     if not isinstance(game, AnyGame):
         wanted = "a function (size, options) that gives a game of pipeline/games/contract.py"
         raise extensions.refuse(extension, game, wanted)
@@ -61,7 +59,7 @@ def _check(extension: extensions.Extension, game: object) -> None:
 
 
 def recorded_game(spec: str) -> Game:
-    """The game that a data file names. Raises UsageError for one whose package would have to be imported for it."""
+    """The game that a data file names. Raises UsageError if a package would have to be imported for it."""
     name, _, _ = _parsed(spec)
     known = {*extensions.bundled(extensions.GAMES), *LOADED}
     if name not in known and name in extensions.installed(extensions.GAMES) and not _is_trusted(name):
@@ -78,20 +76,20 @@ def _is_trusted(name: str) -> bool:
 
 
 def are_related(spec: str, other: str) -> bool:
-    """Whether data files that name these games may be learned from together: of one game, or of boards of one family.
+    """Whether one model may learn from data files that name these games: the same game, or boards of one family.
 
-    Raises UsageError as recorded_game does, unless they are equal.
+    Raises UsageError as recorded_game does, unless the specs are equal.
     """
     return spec == other or recorded_game(spec).family == recorded_game(other).family
 
 
 def largest(specs: Iterable[str]) -> Game:
-    """Of related games that data files name, the one in whose examples those of all have room. Raises UsageError."""
+    """The largest of related games that data files name: examples of all fit into its arrays. Raises UsageError."""
     return max((recorded_game(spec) for spec in set(specs)), key=lambda game: game.state_size)
 
 
 def _parsed(spec: str) -> tuple[str, str | None, dict[str, str]]:
-    """(name, size, options) of a spec. Raises UsageError for what is written wrongly."""
+    """(name, size, options) of a spec. Raises UsageError for wrong syntax."""
     head, *option_texts = spec.strip().split(",")
     name, colon, size = head.partition(":")
     options: dict[str, str] = {}
@@ -100,7 +98,7 @@ def _parsed(spec: str) -> tuple[str, str | None, dict[str, str]]:
         if not key or (equals and not value):
             raise UsageError(f"game {spec!r}: option {text!r}; wanted NAME=VALUE, or NAME for what is on")
         if key in options:
-            raise UsageError(f"game {spec!r}: option {key!r} stands twice")
+            raise UsageError(f"game {spec!r}: option {key!r} is given twice")
         options[key] = value if equals else ON
     if colon and not size:
         raise UsageError(f"game {spec!r}: nothing after ':'; wanted a size, e.g. {name}:9")

@@ -1,4 +1,4 @@
-"""What games of stones on points share: names of points, diagrams, and the verbs of games that a row wins."""
+"""What games of stones on points share: names of points, diagrams, and verbs of games that a row of stones wins."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove, UsageError
-from pipeline.games import row_kernels as line_kernels
+from pipeline.games import row_kernels
 from pipeline.games.contract import Game, KernelGame, KeyArray, Planes, States, board_symmetries, small_number
 
 REFUSALS = {
-    line_kernels.OUT_OF_RANGE: "no such action",
-    line_kernels.GAME_OVER: "the game is over",
-    line_kernels.OCCUPIED: "the point is occupied",
+    row_kernels.OUT_OF_RANGE: "no such action",
+    row_kernels.GAME_OVER: "the game is over",
+    row_kernels.OCCUPIED: "the point is occupied",
 }
 COLUMNS = string.ascii_uppercase
-GTP_COLUMNS = COLUMNS.replace("I", "")  # which looks like a 1
+COLUMNS_WITHOUT_I = COLUMNS.replace("I", "")  # I looks like a 1
 
 
 def point_name(point: int, height: int, width: int, columns: str = COLUMNS) -> str:
-    """A column letter and a row number from below: "H8"."""
+    """A column letter and a row number, counted from below: "H8"."""
     row, column = divmod(point, width)
     return f"{columns[column]}{height - row}"
 
 
 def named_point(text: str, height: int, width: int, columns: str = COLUMNS) -> int:
-    """The point of a name in either case; -1 if it is none of the board's."""
+    """The point of a name in either case; -1 if the board has no such point."""
     name = text.strip().upper()
     column, row = columns[:width].upper().find(name[:1] or "?"), small_number(name[1:])
     return (height - row) * width + column if column >= 0 and 1 <= row <= height else -1
@@ -40,7 +40,7 @@ def named_point(text: str, height: int, width: int, columns: str = COLUMNS) -> i
 def square_board(
     name: str, size: str | None, options: Mapping[str, str], sizes: range, usual: int, known: tuple[str, ...] = ()
 ) -> int:
-    """The size in a game's spec. Raises UsageError for one that isn't among sizes, or an option that isn't known."""
+    """The size in a game's spec. Raises UsageError for a size that isn't in sizes, or an unknown option."""
     number = small_number(size or "")
     if number not in sizes:
         found = "no size" if size is None else f"size {size!r}"
@@ -72,7 +72,7 @@ def _key_weights(num_points: int) -> KeyArray:
 
 @dataclass(frozen=True)
 class Look:
-    """How the page in the browser draws a board of stones.
+    """How the browser page draws a board of stones.
 
     ground       "wood", "felt", "paper", or "frame": with a hole at each point
     on_lines     whether stones stand where lines cross, or between the lines
@@ -89,19 +89,19 @@ class Look:
 
 
 class BoardGame(Game):
-    """A game of stones whose actions are the points, and the pass where it has one.
+    """A game of stones whose actions are the points, and a pass if it has one.
 
     A state begins with the points: 0 empty, 1 the first player's stone, 2 the second's. The first two planes are the
-    mover's stones and the opponent's.
+    mover's and the opponent's stones.
     """
 
     columns = COLUMNS  # the letters of the board's columns
     look: ClassVar[Look] = Look()
-    examples: str  # of names, for what says that a text is none
+    examples: str  # of names, for the error about a text that names no point
     refusals: ClassVar[Mapping[int, str]] = REFUSALS  # why a kernel refuses a move, by status
 
     def __init__(self, height: int, width: int, extra_words: int, passes: bool = False) -> None:
-        """extra_words: of a state, behind the points. passes: whether there is a pass, the last action."""
+        """extra_words: of a state after the points. passes: whether the last action is a pass."""
         points = height * width
         self.board_shape = (height, width)
         self.num_actions = points + passes
@@ -135,7 +135,7 @@ class BoardGame(Game):
         return [*rows, self._indent() + " ".join(self.columns[:width])]
 
     def _row_label(self, row: int) -> str:
-        """What stands left of a row of the diagram; all rows' labels have one width."""
+        """The label left of a row of the diagram; all have the same width."""
         return f"{self.board_shape[0] - row:2d} "
 
     def _indent(self) -> str:
@@ -147,10 +147,10 @@ class BoardGame(Game):
 
 
 class RowGame(BoardGame, KernelGame):
-    """A game that a row of stones wins, or something else that is written down as a winner, and that can draw.
+    """A game that a row of stones, or anything else recorded as a winner, decides; draws are possible.
 
-    A state is the points; then TO_MOVE, PLY, OVER and WINNER as in row_kernels.py; perhaps more words of the game's
-    own. Stones own their points; the score is the result.
+    A state is the points, then TO_MOVE, PLY, OVER and WINNER as in row_kernels.py, then words of the game's own.
+    Stones own their points; the score is the result.
     """
 
     repeats = False
@@ -160,8 +160,8 @@ class RowGame(BoardGame, KernelGame):
         self.first_word = self.num_points
 
     def keys(self, states: States) -> KeyArray:
-        return line_kernels.keys(states, _key_weights(self.num_points))
+        return row_kernels.keys(states, _key_weights(self.num_points))
 
     def ownership(self, states: States) -> NDArray[np.int8]:
         points = states[:, : self.num_points]
-        return (points == line_kernels.FIRST).astype(np.int8) - (points == line_kernels.SECOND)
+        return (points == row_kernels.FIRST).astype(np.int8) - (points == row_kernels.SECOND)

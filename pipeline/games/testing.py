@@ -7,9 +7,9 @@ The first fault raises AssertionError: one line with the game, the verb, the row
 was wanted, then that position's diagram. The kit needs no pytest. ``random_games`` serves tests that compare a game
 with a plain twin.
 
-The kit doesn't check the rules: a game may keep the contract and still be another game than its author means. It also
-skips symmetries that change the initial position (as in games that begin with stones on the board), because no game
-from there has an image.
+The kit doesn't check the rules: a game may keep the contract and still not be the game that its author means. It skips
+symmetries that change the initial position (of games that begin with stones on the board), because no game from there
+has an image.
 
 Axes: see contract.py.
 """
@@ -28,37 +28,45 @@ from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove
 from pipeline.games.contract import CHANCE, Actions, AnyGame, BoolArray, Game, History, Rows, States
+from pipeline.games.replay import replay_one
 from pipeline.games.stones import BoardGame
 
 NOT_ACTIONS = ("", " ", "?", "A0", "0", "A20", "Z1", "A", "5A", "passs", "-1", "A1 B2", "A-1")
-POSITIONS = 80  # that check_game samples of games with moves left
-LARGE_BOARD = 100  # points: on larger ones random games are long, so fewer positions are compared
+POSITIONS = 80  # with a move left, of a Game
+OTHER_POSITIONS = 400  # of another game
+MOVES = 300  # of those positions
+LARGE_BOARD = 100  # points; random games on larger ones are long, so fewer positions are compared
 SMOKE_PLIES = 4
+WHOLE_GAMES = 3  # that are checked ply by ply
 STATE, ACTION, KEY, ROW, ONE = np.int16, np.int32, np.uint64, np.bool_, np.float32  # the types of arrays
 
 
 def check_game(game: AnyGame, *, num_games: int = 12, share: float | None = None, seed: int = 1) -> None:
     """Play random games and check all that the contract promises. Raises AssertionError for the first fault.
 
-    num_games  more find rarer faults
-    share      of the positions with moves left to check, besides all final ones; None: about POSITIONS of them.
-               Games without a fixed list of actions are checked at all positions.
+    num_games  more games find rarer faults
+    share      of the positions with moves left that are checked, beside all final ones; None: about POSITIONS of them.
+               Of games without a fixed list of actions, OTHER_POSITIONS are checked.
     """
     check_first_plies(game)
     if isinstance(game, Game):
-        sample = _sample(game, num_games, share, seed)
-        for check in _CHECKS:
-            check(sample)
+        share = POSITIONS / num_games / sum(1 for _ in random_games(game, 1, seed)) if share is None else share
+        positions = sample_positions(game, num_games, seed, share)
+        games = [random_moves(game, seed + number) for number in range(WHOLE_GAMES)]
     else:
-        games = _whole_games(game, num_games, seed)
-        for check_any in _CHECKS_OF_ANY:
-            check_any(games)
+        games = [random_moves(game, seed + number) for number in range(num_games)]
+        states = np.concatenate([replay(game, moves) for moves in games])
+        states = np.random.default_rng(seed).permutation(states)[:OTHER_POSITIONS]
+        positions = states, game.initial_history(states)
+    sample = _Sample(game, _Asked(game), *positions, games)
+    for check in (*_CHECKS, *(_CHECKS_OF_GAMES if isinstance(game, Game) else ())):
+        check(sample)
 
 
 def check_first_plies(game: AnyGame, seed: int = 0) -> None:
     """Ask every verb at each of the first plies of two random games, and check the shapes and types of the answers.
 
-    This takes milliseconds: it is done whenever another package's game is loaded. Raises AssertionError.
+    Takes milliseconds: done whenever another package's game is loaded. Raises AssertionError.
     """
     rng, asked = np.random.default_rng(seed), _Asked(game)
     states = asked.initial(2)
@@ -77,7 +85,7 @@ def check_first_plies(game: AnyGame, seed: int = 0) -> None:
 
 @dataclass
 class Step:
-    """One ply of several games that run side by side; games that are over are left out."""
+    """One ply of several games played side by side; games that are over are left out."""
 
     rows: Rows  # [B] which games
     states: States  # [B, S] before the actions
@@ -90,7 +98,7 @@ class Step:
 def random_games(game: Game, num_games: int, seed: int, pass_share: float = 0.02) -> Iterator[Step]:
     """Uniformly random legal play until every game is over.
 
-    pass_share: the chance that a game with a pass action passes though it could do something else.
+    pass_share: the chance of a pass where other moves are legal.
     Raises AssertionError if a game can't go on, or goes on beyond max_plies.
     """
     rng = np.random.default_rng(seed)
@@ -120,7 +128,7 @@ def random_games(game: Game, num_games: int, seed: int, pass_share: float = 0.02
 
 
 def sample_positions(game: Game, num_games: int, seed: int, share: float) -> tuple[States, History]:
-    """Positions of random games with their histories: about this share of those with a move left, and all ends."""
+    """Positions of random games with their histories: this share of those with a move left, and all final ones."""
     rng = np.random.default_rng(seed)
     states, keys, lengths = [], [], []
 
@@ -138,7 +146,7 @@ def sample_positions(game: Game, num_games: int, seed: int, share: float) -> tup
 
 
 def random_moves(game: AnyGame, seed: int) -> list[int]:
-    """A whole game: outcomes by their probabilities, everything else uniform over the legal moves."""
+    """A whole game: outcomes by their probabilities, moves uniformly from the legal ones."""
     rng = np.random.default_rng(seed)
     state, moves = game.initial(1), list[int]()
     history = game.initial_history(state)
@@ -152,13 +160,8 @@ def random_moves(game: AnyGame, seed: int) -> list[int]:
 
 
 def replay(game: AnyGame, moves: Sequence[int]) -> States:
-    """[T + 1, S] the positions of one game, outcomes of chance among its moves."""
-    states = [game.initial(1)]
-    history = game.initial_history(states[0])
-    for move in moves:
-        states.append(game.play(states[-1], np.array([move], np.int32), history))
-        history.append(np.array([0]), game.keys(states[-1]))
-    return np.concatenate(states)
+    """[T + 1, S] the positions of one game, whose moves include outcomes of chance."""
+    return np.concatenate(list(replay_one(game, moves)))
 
 
 def stones_of(game: Game, states: States) -> NDArray[np.int8]:
@@ -175,10 +178,7 @@ def stones_of(game: Game, states: States) -> NDArray[np.int8]:
 
 
 def symmetries_of_start(game: Game) -> NDArray[np.int64]:
-    """[k] the symmetries that leave the start as it is: a game from there has an image that can be played as well.
-
-    All of them where the board is empty at first.
-    """
+    """[k] the symmetries that leave the start unchanged, so that any game has a legal image: all for an empty board."""
     start = stones_of(game, game.initial(1))[0]
     return np.flatnonzero((start[game.symmetries.points] == start).all(axis=1))
 
@@ -208,9 +208,9 @@ def _play(game: Any, states: States, actions: Actions, history: History) -> Stat
 
 
 def _fail(game: AnyGame, verb: str, row: Any, found: str, wanted: str, state: States | None = None) -> NoReturn:
-    """row: of the batch that was asked about; state [S]: what is shown of it."""
+    """row: of the batch that was asked about; state [S]: shown as a diagram."""
     line = f"{game.spec}, {verb}{'' if row is None else f', row {row}'}: found {found}; wanted {wanted}"
-    with suppress(Exception):  # the diagram of a faulty game may fail, too
+    with suppress(Exception):  # a faulty game's diagram may fail, too
         line += "" if state is None else f"\n{game.diagram(state)}"
     raise AssertionError(line)
 
@@ -225,7 +225,7 @@ def _demand(holds: Any, game: AnyGame, verb: str, found: str, wanted: str) -> No
 
 
 def _demand_rows(holds: Any, game: AnyGame, verb: str, states: States, found: Any, wanted: str) -> None:
-    """holds [B]; found: what to say of each row [B], or of all."""
+    """holds [B]; found: text, or values [B] of which the faulty row's is named."""
     if not np.all(holds):
         row = int(np.flatnonzero(~holds)[0])
         _fail(game, verb, row, found if isinstance(found, str) else f"{found[row]}", wanted, states[row])
@@ -241,9 +241,9 @@ def _demand_equal(found: Any, wanted: Any, game: AnyGame, verb: str, states: Sta
         _fail(game, verb, row, f"{found[row][at]}{where}", f"{wanted[row][at]}: {reason}", states[row])
 
 
-# Every answer is checked for its shape and type, and that it is fresh while the inputs stay as they were.
+# Answers: their shapes and types, fresh memory, unchanged inputs
 
-_ANSWERS: dict[str, tuple[tuple[Any, ...], ...]] = {  # arrays: type, then axes behind B by the names of attributes
+_ANSWERS: dict[str, tuple[tuple[Any, ...], ...]] = {  # for each array: its type, then the attributes of axes behind B
     "initial": ((STATE, "state_size"),),
     "play": ((STATE, "state_size"),),
     "is_over": ((ROW,),),
@@ -264,7 +264,7 @@ _ANSWERS_OF_GAMES: dict[str, tuple[tuple[Any, ...], ...]] = {
 
 
 class _Asked:
-    """A game whose answers are checked. It stands for the game: other attributes are the game's."""
+    """A game whose answers are checked. All other attributes are the game's."""
 
     def __init__(self, game: AnyGame) -> None:
         self.game = game
@@ -335,7 +335,7 @@ def _arrays(value: Any) -> list[NDArray[Any]]:
 
 
 def _ask_all(asked: Any, states: States, history: History) -> dict[str, NDArray[Any]]:
-    """Everything the contract lets one ask of these rows, verb → array with the rows first."""
+    """The answers of all verbs for these rows: verb → array with the rows first."""
     names = ("is_over", "returns", "cut_short", "to_move", "plies", "keys", "scores")
     found = {name: getattr(asked, name)(states) for name in names}
     if isinstance(asked.game, Game):
@@ -350,35 +350,51 @@ def _ask_all(asked: Any, states: States, history: History) -> dict[str, NDArray[
     return found
 
 
-# Games with a fixed list of actions
+# Checks of all games
 
 
 @dataclass(frozen=True)
 class _Sample:
-    game: Game
-    asked: Any  # the same, as _Asked
+    """Positions of random games with their histories, and the moves of whole games."""
+
+    game: Any
+    asked: Any  # the same game, as _Asked
     states: States
     history: History
+    games: list[list[int]]
 
     def at(self, rows: NDArray[Any]) -> tuple[States, History]:
         return self.states[rows], self.history.select(rows)
 
 
-def _sample(game: Game, num_games: int, share: float | None, seed: int) -> _Sample:
-    if share is None:
-        share = POSITIONS / num_games / sum(1 for _ in random_games(game, 1, seed))
-    return _Sample(game, _Asked(game), *sample_positions(game, num_games, seed, share))
+def _check_start(sample: _Sample) -> None:
+    game, states = sample.game, sample.game.initial(2)
+    for verb, wanted in (("to_move", 0), ("plies", 0), ("is_over", False)):
+        if verb == "to_move" and game.has_chance:
+            continue
+        found = getattr(game, verb)(states)
+        _demand_rows(found == wanted, game, verb, states, found, f"{wanted} at the initial position")
+    lengths = game.initial_history(states).lengths
+    _demand((lengths == 1).all(), game, "initial_history", f"lengths {lengths.tolist()}", "1, the initial position")
 
 
 def _check_ranges(sample: _Sample) -> None:
-    game = sample.game
-    found = _ask_all(sample.asked, sample.states, sample.history)
-    for verb, wanted in (("observe", {0, 1}), ("ownership", {-1, 0, 1}), ("to_move", {0, 1}), ("returns", {-1, 0, 1})):
-        ranges = np.isin(found[verb], list(wanted)).reshape(len(sample.states), -1).all(axis=1)
+    game, states = sample.game, sample.states
+    found = _ask_all(sample.asked, states, sample.history)
+    sets: dict[str, set[int]] = {"to_move": {0, 1, CHANCE} if game.has_chance else {0, 1}}
+    if isinstance(game, Game):
+        sets |= {"observe": {0, 1}, "ownership": {-1, 0, 1}, "returns": {-1, 0, 1}}
+    turns = np.unique(found["to_move"])
+    _demand(game.has_chance == (CHANCE in turns), game, "has_chance", f"{game.has_chance}",
+            f"{CHANCE in turns}, as to_move() says")  # fmt: skip
+    for verb, wanted in sets.items():
+        ranges = np.isin(found[verb], list(wanted)).reshape(len(states), -1).all(axis=1)
         said = [f"values {np.unique(row).tolist()}" for row in found[verb]]
-        _demand_rows(ranges, game, verb, sample.states, said, f"nothing but {sorted(wanted)}")
-    both = np.unique(found["to_move"]).size == 2
-    _demand(both, game, "to_move", "one player alone in all random games", "players who take turns")
+        _demand_rows(ranges, game, verb, states, said, f"nothing but {sorted(wanted)}")
+    _demand(turns.size == len(sets["to_move"]), game, "to_move", f"only {turns.tolist()} in all random games",
+            "all players to move at some time")  # fmt: skip
+    most = f"at most max_result = {game.max_result:g}"
+    _demand_rows(np.abs(found["returns"]) <= game.max_result, game, "returns", states, found["returns"], most)
 
 
 def _check_zero_rows(sample: _Sample) -> None:
@@ -389,100 +405,79 @@ def _check_zero_rows(sample: _Sample) -> None:
     game.initial(3)
 
 
-def _check_rows_are_independent(sample: _Sample) -> None:
-    game, rows = sample.game, np.arange(len(sample.states))
-    together = _ask_all(sample.asked, sample.states, sample.history)
-    reason = "what the row gives alone (rows must not influence each other)"
-    alone = [_ask_all(sample.asked, *sample.at(rows[row : row + 1])) for row in rows]
-    for verb, array in together.items():
-        _demand_equal(array, np.concatenate([one[verb] for one in alone]), game, verb, sample.states, reason)
-    rows, actions = np.nonzero(together["legal"])
-    picked = np.random.default_rng(0).permutation(len(rows))[:300]
-    states, history = sample.at(rows[picked])
-    moves = actions[picked].astype(np.int32)
-    after = _play(sample.asked, states, moves, history)
-    singles = [
-        _play(game, states[i : i + 1], moves[i : i + 1], history.select(np.array([i]))) for i in range(len(states))
-    ]
-    _demand_equal(after, np.concatenate(singles), game, "play", states, reason)
-
-
-def _check_play_accepts_what_is_legal(sample: _Sample) -> None:
-    game = sample.game
-    legal = game.legal(sample.states, sample.history)
-    rows, actions = np.nonzero(legal)
-    for part in np.array_split(np.arange(len(rows)), 1 + len(rows) // 4000):
-        states, history = sample.at(rows[part])
-        after = _play(game, states, actions[part].astype(np.int32), history)
-        _demand_equal(game.plies(after), game.plies(states) + 1, game, "plies", states, "one more than before the move")
-        _demand_equal(game.to_move(after), 1 - game.to_move(states), game, "to_move", states, "players take turns")
-    for row in range(len(legal)):
-        one = sample.at(np.array([row]))
-        for action in np.flatnonzero(~legal[row]).tolist():
-            _demand_refusal(game, *one, action, row)
-        for action in (-1, game.num_actions, 30_000):
-            _demand_refusal(sample.asked, *one, action, row)
-    states = game.initial(4)
-    history = game.initial_history(states)
-    first, second = np.flatnonzero(game.legal(states, history)[0])[:2]
-    try:
-        game.play(states, np.array([first, second, -7, -8], np.int32), history)
-    except IllegalMove as error:
-        said = str(error)
-        named = re.search(r"row 2: action -7\b", said) and game.spec in said and "\n" not in said
-        _demand(named, game, "play", repr(said), f"one line with {game.spec} and the first fault, row 2: action -7")
-
-
-def _demand_refusal(game: Any, states: States, history: History, action: int, row: int) -> None:
-    """play() of one state [1, S] must refuse this action. row: of the sample."""
-    try:
-        game.play(states, np.array([action], np.int32), history)
-    except IllegalMove as error:
-        if not re.search(rf"row 0: action {action}\b", str(error)) or game.spec not in str(error):
-            _fail(game, "play", row, repr(str(error)), f"a message with {game.spec} and row 0: action {action}")
-        return
-    _fail(game, "play", row, f"action {action} accepted, which isn't legal here", "IllegalMove", states[0])
-
-
 def _check_ends(sample: _Sample) -> None:
     game, states = sample.game, sample.states
-    over, cut = game.is_over(states), game.cut_short(states)
+    over, cut, returns = game.is_over(states), game.cut_short(states), game.returns(states)
+    waits = over | (game.to_move(states) == CHANCE)
+    verb = "legal" if isinstance(game, Game) else "moves"
     none = ~game.legal(states, sample.history).any(axis=1)
-    said = np.where(over, "legal actions after the end", "no legal action before the end")
-    _demand_rows(over == none, game, "legal", states, said, "none where is_over(), at least one elsewhere")
+    after = np.where(over, "legal actions after the end", "legal actions where chance is to move")
+    said = np.where(waits, after, "no legal action before the end")
+    _demand_rows(waits == none, game, verb, states, said,
+                 "none where is_over() or where chance is to move, at least one elsewhere")  # fmt: skip
     _demand_rows(over | ~cut, game, "cut_short", states, "a game cut short that goes on", "is_over() there as well")
     at_limit = game.plies(states) == (-1 if game.move_limit is None else game.move_limit)
     _demand_rows(at_limit | ~cut, game, "cut_short", states, "a game cut short at another ply",
                  f"games cut short by the limit alone, here move_limit = {game.move_limit}")  # fmt: skip
-
-
-def _check_results(sample: _Sample) -> None:
-    game, states = sample.game, sample.states
-    over, returns, scores = game.is_over(states), game.returns(states), game.scores(states)
     _demand_rows(over | (returns == 0), game, "returns", states, returns, "0 before the game is over")
-    _demand_rows(~over | (returns == np.sign(scores)), game, "returns", states, returns, "the sign of scores()")
-    _demand(np.unique(returns[over]).size > 1 or game.num_points > LARGE_BOARD, game, "returns",
-            f"{returns[over][0]:g} in all {over.sum()} random games",
-            "different results, seen by the first player; where they are rare, ask for more num_games")  # fmt: skip
 
 
-def _check_length(sample: _Sample) -> None:
+def _check_rows_are_independent(sample: _Sample) -> None:
+    game, states, history = sample.game, sample.states, sample.history
+    reason = "what the row gives alone (rows must not influence each other)"
+    together, moves, turns = _ask_all(sample.asked, states, history), game.moves(states, history), game.to_move(states)
+    alone = []
+    for row in range(len(states)):
+        one = sample.at(np.array([row]))
+        alone.append(_ask_all(sample.asked, *one))
+        listed = game.moves(*one).of(0)
+        if not np.array_equal(listed, moves.of(row)):
+            _fail(game, "moves", row, f"{moves.of(row).tolist()}", f"{listed.tolist()}: {reason}", states[row])
+    for verb, array in together.items():
+        _demand_equal(array, np.concatenate([one[verb] for one in alone]), game, verb, states, reason)
+    rows, actions = np.repeat(np.arange(len(states)), moves.counts), moves.actions
+    picked = np.random.default_rng(0).permutation(len(rows))[:MOVES]
+    rows, actions = rows[picked], actions[picked]
+    thrown = np.flatnonzero((turns == CHANCE) & ~game.is_over(states))
+    if thrown.size:
+        likeliest = sample.asked.chance(states[thrown]).argmax(axis=1).astype(np.int32)
+        rows, actions = np.concatenate([rows, thrown]), np.concatenate([actions, likeliest])
+    states, history = sample.at(rows)
+    after = _play(sample.asked, states, actions, history)
+    singles = []
+    for i in range(len(rows)):
+        past = history.select(np.array([i]))
+        singles.append(_play(game, states[i : i + 1], actions[i : i + 1], past))
+    _demand_equal(after, np.concatenate(singles), game, "play", states, reason)
+
+
+def _check_refusals(sample: _Sample) -> None:
+    beyond = [sample.game.num_actions] if isinstance(sample.game, Game) else []
+    for row in range(len(sample.states)):
+        for action in (-1, *beyond, 30_000):
+            _demand_refusal(sample.asked, *sample.at(np.array([row])), action, row)
+
+
+def _check_whole_games(sample: _Sample) -> None:
     game = sample.game
-    plies = np.zeros(3, np.int32)
-    for step in random_games(game, 3, 2, pass_share=0):
-        reason = "the number of moves made"
-        _demand_equal(game.plies(step.states), plies[step.rows], game, "plies", step.states, reason)
-        plies[step.rows] += 1
-
-
-def _check_start(sample: _Sample) -> None:
-    game = sample.game
-    states = game.initial(2)
-    for verb, wanted in (("to_move", 0), ("plies", 0), ("is_over", False)):
-        found = getattr(game, verb)(states)
-        _demand_rows(found == wanted, game, verb, states, found, f"{wanted} at the initial position")
-    lengths = game.initial_history(states).lengths
-    _demand((lengths == 1).all(), game, "initial_history", f"lengths {lengths.tolist()}", "1, the initial position")
+    for moves in sample.games:
+        states = replay(game, moves)
+        plies, over, turns = game.plies(states), game.is_over(states), game.to_move(states)
+        _demand_rows(plies == np.arange(len(states)), game, "plies", states, plies, "the number of moves made")
+        ended = np.arange(len(states)) == len(moves)
+        _demand_rows(over == ended, game, "is_over", states, over, "True exactly after the last move")
+        for ply in np.flatnonzero(turns[:-1] == CHANCE).tolist():
+            chance = game.chance(states[ply : ply + 1])[0]
+            if abs(chance.sum() - 1) > 1e-6 or not chance[moves[ply]] > 0:
+                said = f"sum {chance.sum():g}, {chance[moves[ply]]:g} for the outcome that came"
+                _fail(game, "chance", ply, said, "sum 1, more than 0", states[ply])
+        found = game.moves(states, game.initial_history(states))
+        for ply, move in enumerate(moves):
+            listed = found.of(ply)
+            if (np.diff(listed) <= 0).any():
+                _fail(game, "moves", ply, f"{listed.tolist()}", "ascending numbers", states[ply])
+            if turns[ply] != CHANCE and move not in listed:
+                _fail(game, "moves", ply, f"{listed.tolist()}", f"{move} among them, as before", states[ply])
 
 
 def _check_keys(sample: _Sample) -> None:
@@ -491,13 +486,11 @@ def _check_keys(sample: _Sample) -> None:
     states = np.concatenate([sample.states, game.initial(1)])
     if isinstance(game, BoardGame):
         boards = [row.tobytes() for row in stones_of(game, states)]
-    else:  # all but the last line, which says whose turn it is
+    elif isinstance(game, Game):  # all but the last line, which says whose turn it is
         boards = ["\n".join(game.diagram(state).splitlines()[:-1]).encode() for state in states]
-    _demand_keys(game, states, boards, list(zip(boards, game.to_move(states).tolist(), strict=True)))
-
-
-def _demand_keys(game: AnyGame, states: States, boards: Sequence[Any], positions: Sequence[Any]) -> None:
-    """boards, positions [B]: what a diagram shows without the turn and with it; a key must stand for either."""
+    else:  # all but the number of plies, which some diagrams show
+        boards = [game.diagram(state).partition(", ply")[0].encode() for state in states]
+    positions = list(zip(boards, game.to_move(states).tolist(), strict=True))
     keys = game.keys(states).tolist()
     board_of, key_of = dict[int, int](), dict[Any, int]()
     for row, key in enumerate(keys):
@@ -513,6 +506,114 @@ def _demand_keys(game: AnyGame, states: States, boards: Sequence[Any], positions
             "in all of them or in none")  # fmt: skip
 
 
+def _check_names(sample: _Sample) -> None:
+    """Names are parsed in either case; texts that are none are refused."""
+    game = sample.game
+    if isinstance(game, Game):
+        _demand_action_names(game)
+    for moves in sample.games[:WHOLE_GAMES]:
+        states = replay(game, moves)
+        for move, state in zip(moves, states, strict=False):
+            name = game.move_name(state, move)
+            for text in (name, name.upper(), f" {name}\n"):
+                _demand_parsed(game, "parse_move", text, move, partial(game.parse_move, state), state)
+        for state in states:
+            _demand_parsed(game, "parse_move", "nonsense", None, partial(game.parse_move, state), state)
+
+
+def _demand_action_names(game: Game) -> None:
+    names = [game.action_name(action) for action in range(game.num_actions)]
+    seen: dict[str, int] = {}
+    for action, name in enumerate(names):
+        first = seen.setdefault(name.lower(), action)
+        _demand(first == action, game, "action_name", f"{name!r} for actions {first} and {action}", "a name for each")
+    for action, name in enumerate(names):
+        for text in (name, name.lower(), name.upper(), f" {name}\n"):
+            _demand_parsed(game, "parse_action", text, action, game.parse_action)
+    for text in NOT_ACTIONS:
+        if text.strip().lower() not in seen:
+            _demand_parsed(game, "parse_action", text, None, game.parse_action)
+
+
+def _demand_refusal(game: Any, states: States, history: History, action: int, row: int) -> None:
+    """play() of one state [1, S] must refuse this action. row: of the sample."""
+    try:
+        game.play(states, np.array([action], np.int32), history)
+    except IllegalMove as error:
+        if not re.search(rf"row 0: action {action}\b", str(error)) or game.spec not in str(error):
+            _fail(game, "play", row, repr(str(error)), f"a message with {game.spec} and row 0: action {action}")
+        return
+    _fail(game, "play", row, f"action {action} accepted, which isn't legal here", "IllegalMove", states[0])
+
+
+def _demand_parsed(
+    game: AnyGame, verb: str, text: str, wanted: int | None, parse: Callable[[str], int], state: States | None = None
+) -> None:
+    """parse(text) must give the move of this number; None: it must raise IllegalMove, which names the text."""
+    try:
+        found = parse(text)
+        said = f"{found} for {text!r}"
+    except IllegalMove as error:
+        found, said = None, f"IllegalMove for {text!r} ({error})"
+        is_named = repr(text) in str(error) and (game.spec in str(error) or not isinstance(game, Game))
+        if wanted is None and not is_named:
+            _fail(game, verb, None, repr(str(error)), f"a message with {game.spec} and {text!r}")
+    except Exception as error:
+        found, said = -1, f"{type(error).__name__} for {text!r}"
+    if found != wanted:
+        named = "IllegalMove, as for any text that is no name" if wanted is None else f"{wanted}, whose name it is"
+        _fail(game, verb, None, said, named, state)
+
+
+_CHECKS: tuple[Callable[[_Sample], None], ...] = (
+    _check_ranges,
+    _check_start,
+    _check_zero_rows,
+    _check_ends,
+    _check_rows_are_independent,
+    _check_refusals,
+    _check_whole_games,
+    _check_keys,
+    _check_names,
+)
+
+
+# Checks of games with a fixed list of actions, on a board
+
+
+def _check_play(sample: _Sample) -> None:
+    """play() accepts all legal actions, refuses all others, and names the first fault of a batch."""
+    game = sample.game
+    legal = game.legal(sample.states, sample.history)
+    rows, actions = np.nonzero(legal)
+    for part in np.array_split(np.arange(len(rows)), 1 + len(rows) // 4000):
+        states, history = sample.at(rows[part])
+        after = _play(game, states, actions[part].astype(np.int32), history)
+        _demand_equal(game.plies(after), game.plies(states) + 1, game, "plies", states, "one more than before the move")
+        _demand_equal(game.to_move(after), 1 - game.to_move(states), game, "to_move", states, "players take turns")
+    for row in range(len(legal)):
+        for action in np.flatnonzero(~legal[row]).tolist():
+            _demand_refusal(game, *sample.at(np.array([row])), action, row)
+    states = game.initial(4)
+    history = game.initial_history(states)
+    first, second = np.flatnonzero(game.legal(states, history)[0])[:2]
+    try:
+        game.play(states, np.array([first, second, -7, -8], np.int32), history)
+    except IllegalMove as error:
+        said = str(error)
+        named = re.search(r"row 2: action -7\b", said) and game.spec in said and "\n" not in said
+        _demand(named, game, "play", repr(said), f"one line with {game.spec} and the first fault, row 2: action -7")
+
+
+def _check_results(sample: _Sample) -> None:
+    game, states = sample.game, sample.states
+    over, returns, scores = game.is_over(states), game.returns(states), game.scores(states)
+    _demand_rows(~over | (returns == np.sign(scores)), game, "returns", states, returns, "the sign of scores()")
+    _demand(np.unique(returns[over]).size > 1 or game.num_points > LARGE_BOARD, game, "returns",
+            f"{returns[over][0]:g} in all {over.sum()} random games",
+            "different results, seen by the first player; where they are rare, ask for more num_games")  # fmt: skip
+
+
 def _check_stones(sample: _Sample) -> None:
     """Of a BoardGame: planes 0 and 1 are the stones of the diagram, and a move places one stone."""
     game = sample.game
@@ -524,7 +625,6 @@ def _check_stones(sample: _Sample) -> None:
     for plane, colour, whose in ((own, 1, "mover's"), (theirs, -1, "opponent's")):
         reason = f"plane {0 if colour == 1 else 1} is the {whose} stones, as the diagram shows them"
         _demand_equal(plane, stones_to_move == colour, game, "observe", sample.states, reason)
-    turned_over = set()
     for step in random_games(game, 1, 3, pass_share=0):
         side = 1 - 2 * game.to_move(step.states)[0]
         before, after = side * stones_of(game, step.states)[0], side * stones_of(game, step.after)[0]
@@ -535,12 +635,8 @@ def _check_stones(sample: _Sample) -> None:
         if not (placed == own_placed == (0 if passed else 1) and kept):
             name = game.action_name(int(step.actions[0]))
             _fail(game, "play", 0, f"{placed} stones placed by {name}", f"one by a move, {wanted}", step.after[0])
-        if not passed:
-            turned_over.add(bool(((before == -1) & (after == 1)).any()))
         if game.plies(step.after)[0] > 60:
             break
-    _demand(len(turned_over) == 1, game, "play", "some moves that turn stones over and some that don't",
-            "either every move turns some over or none does")
 
 
 def _check_symmetry_tables(sample: _Sample) -> None:
@@ -574,7 +670,7 @@ def _check_symmetry_tables(sample: _Sample) -> None:
 
 
 def _check_symmetries_hold(sample: _Sample) -> None:
-    """Play the images of one random game beside it: everything must be transformed alike."""
+    """Play the images of one random game beside it: all answers must be images, too."""
     game = sample.game
     symmetries, kept = game.symmetries, symmetries_of_start(game)
     images = game.initial(len(kept))
@@ -625,40 +721,6 @@ def _fail_symmetry(game: Game, verb: str, found: str, state: States) -> NoReturn
     _fail(game, f"symmetries, {verb}", None, found, "only symmetries that rules and planes obey", state)
 
 
-def _check_action_names(sample: _Sample) -> None:
-    game = sample.game
-    names = [game.action_name(action) for action in range(game.num_actions)]
-    seen: dict[str, int] = {}
-    for action, name in enumerate(names):
-        first = seen.setdefault(name.lower(), action)
-        _demand(first == action, game, "action_name", f"{name!r} for actions {first} and {action}", "a name for each")
-    for action, name in enumerate(names):
-        for text in (name, name.lower(), name.upper(), f" {name}\n"):
-            _demand_parsed(game, "parse_action", text, action, game.parse_action)
-    for text in NOT_ACTIONS:
-        if text.strip().lower() not in seen:
-            _demand_parsed(game, "parse_action", text, None, game.parse_action)
-
-
-def _demand_parsed(
-    game: AnyGame, verb: str, text: str, wanted: int | None, parse: Callable[[str], int], state: States | None = None
-) -> None:
-    """parse(text) must give the move of this number; None: it must raise IllegalMove, which names the text."""
-    try:
-        found = parse(text)
-        said = f"{found} for {text!r}"
-    except IllegalMove as error:
-        found, said = None, f"IllegalMove for {text!r} ({error})"
-        is_named = repr(text) in str(error) and (game.spec in str(error) or not isinstance(game, Game))
-        if wanted is None and not is_named:
-            _fail(game, verb, None, repr(str(error)), f"a message with {game.spec} and {text!r}")
-    except Exception as error:
-        found, said = -1, f"{type(error).__name__} for {text!r}"
-    if found != wanted:
-        named = "IllegalMove, as for any text that is no name" if wanted is None else f"{wanted}, whose name it is"
-        _fail(game, verb, None, said, named, state)
-
-
 def _check_heuristic(sample: _Sample) -> None:
     game = sample.game
     evaluate = game.heuristic()
@@ -677,144 +739,11 @@ def _check_heuristic(sample: _Sample) -> None:
     _demand_equal(together, np.concatenate(alone), game, "heuristic", states, reason)
 
 
-_CHECKS: tuple[Callable[[_Sample], None], ...] = (
-    _check_start,
-    _check_ranges,
-    _check_zero_rows,
-    _check_ends,
-    _check_rows_are_independent,
-    _check_play_accepts_what_is_legal,
+_CHECKS_OF_GAMES: tuple[Callable[[_Sample], None], ...] = (
+    _check_play,
     _check_results,
-    _check_length,
-    _check_keys,
     _check_stones,
     _check_symmetry_tables,
     _check_symmetries_hold,
-    _check_action_names,
     _check_heuristic,
-)
-
-
-# Games with chance or without a fixed list of actions
-
-
-@dataclass(frozen=True)
-class _Games:
-    """Whole games: moves of each, and all positions of all of them in a row."""
-
-    game: AnyGame
-    asked: Any  # the same, as _Asked
-    moves: list[list[int]]
-    states: States
-    history: History
-
-
-def _whole_games(game: AnyGame, num_games: int, seed: int) -> _Games:
-    moves = [random_moves(game, seed + number) for number in range(num_games)]
-    states = np.concatenate([replay(game, played) for played in moves])
-    return _Games(game, _Asked(game), moves, states, game.initial_history(states))
-
-
-def _check_answers(games: _Games) -> None:
-    game, asked = games.game, games.asked
-    found = _ask_all(asked, games.states, games.history)
-    chances = bool((found["to_move"] == CHANCE).any())
-    _demand(game.has_chance == chances, game, "has_chance", f"{game.has_chance}", f"{chances}, as to_move() says")
-    if chances:
-        asked.chance(games.states[found["to_move"] == CHANCE])
-        all_three = np.unique(found["to_move"]).size == 3
-        _demand(all_three, game, "to_move", "not all of chance and both players", "all of them in random games")
-    _ask_all(asked, states := asked.initial(0), history := game.initial_history(states))
-    asked.play(states, np.zeros(0, np.int32), history)
-    asked.initial(3)
-
-
-def _check_whole_games(games: _Games) -> None:
-    game, at = games.game, 0
-    for moves in games.moves:
-        states, at = games.states[at : at + len(moves) + 1], at + len(moves) + 1
-        plies, over, returns = game.plies(states), game.is_over(states), game.returns(states)
-        _demand_rows(plies == np.arange(len(states)), game, "plies", states, plies, "the number of moves made")
-        ended = np.arange(len(states)) == len(moves)
-        _demand_rows(over == ended, game, "is_over", states, over, "True exactly after the last move")
-        _demand_rows(ended | (returns == 0), game, "returns", states, returns, "0 before the game is over")
-        most = f"at most max_result = {game.max_result:g}"
-        _demand_rows(np.abs(returns) <= game.max_result, game, "returns", states, returns, most)
-        turns, legal = game.to_move(states), game.moves(states, game.initial_history(states))
-        none = over | (turns == CHANCE)
-        _demand_rows((legal.counts == 0) == none, game, "moves", states, legal.counts,
-                     "no move after the end and where chance is to move, at least one elsewhere")  # fmt: skip
-        for ply, move in enumerate(moves):
-            listed = legal.of(ply)
-            if (np.diff(listed) <= 0).any():
-                _fail(game, "moves", ply, f"{listed.tolist()}", "ascending numbers", states[ply])
-            if turns[ply] == CHANCE:
-                chance = game.chance(states[ply : ply + 1])[0]
-                if abs(chance.sum() - 1) > 1e-6 or not chance[move] > 0:
-                    said = f"sum {chance.sum():g}, {chance[move]:g} for the outcome that came"
-                    _fail(game, "chance", ply, said, "sum 1, more than 0", states[ply])
-            elif move not in listed:
-                _fail(game, "moves", ply, f"{listed.tolist()}", f"{move} among them, as before", states[ply])
-
-
-def _check_move_names(games: _Games) -> None:
-    game = games.game
-    moves = np.concatenate([[*moves, -1] for moves in games.moves])
-    picked = np.random.default_rng(0).permutation(np.flatnonzero(moves >= 0))[:300]
-    for state, move in zip(games.states[picked], moves[picked].tolist(), strict=True):
-        name = game.move_name(state, move)
-        for text in (name, name.upper(), f" {name}\n"):
-            _demand_parsed(game, "parse_move", text, move, partial(game.parse_move, state), state)
-
-
-def _check_rows_of_any(games: _Games) -> None:
-    game = games.game
-    going = np.flatnonzero(~game.is_over(games.states))
-    going = np.random.default_rng(1).permutation(going)[:400]
-    states, history = games.states[going], games.history.select(going)
-    reason = "what the row gives alone (rows must not influence each other)"
-    moves, turns = game.moves(states, history), game.to_move(states)
-    first = np.empty(len(states), np.int32)
-    for i, turn in enumerate(turns):
-        first[i] = game.chance(states[i : i + 1])[0].argmax() if turn == CHANCE else moves.of(i)[0]
-    together, after = _ask_all(games.asked, states, history), _play(games.asked, states, first, history)
-    single, single_after = [], []
-    for i in range(len(states)):
-        one, past = states[i : i + 1], history.select(np.array([i]))
-        listed = game.moves(one, past).of(0)
-        if not np.array_equal(listed, moves.of(i)):
-            _fail(game, "moves", i, f"{moves.of(i).tolist()}", f"{listed.tolist()}: {reason}", states[i])
-        single.append(_ask_all(games.asked, one, past))
-        single_after.append(_play(game, one, first[i : i + 1], past))
-    for verb, array in together.items():
-        _demand_equal(array, np.concatenate([one[verb] for one in single]), game, verb, states, reason)
-    _demand_equal(after, np.concatenate(single_after), game, "play", states, reason)
-
-
-def _check_refusals(games: _Games) -> None:
-    game = games.game
-    states = games.states[: len(games.moves[0]) + 1]
-    for row in range(len(states)):
-        one, past = states[row : row + 1], games.history.select(np.array([row]))
-        for wrong in (-1, 30_000):
-            _demand_refusal(games.asked, one, past, wrong, row)
-        _demand_parsed(game, "parse_move", "nonsense", None, partial(game.parse_move, states[row]), states[row])
-
-
-def _check_keys_of_any(games: _Games) -> None:
-    """The same position: the same diagram, the number of plies aside, which some show."""
-    game = games.game
-    picked = np.random.default_rng(2).permutation(len(games.states))[:2000]
-    states = np.concatenate([games.states[picked], game.initial(1)])
-    boards = [game.diagram(state).partition(", ply")[0] for state in states]
-    _demand_keys(game, states, boards, boards)
-
-
-_CHECKS_OF_ANY: tuple[Callable[[_Games], None], ...] = (
-    _check_answers,
-    _check_whole_games,
-    _check_move_names,
-    _check_rows_of_any,
-    _check_refusals,
-    _check_keys_of_any,
 )

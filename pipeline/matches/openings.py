@@ -164,7 +164,7 @@ class OpeningsFile(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
 def begins(listed: str, game: AnyGame) -> bool:
     """Whether openings of the game with the spec `listed` are openings of this one: they may differ in komi only."""
     with suppress(UsageError):  # an unknown game, or a komi that it can't have
-        seen = game.as_seen(parse_game(listed).with_komi(game.gtp_komi or 0.0))
+        seen = game.as_seen(parse_game(listed).with_komi(game.komi or 0.0))
         return seen is not None and seen.spec == game.spec
     return False
 

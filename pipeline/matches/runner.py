@@ -20,8 +20,8 @@ import numpy as np
 
 from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.contract import AnyGame, Game
-from pipeline.games.records import RecordText
-from pipeline.games.sgf import game_sgf, sgf_name
+from pipeline.games.records import PlayedGame, RecordText
+from pipeline.games.sgf import SgfFormat, sgf_name
 from pipeline.games.specs import parse_game
 from pipeline.machine import available_cores
 from pipeline.matches.match import READER, Pairing, ThreadPool, WorkerPool, conduct, json_of
@@ -451,8 +451,9 @@ def write_sgfs(game: Game, writer: MatchWriter, directory: Path | None) -> None:
             for ply, value in enumerate(one.values_to_move)
         ]
         text = RecordText(black, white, event=writer.folder.name, round=str(one.index), comment=f"end: {one.end}")
-        record = game_sgf(game, one.moves, text, comments, resigned=one.end == "resigned", stones=one.stones)
-        atomic.write_text(path, record, folder_sync=False)
+        resigned_by = int(one.result_first_player > 0) if one.end == "resigned" else None
+        played = PlayedGame(one.moves, text, comments, resigned_by=resigned_by, stones=one.stones)
+        atomic.write_text(path, SgfFormat().write(game, played), folder_sync=False)
     atomic.sync(folder)
 
 

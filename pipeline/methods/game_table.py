@@ -1,6 +1,6 @@
-"""``GameTable``: the games that contain some wanted positions, for replaying them in one batch.
+"""``GameTable``: the games that contain wanted positions, for replaying them in one batch.
 
-Games are sorted by length, longest first, so that those still running are always the first rows. Axes: N wanted
+Games are sorted by length, longest first, so that those in progress are always the first rows. Axes: N wanted
 positions, G games, T plies of the longest game.
 """
 
@@ -20,7 +20,8 @@ from pipeline.run.shards import Shard
 class GameTable:
     """See the module docstring.
 
-    row [N]  the wanted positions' games   ply [N]  their plies   moves [T, G]  int32, -1 after a game's end
+    row, ply [N]  the wanted positions' games and plies
+    moves [T, G]  int32, -1 after a game's end
     All other arrays are [G].
     """
 
@@ -49,8 +50,10 @@ class GameTable:
         return np.concatenate([getattr(shard, name) for shard in self.shards])[keys] if len(keys) else np.zeros(0)
 
     def per_move(self, name: str, missing: np.generic, shape: tuple[int, ...] = ()) -> NDArray[Any]:
-        """[T, G, *shape] a column of the shards with an entry per move, with the type of `missing`, which fills the
-        plies after a game's end. shape: of an entry. Raises FileError if a shard lacks the column.
+        """[T, G, *shape] a column of the shards with an entry of this shape per move.
+
+        missing: fills the plies after a game's end; its type is the result's. Raises FileError if a shard lacks the
+        column.
         """
         found = np.full((int(self.lengths.max(initial=0)), len(self), *shape), missing)
         for row in range(len(self)):

@@ -1,15 +1,15 @@
 """What a method is: how games are played and recorded, what an example is, and what the loss of a batch is.
 
-The stages are generic. A model's ``model.json``, a shard and a chunk name the method that made them (``alphazero`` if
-they name none), and each stage asks that method for its part:
+The commands are generic. A model's ``model.json``, a shard and a chunk name the method that made them (by default
+``alphazero``), and each command asks that method for its part:
 
-    init      Method.first_model                        train      Method.grown, Method.make_batch, Method.objective
-    selfplay  Method.load, .actor, .recorded, .resigns  evaluate   Method.load, Method.player
-    gather    Method.columns, Method.examples
+    init      Method.first_model                        train      Method.grown, .make_batch, .objective
+    selfplay  Method.load, .actor, .recorded, .resigns  evaluate   Method.load, .player
+    gather    Method.columns, .examples
 
-A method needs no tree (its records may have other columns than visits), no planes (nor need its examples) and no fixed
+A method may do without a tree (its records then have other columns than visits), without planes and without a fixed
 list of actions (a move is then the number of a successor position; see games/contract.py). check() says which games it
-can learn.
+can learn, check_options() which options it reads.
 
 Axes: R rows (games of one thread), N examples, B batch, T plies. Values are seen by the player to move unless a name
 says otherwise.
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import AnyGame
 from pipeline.methods.options import FirstModelOptions, GameOptions, GrowthOptions
-from pipeline.options import Options, used_of_methods
+from pipeline.options import Options, group_of
 from pipeline.players.player import Player
 from pipeline.progress import Progress
 from pipeline.run.chunks import Columns, ColumnTypes
@@ -52,7 +52,7 @@ STEPS_OF_A_TURN = 4  # measured in docs/log, "A network for all boards at its ow
 
 @dataclass(frozen=True)
 class Learner:
-    """A model loaded for one thread. evaluate: from Method.load, for this thread; path: its directory, resolved."""
+    """A model loaded for one thread. evaluate: this thread's item of Method.load; path: the model's real directory."""
 
     name: str
     evaluate: Any
@@ -61,13 +61,13 @@ class Learner:
 
 @dataclass(frozen=True)
 class GameSeed:
-    """What one game is played from.
+    """What determines one game.
 
     game_id, stream  uint64: the game's id and the seed of its random stream
-    no_resign        whether it never resigns
+    no_resign        whether the game is never resigned
     encounter        uint64: seed of the choice of an opponent and its side, and of the opponent's randomness
     kinds            uint64: key of the counter-based RNG that chooses the moves searched in full
-    setup            how the game begins, see AnyGame.begin
+    setup            the game's setup, see AnyGame.begin
     """
 
     game_id: int
@@ -81,9 +81,9 @@ class GameSeed:
 def game_seeds(
     seed: int, numbers: Iterator[int], no_resign_fraction: float, worker: str = DEFAULT_WORKER
 ) -> Iterator[GameSeed]:
-    """One GameSeed per game number, from a numpy stream of its own.
+    """One GameSeed per game number, each from a numpy stream of its own.
 
-    A worker's game i is the same in any thread; workers of other names play other games.
+    A worker's game i is the same in any thread; workers with different names play different games.
     """
     spawn_key = () if worker == DEFAULT_WORKER else tuple(worker.encode())
     for number in numbers:
@@ -96,7 +96,7 @@ def game_seeds(
 
 @dataclass(frozen=True, eq=False)
 class Opponent:
-    """An opponent of the learner. make: (game, num_rows) → its player, called once in each actor's thread.
+    """An opponent of the learner. make: (game, num_rows) → its player; called once in each actor's thread.
 
     Compared by identity: two Opponents of one name are two players.
     """
@@ -108,7 +108,7 @@ class Opponent:
 
 @dataclass(frozen=True)
 class Encounter:
-    """A game's opponent. learner: the learner's side, 0 (moves first) or 1; seed: uint64, the opponent's."""
+    """A game's opponent. learner: the learner's side, 0 (moves first) or 1; seed: the opponent's, uint64."""
 
     opponent: Opponent
     learner: int
@@ -116,7 +116,7 @@ class Encounter:
 
 
 Meet = Callable[[GameSeed, Learner], Encounter | None]
-"""(seed of a new game, its learner) → the opponent; None: the learner plays itself."""
+"""(seed of a new game, its learner) → the opponent; None: the learner plays both sides."""
 
 
 @dataclass(frozen=True)
@@ -136,14 +136,14 @@ class FinishedGame:
 
 @dataclass(frozen=True)
 class ActorJob:
-    """What an actor plays: the games that seeds yields, up to num_rows at a time.
+    """What an actor plays: the games of seeds, up to num_rows at a time.
 
     seeds           may yield games again after it ran out, see Actor.resume
-    config          its resign_threshold is the one in force, calibrated or given
+    config          its resign_threshold is the one in use, calibrated or given
     current_player  called once per new game, so that a promotion takes effect with the next game
     on_finished     called with each game as it ends
-    meet            called once per new game for an opponent; None: the learner always plays itself
-    leaves          of one tree that may be in a batch, for methods with trees
+    meet            called once per new game for an opponent; None: the learner always plays both sides
+    leaves          how many leaves of one tree may be in a batch, for methods with trees
     on_dropped      called with the id of each game that ends without a record, and the environment's fault
     """
 
@@ -163,10 +163,10 @@ class Actor(ABC):
 
     Resigns only if its method does (Method.resigns).
 
-    live         games in play
-    steps        made so far by run(); shows that the thread doesn't hang
+    live         games in progress
+    steps        number of steps so far; shows that the thread doesn't hang
     plies        moves recorded so far, those of unfinished games included
-    evaluations  of the learner's network so far
+    evaluations  evaluations of the learner's network so far
     """
 
     live: int = 0
@@ -179,11 +179,11 @@ class Actor(ABC):
         """Do one batch of work."""
 
     def run(self, stopped: Callable[[], bool]) -> None:
-        """Step until no game is left or stopped(); unfinished games are then dropped."""
+        """Step until no game is left, or until stopped(), which drops unfinished games."""
         run_in_turn([self], stopped)
 
     def resume(self) -> None:  # noqa: B027  an actor that can't resume is replaced when it has no game left
-        """Fill empty rows with games, after seeds had run out and yields games again."""
+        """Fill empty rows when seeds, which had run out, yields games again."""
 
     def close(self) -> None:  # noqa: B027  most actors have nothing to close
         """Close the opponents; the actor can't be used any more."""
@@ -192,10 +192,10 @@ class Actor(ABC):
 def run_in_turn(
     actors: Sequence[Actor], stopped: Callable[[], bool], ahead: Callable[[int], bool] = lambda index: False
 ) -> None:
-    """Step the actors of one thread in turn until none has a game left or, checked before each round, stopped().
+    """Step the actors of one thread in turn until no game is left or stopped(), which is checked before each round.
 
-    With several actors, a turn is STEPS_OF_A_TURN steps, because each has its own trees and network, which must first
-    come back into the caches. ahead(index): whether an actor skips the round, unless all would.
+    With several actors, a turn is STEPS_OF_A_TURN steps, because an actor's trees and network must first come back into
+    the caches. ahead(index): whether an actor skips the round, unless all would.
     """
     while (busy := [index for index, actor in enumerate(actors) if actor.live]) and not stopped():
         for actor in [actors[index] for index in busy if not ahead(index)] or [actors[index] for index in busy]:
@@ -235,10 +235,10 @@ class Positions:
 
 @dataclass(frozen=True)
 class Measure:
-    """One of the numbers that Method.tracked gives, by its name there.
+    """How one of the numbers of Method.tracked is shown.
 
-    share    whether it is one, shown in percent
-    heading  of its chart in a report, "" for none      about  what the chart says beneath it
+    share    whether it is a share, shown in percent
+    heading  of its chart in a report, "" for no chart    about  the text below the chart
     """
 
     share: bool = False
@@ -251,9 +251,9 @@ class Measure:
 
 @dataclass(frozen=True)
 class Grown:
-    """What a training starts from.
+    """What training starts from.
 
-    fresh_optimizer: whether the original's optimiser state no longer fits; note: a message for the user, "" if none.
+    fresh_optimizer: whether the original's optimiser state no longer fits; note: a message for the user, or "".
     """
 
     architecture: dict[str, Any]
@@ -263,13 +263,13 @@ class Grown:
 
 
 class Objective(ABC):
-    """A network and its loss. Imports torch; made where training happens.
+    """A network and its loss. Imports torch, so it is only made for training.
 
     A batch is a NamedTuple of tensors [B, …]: the network's input first, and among the others ``sample_weight``, each
     row's weight (1, or prioritised replay's correction). The network's outputs are a NamedTuple of tensors [B, …].
 
     terms       names of the loss's parts, "total" among them
-    metrics     the terms and what else is reported
+    metrics     the terms and everything else that is reported
     capturable  whether network, losses, accuracies and errors run the same operations for every batch, all on the
                 batch's device; only then can they become a CUDA graph
     shareable   whether several threads may run one network at the same time
@@ -289,7 +289,7 @@ class Objective(ABC):
         """A copy of a network's weights, as network() takes them."""
 
     def check(self, batch: Any) -> None:  # noqa: B027  most networks learn from all examples of their method
-        """Raise MuGoError if this network can't learn from a batch, which is in the CPU's memory."""
+        """Raise MuGoError if this network can't learn from a batch, a batch in the CPU's memory."""
 
     @abstractmethod
     def losses(self, outputs: Any, batch: Any) -> dict[str, torch.Tensor]:
@@ -305,7 +305,7 @@ class Objective(ABC):
 
     @abstractmethod
     def total(self, means: Mapping[str, float]) -> float:
-        """The total of terms that are means over many batches."""
+        """The total, from means of the terms over many batches."""
 
     @abstractmethod
     def errors(self, outputs: Any, batch: Any) -> torch.Tensor:
@@ -320,14 +320,14 @@ class Method(ABC):
 
     name: str
     resigns = False  # whether its actor resigns games by the rule in methods/resignation.py
-    searches = True  # whether readouts matter; otherwise its players count as having 0
+    searches = True  # whether its players use readouts; otherwise they count as players with 0 readouts
     steps_only = False  # whether only positions with a surprise above 0 are sampled as examples
-    # The groups of options with of_methods = True that this method reads. SearchTargetOptions: its records keep the
-    # surprise of each position's search, above 0 where the search is a policy target.
+    # Groups with of_methods = True that this method reads. A method that reads SearchTargetOptions records the surprise
+    # of each position's search, above 0 where the search is a policy target.
     options: Sequence[type[Options]] = ()
     settled: Sequence[str] = ()  # the columns of examples that settle() computes
-    # What train's summary shows of the metrics: terms beside the total; shares, with a suffix such as "of the moves
-    # right"; and the share that is also measured on held-out examples, before and after training.
+    # Metrics in train's summary: terms beside the total; shares, with a suffix such as "of the moves right"; and the
+    # share that is also measured on held-out examples, before and after training.
     shown_terms: Sequence[str] = ()
     shown_shares: Mapping[str, str] = MappingProxyType({})
     held_out_share = ""
@@ -344,24 +344,24 @@ class Method(ABC):
 
     @abstractmethod
     def size(self, architecture: Mapping[str, Any]) -> str:
-        """The architecture's size as a part of a model's name, e.g. b2c32."""
+        """The architecture's size, as in a model's name, e.g. b2c32."""
 
     @abstractmethod
     def grown(self, game: Any, model: Model, config: GrowthOptions) -> Grown:
-        """What a training of this model starts from. Raises UsageError for a size that it can't grow to."""
+        """What training of this model starts from. Raises UsageError for a size that it can't grow to."""
 
     def with_absolute_paths(self, model: Model) -> dict[str, Any]:
         """A model's architecture with absolute paths. Raises FileError if one doesn't exist."""
         return model.info.architecture
 
     def stored(self, architecture: dict[str, Any], folder: Path) -> dict[str, Any]:
-        """An architecture from grown() or with_absolute_paths(), as a model in this folder stores it."""
+        """An architecture from grown() or with_absolute_paths(), in the form that a model in this folder stores."""
         return architecture
 
     def moved(self, old: Any, new: Any, model: Model) -> tuple[dict[str, Any], Weights]:
-        """Architecture and weights with which a model of the game old starts to learn the game new.
+        """Architecture and weights of a model of the game old, for learning the game new.
 
-        Raises MuGoError unless its network fits the new game's planes and actions.
+        Raises MuGoError unless the network fits the new game's planes and actions.
         """
         raise MuGoError(f"networks of method {self.name} can't be taken to another game; leave --original-model out")
 
@@ -369,33 +369,32 @@ class Method(ABC):
 
     @abstractmethod
     def load(self, model: Model, max_batch: int, num_threads: int, backend: str, progress: Progress) -> list[Any]:
-        """The model loaded for each of num_threads, for batches of up to max_batch. Raises FileError naming it."""
+        """The model loaded for each of num_threads, for batches of up to max_batch. Raises FileError."""
 
     @abstractmethod
     def player(
         self, game: Any, num_rows: int, evaluate: Any, search: SearchOptions, readouts: int, leaves: int = 1
     ) -> Player:
-        """A model as a player of matches. evaluate: from load(), for its thread; leaves: of one tree in a batch."""
+        """A model as a player of matches. evaluate: the thread's item of load(); leaves: of one tree in a batch."""
 
     @abstractmethod
     def actor(self, job: ActorJob) -> Actor:
         """The actor that plays self-play games in one thread."""
 
     def recorded(self, game: Any) -> ColumnTypes:
-        """The columns of shards with an entry per move, beside the moves.
+        """The columns of shards with an entry per move, beside the moves: by default what a tree search records.
 
-        Any of SEARCH_COLUMNS, with their types, and the method's own (GameRecord.own) with the dtype, one of
-        shards.OWN_TYPES, and shape of an entry. By default what a tree search records.
+        Any of SEARCH_COLUMNS, with their types, and columns of the method's own (GameRecord.own), each with an entry's
+        dtype, one of shards.OWN_TYPES, and shape.
         """
         return SEARCH_COLUMNS
 
     def facts(self, game: Any, state: NDArray[np.int16], record: GameRecord, ply: int) -> dict[str, str | float]:
-        """The method's own columns for the move at this ply, by name, for people. state [S]: the position before it."""
+        """The method's own columns of the move at this ply, by name, for people. state [S]: the position before it."""
         return {name: " ".join(f"{value:.3g}" for value in of[ply].ravel().tolist()) for name, of in record.own.items()}
 
-    tracking_window: int = 0  # how many of the newest games tracked() reads; 0: none
-
-    measures: Mapping[str, Measure] = MappingProxyType({})  # what tracked() gives, where a plain number won't do
+    tracking_window: int = 0  # number of newest games that tracked() reads
+    measures: Mapping[str, Measure] = MappingProxyType({})  # numbers of tracked() that aren't shown as plain numbers
 
     def tracked(self, game: Any, records: Iterable[GameRecord]) -> dict[str, dict[str, float]]:
         """Statistics of the newest games for status and reports, by source and name."""
@@ -409,20 +408,24 @@ class Method(ABC):
 
     def check_options(self, command: str, config: Options) -> None:
         """Raise UsageError for options of a command that this method doesn't read, or that contradict each other."""
-        for name, group in used_of_methods(config):
-            if group not in self.options:
+        kind = type(config)
+        for name, field in kind.model_fields.items():
+            group = group_of(kind, name)
+            read = group is kind or not group.of_methods or group in self.options
+            if not read and getattr(config, name) != field.default:
                 option = name.replace("_", "-")
                 raise UsageError(f"{command} --{option}: method {self.name} doesn't read it; leave it out")
 
     def calibration(self, columns: Columns) -> NDArray[np.uint8] | None:
-        """The network's input of n examples as bits [n, bytes], C order: calibration positions for int8. None: its
-        networks don't run in int8.
+        """The network's inputs in n examples as bits [n, bytes], C order: calibration positions for int8.
+
+        None: networks of this method don't run in int8.
         """
         return None
 
     @abstractmethod
     def columns(self, game: Any) -> ColumnTypes:
-        """The columns of an example, without its origin (chunks.ORIGIN)."""
+        """The columns of an example, without chunks.ORIGIN."""
 
     @abstractmethod
     def examples(
@@ -435,26 +438,27 @@ class Method(ABC):
     ) -> Columns:
         """The examples of N wanted positions, in their order: columns() and chunks.ORIGIN.
 
-        wanted.shard is the index into shards. td_lambda [N]: gather's option for each position; None: 1. config:
-        gather's, for what else targets depend on.
-        Raises FileError, whose path is the shard's, if its games can't be of this game and method.
+        wanted     its shard is an index into shards
+        td_lambda  [N] gather's option for each position; None: 1
+        config     gather's, if targets depend on other options
+        Raises FileError, with a shard's path, if its games can't be of this game and method.
         """
 
     def settle(self, columns: Columns, config: Options) -> Columns:
-        """The columns `settled`, which depend on all examples that are trained on (or held out).
+        """The columns `settled`, which depend on all examples of the training set, or of the hold-out.
 
-        columns: those with one entry per example, or a few, and chunks.ORIGIN, whose shard counts from the newest.
+        columns: those with one or a few numbers per example, and chunks.ORIGIN, whose shard counts from the newest.
         """
         return {}
 
     # The loss
 
     def kinds(self, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.integer] | None:
-        """[n] a number for each of n examples: only those of equal numbers may share a batch. None: any may."""
+        """[n] a number for each of n examples: only examples of equal numbers may share a batch. None: all may."""
         return None
 
     def num_symmetries(self, game: Any) -> int:
-        """How many equivalent forms an example has; form 0 is the example itself."""
+        """The number of equivalent forms of an example; form 0 is the example itself."""
         return 1
 
     @abstractmethod

@@ -14,7 +14,7 @@ from pipeline.methods.method import Method
 
 @cache
 def method_named(name: str) -> Method:
-    """Raises UsageError if no installed package has this method."""
+    """Raises UsageError if nothing offers this method."""
     offered = extensions.find(extensions.METHODS)
     if name not in offered:
         known = ", ".join(sorted(offered))

@@ -1,6 +1,6 @@
 """``ActiveOpponents``: the opponents that play in an actor's games.
 
-Opponents that have been idle longest are closed, since each promotion brings a new one. Axes: R rows, n rows of a call.
+Each promotion brings a new opponent, so those that have been idle longest are closed. Axes: R rows, n rows of a call.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pipeline.games.contract import Actions
 from pipeline.methods.method import Encounter, Opponent
 from pipeline.players.player import RESIGN, Decisions, Player
 
-MAX_IDLE_OPPONENTS = 8  # kept for later games, because building an opponent takes time
+MAX_IDLE_OPPONENTS = 8  # kept for later games, because making an opponent takes time
 
 Rows = NDArray[np.int64]
 
 
 class ActiveOpponent:
-    """An opponent in an actor. plays [R]: whether it plays in each row; thinking: in how many it is to move."""
+    """An opponent in an actor. plays [R]: the rows in which it plays; thinking: in how many of them it is to move."""
 
     def __init__(self, opponent: Opponent, game: Any, num_rows: int) -> None:
         self.opponent = opponent
@@ -36,7 +36,7 @@ class ActiveOpponent:
         self.player.begin(rows)
 
     def step(self) -> Decisions:
-        """A batch of its work. Raises PlayerFault, and MuGoError if it resigns, which only the learner may."""
+        """Do a batch of its work. Raises PlayerFault, and MuGoError if it resigns, which only the learner may do."""
         decisions = self.player.step()
         for fault in decisions.faults.values():
             raise fault

@@ -18,7 +18,7 @@ TimeShare = Annotated[
 
 
 class FirstModelOptions(Options):
-    """What a first model is made from: see Method.first_model."""
+    """Options of a first model: see Method.first_model."""
 
     game: str = Field(
         "go:9",
@@ -52,7 +52,7 @@ class FirstModelOptions(Options):
 
 
 class GrowthOptions(Options):
-    """What a training starts from: see Method.grown."""
+    """Options of the network that training starts with: see Method.grown."""
 
     network_size: str | None = Field(
         None,
@@ -75,6 +75,7 @@ class ResignationOptions(Options):
     """When self-play resigns games: see methods/resignation.py."""
 
     panel = "Resignation"
+    of_methods = True
 
     resign_threshold: float = Field(
         -1.0, ge=-1, le=0, description="Resign when a player's value is below this at two moves in a row; -1 = never."
@@ -103,12 +104,12 @@ class DiscountOptions(Options):
         1.0,
         gt=0,
         le=1,
-        description="Gamma, by which a later value or reward counts less, for methods that learn from such.",
+        description="Gamma, by which a later value or reward counts less, for methods that learn from them.",
     )
 
 
 class LambdaOptions(Options):
-    """How far the value target rests on later positions."""
+    """How much later positions count in the value target."""
 
     panel = "Learning targets"
     of_methods = True

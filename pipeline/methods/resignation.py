@@ -3,11 +3,11 @@
 A player resigns when its own value is below the threshold at two of its moves in a row. Only the learner resigns, and
 only in games in which players take turns.
 
-A game that never resigns is played to its end whatever its values, so it shows what a resignation would have done: it
-would have been *wrong* if the first player to resign did not lose. Calibration counts the learner's moves alone, also
-in games against opponents, after full and cheap searches. It bounds the wrong share of resignations by the upper end
-of a one-sided 95 % confidence interval, because the best of many thresholds was partly lucky and few games prove
-little: a bound of 5 % takes 52 resignations without a wrong one.
+A game that never resigns is played to its end whatever its values, so it shows the effect of a resignation: it would
+have been *wrong* if the first player to resign did not lose. Calibration only counts the learner's moves, also in games
+against opponents, after full and cheap searches. It bounds the wrong share of resignations by the upper end of a
+one-sided 95 % confidence interval, because the best of many thresholds was partly lucky and few games prove little: a
+bound of 5 % takes 52 resignations without a wrong one.
 
 Values are seen by the player to move. Axes: T plies of a game, K thresholds, n players to move.
 """
@@ -26,20 +26,20 @@ from pipeline.games.specs import are_related
 from pipeline.run.shards import BOTH, End, Shard, newest_shards, read_shard
 
 RESIGN_CONSECUTIVE_MOVES = 2  # of one player, whose values must be below the threshold
-PLIES = 2 * RESIGN_CONSECUTIVE_MOVES - 1  # in which a player makes that many moves, its first and its last among them
+PLIES = 2 * RESIGN_CONSECUTIVE_MOVES - 1  # from the first of these moves to the last
 NEVER = -1.0  # no value is below it
-RESIGN_THRESHOLD = "resign_threshold"  # key of a shard's provenance: the threshold in force in its games
-CONFIDENCE = 1.645  # standard deviations: 95 % of a normal distribution lie below
+RESIGN_THRESHOLD = "resign_threshold"  # key of a shard's provenance: the threshold of its games
+CONFIDENCE = 1.645  # standard deviations; 95 % of a normal distribution lie below
 STEP = 0.001  # between the thresholds tried
 MIN_GAMES = 50  # fewer don't determine a rate of a few per cent
 MAX_GAMES = 1000
-MAX_MODELS = 5  # games of older models are too different
+MAX_MODELS = 5  # games of older models differ too much
 
 
 def resignation_values(values: NDArray[np.floating]) -> NDArray[np.floating]:
     """[T] for values [T]: at each ply the highest value of the mover's last RESIGN_CONSECUTIVE_MOVES moves.
 
-    The rule: the player to move resigns if this is below the threshold. It is inf where it has made fewer moves.
+    The rule: the player to move resigns if this is below the threshold. It is inf after fewer moves.
     """
     found = np.full_like(values, np.inf)
     if len(values) >= PLIES:
@@ -60,7 +60,7 @@ class NoResignGame:
 class Calibration:
     """The threshold found, and what it would have done in the games it was found on.
 
-    threshold           NEVER if even the lowest one allowed is wrong too often; the numbers are then the lowest one's
+    threshold           NEVER if even the lowest allowed one is wrong too often; the numbers are then the lowest one's
     games               games that never resign
     resignations        games that would have been resigned
     wrong_resignations  those whose first player to resign did not lose
@@ -128,7 +128,7 @@ def _first_to_resign(game: NoResignGame, thresholds: NDArray[np.float64]) -> NDA
 def no_resign_games(shard: Shard) -> list[NoResignGame]:
     """The games of a shard that never resign: those marked so, or all if the threshold was NEVER.
 
-    A game that merely wasn't resigned doesn't qualify: it was selected by its values.
+    Other games that weren't resigned don't count: their values selected them.
     """
     never = shard.header["provenance"].get(RESIGN_THRESHOLD) == NEVER
     return [
@@ -143,10 +143,10 @@ def no_resign_games(shard: Shard) -> list[NoResignGame]:
 
 
 def newest_games(directory: Path, game: str, max_games: int = MAX_GAMES) -> list[NoResignGame]:
-    """The newest games under directory that never resign, of MAX_MODELS models: whole shards until there are max_games.
+    """The newest games under directory that never resign, from whole shards of up to MAX_MODELS models.
 
-    game: its spec; stops at the newest shard of an unrelated game. Skips shards that can't be read or whose game is
-    unknown; gather reports those.
+    game: its spec. Stops at max_games and at a shard of an unrelated game. Skips shards that can't be read or whose
+    game is unknown; gather reports those.
     """
     games: list[NoResignGame] = []
     models: set[str] = set()

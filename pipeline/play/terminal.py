@@ -18,6 +18,7 @@ from pipeline.errors import IllegalMove, MuGoError, UsageError
 from pipeline.games.contract import AnyGame, Evaluation, Game, Planes
 from pipeline.games.records import PlayedGame, RecordText, format_to_write
 from pipeline.games.specs import DEFAULT_GAME, parse_game
+from pipeline.phrases import write
 from pipeline.play.config import EngineConfig, PlayConfig
 from pipeline.play.engine import open_session
 from pipeline.play.findings import winrate
@@ -26,7 +27,6 @@ from pipeline.play.session import ROW, SearchSession
 from pipeline.players.builtin import BUILT_INS, make_builtin
 from pipeline.players.kinds import kind_named
 from pipeline.players.player_specs import is_engine, parse_player
-from pipeline.printing import write
 from pipeline.progress import SILENT, Progress
 from pipeline.run import atomic
 from pipeline.run.models import Model, read_model, resolve_champion

@@ -31,8 +31,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pipeline.errors import UsageError
+from pipeline.machine import share_niceness
 from pipeline.players.player import PlayerFault
-from pipeline.priority import share_niceness
 
 GAMES_FOLDER = "/usr/games"  # where Debian installs engines; often missing from PATH
 START_SECONDS = 20.0  # an engine may load a network before its first answer

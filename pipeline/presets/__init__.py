@@ -1,8 +1,8 @@
-"""Presets: settings of all commands as YAML, and the configs made of them and the command line's options.
+"""Presets: settings of all commands as YAML, and configs made of a preset and the command line's options.
 
-A preset is a YAML file, in this folder or the user's own: a section per command, a line per field of its config. An
-option on the command line wins over the preset's line, and that over the field's default. Imports config, errors and
-schedules; never calls a command and knows no files but presets.
+A preset is a YAML file of a family, a package or the user: a section per command, a line per field of its config. An
+option on the command line overrides the preset's line, which overrides the field's default. Imports only modules beside
+the packages; never calls a command or reads other files than presets.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from pipeline.errors import UsageError
 from pipeline.options import Options
 from pipeline.schedules import START, RunState, parse_schedule
 
-MOST_BYTES, MOST_LINES, MOST_NESTED = 1 << 16, 2_000, 8  # of a preset; ours have a twentieth of that, and three levels
+MOST_BYTES, MOST_LINES, MOST_NESTED = 1 << 16, 2_000, 8  # of a preset; bundled ones have a twentieth, and 3 levels
 WHOLE_NUMBERS = (int, int | None)
-NUMBERS = (*WHOLE_NUMBERS, float, float | None)  # settings of these types can follow a schedule; others say so
+NUMBERS = (*WHOLE_NUMBERS, float, float | None)  # settings of these types can follow schedules; others say so
 
-# What a field wants: by the first word of pydantic's error type, by its bounds, by its pattern.
+# What a field wants, by the first word of pydantic's error type, its bounds and its pattern.
 KINDS = {"int": "a whole number", "finite": "a whole number", "float": "a number", "bool": "yes or no",
          "string": "a text", "path": "a path", "list": "a list"}  # fmt: skip
 BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
@@ -37,13 +37,14 @@ PATTERNS = {
     r"^b\d{1,4}c\d{1,6}$": "bBLOCKScCHANNELS, e.g. b4c64",
 }
 
-# As players/player_specs.py reads it.
+# The beginning of a player with an argument, as in players/player_specs.py.
 _PLAYER = re.compile(r"\s*([A-Za-z0-9][\w.@-]*=\s*)?(handicap:[0-9]{1,2}:\s*)?(?P<kind>[A-Za-z0-9][\w.-]*):", re.ASCII)
 C = TypeVar("C", bound=Options)
 
 
 def is_engine(text: str) -> bool:
-    """Whether a text, as one of an option, may run an outside program as a player: it is of a kind with an argument.
+    """Whether an option's text may name a player that runs another program: one of a kind with an argument.
+
     Imports no package.
     """
     found = _PLAYER.match(text)
@@ -52,7 +53,7 @@ def is_engine(text: str) -> bool:
 
 @cache
 def _files() -> dict[str, Path]:
-    """The presets of the families and of installed packages, by name. Imports no package that isn't bundled."""
+    """The presets of families and installed packages, by name. Imports no installed package."""
     found: dict[str, Path] = {}
     offered = (*extensions.installed(extensions.PRESETS).values(), *extensions.bundled(extensions.PRESETS).values())
     for extension in offered:
@@ -67,15 +68,15 @@ def preset_names() -> list[str]:
 
 
 def preset_path(name: str) -> Path:
-    """The file of a preset: those of families and packages go by name, others by their path. It may not exist."""
+    """The file of a preset, given by its name or as a path to a YAML file. It may not exist."""
     return Path(name) if name.endswith((".yaml", ".yml")) else _files().get(name, Path(f"{name}.yaml"))
 
 
 def read_preset(name: str) -> dict[str, dict[str, Any]]:
     """The sections of a preset, given by its name or as a path to a YAML file.
 
-    Raises UsageError if it doesn't exist or isn't YAML, or if a section or line is unknown or has a
-    value that it can't have.
+    Raises UsageError if it doesn't exist or isn't YAML, or for an unknown section, an unknown line or an invalid value.
+    All sections are checked: a mistake in the settings of training must not wait until self-play has ended.
     """
     path = preset_path(name)
     if not path.is_file():
@@ -88,19 +89,19 @@ def read_preset(name: str) -> dict[str, dict[str, Any]]:
     for stage, lines in sections.items():
         if stage not in SECTIONS:
             raise UsageError(f"preset {path}: unknown section {stage!r}; wanted one of {', '.join(SECTIONS)}")
-        known = COMMANDS[stage].config.model_fields
-        for field in lines:
+        kind, plain = COMMANDS[stage].config, dict(lines)
+        known = kind.model_fields
+        for field, value in lines.items():
             if field not in known:
                 raise UsageError(f"preset {path}, {stage}: unknown line {field!r}; known: {', '.join(known)}")
-            if isinstance(lines[field], list) and not isinstance(known[field].default, list):
-                _check_list(COMMANDS[stage].config, field, lines[field], f"preset {path}, {stage}, {field}")
-            else:
-                _check_line(COMMANDS[stage].config, stage, field, lines[field], name)
+            if isinstance(value, list) and not isinstance(known[field].default, list):
+                _check_schedule(kind, field, plain.pop(field), f"preset {path}, {stage}, {field}")
+        _validated(kind, stage, name, plain, {})
     return sections
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML whose merged mappings (``<<``) can't grow without bound, and in which no key stands twice in a mapping."""
+    """YAML whose merged mappings (``<<``) can't grow without bound and whose mappings have no key twice."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node: yaml.MappingNode = super().compose_mapping_node(anchor)
@@ -109,7 +110,7 @@ class _Loader(yaml.SafeLoader):
             if isinstance(key, yaml.ScalarNode):
                 name = key.tag, key.value
                 if name in seen:
-                    raise ValueError(f"line {key.start_mark.line + 1}: {key.value!r} stands here a second time")
+                    raise ValueError(f"line {key.start_mark.line + 1}: {key.value!r} appears a second time")
                 seen.add(name)
         return node
 
@@ -120,10 +121,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _load(path: Path) -> Any:
-    """The YAML in a file, whose depth and size are bounded, aliases counted as often as they stand there.
-
-    Raises UsageError.
-    """
+    """The YAML in a file. Its depth and size are bounded, aliases expanded. Raises UsageError."""
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
@@ -150,24 +148,8 @@ def _inside(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list | set | tuple) else ()
 
 
-def _check_line(kind: type[Options], stage: str, field: str, value: Any, preset: str) -> None:
-    """Raises UsageError for a value that its setting can't have, whichever command reads the preset: a mistake in the
-    settings of training must not wait until self-play has ended. Doesn't check how settings go together.
-    """
-    try:
-        kind(**{field: value})
-    except ValidationError as error:
-        found = [problem for problem in error.errors() if problem["loc"][:1] == (field,)]
-        if found:
-            option = "--" + field.replace("_", "-")
-            raise UsageError(f"{stage} {option} (preset {preset}): {_problem(kind, found[0])}") from error
-
-
-def _check_list(kind: type[Options], field: str, found: list[Any], where: str) -> None:
-    """Raises UsageError unless a line's list is a schedule of valid values.
-
-    All entries are checked at once: a mistake in a later one must not wait for its generation to be found.
-    """
+def _check_schedule(kind: type[Options], field: str, found: list[Any], where: str) -> None:
+    """Raises UsageError unless a line's list is a schedule and all its values are valid."""
     if field not in scheduled_lines(kind, {field: found}):
         raise UsageError(f"{where}: found a list; wanted one value: this setting can't follow a schedule")
     schedule = parse_schedule(found, where)
@@ -182,7 +164,7 @@ def _check_list(kind: type[Options], field: str, found: list[Any], where: str) -
 
 
 def scheduled_lines(kind: type[Options], lines: Mapping[str, Any]) -> list[str]:
-    """The lines of a section that follow a schedule: given as lists, of settings that may follow one."""
+    """The lines of a section that are schedules: lists, of settings that may follow one."""
 
     def may(field: str) -> bool:
         info = kind.model_fields[field]
@@ -193,7 +175,7 @@ def scheduled_lines(kind: type[Options], lines: Mapping[str, Any]) -> list[str]:
 
 
 def lines_at(kind: type[Options], lines: Mapping[str, Any], run_state: RunState) -> dict[str, Any]:
-    """A section's lines with each schedule replaced by its value then, rounded where the setting is a whole number.
+    """A section's lines with each schedule replaced by its value at run_state, rounded for whole-number settings.
 
     Raises UsageError like Schedule.at.
     """
@@ -216,11 +198,11 @@ def make_config(
     /,  # bench has an option of its own that is called preset
     **options: Any,
 ) -> C:
-    """The config of one stage from a preset's section and the options given (None = not given).
+    """The config of one command from a preset's section and the options given (None = not given).
 
-    run_state_of: gives the state of the run that a config belongs to; called only if there are schedules, with a config
-    whose schedules are all at their start.
-    Raises UsageError that names the option, what was found and what was wanted.
+    run_state_of: from a config to the state of its run; called only if there are schedules, with a config in which all
+    are at their start.
+    Raises UsageError that names the option.
     """
     given = {name: value for name, value in options.items() if value is not None}
     lines = {**(read_preset(preset).get(stage, {}) if preset is not None else {}), **given}
@@ -250,13 +232,14 @@ def _validated(kind: type[C], stage: str, preset: str | None, values: dict[str, 
         return kind(**values)
     except ValidationError as error:
         first = error.errors()[0]
-        option = "--" + str(first["loc"][0]).replace("_", "-") if first["loc"] else stage
-        where = f" (preset {preset})" if preset and str(first["loc"][0]) not in options else ""
-        raise UsageError(f"{stage} {option}{where}: {_problem(kind, first)}") from error
+        field = str(first["loc"][0]) if first["loc"] else ""
+        option = f" --{field.replace('_', '-')}" if field else ""
+        where = f" (preset {preset})" if preset and field not in options else ""
+        raise UsageError(f"{stage}{option}{where}: {_problem(kind, first)}") from error
 
 
 def _problem(kind: type[Options], error: Mapping[str, Any]) -> str:
-    """One of pydantic's errors in plain words: what was found and what the field wants."""
+    """One of pydantic's errors in plain words."""
     field = kind.model_fields.get(str(error["loc"][0])) if error["loc"] else None
     facts = field.metadata if field is not None else []
     bounds = [
@@ -273,14 +256,14 @@ def _problem(kind: type[Options], error: Mapping[str, Any]) -> str:
 
 
 def preset_headline(name: str) -> tuple[str, str, str]:
-    """What a built-in preset is for, needs and gives, from its first line: ``# FOR; needs …; gives …``."""
+    """Purpose, needs and gains of a preset, from its first line: ``# FOR; needs …; gives …``."""
     with preset_path(name).open(encoding="utf-8") as file:
         purpose, needs, gives = file.readline().removeprefix("#").strip().split("; ")
     return purpose, needs.removeprefix("needs "), gives.removeprefix("gives ")
 
 
 def preset_text(name: str, run_state: RunState | None = None) -> str:
-    """A preset as written, or with the values that hold at run_state. Raises UsageError like read_preset."""
+    """A preset as written, or with its values at run_state. Raises UsageError as read_preset does."""
     sections = read_preset(name)
     if run_state is None:
         return preset_path(name).read_text(encoding="utf-8").rstrip("\n")

@@ -8,8 +8,7 @@ from typing import TextIO
 
 from tqdm import tqdm
 
-from pipeline.phrases import long_duration
-from pipeline.printing import printable, write
+from pipeline.phrases import long_duration, printable, write
 from pipeline.progress import Progress
 
 FIRST_LOG_SECONDS = 5.0  # from the start of a phase to its first line in a log

@@ -13,8 +13,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.phrases import counted, long_duration, percent, results, size
-from pipeline.printing import printable
+from pipeline.phrases import counted, long_duration, percent, printable, results, size
 from pipeline.reports.status import RUNNING, LastEvaluation, LastMatch, StatusSummary, Training
 from pipeline.reports.tracked import lines
 

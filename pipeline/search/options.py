@@ -19,6 +19,7 @@ class SearchOptions(Options):
     """How players choose moves: the options of the search, and those that methods add at ``players``."""
 
     panel = "Search"
+    of_methods = True
 
     algorithm: str = Field(
         "puct",

@@ -278,6 +278,7 @@ def _make_plan(
     """
     game, method = parse_game(model.game), method_named(model.method)
     method.check(game)
+    method.check_options("selfplay", config)
     if config.end_settled and not game.can_settle:
         raise UsageError(
             f"selfplay --end-settled: {game.spec} is played to its end, or decided by chance; leave it out"

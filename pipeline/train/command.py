@@ -269,6 +269,7 @@ def _check_inputs(config: TrainConfig, chunks: ChunkSet, model: Model) -> tuple[
     """(the chunks' game, what training starts from). Raises FileError if chunks and model don't fit each other."""
     current_store().fetch(chunks.files)
     header, method = read_header(chunks.chunks[0]), method_named(model.info.method)
+    method.check_options("train", config)
     if not are_related(model.info.game, header.game):
         raise FileError(model.path, f"it plays {model.info.game}; wanted a model that plays {header.game}")
     check_holdout(chunks, header)

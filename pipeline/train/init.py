@@ -48,6 +48,7 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
     original = read_model(resolve_champion(config.original_model)) if config.original_model else None
     method = method_named(original.info.method if original else config.method)
     method.check(game)
+    method.check_options("init", config)
     # Check all this before the method makes a base model, which takes minutes and isn't removed.
     name, stored = layout.check_model_name(config.new_model.name), config.stored({"method"})
     saved_models = config.new_model.parent

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from pipeline.errors import UsageError
-from pipeline.priority import share_niceness
+from pipeline.machine import share_niceness
 from pipeline.workers.worker_pool import OutcomeReader, RemotePool, Updates, Worker
 
 O = TypeVar("O")  # noqa: E741  an outcome

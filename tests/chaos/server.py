@@ -167,9 +167,9 @@ def _on_another_host(name: str) -> None:
 
 def _run_main(request: dict[str, Any]) -> int:
     import main
-    from pipeline import priority
+    from pipeline import machine
 
-    priority.LOWEST = 0  # what stands back is not to wait for all else that runs here
+    machine.LOWEST = 0  # what stands back is not to wait for all else that runs here
     if request.get("fault") is not None:
         Injector(Fault(**request["fault"]), request["log"]).install()
     sys.argv = ["main.py", *request["arguments"]]

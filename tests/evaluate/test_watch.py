@@ -26,9 +26,9 @@ from pipeline.evaluate.config import EvaluateConfig
 from pipeline.evaluate.planning import Candidate, Draft, calendar
 from pipeline.evaluate.watch import climb, outcome_of, watch
 from pipeline.games.specs import parse_game
+from pipeline.machine import groups_by_session, session_niceness
 from pipeline.matches.runner import MatchRunner, load_entrant
 from pipeline.presets import make_config
-from pipeline.priority import groups_by_session, session_niceness
 from pipeline.progress import Progress
 from pipeline.ratings.pool import pool
 from pipeline.ratings.strength import elo_gain
@@ -727,7 +727,7 @@ def test_other_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: str)
 # As a process
 
 
-SLIGHTLY = "import pipeline.priority; pipeline.priority.LOWEST = 1; import main; main.run_program()"
+SLIGHTLY = "import pipeline.machine; pipeline.machine.LOWEST = 1; import main; main.run_program()"
 
 
 def command(*arguments: str) -> subprocess.Popen[str]:

@@ -31,7 +31,7 @@ from pipeline.command_state import run_state_of
 from pipeline.commands import COMMANDS
 from pipeline.errors import MOST_CHARACTERS, MuGoError, naming
 from pipeline.games.records import RecordText
-from pipeline.games.sgf import game_sgf, read_sgf
+from pipeline.games.sgf import read_sgf
 from pipeline.games.specs import parse_game
 from pipeline.matches.openings import read_openings, write_openings
 from pipeline.methods.alphazero.examples import column_types
@@ -39,8 +39,8 @@ from pipeline.methods.named import method_named
 from pipeline.methods.resignation import no_resign_games
 from pipeline.networks.architecture import Architecture
 from pipeline.networks.folding import fold
+from pipeline.phrases import printable
 from pipeline.presets import make_config, preset_text
-from pipeline.printing import printable
 from pipeline.progress import SILENT
 from pipeline.ratings.command import read_matches
 from pipeline.ratings.pool import pool
@@ -87,6 +87,7 @@ from pipeline.upkeep.verify.findings import Findings
 from tests.damage import GAME, file_of, make_run, reseal
 from tests.families import of_each
 from tests.fuzz.mutations import Choices, Parts, damage_bytes, damaged
+from tests.games.playing import game_sgf
 from tests.reports.test_show_records import LEFT_COLUMN, record
 from tests.run.random_games import write_shard
 from tests.run.test_packs import reread

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 
-from pipeline.games.contract import History
+from pipeline.games.contract import AnyGame, History
+from pipeline.games.records import PlayedGame, RecordText
+from pipeline.games.sgf import SgfFormat
 from pipeline.games.specs import parse_game
 from tests.families import offered
 
@@ -29,6 +31,13 @@ def smallest_of_each(specs: tuple[str, ...]) -> tuple[str, ...]:
 
 SMALL = smallest_of_each(SPECS)
 NO_HISTORY = History.empty(1, 1)  # for games without repetition rules, however many rows are asked about
+
+
+def game_sgf(
+    game: AnyGame, moves: Sequence[int], text: RecordText, comments: Sequence[str] = (), resigned: bool = False
+) -> str:
+    """The SGF of a game whose players take turns. resigned: the player to move after the moves gave up."""
+    return SgfFormat().write(game, PlayedGame(moves, text, comments, resigned_by=len(moves) % 2 if resigned else None))
 
 
 def draw_board(values: np.ndarray | list[int], width: int) -> list[str]:

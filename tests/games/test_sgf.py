@@ -5,8 +5,9 @@ import pytest
 
 from pipeline.errors import IllegalMove, MuGoError
 from pipeline.games.records import RecordText
-from pipeline.games.sgf import AnotherGame, game_sgf, is_sgf, line_sgf, read_sgf, sgf_name
+from pipeline.games.sgf import AnotherGame, is_sgf, line_sgf, read_sgf, sgf_name
 from pipeline.games.specs import parse_game
+from tests.games.playing import game_sgf
 
 
 def parse(text):

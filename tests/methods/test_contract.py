@@ -30,6 +30,7 @@ from pipeline.train.config import InitConfig, TrainConfig
 from pipeline.train.init import init
 from pipeline.upkeep.verify.check_matches import check_matches
 from pipeline.upkeep.verify.findings import Findings
+from tests.families import having
 from tests.games.toys import DiceRace
 from tests.methods.toy import index_of
 
@@ -53,6 +54,30 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             evaluate(EvaluateConfig(games=2, threshold=0.0, readouts=0))
         yield Path("saved_models/000003-t")
     parse_game.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "value"),
+    [
+        *having("text", ("init", "pretraining_steps", 5)),
+        ("selfplay", "temperature_plies", 3),
+        ("selfplay", "resign_threshold", -0.9),
+        ("selfplay", "noise_weight", 0.5),
+        ("gather", "searched_only", True),
+        ("train", "ownership_weight", 0.5),
+    ],
+)
+def test_options_of_another_method_are_refused(run: Path, command: str, option: str, value: object) -> None:
+    calls = {
+        "init": lambda **given: init(InitConfig(game="dicerace:6", method="toy", new_model=Path("new/0-t"), **given)),
+        "selfplay": lambda **given: selfplay(SelfplayConfig(output_dir=Path("new"), **given)),
+        "gather": lambda **given: gather(GatherConfig(output_directory=Path("new"), **given)),
+        "train": lambda **given: train(TrainConfig(original_model=run, new_model=Path("new/9-t"), **given)),
+    }
+    named = option.replace("_", "-")
+    with pytest.raises(UsageError, match=f"^{command} --{named}: method toy doesn't read it; leave it out$"):
+        calls[command](**{option: value})
+    assert not list(Path("new").rglob("*-t")) and not list(Path("new").rglob("*.gz")) + list(Path("new").rglob("*.h5"))
 
 
 def test_all_four_commands_and_show(run: Path) -> None:
@@ -164,7 +189,7 @@ def test_it_beats_random_and_pairs_of_games_have_the_same_dice(run: Path) -> Non
 
 
 def test_summaries_say_nothing_of_another_methods(run: Path) -> None:
-    played = selfplay(SelfplayConfig(games=20, seed=9, threads=1, resign_false_rate=0.05, output_dir=Path("more")))
+    played = selfplay(SelfplayConfig(games=20, seed=9, threads=1, output_dir=Path("more")))
     assert played.resign_threshold == -1 and not any("resigned" in line for line in played.lines())
     folders = {"directory": Path("more"), "output_directory": Path("chunks")}
     gather(GatherConfig(**folders, as_many_as_possible=True, positions_per_chunk=64, holdout_fraction=0.3))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pipeline.games.contract import FeatureGame
+from pipeline.families.backgammon.feature_game import FeatureGame
 
 Judge = Callable[[np.ndarray], float]
 

@@ -27,14 +27,13 @@ from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.families.backgammon import kernels, notation, tactics
+from pipeline.families.backgammon.feature_game import FeatureGame, FeatureTables
 from pipeline.families.backgammon.heuristic import move_scores
 from pipeline.families.backgammon.kernels import HIGH_DIE, LOW_DIE, NUM_POINTS, OFF, PLY, TURN
 from pipeline.games.contract import (
     CHANCE,
     Actions,
     BoolArray,
-    FeatureGame,
-    FeatureTables,
     FloatArray,
     IntArray,
     KeyArray,

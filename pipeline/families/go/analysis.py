@@ -262,7 +262,7 @@ class Analysis:
         ):
             if found != wanted:
                 raise QueryError(f"found {name} {found}; this model plays {wanted}", name)
-        komi = self._game.gtp_komi or 0.0
+        komi = self._game.komi or 0.0
         if query.komi is not None and query.komi != komi:
             if not self._game.num_global_planes:
                 raise QueryError(f"found komi {query.komi:g}; this model plays with {komi:g}", "komi")

@@ -35,7 +35,6 @@ from pipeline.families.go.board import BLACK, EMPTY, OFF_BOARD, WHITE, count_lib
 from pipeline.families.go.groups import sets_beside, words_for
 from pipeline.families.go.handicap import fixed_handicap
 from pipeline.families.go.heuristic import move_scores
-from pipeline.games.capabilities import Sgf
 from pipeline.games.contract import (
     Actions,
     AnyGame,
@@ -46,10 +45,11 @@ from pipeline.games.contract import (
     KeyArray,
     MoveScores,
     Planes,
+    Sgf,
     States,
 )
 from pipeline.games.keys import load_keys, store_key
-from pipeline.games.stones import GTP_COLUMNS, REFUSALS, BoardGame, Look, square_board
+from pipeline.games.stones import COLUMNS_WITHOUT_I, REFUSALS, BoardGame, Look, square_board
 
 DEFAULT_KOMI = 7.5
 SIZES = range(5, 20)
@@ -62,7 +62,8 @@ ZOBRIST_SEED = 20260119  # part of no file format: keys never leave a process
 class Go(BoardGame, KernelGame):
     """See the module docstring for the rules, ``kernels`` for the state's layout."""
 
-    columns, examples = GTP_COLUMNS, "e.g. D4 or pass"
+    komi: float
+    columns, examples = COLUMNS_WITHOUT_I, "e.g. D4 or pass"
     look = Look(on_lines=True)
     can_set_up = can_settle = True
     refusals: ClassVar[Mapping[int, str]] = {
@@ -97,7 +98,7 @@ class Go(BoardGame, KernelGame):
         super().__init__(size, size, kernels.EXTRA_WORDS, passes=True)
         self.first_word = self.num_points + kernels.TO_MOVE
         self.size = size
-        self.komi = self.gtp_komi = komi
+        self.komi = komi
         self.max_plies = self.move_limit = 2 * self.num_points if max_plies is None else max_plies
         options = "" if komi == DEFAULT_KOMI else f",komi={komi:g}"
         limit = "" if self.max_plies == 2 * self.num_points else f",moves={self.max_plies}"
@@ -107,7 +108,7 @@ class Go(BoardGame, KernelGame):
             self.spec, self._family = f"go:{ANY}{board}{options}{limit}", f"go:{ANY}{options}"
             self.plane_names = (*self.plane_names, *any_board_planes.PLANE_NAMES)
             self.num_global_planes = any_board_planes.NUM_PLANES
-        self.sgf = Sgf(1, SGF_RULES, komi, margin=True)
+        self.sgf = Sgf(1, SGF_RULES, margin=True)
         self._neighbours = np.ascontiguousarray(points_around(size)[:, :4])
         self._beside, self._words = sets_beside(size), words_for(self.num_points)
         self._zobrist = np.random.default_rng(ZOBRIST_SEED).integers(0, 2**64, (self.num_points, 2), np.uint64)

@@ -73,7 +73,7 @@ class Gtp:
         self._moved = False  # the last command made the engine move, so there is something to ponder
         self._lines: CommandLines | None = None
         self._write: Write = lambda text: None
-        is_go = self._game.gtp_komi is not None and self._game.can_set_up
+        is_go = self._game.komi is not None and self._game.can_set_up
         methods = {name.removeprefix("_on_").replace("__", "-"): name for name in dir(self) if name.startswith("_on_")}
         self._commands: dict[str, Callable[[list[str]], str | None]] = {
             command: getattr(self, name) for command, name in methods.items() if is_go or command not in GO_ONLY
@@ -161,10 +161,10 @@ class Gtp:
 
     def _on_komi(self, words: list[str]) -> str:
         komi, game = _number(words, "komi"), self._game
-        if komi == game.gtp_komi:
+        if komi == game.komi:
             return ""
         if not game.num_global_planes:
-            raise GtpError(f"unacceptable komi: found {komi:g}, this model plays with {game.gtp_komi:g}")
+            raise GtpError(f"unacceptable komi: found {komi:g}, this model plays with {game.komi:g}")
         try:
             self.session.change_game(game.with_komi(komi))
         except UsageError:
@@ -173,7 +173,7 @@ class Gtp:
         return ""
 
     def _on_get_komi(self, words: list[str]) -> str:
-        return f"{self._game.gtp_komi:g}"
+        return f"{self._game.komi:g}"
 
     def _on_play(self, words: list[str]) -> str:
         if len(words) != 2:

@@ -41,10 +41,10 @@ def set_up_board(engine: GtpEngine, game: Game, seed: int, seconds: float, bonus
 
     bonus: points that the engine gives white for handicap stones; they are taken off the komi.
     """
-    assert game.gtp_komi is not None
+    assert game.komi is not None
     engine.send(f"boardsize {game.board_shape[0]}", seconds)
     engine.send("clear_board", seconds)
-    engine.send(f"komi {game.gtp_komi - bonus:g}", seconds)
+    engine.send(f"komi {game.komi - bonus:g}", seconds)
     if SEED_COMMAND in engine.commands:
         engine.send(f"{SEED_COMMAND} {seed % NUM_SEEDS}", seconds)
 
@@ -77,12 +77,12 @@ def white_bonus(engine: GtpEngine, game: Game, stones: Sequence[int], seconds: f
         if point not in eyes:
             engine.send(f"play {COLOURS[1]} pass", seconds)
             engine.send(f"play {COLOURS[0]} {game.action_name(point)}", seconds)
-    assert game.gtp_komi is not None
-    wanted = game.num_points - game.gtp_komi
+    assert game.komi is not None
+    wanted = game.num_points - game.komi
     found = parse_score(engine.name, engine.send(SCORE_COMMAND, seconds))
     if not 0 <= wanted - found <= len(stones):
         problem = (
-            f"counts {found:+g} for black, with {len(stones)} handicap stones and komi {game.gtp_komi:g}, where the "
+            f"counts {found:+g} for black, with {len(stones)} handicap stones and komi {game.komi:g}, where the "
             f"whole board is black's; wanted {wanted:+g}, or up to {len(stones)} less for the stones; are the engine's "
             "rules ours (area scoring)?"
         )

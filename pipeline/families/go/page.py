@@ -67,5 +67,5 @@ class GoPage(StonesPage):
         """The game's own board; for a model of all boards, the usual boards that have room for its komi."""
         if not game.num_global_planes:
             return [game.spec]
-        komi = game.gtp_komi or 0.0
+        komi = game.komi or 0.0
         return [parse_game(f"go:{side},komi={komi}").spec for side in USUAL_BOARDS if abs(komi) <= side * side]

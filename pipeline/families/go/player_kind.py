@@ -28,7 +28,7 @@ class GtpKind(PlayerKind):
         from pipeline.families.go.gtp_engine import GtpEngine
         from pipeline.players.engine_process import find_program
 
-        if game.gtp_komi is None:
+        if game.komi is None:
             raise UsageError(f"player {spec!r}: GTP engines play Go only; the game is {game.spec}")
         find_program(argument, GtpEngine)
 

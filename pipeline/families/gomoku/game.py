@@ -42,7 +42,6 @@ from pipeline.errors import IllegalMove, UsageError
 from pipeline.families.gomoku import kernels
 from pipeline.families.gomoku import shapes as gomoku_shapes
 from pipeline.families.gomoku.heuristic import move_scores
-from pipeline.games.capabilities import Sgf
 from pipeline.games.contract import (
     OFF,
     ON,
@@ -53,6 +52,7 @@ from pipeline.games.contract import (
     IntArray,
     MoveScores,
     Planes,
+    Sgf,
     States,
     small_number,
 )

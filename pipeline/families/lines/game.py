@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import UsageError
+from pipeline.families.lines import kernels
 from pipeline.families.lines.heuristic import move_scores
-from pipeline.games import row_kernels as kernels
+from pipeline.games import row_kernels
 from pipeline.games.contract import Actions, BoolArray, History, MoveScores, Planes, States
 from pipeline.games.stones import RowGame
 
@@ -31,7 +32,7 @@ class LineGame(RowGame):
     plane_names = ("own stones", "opponent's stones", "second player to move")
 
     def __init__(self) -> None:
-        super().__init__(self.height, self.width, kernels.EXTRA_WORDS)
+        super().__init__(self.height, self.width, row_kernels.EXTRA_WORDS)
         self.max_plies = self.num_points
 
     @classmethod
@@ -48,7 +49,7 @@ class LineGame(RowGame):
         return kernels.play(states, actions, self.height, self.width, self.length, self.falls)
 
     def analyse(self, states: States, history: History | None, allowed: BoolArray, planes: Planes) -> None:
-        kernels.legal_and_observe(states, self.num_points, history is not None, allowed, planes)
+        row_kernels.legal_and_observe(states, self.num_points, history is not None, allowed, planes)
 
     def heuristic(self) -> MoveScores:
         return partial(move_scores, self)

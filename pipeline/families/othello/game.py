@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 
 from pipeline.families.othello import kernels
 from pipeline.families.othello.heuristic import move_scores
-from pipeline.games import row_kernels as line_kernels
-from pipeline.games.capabilities import Sgf
-from pipeline.games.contract import Actions, BoolArray, FloatArray, History, MoveScores, Planes, States
+from pipeline.games import row_kernels
+from pipeline.games.contract import Actions, BoolArray, FloatArray, History, MoveScores, Planes, Sgf, States
 from pipeline.games.stones import REFUSALS, Look, RowGame, square_board
 
 
@@ -42,7 +41,7 @@ class Othello(RowGame):
     sgf = Sgf(2)
 
     def __init__(self, size: int) -> None:
-        super().__init__(size, size, line_kernels.EXTRA_WORDS, passes=True)
+        super().__init__(size, size, row_kernels.EXTRA_WORDS, passes=True)
         self.size = size
         self.spec = f"othello:{size}"
         self.max_plies = 2 * (self.num_points - 4)  # no two passes in a row, so at most one per disc
@@ -56,8 +55,8 @@ class Othello(RowGame):
         states = np.zeros((num_games, self.state_size), np.int16)
         board = states[:, : self.num_points].reshape(num_games, self.size, self.size)
         low, high = self.size // 2 - 1, self.size // 2
-        board[:, low, low] = board[:, high, high] = line_kernels.SECOND
-        board[:, low, high] = board[:, high, low] = line_kernels.FIRST
+        board[:, low, low] = board[:, high, high] = row_kernels.SECOND
+        board[:, low, high] = board[:, high, low] = row_kernels.FIRST
         return states
 
     def attempt(self, states: States, actions: Actions, history: History) -> tuple[States, NDArray[np.uint8]]:

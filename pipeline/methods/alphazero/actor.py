@@ -5,25 +5,24 @@ where the backend's arithmetic depends on the batch). Kernels and networks relea
 core busy. Finished games go to a callback.
 
 After a promotion the new model continues the games in progress, in its predecessor's trees, as in KataGo's self-play;
-otherwise they would be a generation old when learned from. A game counts as played by the model that ends it.
+otherwise training would learn from games that are a generation old. A game counts as played by the model that ends it.
 
-In most games the model, the *learner*, plays both sides; in the others it plays one side and an opponent, a
-pipeline.players Player, plays the other. The learner's search follows the opponent's moves too, to keep its tree. Only
-the learner resigns.
+In most games the model, the *learner*, plays both sides; in others an opponent, a Player, plays one side. The learner's
+search follows the opponent's moves, too, to keep its tree. Only the learner resigns.
 
 Playout-cap randomisation (Wu 2019, arXiv 1902.10565, section 3.1) gives the learner two kinds of moves. *Full* moves
 are searched with all readouts and exploration, and are policy targets. *Cheap* moves, chosen at random, are searched
 with few readouts and without exploration, only to reach the game's result sooner; with 0 readouts they are sampled from
 the raw policy. Temperature and resignation treat both alike.
 
-In a *decided* game, in which one side has been sure of winning at the last moves of both, moves are searched with still
+In a *decided* game, one side has been sure of winning at the last moves of both. Then moves are searched with still
 fewer readouts and aren't policy targets (KataGo: "reduced visits") until a search is less sure. Unlike a resigned game,
-a decided one is played to an end that shows who owns what. A game that can settle is ended once nothing can change any
-more, earlier than by two passes.
+a decided one is played to an end that shows who owns which points. A game that can settle ends as soon as nothing can
+change any more, earlier than by two passes.
 
 On a large board, an inexperienced network may learn that komi alone decides the game: every move seems as bad as a
-pass, two passes end the game, and the result confirms it. pass_after therefore keeps passes out of the search and of
-random openings until some moves have been made; opponents may pass at any time.
+pass, two passes end the game, and the result confirms it. So pass_after keeps passes out of the search and of random
+openings until some moves have been made; opponents may pass at any time.
 
 Axes: R rows, K leaves, n rows of a call; see BatchSearch.
 """
@@ -47,7 +46,7 @@ from pipeline.search.batch import BatchSearch
 
 OPENING_COUNTER = 1 << 32  # of a game's counter-based RNG; its moves use lower counters
 DECIDED_CONSECUTIVE_MOVES = 2  # of each side, at which the leader must have been sure of winning
-ROWS_PER_FINISHED = 16  # rows move once one in this many has finished: moving one takes as long as moving ten
+ROWS_PER_FINISHED = 16  # rows move when one in 16 has finished, because moving one takes as long as moving ten
 
 
 def most_readouts(config: TreeActorOptions) -> int:
@@ -78,7 +77,7 @@ class TreeActor(Actor):
         self._start(np.arange(num_rows))
 
     def step(self) -> None:
-        """Evaluate one batch, then move in the rows whose searches are finished, if there are enough of them."""
+        """Evaluate one batch, then move in the rows whose searches have finished, if these are enough."""
         planes = self.search.leaves()
         if len(planes):
             self.search.expand(*self._evaluate(planes))
@@ -95,7 +94,7 @@ class TreeActor(Actor):
             self._start(np.array(idle))
 
     def put_at(self, games: Sequence[Sequence[int]]) -> None:
-        """For benchmarks: play these moves in the games of the first rows, without recording them."""
+        """For benchmarks: play these moves in the first rows without recording them."""
         for ply in range(max(map(len, games), default=0)):
             rows = np.flatnonzero([len(moves) > ply for moves in games])
             self.search.advance(rows, np.array([games[row][ply] for row in rows.tolist()], np.int32))
@@ -205,12 +204,12 @@ class TreeActor(Actor):
             self.search.begin(rows, readouts, full & (readouts > 0))
 
     def _is_decided(self, rows: Rows) -> BoolArray:
-        """[n] whether one side was sure at DECIDED_CONSECUTIVE_MOVES moves of each side that the learner plays."""
+        """[n] whether one side was sure at the last DECIDED_CONSECUTIVE_MOVES moves of each side of the learner."""
         sides = np.where(self._learner[rows] == BOTH, 2, 1)
         return self._sure_plies[rows] >= DECIDED_CONSECUTIVE_MOVES * sides
 
     def _update_leader(self, rows: Rows, values: FloatArray, movers: NDArray[np.int8]) -> None:
-        """Count the consecutive searches that found one side sure of winning; values, movers [n]: of those finished."""
+        """Count the consecutive searches that found one side sure of winning; values, movers [n]: of the last ones."""
         leader = np.where(values > 0, movers, 1 - movers)
         sure = np.abs(values) >= self._config.decided_value
         goes_on = sure & (leader == self._leader[rows])
@@ -230,7 +229,7 @@ class TreeActor(Actor):
         self._job.on_finished(FinishedGame(record, player.name, loser, self.search.states[row].copy()))
 
     def _start(self, rows: Rows) -> None:
-        """Begin the next games in free rows; rows stay empty if there are none left."""
+        """Begin the next games in free rows; rows stay empty if no games are left."""
         begun, streams, setups = [], [], []
         encounters: dict[int, Encounter] = {}
         for row in rows.tolist():
@@ -270,7 +269,7 @@ class TreeActor(Actor):
             self._begin(started)
 
     def _switch(self, player: Learner) -> None:
-        """Hand the learner's games against itself to a new model; games against opponents keep the old one."""
+        """Give the learner's games against itself to a new model; games against opponents keep the old model."""
         for row, other in enumerate(self._players):
             if other is not None and self._learner[row] == BOTH:
                 self._players[row] = player
@@ -281,8 +280,8 @@ class TreeActor(Actor):
     def _open(self, rows: Rows) -> None:
         """Play 0 to random_plies uniformly random moves in each of rows [n], all numbers equally likely.
 
-        Plays no passes before pass_after and stops before a move that would end the game. The moves are recorded as
-        random: without values, and never policy targets.
+        Plays no passes before pass_after, and stops before a move that would end the game. The moves are recorded
+        without values and never as policy targets.
         """
         most = self._config.random_plies
         wanted = np.floor(uniforms(self._kinds[rows], np.full(len(rows), OPENING_COUNTER)) * (most + 1)).astype(int)
@@ -302,7 +301,7 @@ class TreeActor(Actor):
             self._advance(rows, actions)
 
     def _advance(self, rows: Rows, actions: Actions) -> None:
-        """Pass recorded moves on to the search and to the opponents that play in these rows."""
+        """Tell the search and the opponents in these rows the recorded moves."""
         self.search.advance(rows, actions)
         self.plies += len(rows)
         self._opponents.advance(rows, actions)

@@ -27,18 +27,17 @@ def column_types(game: Game) -> ColumnTypes:
 
     planes         C·P bits in C order, packed by numpy.packbits
     policy         [A] sums to 1, 0 for illegal actions; all 0 if policy_weight is 0 and nothing was searched
-    policy_weight  1 if policy is a target: the search's, or, where networks see that the opponent isn't a learner
-                   (AnyGame.sees_opponents), the move that it played
-    value          the game's result, or the target of gather --td-lambda. Games that the move limit ended have a
-                   result like any other, as in self-play's searches, so that the network learns what leads nowhere
+    policy_weight  1 if policy is a target: of a search, or the move played by an opponent that doesn't learn, where
+                   networks see such opponents (AnyGame.sees_opponents)
+    value          the game's result, or the target of gather --td-lambda. Games ended by the move limit count with
+                   their results, as in self-play's searches, so that the network learns which moves lead nowhere
     ownership      [P] of the final position; +1 own
     score          of the final position
     final_weight   1 if ownership and score are known: the game was neither resigned nor ended by the move limit, which
                    leaves areas unsettled
-    reply          [A] the opponent's policy in the position after the move that was played, in the opponent's own
-                   actions, even if those are relative to the mover; all 0 if unknown
+    reply          [A] the policy of the position after the move played, in the opponent's actions; all 0 if unknown
     reply_weight   1 if reply is a target: the game went on, and that position's policy is a target
-    side           only if the game is for all board sizes: the board's side. Examples of smaller boards fill the first
+    side           the board's side, only for a game of all board sizes. Examples of smaller boards fill the first
                    entries of planes, policy, ownership and reply
     """
     side: ColumnTypes = {"side": ("|u1", ())} if game.num_global_planes else {}
@@ -57,7 +56,7 @@ def column_types(game: Game) -> ColumnTypes:
 
 
 def entries(game: Game) -> dict[str, int]:
-    """By column: how many leading entries an example on this game's board fills."""
+    """Column → how many leading entries an example on this game's board fills."""
     return {"policy": game.num_actions, "reply": game.num_actions, "ownership": game.num_points}
 
 
@@ -66,11 +65,11 @@ def make_examples(
 ) -> Columns:
     """The examples of the wanted positions, in their order; columns as in column_types and chunks.ORIGIN.
 
-    game: of several board sizes the largest. td_lambda [N]: TD(lambda), equal for all positions of a game; None: 1,
-    the value target is the result alone. The column shard is the index into shards.
-    Replays the games that contain a wanted position in one batch, to their end, and no others.
-    Raises FileError, whose path is the shard's, if a game is of another spec, a move is illegal, a result isn't that of
-    the final position, visits aren't those of a search of the position, or an opponent's move is a policy target.
+    game: that of the largest board. td_lambda [N]: TD(lambda), equal for all positions of a game; None: 1, so that
+    value targets are results. The column shard is the index into shards.
+    Replays the games that contain a wanted position in one batch, to their end.
+    Raises FileError, with the shard's path, for a game of another spec, an illegal move, a result that contradicts the
+    final position, visits that no search of the position can have, or an opponent's move as a policy target.
     """
     for shard in shards:
         if not are_related(shard.game_spec, game.spec):
@@ -232,7 +231,7 @@ def _td_values(table: GameTable, movers: NDArray[np.int8], td_lambda: NDArray[np
 
 
 def _moves_of_non_learners(table: GameTable, to_move: NDArray[np.int8]) -> IndexArray:
-    """Indexes of the wanted positions whose move a player chose that isn't a model; to_move [N].
+    """Indexes of the wanted positions in which an opponent that doesn't learn chose the move. to_move [N].
 
     Networks that see such an opponent learn to predict its moves.
     """
@@ -241,7 +240,7 @@ def _moves_of_non_learners(table: GameTable, to_move: NDArray[np.int8]) -> Index
 
 
 class _Visits(NamedTuple):
-    """The root visits of n positions, as E visited actions: with thousands of actions a dense array is mostly zeros.
+    """The root visits of n positions, as a list of E visited actions: a dense array would be mostly zeros.
 
     owner    [E] index of the position   actions  [E]   shares  [E] of the position's visits
     weight   [n] 1 if they are a policy target
@@ -281,7 +280,7 @@ def _visits(game: Game, table: GameTable, positions: Positions, row: IndexArray,
     cells = np.sort(owner * game.num_actions + actions)
     for cell in cells[1:][cells[1:] == cells[:-1]]:
         index = cell // game.num_actions
-        raise table.error(row[index], "visits of one action stand twice", positions.ply[index])
+        raise table.error(row[index], "an action's visits are listed twice", positions.ply[index])
     learners = table.learners[row]
     for index in np.flatnonzero((weight == 1) & (learners != BOTH) & (learners != to_move)):
         raise table.error(row[index], "an opponent's move is a policy target", positions.ply[index])
@@ -295,7 +294,7 @@ def _replies(
     """reply [N, A]: the policy target of the position after each wanted one; weight [N]: 1 if there is one, else 0.
 
     There is none if the game ended with the wanted position's move or the reply is no policy target. Doesn't check that
-    the visited moves are legal; that happens where that position itself is wanted.
+    visited actions are legal.
     """
     reply = np.zeros((len(wanted), game.num_actions), np.float16)
     weight = np.zeros(len(wanted), np.uint8)

@@ -14,9 +14,9 @@ from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import AnyGame, Game
 from pipeline.methods.alphazero import examples
 from pipeline.methods.alphazero.actor import TreeActor
-from pipeline.methods.alphazero.options import LossOptions, SearchTargetOptions
+from pipeline.methods.alphazero.options import LossOptions, SearchTargetOptions, TreeSelfplayOptions
 from pipeline.methods.method import Actor, ActorJob, Grown, IndexArray, Method, Objective, Positions, Weights
-from pipeline.methods.options import FirstModelOptions, GrowthOptions, LambdaOptions
+from pipeline.methods.options import FirstModelOptions, GrowthOptions, LambdaOptions, ResignationOptions
 from pipeline.networks.architecture import Architecture, parse_size, random_weights, weight_shapes
 from pipeline.networks.growing import grow, grown_architecture
 from pipeline.options import Options, taken
@@ -38,7 +38,7 @@ class AlphaZero(Method):
 
     name = "alphazero"
     resigns = True
-    options = (SearchTargetOptions, LambdaOptions)
+    options = (SearchOptions, TreeSelfplayOptions, ResignationOptions, SearchTargetOptions, LambdaOptions, LossOptions)
     shown_terms = ("policy", "value")
     shown_shares = MappingProxyType(
         {"policy_accuracy": "of the moves right", "value_sign_accuracy": "of the winners right"}

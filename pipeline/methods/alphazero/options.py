@@ -13,6 +13,7 @@ class TreeSelfplayOptions(Options):
     """How self-play with a tree search opens games, spends readouts and ends games."""
 
     panel = "Openings, cheap searches and ends"
+    of_methods = True
 
     temperature_plies: int = Field(16, ge=0, description="Opening plies played with temperature 1; greedy afterwards.")
     random_plies: int = Field(
@@ -49,7 +50,7 @@ class TreeActorOptions(ResignationOptions, SearchOptions, TreeSelfplayOptions, G
 
 
 class SearchTargetOptions(Options):
-    """What is learned from recorded searches, for methods that record them."""
+    """What is learned from recorded searches."""
 
     panel = "Learning targets"
     of_methods = True
@@ -72,6 +73,7 @@ class LossOptions(Options):
     """The weights of the loss's terms."""
 
     panel = "Loss"
+    of_methods = True
 
     value_weight: float = Field(1.0, ge=0, description="Weight of the value loss.")
     ownership_weight: float = Field(0.3, ge=0, description="Weight of the ownership loss.")

@@ -1,7 +1,7 @@
 """``GameBuffer``: the moves, visits and values of unfinished games, until they become game records.
 
-Doesn't play and doesn't write files. The learner is the model whose games these are. Its moves are policy targets
-unless the caller says otherwise; an opponent's moves have no visits and are never targets.
+Doesn't play or write files. Moves of the learner, the model that learns from these games, are policy targets unless the
+caller says otherwise. Opponents' moves have no visits and are never targets.
 
 Axes: R rows (one unfinished game each), T plies, A actions, n rows named in a call. Values are seen by the player to
 move.
@@ -24,7 +24,7 @@ MIN_PRIOR = 1e-12  # a float32 softmax may underflow to 0, which would make the 
 
 
 class _Ply(NamedTuple):
-    """A move and what is recorded with it. visited: the actions visited at the root; counts: their visits."""
+    """A move and its search. visited: the actions visited at the root; counts: their visits."""
 
     move: int
     flags: int
@@ -48,7 +48,7 @@ class _Game:
 
 
 class GameBuffer:
-    """See the module docstring. Also applies the rule for resigning."""
+    """See the module docstring. Also applies the rule of resignation."""
 
     def __init__(self, resign_threshold: float) -> None:
         self._threshold = resign_threshold
@@ -63,7 +63,7 @@ class GameBuffer:
         learner: int = BOTH,
         setup: int = 0,
     ) -> None:
-        """Begin a new game in row. no_resign: never resign it. The others: as in GameRecord."""
+        """Begin a new game in row. Fields as in GameRecord."""
         self._games[row] = _Game(game_id, no_resign, opponent, learner, setup)
 
     def add(
@@ -114,7 +114,7 @@ class GameBuffer:
     def resigns(self, rows: Rows, values: FloatArray, movers: NDArray[np.int8]) -> NDArray[np.bool_]:
         """[n] whether the learner, to move in rows [n], resigns. values [n]: of searches whose moves aren't added yet.
 
-        False in games that never resign; there the first player who would have resigned is remembered.
+        False in games that never resign, which remember the first player who would have resigned.
         """
         resigned = np.zeros(len(rows), np.bool_)
         for i in np.flatnonzero(values < self._threshold).tolist():

@@ -61,7 +61,7 @@ class Analyst:
     def komi_in(self, game: Game) -> float | None:
         """What it takes komi to be in this game: its own, unless its network is told; None where there is none."""
         own = self._session.game
-        return (own.as_seen(game) or own).gtp_komi
+        return (own.as_seen(game) or own).komi
 
     def choose(self, line: Line, readouts: int, stale: Callable[[], bool]) -> tuple[int, dict[str, Any]]:
         """(the move to play, what was found). stale: whether nobody wants the answer any more; the search then ends."""

@@ -213,9 +213,9 @@ class Lobby:
         known = [
             analyst
             for analyst in self.analysts.values()
-            if any(with_komi(self.games[own], game.gtp_komi).without_move_limit().spec == spec for own in analyst.specs)
+            if any(with_komi(self.games[own], game.komi).without_move_limit().spec == spec for own in analyst.specs)
         ]
-        return min(known, key=lambda analyst: analyst.komi_in(game) != game.gtp_komi, default=None)
+        return min(known, key=lambda analyst: analyst.komi_in(game) != game.komi, default=None)
 
     @staticmethod
     def _built_ins(game: Game) -> list[str]:

@@ -68,8 +68,8 @@ class Table:
         self.spec, self.game = game.spec, game.without_move_limit()
         self.colours = game.colours
         self.opponent, self.human, self.readouts, self.adviser = opponent, human, readouts, adviser
-        komi = game.gtp_komi if adviser is None else adviser.komi_in(self.game)
-        self._other_komi = None if komi == game.gtp_komi else komi  # that the adviser thinks is given
+        komi = game.komi if adviser is None else adviser.komi_in(self.game)
+        self._other_komi = None if komi == game.komi else komi  # that the adviser thinks is given
         self._heuristic = game.heuristic() if opponent == HEURISTIC else None
         if opponent == HEURISTIC and self._heuristic is None:
             raise Refused(400, f"{self.spec} has no heuristic player; choose another opponent")

@@ -85,7 +85,7 @@ def test_komi_decides_by_game() -> None:
     assert game.returns(states).tolist() == [1, 1, 1, 1, -1]
     for setup, score in zip((0, 1, -14, -15, 40), game.scores(states).tolist(), strict=True):
         other = game.varied(setup)
-        assert other.scores(other.adopt(states[:1]))[0] == score and other.sgf.komi == 7 + setup / 2
+        assert other.scores(other.adopt(states[:1]))[0] == score and other.komi == 7 + setup / 2
         assert (other.initial(1) == game.begin(np.array([setup]))).all()
 
 

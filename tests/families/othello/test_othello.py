@@ -9,10 +9,9 @@ from pipeline.errors import IllegalMove, UsageError
 from pipeline.families.othello.game import Othello
 from pipeline.games.contract import States
 from pipeline.games.records import RecordText
-from pipeline.games.sgf import game_sgf
 from pipeline.games.specs import parse_game
 from pipeline.games.testing import random_games
-from tests.games.playing import NO_HISTORY, assert_same_board
+from tests.games.playing import NO_HISTORY, assert_same_board, game_sgf
 from tests.reference.othello import OthelloReference
 
 

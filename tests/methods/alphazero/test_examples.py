@@ -429,7 +429,7 @@ def test_moves_that_were_not_searched_have_no_policy(tmp_path: Path) -> None:
                 visit_actions=np.array([0, 0, 3, 1, 4, 2]),
                 visit_counts=np.array([3, 5, 3, 3, 3, 3]),
             ),
-            "ply 0: visits of one action stand twice",
+            "ply 0: an action's visits are listed twice",
         ),
     ],
 )

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from pipeline.errors import FileError, UsageError
+from pipeline.families.backgammon.feature_game import FeatureGame
 from pipeline.families.backgammon.options import TdGatherOptions
 from pipeline.families.backgammon.td.outcomes import MOST_OUTPUTS
 from pipeline.families.backgammon.td.targets import lambda_returns
-from pipeline.games.contract import CHANCE, FeatureGame, FloatArray, States
+from pipeline.games.contract import CHANCE, FloatArray, States
 from pipeline.games.replay import IllegalRecord, replay
 from pipeline.methods.game_table import GameTable
 from pipeline.methods.method import Positions

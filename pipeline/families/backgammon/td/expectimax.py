@@ -22,11 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.counter_rng import uniforms
+from pipeline.families.backgammon.feature_game import FeatureGame
 from pipeline.families.backgammon.options import TdPlayerOptions
 from pipeline.families.backgammon.td.kernels import best_of, sample_of
 from pipeline.families.backgammon.td.network import AfterstateNetwork
 from pipeline.families.backgammon.td.outcomes import seen_by_other
-from pipeline.games.contract import BoolArray, FeatureGame, FloatArray, KeyArray, States, Successors
+from pipeline.games.contract import BoolArray, FloatArray, KeyArray, States, Successors
 from pipeline.options import Options, taken
 from pipeline.players.player import BoardsPlayer, Decisions, Rows
 

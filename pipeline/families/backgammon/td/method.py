@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import UsageError, naming
+from pipeline.families.backgammon.feature_game import FeatureGame
 from pipeline.families.backgammon.options import TdGatherOptions, TdPlayerOptions, TdSelfplayOptions
 from pipeline.families.backgammon.td.actor import AfterstateActor, recorded_columns
 from pipeline.families.backgammon.td.examples import column_types, make_examples
 from pipeline.families.backgammon.td.expectimax import ExpectimaxPlayer
 from pipeline.families.backgammon.td.network import AfterstateNetwork, parse_hidden, random_weights
 from pipeline.families.backgammon.td.outcomes import FIVE, ONE, values_of
-from pipeline.games.contract import AnyGame, FeatureGame
+from pipeline.games.contract import AnyGame
 from pipeline.games.specs import parse_game
 from pipeline.methods.method import Actor, ActorJob, Grown, IndexArray, Method, Objective, Positions, Weights
 from pipeline.methods.options import DiscountOptions, FirstModelOptions, GrowthOptions, LambdaOptions

@@ -15,9 +15,10 @@ import re
 import numpy as np
 
 from pipeline.errors import MuGoError, UsageError
+from pipeline.families.backgammon.feature_game import FeatureGame
 from pipeline.families.backgammon.td import kernels
 from pipeline.families.backgammon.td.outcomes import chances_of, values_of
-from pipeline.games.contract import FeatureGame, FloatArray, States, Successors
+from pipeline.games.contract import FloatArray, States, Successors
 
 Weights = dict[str, FloatArray]
 

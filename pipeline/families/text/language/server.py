@@ -38,7 +38,7 @@ from pipeline.errors import MuGoError
 from pipeline.families.text.language.adapters import LoraShape
 from pipeline.families.text.language.generation import Answers, Questions, TextGenerator, TorchGenerator
 from pipeline.families.text.language.players import SHARED_BASES
-from pipeline.priority import share_niceness
+from pipeline.machine import share_niceness
 
 ADAPTERS_KEPT = 32
 LONGEST_FOLDER = 70  # bytes of the temporary folder's path; a socket's path has at most 103 on macOS, 107 on Linux

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import FileError, MuGoError
-from pipeline.printing import printable, write
+from pipeline.phrases import printable, write
 from pipeline.reports.progress_bars import ConsoleProgress
 from tests.helpers import make_champion
 

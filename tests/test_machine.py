@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.priority import groups_by_session, session_niceness, share_niceness
+from pipeline.machine import groups_by_session, session_niceness, share_niceness
 from tests.helpers import wait_for
 
 ROOT = Path(__file__).parent.parent
-STEP_BACK = "from pipeline.priority import step_back; import os, signal, sys, time; step_back(); "
+STEP_BACK = "from pipeline.machine import step_back; import os, signal, sys, time; step_back(); "
 grouped = pytest.mark.skipif(not groups_by_session(), reason="the kernel has no autogroups here")
 
 
@@ -93,7 +93,7 @@ def test_it_can_end_with_whoever_started_it(new_session: bool) -> None:
 
 
 def test_it_ends_if_whoever_started_it_ended_before_it_could_ask() -> None:
-    late = "import os, time; from pipeline.priority import step_back; print('loaded', flush=True)\n"
+    late = "import os, time; from pipeline.machine import step_back; print('loaded', flush=True)\n"
     late += "while os.getppid() == {}: time.sleep(0.01)\n"
     late += "step_back(end_with_parent=True); print('went on')"
     starting = f"import os, subprocess, sys; late = {late!r}.format(os.getpid()); "
@@ -108,7 +108,7 @@ def test_it_ends_if_whoever_started_it_ended_before_it_could_ask() -> None:
 @grouped
 def test_processes_with_sessions_of_their_own_keep_the_niceness() -> None:
     start = (
-        "import subprocess; from pipeline.priority import share_niceness; "
+        "import subprocess; from pipeline.machine import share_niceness; "
         "others = [subprocess.Popen(['sleep', '60'], start_new_session=True) for _ in range(3)]; "
         "[share_niceness(one.pid) for one in others]; print(*(one.pid for one in others), flush=True); "
         "sys.stdin.readline(); [one.kill() for one in others]"
@@ -136,12 +136,12 @@ def test_a_session_gets_the_callers_niceness_and_nobodys_is_left_alone() -> None
 
 
 def test_without_autogroups_it_is_plain_niceness(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from pipeline import priority
+    from pipeline import machine
 
-    monkeypatch.setattr(priority, "SWITCH", tmp_path / "none")
+    monkeypatch.setattr(machine, "SWITCH", tmp_path / "none")
     given: list[int] = []
     monkeypatch.setattr(os, "nice", given.append)
     monkeypatch.setattr(os, "sched_setscheduler", lambda *given: None)
     monkeypatch.setattr(os, "fork", lambda: pytest.fail("there is no need for another process"))
-    priority.step_back()
+    machine.step_back()
     assert given == [19] and not groups_by_session()
