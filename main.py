@@ -75,8 +75,21 @@ ADDRESS = re.compile("[a-z][a-z0-9+.-]*:/")  # in object storage, perhaps as a P
 Run = Callable[[Command, dict[str, Any]], None]
 """(command, the options given)"""
 
+class LazyGroup(typer.core.TyperGroup):
+    """All commands; those of the table are made when one is called or listed: making all takes 0.2 s."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*COMMANDS, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        return made_command(COMMANDS[cmd_name], OWN_WAYS.get(cmd_name, run_stage))
+
+
 app = typer.Typer(
     help=ABOUT,
+    cls=LazyGroup,
     rich_markup_mode=None,
     no_args_is_help=True,
     add_completion=False,
@@ -203,8 +216,9 @@ def goes_on(name: str) -> bool:
     return COMMANDS[name].goes_on if name in COMMANDS else name not in LISTS
 
 
-def add_command(command: Command, run: Run) -> None:
-    """Register ``main.py NAME``, with an option for every field of its config. run: what the command does."""
+@functools.cache
+def made_command(command: Command, run: Run) -> Any:
+    """``main.py NAME``, with an option for every field of its config. run: what the command does."""
 
     def call(**given: Any) -> None:
         with reported(command.name):
@@ -213,8 +227,9 @@ def add_command(command: Command, run: Run) -> None:
             run(command, placed(command.name, given, is_run))
 
     parameters = options_of(command, has_summary=command.name not in WITHOUT_SUMMARY)
-    register = app.command(command.name, help=command.config.__doc__, cls=PanelCommand)
-    register(with_parameters(call, parameters))
+    alone = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
+    alone.command(command.name, help=command.config.__doc__, cls=PanelCommand)(with_parameters(call, parameters))
+    return typer.main.get_command(alone)
 
 
 def run_stage(command: Command, given: dict[str, Any]) -> None:
@@ -409,8 +424,6 @@ OWN_WAYS: dict[str, Run] = {
     "status": run_status,
     "verify": run_verify,
 }
-for stage in COMMANDS.values():
-    add_command(stage, OWN_WAYS.get(stage.name, run_stage))
 
 
 @app.command("show")

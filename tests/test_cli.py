@@ -40,7 +40,8 @@ from pipeline.upkeep.config import CompactConfig, PruneConfig, VerifyConfig
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCS = README + "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md")))
-COMMANDS: dict[str, Any] = get_command(main.app).commands  # type: ignore[attr-defined]
+GROUP: Any = get_command(main.app)
+COMMANDS: dict[str, Any] = {name: GROUP.get_command(None, name) for name in GROUP.list_commands(None)}
 
 
 @dataclasses.dataclass(frozen=True)
