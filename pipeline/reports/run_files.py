@@ -16,7 +16,6 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -35,14 +34,6 @@ T = TypeVar("T")
 def spread(items: Sequence[T], most: int) -> list[T]:
     """At most this many of the items, evenly spread, including the last one."""
     return list(items[:: -max(1, math.ceil(len(items) / max(most, 1)))])[::-1]
-
-
-def parse_time(text: object) -> datetime | None:
-    """A time in the format of the run's files, in UTC; None if the text isn't one."""
-    try:
-        return datetime.fromisoformat(str(text)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
 
 
 @dataclass(frozen=True, order=True)

@@ -66,8 +66,8 @@ def shortened_list(items: Sequence[Any], most: int) -> str:
     return f"{shown}, … ({len(items)} in all)" if len(items) > most else shown
 
 
-def further_conditions(summary: Mapping[str, Any]) -> dict[str, str]:
-    """The outcome of each further promotion condition of a match summary, by condition. Each has its own match."""
+def promotion_conditions(summary: Mapping[str, Any]) -> dict[str, str]:
+    """The outcome of each promotion condition beside the match itself, by condition. Each has a match of its own."""
     conditions = summary.get("guards")
     outcomes: dict[str, str] = {}
     for text, result in (conditions if isinstance(conditions, dict) else {}).items():

@@ -86,7 +86,7 @@ from pipeline.upkeep.verify.findings import Findings
 from tests.damage import GAME, file_of, make_run, reseal
 from tests.families import of_each
 from tests.fuzz.mutations import Choices, Parts, damage_bytes, damaged
-from tests.reports.test_show_records import LEFT_COLUMN, record
+from tests.reports.test_show_games import LEFT_COLUMN, record
 from tests.run.random_games import write_shard
 from tests.run.test_packs import reread
 
@@ -542,7 +542,7 @@ def whole_chunk(run: Path, path: Path) -> None:
 
 
 def checked_chunks(run: Path, path: Path) -> None:
-    check_chunks(run / "data/training_data", KnownGames().closed(), Findings(run), SILENT)
+    check_chunks(run / "data/training_data", KnownGames(), Findings(run), SILENT)
 
 
 def whole_model(run: Path, path: Path) -> None:

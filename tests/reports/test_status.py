@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import main
 from pipeline.errors import FileError
-from pipeline.reports import run_files
+from pipeline.reports import reading, run_files
 from pipeline.reports import status as status_module
 from pipeline.reports.config import StatusConfig
 from pipeline.reports.status import NOT_SEEN, RUNNING, UNKNOWN, StatusSummary, status
@@ -29,7 +29,7 @@ from pipeline.run.matches import match_lock, write_summary
 from pipeline.run.models import set_champion
 from pipeline.run.ratings import RatedPlayer, Ratings, write_ratings
 from tests.reports.test_show import make_match, make_model, match_game, player
-from tests.reports.test_show_records import LEFT_COLUMN, record
+from tests.reports.test_show_games import LEFT_COLUMN, record
 from tests.run.random_games import write_shard
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
@@ -140,8 +140,8 @@ def test_all_workers_of_the_newest_generations_count(run: Path, monkeypatch: pyt
 def test_of_many_shards_a_few_are_opened(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status_module, "MOST_READ", 10)
     opened = []
-    meta_of = status_module.meta_of
-    monkeypatch.setattr(status_module, "meta_of", lambda shard, *rest: opened.append(shard) or meta_of(shard, *rest))
+    meta_of = reading.meta_of
+    monkeypatch.setattr(reading, "meta_of", lambda shard, *rest: opened.append(shard) or meta_of(shard, *rest))
     for seconds in range(200, 3000, 60):
         shard_at(run, NOW - timedelta(seconds=seconds))
     play = look(run).play
@@ -168,7 +168,7 @@ def test_match_before_and_after_its_decision(run: Path) -> None:
     )
 
 
-def test_further_conditions_of_the_last_match(run: Path) -> None:
+def test_promotion_conditions_of_the_last_match(run: Path) -> None:
     met = {"passed": True, "wins": 133, "draws": 0, "losses": 67, "match": "data/evaluate/required/1-vs-random"}
     guards = {"random>=0": met, "heuristic>=0.5": met | {"passed": False, "wins": "?"}, "damaged": 3}
     write_summary(

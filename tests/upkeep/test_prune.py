@@ -156,7 +156,7 @@ def test_old_games_that_were_too_few_to_prune_are_counted(tmp_path):
 def test_a_report_counts_what_was_played(run):
     def games() -> list[tuple[int, int, int]]:
         facts = collect(Run(run), SILENT, datetime.now(UTC))
-        assert not facts.warnings
+        assert not facts.reading.warnings
         return [(one.generation, one.games, one.positions) for one in facts.games]
 
     before = games()

@@ -68,8 +68,9 @@ class Chart:
     y_from: float | None = None
 
     def html(self) -> str:
-        """The figure; empty without points."""
-        drawn = [one for one in (self.series or self.stacks) if one.points]
+        """The figure; empty without points. Series without points, and columns of height 0, are left out."""
+        drawn = [one for one in self.series if one.points]
+        drawn += [one for one in self.stacks if any(point.y for point in one.points)]
         if not drawn:
             return ""
         drawing = _columns(self, drawn) if self.stacks else _lines(self, drawn)

@@ -66,7 +66,7 @@ class _Origins:
         if len(shard):
             self.games[is_holdout].append(np.unique((numbers[shard] << np.uint64(32)) | game.astype(np.uint64)))
         for local, name in enumerate(chunk.shards):
-            found = self.known.of(name)
+            found = self.known.shards.get(name)
             if found is None:
                 continue
             ids, lengths = found
