@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -38,6 +37,7 @@ from pipeline.run.models import (
     read_model,
     with_pretrained,
 )
+from pipeline.run.order import folders_in
 from pipeline.run.packs import is_gone, shards_in
 from pipeline.run.ratings import POOL_FORMAT, RATINGS_FORMAT, read_pool, read_ratings
 from pipeline.run.run import is_run
@@ -146,20 +146,17 @@ def show_json(path: Path) -> Iterator[str]:
         if path.name not in FORMATS:
             raise
         found = None
-    if found == EVALUATION_FORMAT:
-        from pipeline.reports.summaries import evaluation_text  # imports all of ratings, which takes long
-
-        yield evaluation_text(read_evaluation(path))
-        return
-    kind = found if found in FORMATS.values() else FORMATS.get(path.name)
-    if kind == RATINGS_FORMAT:
-        yield from show_ratings(path)
-    elif kind == POOL_FORMAT:
-        yield from show_pool(path)
-    elif kind == MODEL_FORMAT:
-        yield from show_model(path.parent)
-    else:
+    kind = found if found in JSON_READERS.values() else FORMATS.get(path.name)
+    reader = next((reader for reader, form in JSON_READERS.items() if form == kind), None)
+    if reader is None:
         raise FileError(path, f"not one of MuGo's files: format {found!r}; wanted {KNOWN}")
+    yield from reader(path)
+
+
+def show_evaluation(path: Path) -> Iterator[str]:
+    from pipeline.reports.summaries import evaluation_text  # imports all of ratings, which takes long
+
+    yield evaluation_text(read_evaluation(path))
 
 
 def show_models(path: Path) -> Iterator[str]:
@@ -169,16 +166,10 @@ def show_models(path: Path) -> Iterator[str]:
 
 def _newest_shard(path: Path) -> Path | None:
     """path: data/selfplay, or the folder of a generation or a worker in it."""
-    meta = next(newest_shards(path, on_damage=lambda error: None), None)
-    if meta is not None:
+    if (meta := next(newest_shards(path, on_damage=lambda error: None), None)) is not None:
         return meta.path
-    found = [
-        (name, folder)
-        for folder in (path, *(path / name for name in os.listdir(path) if layout.is_worker_name(name)))
-        if folder.is_dir()
-        for name in shards_in(folder)
-    ]
-    name, folder = max(found, default=(None, path))
+    folders = [path, *(path / name for name in folders_in(path, layout.is_worker_name))]
+    name, folder = max(((name, folder) for folder in folders for name in shards_in(folder)), default=(None, path))
     return folder / name.shard if name else None
 
 
@@ -200,7 +191,8 @@ def show_promotions(path: Path) -> Iterator[str]:
 
 
 def show_model(path: Path) -> Iterator[str]:
-    """A model's game, network, parents and files, then its manifest."""
+    """A model's game, network, parents and files, then its manifest. path: its folder or its model.json."""
+    path = path.parent if path.name == layout.MODEL_JSON else path
     model = read_model(path)
     info, architecture = model.info, model.info.architecture
     numbers = sum(array.size for array in model.weights.values())
@@ -265,4 +257,10 @@ def show_pool(path: Path) -> Iterator[str]:
         yield table([(member.name, member.spec) for member in pool.members], ("name", "player"))
 
 
+JSON_READERS = {
+    show_evaluation: EVALUATION_FORMAT,
+    show_ratings: RATINGS_FORMAT,
+    show_pool: POOL_FORMAT,
+    show_model: MODEL_FORMAT,
+}
 READERS = {layout.META_SUFFIX: show_sidecar, layout.CHUNK_SUFFIX: show_chunk, ".json": show_json}

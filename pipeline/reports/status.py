@@ -27,7 +27,7 @@ from pipeline.phrases import counted, long_duration
 from pipeline.progress import SILENT, Progress
 from pipeline.reports.config import StatusConfig
 from pipeline.reports.reading import Reading, ScoredMatch, metric, number_in, parse_time
-from pipeline.reports.run_files import LOOP_LOCK, RunFiles, SizedShard, look_at, spread
+from pipeline.reports.run_files import LOOP_LOCK, RunFiles, SizedShard, scan_run, spread
 from pipeline.reports.tables import promotion_conditions
 from pipeline.reports.tracked import Tracked, of_newest_games
 from pipeline.run import atomic, layout, packs
@@ -199,7 +199,7 @@ class _Collector:
         self.run, self.now = run, now
         self.reading = Reading.of(run, MODELS_SHOWN)
         self.readable = self.reading.readable
-        self.files: RunFiles = look_at(run.folder, whole=False)
+        self.files: RunFiles = scan_run(run.folder, whole=False)
         by_time = sorted(self.files.shards, key=lambda shard: shard.time)
         self.ahead = [shard for shard in by_time if shard.time > now + timedelta(seconds=PLAYING_SECONDS)]
         in_time = by_time[: len(by_time) - len(self.ahead)]

@@ -37,7 +37,7 @@ from pipeline.gather.config import GatherConfig
 from pipeline.interrupts import held_back
 from pipeline.phrases import counted, size
 from pipeline.progress import SILENT, Progress
-from pipeline.reports.run_files import look_at
+from pipeline.reports.run_files import scan_run
 from pipeline.reports.tables import table
 from pipeline.run import atomic, layout, packs
 from pipeline.run.chunks import complete_set, list_sets, read_header
@@ -445,7 +445,7 @@ def _newest_set_of_a_model(run: Run) -> str:
 
 def _prune_left_over(run: Run, apply: bool) -> Iterator[Removal]:
     """Checkpoints that no training will resume, and temporary files of killed processes."""
-    newest, seen = newest_number(run.models), look_at(run.folder, whole=False)
+    newest, seen = newest_number(run.models), scan_run(run.folder, whole=False)
     for name in sorted(atomic.names_in(run.models)):
         model = layout.parse_checkpoint_name(name)
         parsed = layout.parse_model_name(model) if model else None
@@ -477,7 +477,7 @@ def remove_tree(path: Path) -> None:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
-            path.unlink()
+            atomic.remove([path])
 
 
 def _sizes_of(files: Iterable[Path]) -> list[int]:

@@ -26,7 +26,7 @@ from pipeline.progress import SILENT
 from pipeline.reports.config import ReportConfig
 from pipeline.reports.reading import Reading, ScoredMatch
 from pipeline.reports.report import facts as facts_module
-from pipeline.reports.report.charts import HEIGHT, Chart, Level, Point, Series, ticks
+from pipeline.reports.report.charts import HEIGHT, Chart, Point, ticks
 from pipeline.reports.report.command import report
 from pipeline.reports.report.facts import Facts, collect, policy_entropies, time_spent, wrong_resignations
 from pipeline.reports.report.page import page
@@ -281,7 +281,7 @@ def test_ticks_are_round_and_inside(low: float, high: float) -> None:
 def test_points_lie_where_the_axis_says() -> None:
     """A line chart from 0 to 10: 5 is in the middle, and larger values are higher up."""
     points = [Point(0, 0.0), Point(1, 5.0), Point(2, 10.0)]
-    html = Chart("t", "a", [Series("s", points)]).html()
+    html = Chart("t", "a", {"s": points}).html()
     line = re.findall(r'stroke-dasharray="" d="M([^"]+)"', html)[0]
     places = [tuple(map(float, pair.split())) for pair in line.split("L")]
     (x0, y0), (x1, y1), (x2, y2) = places
@@ -290,7 +290,7 @@ def test_points_lie_where_the_axis_says() -> None:
 
 
 def test_columns_are_stacked() -> None:
-    stacks = [Series("one", [Point(0, 0.25), Point(1, 1.0)]), Series("two", [Point(0, 0.75), Point(1, 0.0)])]
+    stacks = {"one": [Point(0, 0.25), Point(1, 1.0)], "two": [Point(0, 0.75), Point(1, 0.0)]}
     html = Chart("t", "a", stacks=stacks).html()
     pattern = r'column s\d" x="(\S+)" y="(\S+)" width="\S+" height="([\d.]+)"><title'
     boxes = [tuple(map(float, box)) for box in re.findall(pattern, html)]
@@ -301,10 +301,10 @@ def test_columns_are_stacked() -> None:
 
 def test_a_chart_says_its_numbers_in_a_table_and_escapes_names() -> None:
     points = [Point(3, 1.5, error=0.25), Point(4, 2.0, low=1.0, high=3.0)]
-    html = Chart("<b>", "&", [Series("<i>", points)], levels=[Level("<u>", 1.0)]).html()
+    html = Chart("<b>", "&", {"<i>": points}, levels={"<u>": 1.0}).html()
     assert "1.5 ± 0.25" in html and "2 (1 to 3)" in html
     assert "<b>" not in html and "<i>" not in html and "<u>" not in html and "&lt;i&gt;" in html
-    assert Chart("t", "a", [Series("s", [])]).html() == ""
+    assert Chart("t", "a", {"s": []}).html() == ""
 
 
 # The page

@@ -129,7 +129,7 @@ def test_all_workers_of_the_newest_generations_count(run: Path, monkeypatch: pyt
     for generation, minutes in ((0, 20), (1, 10), (2, 0)):
         for worker in range(5):
             shard_at(run, NOW - timedelta(minutes=minutes, seconds=worker), f"w{worker:02d}", generation=generation)
-    files = run_files.look_at(run, whole=False)
+    files = run_files.scan_run(run, whole=False)
     seen = [sum(shard.generation == generation for shard in files.shards) for generation in range(3)]
     assert seen == [3, 5, 5] and files.whole_from == 1 and files.num_shards == 3 * 5 and not files.is_whole
     summary = look(run)

@@ -25,7 +25,7 @@ from pipeline.methods.resignation import NEVER, RESIGN_THRESHOLD, calibrate, no_
 from pipeline.progress import Progress
 from pipeline.ratings.command import Rated, rate, read_matches
 from pipeline.reports.reading import Reading, ScoredMatch, number_in, parse_time
-from pipeline.reports.run_files import SizedShard, look_at, spread
+from pipeline.reports.run_files import SizedShard, scan_run, spread
 from pipeline.reports.tracked import Tracked, of_shards
 from pipeline.run.models import ModelInfo
 from pipeline.run.order import generation_of
@@ -98,7 +98,7 @@ class Facts:
 def collect(run: Run, progress: Progress, now: datetime) -> Facts:
     """The facts of a run. Damaged files become warnings, not errors."""
     facts = Facts(Reading.of(run), now)
-    files = look_at(run.folder)
+    files = scan_run(run.folder)
     for error in files.unreadable:
         facts.reading.warn(error)
     _read_games(facts, files.shards, progress)

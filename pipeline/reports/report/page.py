@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from pipeline.phrases import counted, long_duration, percent
 from pipeline.reports.reading import ScoredMatch, metric, number_in, number_of
-from pipeline.reports.report.charts import Chart, Level, Point, Series, table
+from pipeline.reports.report.charts import Chart, Point, table
 from pipeline.reports.report.facts import ENDS, STAGES, WINNERS, Facts, Games
 from pipeline.run.models import ModelInfo
 from pipeline.run.ratings import RatedPlayer, Ratings
@@ -110,9 +110,9 @@ def _percent(share: float) -> str:
 _whole = "{:,.0f}".format
 
 
-def _series(name: str, places: Iterable[tuple[int, float | None]], note: Callable[[int], str] | None = None) -> Series:
-    """places: (x, y); unknown y are left out. note: the tooltip of a point, by x."""
-    return Series(name, [Point(x, y, note=note(x) if note else "") for x, y in places if y is not None])
+def _points(places: Iterable[tuple[int, float | None]]) -> list[Point]:
+    """places: (x, y); unknown y are left out."""
+    return [Point(x, y) for x, y in places if y is not None]
 
 
 def _sampled(share: float, what: str = "From") -> str:
@@ -134,14 +134,15 @@ def _strength(facts: Facts) -> Iterator[str]:
 
 def _elo_chart(ratings: Ratings, promoted: set[str]) -> str:
     models: dict[str, list[Point]] = {}  # by readouts
-    levels = []
+    levels: dict[str, float] = {}
     for player in ratings.players:
         name, _, readouts = player.name.rpartition("@")
         number, elo, error = number_of(name), player.bradley_terry, player.bradley_terry_error
         if player.group:
             continue
         if number is None or player.kind != "model":
-            levels.append(Level(player.name, elo))
+            if len(levels) < MOST_LEVELS:
+                levels[player.name] = elo
             continue
         note = f"{player.name}: {elo:.0f} ± {error:.0f}"
         models.setdefault(readouts, []).append(Point(number, elo, error, hollow=name not in promoted, note=note))
@@ -151,8 +152,8 @@ def _elo_chart(ratings: Ratings, promoted: set[str]) -> str:
         f"Bradley-Terry ratings from all matches, {ratings.anchor} at {ratings.anchor_elo:g}; bars are 95 % intervals. "
         "Hollow: not promoted. A chain of matches between neighbours overstates the total gain; a tournament with "
         "other players corrects that.",
-        [Series(f"{readouts} readouts per move", sorted(found, key=lambda one: one.x)) for readouts, found in shown],
-        levels=levels[:MOST_LEVELS],
+        {f"{readouts} readouts per move": sorted(found, key=lambda one: one.x) for readouts, found in shown},
+        levels=levels,
         x_name="model",
         y_name="Elo",
         number=_whole,
@@ -169,8 +170,8 @@ def _match_results(matches: Sequence[ScoredMatch]) -> str:
     return Chart(
         "Matches against the champion",
         f"The challenger's share of the {_unit(matches)} with its 95 % interval. Hollow: not promoted.",
-        [Series("challenger", sorted(points, key=lambda point: point.x))],
-        levels=[Level("equal", 0.5)] if points else [],
+        {"challenger": sorted(points, key=lambda point: point.x)},
+        levels={"equal": 0.5},
         x_name="model",
         number=_percent,
     ).html()
@@ -207,13 +208,14 @@ def _rating_table(players: Sequence[RatedPlayer]) -> str:
 
 
 def _learning(facts: Facts) -> Iterator[str]:
-    losses = (("in training", "train"), ("held out, after", "holdout_after"), ("held out, before", "holdout_before"))
+    losses = {"in training": "train", "held out, after": "holdout_after", "held out, before": "holdout_before"}
+    agreement = {"same best move": "policy_accuracy", "winner": "value_sign_accuracy"}
     infos = facts.reading.infos
     yield Chart(
         "Policy loss",
         "Cross-entropy with the searches' policy, in nats. Held-out games are never trained on; before: at the start "
         "of the training.",
-        [_of_models(infos, name, part, "policy") for name, part in losses],
+        _of_models(infos, {name: (part, "policy") for name, part in losses.items()}),
         x_name="model",
         y_name="nats",
     ).html()
@@ -221,17 +223,14 @@ def _learning(facts: Facts) -> Iterator[str]:
         "Value error",
         "Mean squared error, from 0 to 4. A growing gap between held-out and training error means overfitting. If "
         "td_lambda is below 1, training labels are smoother than results; held-out games keep the results.",
-        [_of_models(infos, name, part, "value_mse") for name, part in losses],
+        _of_models(infos, {name: (part, "value_mse") for name, part in losses.items()}),
         x_name="model",
     ).html()
     yield Chart(
         "Agreement of policy and search",
         "How often the network's most likely move is the search's best move, and how often its value predicts the "
         "winner, on held-out games.",
-        [
-            _of_models(infos, "same best move", "holdout_after", "policy_accuracy"),
-            _of_models(infos, "winner", "holdout_after", "value_sign_accuracy"),
-        ],
+        _of_models(infos, {series: ("holdout_after", name) for series, name in agreement.items()}),
         x_name="model",
         number=_percent,
     ).html()
@@ -239,20 +238,26 @@ def _learning(facts: Facts) -> Iterator[str]:
         "Policy entropy and surprise",
         "How undecided network and search are, and how many nats the search's policy differs from the network's: what "
         "is left to learn." + _sampled(facts.share_opened, "The search's numbers are from"),
-        [
-            _of_models(infos, "policy of the network", "holdout_after", "policy_entropy"),
-            _series("policy of the search", [(one.generation, one.policy_entropy) for one in facts.games]),
-            _series("surprise of the search", [(one.generation, one.surprise) for one in facts.games]),
-        ],
+        {
+            **_of_models(infos, {"policy of the network": ("holdout_after", "policy_entropy")}),
+            "policy of the search": _points((one.generation, one.policy_entropy) for one in facts.games),
+            "surprise of the search": _points((one.generation, one.surprise) for one in facts.games),
+        },
         y_name="nats",
         y_from=0.0,
     ).html()
 
 
-def _of_models(infos: Sequence[ModelInfo], series: str, part: str, name: str) -> Series:
-    names = {info.number: info.name for info in infos}
-    values = {info.number: metric(info, part, name) for info in infos}
-    return _series(series, values.items(), lambda number: f"{names[number]}, {series}: {values[number]:.4g}")
+def _of_models(infos: Sequence[ModelInfo], wanted: Mapping[str, tuple[str, str]]) -> dict[str, list[Point]]:
+    """wanted: (part, name) of a metric, by the name of its series."""
+    return {
+        series: [
+            Point(info.number, value, note=f"{info.name}, {series}: {value:.4g}")
+            for info in infos
+            if (value := metric(info, part, name)) is not None
+        ]
+        for series, (part, name) in wanted.items()
+    }
 
 
 # Self-play
@@ -265,25 +270,29 @@ def _self_play(facts: Facts) -> Iterator[str]:
     yield Chart(
         "Game length",
         f"Plies: the median and the band of the middle four fifths of games.{_sampled(facts.share_read)}",
-        [Series("median", lengths)],
+        {"median": lengths},
         y_name="plies",
         number=_whole,
     ).html()
-    ends = [_series(name, [(one.generation, one.ends.get(name)) for one in games]) for name in ENDS]
+    ends = {name: _points((one.generation, one.ends.get(name)) for one in games) for name in ENDS}
     yield Chart("How games end", f"Share of the games.{sampled}", stacks=ends, number=_percent).html()
     yield Chart(
         "Colour balance",
         f"Far from even: the game or its komi favours a side, or the players are still weak.{sampled}",
-        stacks=[_series(name, [(one.generation, one.winners.get(name)) for one in games]) for name in WINNERS],
+        stacks={name: _points((one.generation, one.winners.get(name)) for one in games) for name in WINNERS},
         number=_percent,
     ).html()
-    wrong = {one.generation: one.wrong for one in games if one.wrong and one.wrong[1]}
-    shares = [(generation, bad / made) for generation, (bad, made) in wrong.items()]
+    wrong = [
+        Point(one.generation, bad / made, note=f"generation {one.generation}: {bad} of {made}")
+        for one in games
+        for bad, made in [one.wrong or (0, 0)]
+        if made
+    ]
     yield Chart(
         "Wrong resignations",
         "In some games nobody may resign. Of the players who would have resigned in these games, the share who didn't "
         f"lose.{sampled}",
-        [_series("wrong", shares, lambda x: f"generation {x}: {wrong[x][0]} of {wrong[x][1]}")],
+        {"wrong": wrong},
         number=percent,
         y_from=0.0,
     ).html()
@@ -295,10 +304,10 @@ def _measures(games: Sequence[Games], sampled: str) -> Iterator[str]:
     sources = sorted({source for one in games for source in one.tracked.numbers})
     measures = {name: measure for one in games for name, measure in one.tracked.measures.items() if measure.heading}
     for name, measure in measures.items():
-        series = [
-            _series(source, [(one.generation, one.tracked.numbers.get(source, {}).get(name)) for one in games])
+        series = {
+            source: _points((one.generation, one.tracked.numbers.get(source, {}).get(name)) for one in games)
             for source in sources
-        ]
+        }
         number = _percent if measure.share else "{:.3g}".format
         yield Chart(measure.heading, measure.about + sampled, series, number=number, y_from=0.0).html()
 
@@ -313,10 +322,10 @@ def _time(facts: Facts) -> Iterator[str]:
         "Where the time went",
         "Minutes per generation, from the times in the run's files. If stages run concurrently, the later one gets the "
         "time.",
-        stacks=[
-            _series(label, [(number, of_one[name] / 60) for number, of_one in spent.items()])
+        stacks={
+            label: _points((number, of_one[name] / 60) for number, of_one in spent.items())
             for name, label in labels.items()
-        ],
+        },
         y_name="minutes",
     ).html()
     speeds = [(info.number, number_in(info.manifest, "samples_per_second")) for info in facts.reading.infos]
@@ -324,7 +333,7 @@ def _time(facts: Facts) -> Iterator[str]:
         "Speed of training",
         "Samples per second. A larger network and self-play on the same cores slow it down; if it stays low "
         "without either, something is wrong.",
-        [_series("training", speeds)],
+        {"training": _points(speeds)},
         x_name="model",
         y_name="samples/s",
         number=_whole,
