@@ -18,9 +18,10 @@ from pipeline.errors import FileError, IllegalMove, UsageError, named_in
 from pipeline.games.contract import CHANCE, AnyGame, Game, States
 from pipeline.games.replay import replay_one
 from pipeline.games.specs import recorded_game
-from pipeline.run.matches import Match, MatchGame
-from pipeline.run.packs import Gone
-from pipeline.run.shards import BOTH, NO_VALUE, GameRecord, Shard, ShardMeta, read_meta
+from pipeline.run import layout
+from pipeline.run.matches import Match, MatchGame, read_match
+from pipeline.run.packs import Gone, Pack, open_pack
+from pipeline.run.shards import BOTH, NO_VALUE, GameRecord, Shard, ShardMeta, read_meta, read_shard
 from pipeline.search.gumbel import TARGET_SUM
 
 TOP_MOVES = 5
@@ -54,7 +55,7 @@ class RecordedGame:
     values_to_move  [T]; None: unknown
     end             a name of End in small letters, or how another program describes it
     start           [1, S] where it begins; None: at the initial position, or after the stones
-    record          the game as self-play recorded it
+    shard, record   the game as self-play recorded it
     """
 
     path: Path
@@ -68,6 +69,7 @@ class RecordedGame:
     stones: Sequence[int] = ()
     opening_plies: int = 0
     start: States | None = None
+    shard: Shard | None = None
     record: GameRecord | None = None
 
     @classmethod
@@ -85,8 +87,9 @@ class RecordedGame:
         values = [None if flags & NO_VALUE else float(value) for flags, value in pairs]
         result, end = record.result_first_player, record.end.name.lower()
         return cls(
-            shard.path, index, game, (names[0], names[1]), record.moves.tolist(), values, result, end, record=record
-        )
+            shard.path, index, game, (names[0], names[1]), record.moves.tolist(), values, result, end,
+            shard=shard, record=record,
+        )  # fmt: skip
 
     @classmethod
     def of_match(cls, match: Match, one: MatchGame) -> RecordedGame:
@@ -136,16 +139,35 @@ class RecordedGame:
         return winner(self.result_first_player, self.game) + ENDINGS.get(self.end, f", {self.end}")
 
 
-def winner(result_first_player: float, game: AnyGame) -> str:
-    if result_first_player == 0:
-        return "draw"
-    name = game.result_names.get(abs(result_first_player))
-    return f"{'X' if result_first_player > 0 else 'O'} wins{f' a {name}' if name else ''}"
+def games_at(path: Path, index: int | None = None) -> Iterator[RecordedGame]:
+    """The games of a shard, a pack or a match's folder, or the one with this index.
+
+    Raises FileError for damaged files, UsageError for an unknown game or an index without a game.
+    """
+    if is_pack(path):
+        pack = open_pack(path)
+        found = [(pack.folder / name.shard, None) for name in pack.names]
+        for shard_path, number in found if index is None else [game_in_pack(pack, index)]:
+            yield from games_at(shard_path, number)
+    elif is_shard(path):
+        shard = read_shard(path, sidecar_of(path))
+        for number in range(shard.num_games) if index is None else [index]:
+            yield RecordedGame.of_shard(shard, number)
+    else:
+        match = read_match(path)
+        games = [one for one in match.games if index in (None, one.index)]
+        if index is not None and not games:
+            raise missing_game(match, index)
+        for game in games:
+            yield RecordedGame.of_match(match, game)
 
 
-def stone_names(game: Game, stones: Sequence[int]) -> list[str]:
-    """Handicap stones in parentheses, to precede the moves of a game."""
-    return [f"({' '.join(game.action_name(point) for point in stones)})"] if stones else []
+def is_pack(path: Path) -> bool:
+    return layout.parse_pack_name(path.name) is not None and not path.is_dir()
+
+
+def is_shard(path: Path) -> bool:
+    return path.suffix == layout.SHARD_SUFFIX and not path.is_dir()
 
 
 def sidecar_of(shard: Path) -> ShardMeta | None:
@@ -156,7 +178,35 @@ def sidecar_of(shard: Path) -> ShardMeta | None:
         return None
 
 
-# Searches in words
+def game_in_pack(pack: Pack, index: int) -> tuple[Path, int]:
+    """(shard, index in it) of a game of a pack. Raises UsageError for too large an index, FileError for damage."""
+    before = 0
+    for name in pack.names:
+        num_games = read_meta(pack.folder / name.meta, pack).games
+        if 0 <= index - before < num_games:
+            return pack.folder / name.shard, index - before
+        before += num_games
+    raise UsageError(f"show --game: found {index}; {pack.path} holds games 0 to {before - 1}")
+
+
+def missing_game(match: Match, index: int) -> UsageError:
+    found = f"game {index} of {match.folder} isn't there; it has {len(match.games)} games so far"
+    return UsageError(f"show --game: {found}")
+
+
+# In words
+
+
+def winner(result_first_player: float, game: AnyGame) -> str:
+    if result_first_player == 0:
+        return "draw"
+    name = game.result_names.get(abs(result_first_player))
+    return f"{'X' if result_first_player > 0 else 'O'} wins{f' a {name}' if name else ''}"
+
+
+def stone_names(game: Game, stones: Sequence[int]) -> list[str]:
+    """Handicap stones in parentheses, to precede the moves of a game."""
+    return [f"({' '.join(game.action_name(point) for point in stones)})"] if stones else []
 
 
 def search_text(game: AnyGame, state: States, search: Search) -> str:

@@ -9,17 +9,10 @@ from pathlib import Path
 from pipeline.errors import FileError, UsageError
 from pipeline.games.records import SGF, format_that_reads, record_names
 from pipeline.phrases import listed
-from pipeline.reports.show_as import Named, match_records, pack_records, shard_records
+from pipeline.reports.recorded_games import is_pack, is_shard
+from pipeline.reports.show_as import Named, records_of
 from pipeline.reports.show_chunks import show_chunk, without_counts
-from pipeline.reports.show_games import (
-    is_pack,
-    is_shard,
-    show_foreign,
-    show_match,
-    show_pack,
-    show_shard,
-    show_sidecar,
-)
+from pipeline.reports.show_games import show_foreign, show_match, show_pack, show_shard, show_sidecar
 from pipeline.reports.show_run import models_table, show_run
 from pipeline.reports.tables import described, flattened, table
 from pipeline.run import atomic, layout
@@ -51,6 +44,7 @@ KNOWN = (
 FORMATS = {layout.RATINGS: RATINGS_FORMAT, layout.POOL: POOL_FORMAT, layout.MODEL_JSON: MODEL_FORMAT}
 PROMOTIONS_LISTED = 20
 SGF_SUFFIX = ".sgf"
+ShowGames = Callable[[Path, int | None, bool], Iterator[str]]
 MATCH_FILES = (layout.MATCH_GAMES, layout.MATCH_SUMMARY)
 
 
@@ -65,8 +59,8 @@ def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[s
     if is_gone(path):
         raise FileError(asked, f"no such file; wanted {KNOWN}")
     if (games := _games_at(path, game)) is not None:
-        kind, place, index = games
-        return {"pack": show_pack, "shard": show_shard, "match": show_match}[kind](place, index, moves)
+        shows, place, index = games
+        return shows(place, index, moves)
     if (reader := _reader_of(path)) is not None:
         if game is not None or moves:
             raise UsageError(f"show {path}: --game and --moves are for game shards and matches")
@@ -89,8 +83,8 @@ def game_records(path: Path, game: int | None = None, form: str = SGF) -> Iterat
     if is_gone(path):
         raise FileError(path, "no such file; wanted a game shard or a match directory")
     if (games := _games_at(path, game)) is not None:
-        kind, place, index = games
-        return {"pack": pack_records, "shard": shard_records, "match": match_records}[kind](place, index, form)
+        _, place, index = games
+        return records_of(place, index, form)
     newest = newest_match(path) or _newest_shard(path) if path.is_dir() else None
     if newest is None:
         flags = listed([f"--{name}" for name in record_names()])
@@ -98,15 +92,15 @@ def game_records(path: Path, game: int | None = None, form: str = SGF) -> Iterat
     return game_records(newest, game, form)
 
 
-def _games_at(path: Path, game: int | None) -> tuple[str, Path, int | None] | None:
-    """(pack, shard or match; its path; the index of the game asked for); None for anything else."""
+def _games_at(path: Path, game: int | None) -> tuple[ShowGames, Path, int | None] | None:
+    """For a pack, shard or match: the function that shows it, its path, and the index of the game asked for."""
     if is_pack(path):
-        return "pack", path, game
+        return show_pack, path, game
     if is_shard(path):
-        return "shard", path, game
+        return show_shard, path, game
     if (match := _match_of(path)) is None:
         return None
-    return "match", match, int(path.stem) if path.suffix == SGF_SUFFIX and game is None else game
+    return show_match, match, int(path.stem) if path.suffix == SGF_SUFFIX and game is None else game
 
 
 def _match_of(path: Path) -> Path | None:

@@ -17,17 +17,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.errors import FileError, UsageError, named_in
-from pipeline.games.contract import CHANCE, AnyGame, Game
+from pipeline.games.contract import CHANCE, Game
 from pipeline.games.records import SGF, PlayedGame, RecordFormat, RecordText, formats_of, name_of, record_format
 from pipeline.games.sgf import sgf_name
-from pipeline.games.specs import recorded_game
 from pipeline.methods.named import method_named
 from pipeline.phrases import listed
-from pipeline.reports.recorded_games import RecordedGame, damaged_game, search_text, sidecar_of
-from pipeline.reports.show_games import game_in_pack, is_pack, is_shard
-from pipeline.run.matches import read_match
+from pipeline.reports.recorded_games import RecordedGame, damaged_game, games_at, is_pack, is_shard, search_text
 from pipeline.run.packs import is_gone, open_pack
-from pipeline.run.shards import POLICY_COUNTS, newest_shards, read_shard
+from pipeline.run.shards import POLICY_COUNTS, newest_shards
 
 Named = tuple[str, str]
 """A file name and its content."""
@@ -36,63 +33,32 @@ Named = tuple[str, str]
 # Records
 
 
-def shard_records(path: Path, index: int | None, form: str = SGF) -> Iterator[Named]:
-    """The records of all games of a shard, or of one game. form: the name of a format.
+def records_of(path: Path, index: int | None = None, form: str = SGF) -> Iterator[Named]:
+    """The records of all games of a shard, pack or match, or of one game. form: the name of a format.
 
-    Raises UsageError if the format can't hold the game.
+    Raises UsageError if the format can't hold a game.
     """
-    shard = read_shard(path, sidecar_of(path))
-    writer = _format(path, shard.game_spec, form)
-    for number in range(shard.num_games) if index is None else [index]:
-        one = RecordedGame.of_shard(shard, number)
-        assert one.record is not None
-        text = RecordText(
-            *one.players,
-            event=f"self-play of {shard.model}, worker {shard.header.get('worker')}",
-            round=str(number),
-            comment=f"id {one.record.game_id:016x}; end: {one.end}; shard {path.name}",
-        )
-        yield _named(path.stem, number, writer), _record(one, text, writer)
+    for one in games_at(path, index):
+        writer = _format(one, form)
+        end = f"end: {one.end}"
+        if one.shard is None or one.record is None:
+            source, event, comment = one.path.name, one.path.name, end
+        else:
+            source, event = one.path.stem, f"self-play of {one.shard.model}, worker {one.shard.header.get('worker')}"
+            comment = f"id {one.record.game_id:016x}; {end}; shard {one.path.name}"
+        name = f"{source}-{Path(sgf_name(one.index)).with_suffix(writer.suffixes[0])}"
+        text = RecordText(*one.players, event=event, round=str(one.index), comment=comment)
+        yield name, _record(one, text, writer)
 
 
-def pack_records(path: Path, index: int | None, form: str = SGF) -> Iterator[Named]:
-    """As shard_records, for all shards of a pack."""
-    pack = open_pack(path)
-    if index is not None:
-        yield from shard_records(*game_in_pack(pack, index), form)
-        return
-    for name in pack.names:
-        yield from shard_records(pack.folder / name.shard, None, form)
-
-
-def match_records(path: Path, index: int | None, form: str = SGF) -> Iterator[Named]:
-    """As shard_records, for a match."""
-    match = read_match(path)
-    writer = _format(path, match.header.game, form)
-    games = [one for one in match.games if index in (None, one.index)]
-    if index is not None and not games:
-        found = f"game {index} of {path} isn't there; it has {len(match.games)} games so far"
-        raise UsageError(f"show --game: {found}")
-    for game in games:
-        one = RecordedGame.of_match(match, game)
-        text = RecordText(*one.players, event=path.name, round=str(one.index), comment=f"end: {one.end}")
-        yield _named(path.name, one.index, writer), _record(one, text, writer)
-
-
-def _format(path: Path, spec: str, form: str) -> RecordFormat:
+def _format(one: RecordedGame, form: str) -> RecordFormat:
     """Raises UsageError if the format can't hold the game."""
-    with named_in(path):
-        game: AnyGame = recorded_game(spec)
     found = record_format(form)
-    if refusal := found.refusal(game):
-        if form == SGF and (others := formats_of(game)):
-            refusal += f"; {name_of(game)} has {listed([f'--{name}' for name in others])}"
-        raise UsageError(f"show --{form}: {path} holds games of {spec}; {refusal}")
+    if refusal := found.refusal(one.game):
+        if form == SGF and (others := formats_of(one.game)):
+            refusal += f"; {name_of(one.game)} has {listed([f'--{name}' for name in others])}"
+        raise UsageError(f"show --{form}: {one.path} holds games of {one.game.spec}; {refusal}")
     return found
-
-
-def _named(source: str, number: int, form: RecordFormat) -> str:
-    return f"{source}-{Path(sgf_name(number)).with_suffix(form.suffixes[0])}"
 
 
 def _record(one: RecordedGame, text: RecordText, form: RecordFormat) -> str:
@@ -177,25 +143,23 @@ def _shards_at(path: Path) -> list[Path]:
 
 
 def _rows(path: Path, index: int | None) -> Iterator[dict[str, object]]:
-    shard = read_shard(path, sidecar_of(path))
-    with named_in(path):
-        method = method_named(shard.header["method"])
-    for number in range(shard.num_games) if index is None else [index]:
-        one = RecordedGame.of_shard(shard, number)
-        record, game = one.record, one.game
-        assert record is not None
+    for one in games_at(path, index):
+        shard, record, game = one.shard, one.record, one.game
+        assert shard is not None and record is not None
+        with named_in(path):
+            method = method_named(shard.header["method"])
         plies = zip(one.movers, one.values_to_move, one.states(), strict=False)
-        with damaged_game(path, number):
+        with damaged_game(path, one.index):
             for ply, (mover, value, state) in enumerate(plies):
                 by_chance = mover == CHANCE
                 yield {
                     "shard": shard.id,
-                    "game": number,
+                    "game": one.index,
                     "ply": ply,
                     "player": "" if by_chance else mover,
                     "move": game.move_name(state[0], one.moves[ply]),
                     "value_to_move": "" if value is None else f"{value:.4g}",
-                    "result_first_player": f"{record.result_first_player:g}",
+                    "result_first_player": f"{one.result_first_player:g}",
                     "opponent": record.opponent or "",
                     "learner": int(not by_chance and not one.made_by_opponent(mover)),
                     **method.facts(game, state[0], record, ply),

@@ -22,11 +22,19 @@ from pipeline.methods.method import Method
 from pipeline.methods.named import method_named
 from pipeline.phrases import counted, results
 from pipeline.reports.reading import countable_games, counted_games
-from pipeline.reports.recorded_games import RecordedGame, search_text, sidecar_of, stone_names, winner
+from pipeline.reports.recorded_games import (
+    RecordedGame,
+    game_in_pack,
+    missing_game,
+    search_text,
+    sidecar_of,
+    stone_names,
+    winner,
+)
 from pipeline.reports.tables import described, flattened, indented, promotion_conditions, shortened_list, table
 from pipeline.run import layout
 from pipeline.run.matches import Match, MatchFailure, MatchGame, PlayerInfo, read_match
-from pipeline.run.packs import Pack, is_gone, open_pack
+from pipeline.run.packs import is_gone, open_pack
 from pipeline.run.shards import POLICY_COUNTS, SEARCH_COLUMNS, End, Shard, read_meta, read_shard
 
 GAMES_LISTED = 20
@@ -76,14 +84,6 @@ def _more(path: Path) -> Iterator[str]:
 
 
 # Shards and packs
-
-
-def is_pack(path: Path) -> bool:
-    return layout.parse_pack_name(path.name) is not None and not path.is_dir()
-
-
-def is_shard(path: Path) -> bool:
-    return path.suffix == layout.SHARD_SUFFIX and not path.is_dir()
 
 
 def show_shard(path: Path, index: int | None, moves: bool) -> Iterator[str]:
@@ -181,17 +181,6 @@ def show_pack(path: Path, index: int | None, moves: bool) -> Iterator[str]:
     yield from show_shard(pack.folder / pack.names[-1].shard, None, moves)
 
 
-def game_in_pack(pack: Pack, index: int) -> tuple[Path, int]:
-    """(shard, index in it) of a game of a pack. Raises UsageError for too large an index, FileError for damage."""
-    before = 0
-    for name in pack.names:
-        num_games = read_meta(pack.folder / name.meta, pack).games
-        if 0 <= index - before < num_games:
-            return pack.folder / name.shard, index - before
-        before += num_games
-    raise UsageError(f"show --game: found {index}; {pack.path} holds games 0 to {before - 1}")
-
-
 def show_sidecar(path: Path) -> Iterator[str]:
     if layout.parse_pack_name(path.name):
         yield from show_pack(path, None, False)
@@ -276,8 +265,7 @@ def _games_with_index(match: Match, game: Game, index: int, moves: bool) -> Iter
     games = [RecordedGame.of_match(match, one) for one in match.games if one.index == index]
     failures = [one for one in match.failures if one.failed == index]
     if not games and not failures:
-        found = f"game {index} of {match.folder} isn't there; it has {len(match.games)} games so far"
-        raise UsageError(f"show --game: {found}")
+        raise missing_game(match, index)
     for failure in failures:
         yield (
             f"game {index}, attempt {failure.attempt}: failed after {len(failure.moves)} plies ({failure.kind}): "

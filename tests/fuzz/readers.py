@@ -44,7 +44,7 @@ from pipeline.progress import SILENT
 from pipeline.ratings.command import read_matches
 from pipeline.ratings.pool import pool
 from pipeline.reports.show import show
-from pipeline.reports.show_as import match_records
+from pipeline.reports.show_as import records_of
 from pipeline.reports.summaries import summary_text
 from pipeline.run import layout, packs
 from pipeline.run.chunks import SEAL_BYTES, read_chunk, read_header
@@ -567,7 +567,7 @@ def whole_match(run: Path, path: Path) -> None:
 
 def as_records(run: Path, path: Path) -> None:
     if read_match(path.parent).header.game.startswith("go"):
-        list(match_records(path.parent, None))
+        list(records_of(path.parent))
 
 
 def its_results(run: Path, path: Path) -> None:

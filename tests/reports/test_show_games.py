@@ -11,7 +11,7 @@ from pipeline.errors import FileError, UsageError
 from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.examples import column_types
 from pipeline.reports.recorded_games import top_moves
-from pipeline.reports.show_as import shard_records
+from pipeline.reports.show_as import records_of
 from pipeline.reports.show_chunks import show_chunk
 from pipeline.reports.show_games import show_shard, show_sidecar
 from pipeline.reports.tables import described, table
@@ -89,7 +89,7 @@ def test_uncommitted_shard_is_called_so(shard: Path) -> None:
 
 def test_an_unknown_game_is_said_with_the_file(tmp_path: Path) -> None:
     path = write_shard(tmp_path / "selfplay", "000001-a", "w00", "chess", [record([0])], {"generation": 3})
-    for shown in (show_shard(path, None, False), shard_records(path, None)):
+    for shown in (show_shard(path, None, False), records_of(path)):
         with pytest.raises(UsageError, match=rf"{path.name}: game 'chess': unknown name"):
             list(shown)
 

@@ -16,7 +16,7 @@ from pipeline.methods.alphazero.examples import make_examples
 from pipeline.methods.alphazero.method import AlphaZero
 from pipeline.methods.method import ActorJob, FinishedGame, Learner, game_seeds
 from pipeline.reports.recorded_games import RecordedGame
-from pipeline.reports.show_as import shard_records
+from pipeline.reports.show_as import records_of
 from pipeline.reports.show_games import show_recorded
 from pipeline.run.shards import End, GameRecord, read_shard
 from pipeline.selfplay.config import SelfplayConfig
@@ -105,4 +105,4 @@ def test_show_counts_what_can_be_captured(tmp_path: Path, finished: list[Finishe
     text = "\n".join(show_recorded(RecordedGame.of_shard(shard, 0), AlphaZero(), moves=False, brief=False))
     assert "nothing left to decide" in text
     assert f"score of X, with all that can be captured captured: {score:+g}" in text
-    assert f"RE[{'B' if score > 0 else 'W'}+{abs(score):g}]" in next(iter(shard_records(shard.path, 0)))[1]
+    assert f"RE[{'B' if score > 0 else 'W'}+{abs(score):g}]" in next(records_of(shard.path, 0))[1]
