@@ -158,7 +158,7 @@ class ScoredMatch:
 
     @property
     def decision(self) -> str:
-        """Of the match's stage: promoted, passed (e.g. a further condition), not promoted, or not decided."""
+        """promoted, passed (the match of a promotion condition), not promoted, or not decided."""
         summary = self.match.summary
         if summary is None:
             return "not decided"

@@ -296,7 +296,7 @@ def test_a_promotion_by_another_match(run: Path) -> None:
     assert "wanted their own match" in found
 
 
-def test_the_match_of_a_further_condition_is_its_own(run: Path) -> None:
+def test_a_promotion_condition_has_a_match_of_its_own(run: Path) -> None:
     """In a run that was moved, with a match of the same players for the promotion itself."""
     match, journal = games_file(run).parent, run / "saved_models/promotions.jsonl"
     lines = read_journal(run / "saved_models")

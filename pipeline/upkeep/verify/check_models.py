@@ -19,6 +19,7 @@ from pipeline.games.specs import recorded_game
 from pipeline.methods.named import method_named
 from pipeline.phrases import counted
 from pipeline.progress import Progress
+from pipeline.reports.reading import number_of
 from pipeline.run import atomic, layout
 from pipeline.run.matches import has_match, read_match
 from pipeline.run.models import (
@@ -43,7 +44,7 @@ def check_models(saved_models: Path, findings: Findings, progress: Progress, sin
 
     since: only models with at least this number, and their promotions; -1: all.
     """
-    models = [*takewhile(lambda path: _number(path.name) >= since, newest_models(saved_models))][::-1]
+    models = [*takewhile(lambda path: (number_of(path.name) or 0) >= since, newest_models(saved_models))][::-1]
     progress.start("checking models", len(models), "models")
     games: set[str] = set()
     for path in models:
@@ -62,12 +63,6 @@ def check_models(saved_models: Path, findings: Findings, progress: Progress, sin
         )
     if models or (saved_models / layout.PROMOTIONS).exists():
         _check_champion(saved_models, findings, since)
-
-
-def _number(name: str) -> int:
-    """A model's number; -1 for any other name."""
-    parsed = layout.parse_model_name(name)
-    return parsed.number if parsed else -1
 
 
 def _check_model(model: Model, findings: Findings) -> None:
@@ -122,7 +117,7 @@ def _check_champion(saved_models: Path, findings: Findings, since: int) -> None:
                 link, f"{found}; ignore this if you changed it by hand, otherwise point it to {last or target}"
             )
         for line in journal:
-            if _number(str(line.get("champion"))) >= since:
+            if (number_of(str(line.get("champion"))) or 0) >= since:
                 _check_promotion(saved_models, line, findings)
 
 
