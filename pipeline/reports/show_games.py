@@ -134,16 +134,21 @@ def _shard_facts(shard: Shard, committed: bool) -> str:
     kept = ", ".join(name for name in names if name in SEARCH_COLUMNS or name in shard.own) or "the move alone"
     return described(
         {
-            "shard": shard.path,
-            "game": shard.game_spec,
-            "played by": f"{shard.model}, worker {shard.header.get('worker')}",
+            **_facts("shard", shard.path, shard.game_spec, shard.model, shard.header.get("worker")),
             **({"method": method, "of each move": kept} if method != "alphazero" else {}),
             "generation": shard.header["provenance"].get("generation", "-"),
-            "games": f"{shard.num_games:,}",
-            "positions": f"{shard.num_positions:,}",
+            **_counts(shard.num_games, shard.num_positions),
             "committed": "yes" if committed else "no: it has no .meta file, so no stage reads it",
         }
     )
+
+
+def _facts(kind: str, path: Path, game: str, model: str, worker: object) -> dict[str, object]:
+    return {kind: path, "game": game, "played by": f"{model}, worker {worker}"}
+
+
+def _counts(games: int, positions: int) -> dict[str, object]:
+    return {"games": f"{games:,}", "positions": f"{positions:,}"}
 
 
 def _games_table(shard: Shard) -> str:
@@ -167,12 +172,9 @@ def show_pack(path: Path, index: int | None, moves: bool) -> Iterator[str]:
     metas = [read_meta(pack.folder / name.meta, pack) for name in pack.names]
     yield described(
         {
-            "pack": pack.path,
-            "game": metas[0].game,
-            "played by": f"{metas[0].model}, worker {metas[0].worker}",
+            **_facts("pack", pack.path, metas[0].game, metas[0].model, metas[0].worker),
             "shards": f"{len(pack.names):,}, {pack.names[0].shard} to {pack.names[-1].shard}",
-            "games": f"{sum(meta.games for meta in metas):,}",
-            "positions": f"{sum(meta.positions for meta in metas):,}",
+            **_counts(sum(meta.games for meta in metas), sum(meta.positions for meta in metas)),
             "bytes": f"{pack.sizes.sum():,}",
         }
     )
@@ -189,13 +191,10 @@ def show_sidecar(path: Path) -> Iterator[str]:
     lengths = meta.lengths
     yield described(
         {
-            "sidecar": path,
+            **_facts("sidecar", path, meta.game, meta.model, meta.worker),
             "commits": meta.path.name if not is_gone(meta.path) else f"{meta.path.name}, which is MISSING",
-            "game": meta.game,
-            "played by": f"{meta.model}, worker {meta.worker}",
             "generation": meta.generation,
-            "games": f"{meta.games:,}",
-            "positions": f"{meta.positions:,}",
+            **_counts(meta.games, meta.positions),
             **({"ended by the move limit": f"{meta.cut_short:,} games"} if meta.cut_short else {}),
             "plies": f"{lengths.min()} to {lengths.max()}, {lengths.mean():.1f} on average",
             "bytes": f"{meta.num_bytes:,} ({meta.num_bytes / meta.positions:.1f} a position)",

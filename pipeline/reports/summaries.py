@@ -86,8 +86,7 @@ def ratings_table(summary: RatingsSummary) -> str:
             "mean of all"
         )
     if summary.matches_skipped:
-        missing = "is missing" if summary.matches_skipped == 1 else "are missing"
-        lines.append(f"{counted(summary.matches_skipped, 'damaged match', 'damaged matches')} {missing} here")
+        lines.append(f"{counted(summary.matches_skipped, 'damaged match', 'damaged matches')} skipped")
     return "\n".join([*lines, *(f"note: {warning}" for warning in summary.warnings)])
 
 

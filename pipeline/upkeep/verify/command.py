@@ -37,7 +37,7 @@ from pipeline.upkeep.verify.check_models import check_models
 from pipeline.upkeep.verify.findings import LEFT_OVER, OTHERS, SUBJECTS, Findings, Problem
 
 PROBLEMS_SHOWN = 40  # unless all are asked for
-PLURALS = {"match": "matches", "summary": "summaries", "set": "sets"}
+PLURALS = {"match": "matches", "summary": "summaries"}
 
 
 @dataclass(frozen=True)
