@@ -21,7 +21,7 @@ from pipeline.games.specs import recorded_game
 from pipeline.run import layout
 from pipeline.run.matches import Match, MatchGame, read_match
 from pipeline.run.packs import Gone, Pack, open_pack
-from pipeline.run.shards import BOTH, NO_VALUE, GameRecord, Shard, ShardMeta, read_meta, read_shard
+from pipeline.run.shards import BOTH, NO_VALUE, POLICY_COUNTS, GameRecord, Shard, ShardMeta, read_meta, read_shard
 from pipeline.search.gumbel import TARGET_SUM
 
 TOP_MOVES = 5
@@ -133,6 +133,28 @@ class RecordedGame:
         """Whether this player's moves were made by the opponent that the model met in self-play."""
         return self.record is not None and self.record.learner not in (BOTH, mover) and mover != CHANCE
 
+    def search_text(self, ply: int, state: States) -> str:
+        """The search before a move, made in a state [1, S], or what was played instead of it; "" if unknown.
+
+        E.g. "32 visits: D4 18× (56%) …", or "policy: D4 56% …" for Gumbel's full searches, which store a policy.
+        """
+        if self.record is None:
+            return "opening" if ply < self.opening_plies else ""
+        if self.made_by_opponent(self.movers[ply]):
+            return f"by {self.record.opponent}"
+        actions, counts = self.searches[ply]
+        if not len(actions):
+            return ""
+
+        def name(action: int) -> str:
+            return self.game.move_name(state[0], action)
+
+        kind = "" if self.record.flags[ply] & POLICY_COUNTS else "cheap search, "
+        total = int(counts.sum())
+        if abs(total - TARGET_SUM) <= len(counts):
+            return f"{kind}policy: {top_moves(name, actions, counts)}"
+        return f"{kind}{total} visits: {top_moves(name, actions, counts, '×')}"
+
     @property
     def result(self) -> str:
         """E.g. "X wins a gammon by resignation"."""
@@ -207,22 +229,6 @@ def winner(result_first_player: float, game: AnyGame) -> str:
 def stone_names(game: Game, stones: Sequence[int]) -> list[str]:
     """Handicap stones in parentheses, to precede the moves of a game."""
     return [f"({' '.join(game.action_name(point) for point in stones)})"] if stones else []
-
-
-def search_text(game: AnyGame, state: States, search: Search) -> str:
-    """A search in a state [1, S], e.g. "32 visits: D4 18× (56%) …".
-
-    Gumbel's full searches store a policy instead of visits: "policy: D4 56% …".
-    """
-    actions, counts = search
-    total = int(counts.sum())
-
-    def name(action: int) -> str:
-        return game.move_name(state[0], action)
-
-    if abs(total - TARGET_SUM) <= len(counts):
-        return f"policy: {top_moves(name, actions, counts)}"
-    return f"{total} visits: {top_moves(name, actions, counts, '×')}" if total else "no visits"
 
 
 def top_moves(

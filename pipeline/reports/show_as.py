@@ -22,9 +22,9 @@ from pipeline.games.records import SGF, PlayedGame, RecordFormat, RecordText, fo
 from pipeline.games.sgf import sgf_name
 from pipeline.methods.named import method_named
 from pipeline.phrases import listed
-from pipeline.reports.recorded_games import RecordedGame, damaged_game, games_at, is_pack, is_shard, search_text
+from pipeline.reports.recorded_games import RecordedGame, damaged_game, games_at, is_pack, is_shard
 from pipeline.run.packs import is_gone, open_pack
-from pipeline.run.shards import POLICY_COUNTS, newest_shards
+from pipeline.run.shards import newest_shards
 
 Named = tuple[str, str]
 """A file name and its content."""
@@ -81,25 +81,12 @@ def _comments(one: RecordedGame) -> tuple[list[str], list[float | None]]:
     if not isinstance(one.game, Game):
         return ["" if value is None else f"value {value:+.3f} to move" for value in one.values_to_move], []
     winrates = [None if value is None else 50 * (1 + value) for value in one.values_first]
+    colour = one.game.colours[0].lower()
     comments = []
-    searches = list(_searches(one, one.game)) if one.record else ["opening"] * one.opening_plies
-    for ply, (winrate, value) in enumerate(zip(winrates, one.values_to_move, strict=True)):
-        colour = one.game.colours[0].lower()
+    for ply, (winrate, value, state) in enumerate(zip(winrates, one.values_to_move, one.states(), strict=False)):
         valued = "" if winrate is None else f"{colour}'s winrate {winrate:.1f}%, value {value:+.3f} to move"
-        comments.append("\n".join(filter(None, [valued, *searches[ply : ply + 1]])))
+        comments.append("\n".join(filter(None, [valued, one.search_text(ply, state)])))
     return comments, winrates
-
-
-def _searches(one: RecordedGame, game: Game) -> Iterator[str]:
-    """The visits before each move, or the opponent's name if it made the move."""
-    assert one.record is not None
-    for flags, mover, search, state in zip(one.record.flags, one.movers, one.searches, one.states(), strict=False):
-        if one.made_by_opponent(mover):
-            yield f"by {one.record.opponent}"
-        elif len(search[0]):
-            yield ("" if flags & POLICY_COUNTS else "cheap search, ") + search_text(game, state, search)
-        else:
-            yield ""
 
 
 # CSV

@@ -6,7 +6,7 @@ Each is shown as facts, a table of its games, and the end of the first one; with
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,49 +22,41 @@ from pipeline.methods.method import Method
 from pipeline.methods.named import method_named
 from pipeline.phrases import counted, results
 from pipeline.reports.reading import countable_games, counted_games
-from pipeline.reports.recorded_games import (
-    RecordedGame,
-    game_in_pack,
-    missing_game,
-    search_text,
-    sidecar_of,
-    stone_names,
-    winner,
-)
+from pipeline.reports.recorded_games import RecordedGame, game_in_pack, missing_game, sidecar_of, stone_names, winner
 from pipeline.reports.tables import described, flattened, indented, promotion_conditions, shortened_list, table
 from pipeline.run import layout
 from pipeline.run.matches import Match, MatchFailure, MatchGame, PlayerInfo, read_match
 from pipeline.run.packs import is_gone, open_pack
-from pipeline.run.shards import POLICY_COUNTS, SEARCH_COLUMNS, End, Shard, read_meta, read_shard
+from pipeline.run.shards import SEARCH_COLUMNS, End, Shard, read_meta, read_shard
 
 GAMES_LISTED = 20
 POSITIONS_SHOWN = 3  # the last ones of a game in the short form
 OPENINGS_LISTED = 12  # games of a match in the table
 FAILURES_LISTED = 5
-MOVES_LISTED = 12
 NUMBERS_LISTED = 20
 PROBLEM_WIDTH = 100
 POINTS = ("0", "½", "1", "1½", "2")  # of a pair of games
 ENDS = {"played_out": "played out", "move_limit": "ended by the move limit", "resigned": "resigned"}
 
-Note = Callable[[int, States], str]
-"""What is said of the move at a ply, made in a state [1, S]."""
-
 
 # One game
 
 
-def show_game(one: RecordedGame, note: Note, boards: bool, first_ply: int = 0) -> Iterator[str]:
-    """A game's moves from a ply on, each before its note and with boards after its board; then the final position."""
-    state = None
+def show_game(one: RecordedGame, boards: bool, first_ply: int = 0, method: Method | None = None) -> Iterator[str]:
+    """A game's moves from a ply on, with boards each after its board; then the final position.
+
+    method: that recorded the game, for what it says of each move.
+    """
+    first, second = one.players
+    yield f"game {one.index}: X {first}, O {second}; {one.result} after {len(one.moves)} plies"
     for ply, state in enumerate(one.states()):
         if first_ply <= ply < len(one.moves):
             if boards:
                 yield ""
                 yield indented(one.game.diagram(state[0]))
             name = one.game.move_name(state[0], one.moves[ply])
-            yield f"{ply:4d}  {'XO*'[int(one.game.to_move(state)[0])]} {name:<5} {note(ply, state)}".rstrip()
-    assert state is not None
+            note = "   ".join(_notes(one, ply, state, method))
+            yield f"{ply:4d}  {'XO*'[int(one.game.to_move(state)[0])]} {name:<5} {note}".rstrip()
     yield indented(one.game.diagram(state[0]))
     if one.end == "settled" and isinstance(one.game, Game):
         score = float(one.game.settled_scores(state, one.game.settled_owners(state))[0])
@@ -73,12 +65,24 @@ def show_game(one: RecordedGame, note: Note, boards: bool, first_ply: int = 0) -
         yield f"    score of X: {float(one.game.scores(state)[0]):+g}"
 
 
-def _heading(one: RecordedGame) -> str:
-    first, second = one.players
-    return f"game {one.index}: X {first}, O {second}; {one.result} after {len(one.moves)} plies"
+def _notes(one: RecordedGame, ply: int, state: States, method: Method | None) -> Iterator[str]:
+    if (value := one.values_to_move[ply]) is not None:
+        yield f"value {value:+.2f}"
+    if search := one.search_text(ply, state):
+        yield search
+    if one.record is None or method is None:
+        return
+    if one.record.surprises[ply] > 0 and not method.steps_only:
+        yield f"surprise {one.record.surprises[ply]:.2f}"
+    facts = method.facts(one.game, state[0], one.record, ply)
+    yield from (f"{name} {fact}" for name, fact in facts.items() if str(fact) and "\n" not in str(fact))
 
 
-def _more(path: Path) -> Iterator[str]:
+def _with_overview(path: Path, texts: Sequence[str], game: Iterator[str]) -> Iterator[str]:
+    for text in texts:
+        yield text
+        yield ""
+    yield from game
     yield ""
     yield f"More: show {path} --game N for every move of game N, and --moves for every board."
 
@@ -91,41 +95,24 @@ def show_shard(path: Path, index: int | None, moves: bool) -> Iterator[str]:
     meta = sidecar_of(path)
     shard = read_shard(path, meta)
     one = RecordedGame.of_shard(shard, index or 0)
-    if index is None:
-        yield _shard_facts(shard, committed=meta is not None)
-        yield ""
-        yield _games_table(shard)
-        yield ""
-    yield from show_recorded(one, method_named(shard.header["method"]), moves, index is None)
-    if index is None:
-        yield from _more(path)
+    if index is not None:
+        yield from show_recorded(one, moves)
+        return
+    game = show_recorded(one, True, max(0, len(one.moves) - POSITIONS_SHOWN))
+    yield from _with_overview(path, [_shard_facts(shard, committed=meta is not None), _games_table(shard)], game)
 
 
-def show_recorded(one: RecordedGame, method: Method, moves: bool, brief: bool) -> Iterator[str]:
-    """A game of self-play. brief: its last positions, with boards; otherwise every move, with boards if moves."""
-    record, game = one.record, one.game
-    assert record is not None
-    searched = bool(len(record.visit_counts) or (record.flags & POLICY_COUNTS).any()) and not method.steps_only
-
-    def note(ply: int, state: States) -> str:
-        mover = int(game.to_move(state)[0])
-        found = search_text(game, state, one.searches[ply]) if searched else ""
-        if one.made_by_opponent(mover):
-            found = f"by {record.opponent}" + (": no policy target" if searched else "")
-        elif searched and not record.flags[ply] & POLICY_COUNTS:
-            found += "   (a cheap search: no policy target)"
-        elif searched and record.surprises[ply] > 0:
-            found += f"   surprise {record.surprises[ply]:.2f}"
-        kept = method.facts(game, state[0], record, ply)
-        found += "".join(f"   {name} {fact}" for name, fact in kept.items() if str(fact) and "\n" not in str(fact))
-        value = "none " if (known := one.values_to_move[ply]) is None else f"{known:+.2f}"
-        return f"value {value}   {found}"
-
-    variant = f"{game.spec}; " if record.setup else ""
-    yield f"{_heading(one)}   ({variant}id {record.game_id:016x})"
-    yield from show_game(one, note, brief or moves, max(0, len(one.moves) - POSITIONS_SHOWN) if brief else 0)
-    surprise = "; surprise: KL divergence of the search's policy from the network's, in nats" if searched else ""
-    yield f"    values are from the viewpoint of the player to move{surprise}"
+def show_recorded(one: RecordedGame, boards: bool, first_ply: int = 0) -> Iterator[str]:
+    """A game of self-play."""
+    shard, record = one.shard, one.record
+    assert shard is not None and record is not None
+    method = method_named(shard.header["method"])
+    yield from show_game(one, boards, first_ply, method)
+    yield f"    id {record.game_id:016x}" + (f", {one.game.spec}" if record.setup else "")
+    yield "    values are from the viewpoint of the player to move"
+    if not method.steps_only:
+        yield "    surprise: KL divergence of the search's policy from the network's, in nats"
+        yield "    no policy target: cheap searches and the moves of other players"
 
 
 def _shard_facts(shard: Shard, committed: bool) -> str:
@@ -210,21 +197,21 @@ def show_foreign(form: RecordFormat, path: Path, index: int | None, moves: bool)
     game, games = form.read(path)
     if index is not None and not 0 <= index < len(games):
         raise UsageError(f"show --game: found {index}; {path} holds games 0 to {len(games) - 1}")
-    if index is None:
-        yield described({f"{form.holds} of {game.spec.partition(',')[0]}": path, "games": len(games)})
-        yield ""
-        rows = [
-            (str(i), *one.players, str(len(one.moves)), winner(one.points, game), one.end)
-            for i, one in enumerate(games[:GAMES_LISTED])
-        ]
-        yield table(rows, ("game", "X", "O", "plies", "result", ""), len(games) - len(rows))
-        yield ""
     read = games[index or 0]
-    one = RecordedGame(path, index or 0, game, read.players, read.moves, [], read.points, read.end, start=read.start)
-    yield _heading(one)
-    yield from show_game(one, lambda ply, state: "", moves, len(one.moves) if index is None else 0)
-    if index is None:
-        yield from _more(path)
+    one = RecordedGame(
+        path, index or 0, game, read.players, read.moves, [None] * len(read.moves), read.points, read.end,
+        start=read.start,
+    )  # fmt: skip
+    if index is not None:
+        yield from show_game(one, moves)
+        return
+    rows = [
+        (str(i), *each.players, str(len(each.moves)), winner(each.points, game), each.end)
+        for i, each in enumerate(games[:GAMES_LISTED])
+    ]
+    facts = described({f"{form.holds} of {game.spec.partition(',')[0]}": path, "games": len(games)})
+    listed = table(rows, ("game", "X", "O", "plies", "result", ""), len(games) - len(rows))
+    yield from _with_overview(path, [facts, listed], show_game(one, moves, len(one.moves)))
 
 
 # Matches
@@ -237,31 +224,25 @@ def show_match(path: Path, index: int | None, moves: bool) -> Iterator[str]:
     if index is not None:
         yield from _games_with_index(match, game, index, moves)
         return
-    yield described(_match_facts(match, game))
+    texts = [described(_match_facts(match, game))]
     if match.summary:
-        yield ""
-        yield "summary of the stage that played the match:"
-        yield described(dict(flattened(match.summary)))
+        summary = described(dict(flattened(match.summary)))
+        texts.append(f"summary of the stage that played the match:\n{summary}")
     if match.failures:
-        yield ""
-        yield _failures_table(match.failures)
+        texts.append(_failures_table(match.failures))
     if not match.games:
+        yield "\n\n".join(texts)
         return
-    yield ""
-    yield _openings_table(game, match.games)
-    yield ""
     one = RecordedGame.of_match(match, match.games[0])
-    yield _heading(one)
-    yield f"    {_moves_in_line(game, one.moves[:MOVES_LISTED], one.stones)}{' …' * (len(one.moves) > MOVES_LISTED)}"
-    yield from show_game(one, lambda ply, state: "", moves, len(one.moves))
-    yield from _more(path)
+    texts.append(_openings_table(game, match.games))
+    yield from _with_overview(path, texts, show_game(one, moves, len(one.moves)))
     if (path / layout.MATCH_SGF).is_dir():
         yield f"Game records (SGF): {path / layout.MATCH_SGF}"
 
 
 def _games_with_index(match: Match, game: Game, index: int, moves: bool) -> Iterator[str]:
     """One game move by move, after its failed attempts."""
-    games = [RecordedGame.of_match(match, one) for one in match.games if one.index == index]
+    games = [one for one in match.games if one.index == index]
     failures = [one for one in match.failures if one.failed == index]
     if not games and not failures:
         raise missing_game(match, index)
@@ -273,13 +254,7 @@ def _games_with_index(match: Match, game: Game, index: int, moves: bool) -> Iter
         if failure.moves:
             yield indented(_moves_in_line(game, failure.moves, match.stones[index] if match.stones else []))
     for one in games:
-
-        def note(ply: int, state: States, one: RecordedGame = one) -> str:
-            value = one.values_to_move[ply]
-            return "opening" if ply < one.opening_plies else "" if value is None else f"value {value:+.2f}"
-
-        yield _heading(one)
-        yield from show_game(one, note, moves)
+        yield from show_game(RecordedGame.of_match(match, one), moves)
 
 
 def _moves_in_line(game: Game, moves: Sequence[int], stones: Sequence[int]) -> str:

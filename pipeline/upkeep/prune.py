@@ -1,23 +1,14 @@
 """``prune``: removes files that no window, training or report can need. Without --apply it only lists them.
 
-Games. The newest positions stay: --keep-positions, or as many as the largest window of any set of chunks and of the
-newest models holds, but no fewer than gather's default window. Also kept are the two newest generations, generations
-that a set or the newest model still names, and games that no gather has counted yet. Of each older generation, a sample
-stays for reports: in every worker's folder about eight shards, at least one every half hour, and always the last one,
-so that numbering continues. A folder stays unchanged if a sidecar is damaged, a shard's size differs from its sidecar,
-or a shard of the sample is damaged; checksums of removed shards aren't checked. Totals are kept in run/pruned.py.
+docs/files.md has the whole table of what goes and what stays. Of each old generation a *sample* stays for reports: in
+every worker's folder about SAMPLE shards, at least one every SAMPLE_EVERY, and always the last one, so that numbering
+continues. A folder stays unchanged if a sidecar is damaged, a shard's size differs from its sidecar, or a shard of the
+sample is damaged; checksums of removed shards aren't checked. Totals are kept in run/pruned.py.
 
-Chunks. Training takes the newest complete set. Older sets are removed, unless an unfinished training may be reading
-one.
+A kill is safe at any time: the same command continues. Readers may run at the same time.
 
-Checkpoints of trainings that ended or that a newer model has superseded, and temporary files of killed processes are
-removed.
-
-Models, matches, ratings, the pool, promotions, curves and logs always stay. A kill is safe at any time: the same
-command continues. Readers may run at the same time.
-
-Generations are searched from the newest backwards, down to those in which an earlier run left nothing to remove, and a
-few of these, for games that came late. So the cost depends only on what has become old since the last run.
+Generations are searched from the newest backwards, down to those in which an earlier run left nothing to remove, and
+SETTLED of these, for games that came late. So the cost depends only on what has become old since the last run.
 """
 
 from __future__ import annotations

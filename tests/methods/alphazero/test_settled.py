@@ -13,7 +13,6 @@ from pipeline.games.replay import replay_one
 from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.actor import TreeActor
 from pipeline.methods.alphazero.examples import make_examples
-from pipeline.methods.alphazero.method import AlphaZero
 from pipeline.methods.method import ActorJob, FinishedGame, Learner, game_seeds
 from pipeline.reports.recorded_games import RecordedGame
 from pipeline.reports.show_as import records_of
@@ -102,7 +101,7 @@ def test_show_counts_what_can_be_captured(tmp_path: Path, finished: list[Finishe
     shard = read_shard(write_shard(tmp_path, "000001-a", "w00", SPEC, records, {}))
     last = list(replay_one(GAME, records[0].moves.tolist()))[-1]
     score = float(GAME.settled_scores(last, GAME.settled_owners(last))[0])
-    text = "\n".join(show_recorded(RecordedGame.of_shard(shard, 0), AlphaZero(), moves=False, brief=False))
+    text = "\n".join(show_recorded(RecordedGame.of_shard(shard, 0), boards=False))
     assert "nothing left to decide" in text
     assert f"score of X, with all that can be captured captured: {score:+g}" in text
     assert f"RE[{'B' if score > 0 else 'W'}+{abs(score):g}]" in next(records_of(shard.path, 0))[1]
