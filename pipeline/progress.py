@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
+
 
 class Progress:
     """Silent base. A stage calls start once per phase, advance when units are done, say for a line worth reading."""
@@ -26,6 +31,14 @@ class Progress:
 
     def finish(self) -> None:
         """The phase is over."""
+
+    def each(self, items: Collection[T], what: str, unit: str) -> Iterator[T]:
+        """The items, as the units of a phase. An item is done when the next one is asked for."""
+        self.start(what, len(items), unit)
+        for item in items:
+            yield item
+            self.advance()
+        self.finish()
 
 
 SILENT = Progress()

@@ -36,7 +36,6 @@ FAILURES_LISTED = 5
 NUMBERS_LISTED = 20
 PROBLEM_WIDTH = 100
 POINTS = ("0", "½", "1", "1½", "2")  # of a pair of games
-ENDS = {"played_out": "played out", "move_limit": "ended by the move limit", "resigned": "resigned"}
 
 
 # One game
@@ -297,8 +296,8 @@ def _match_facts(match: Match, game: AnyGame) -> dict[str, object]:
             facts["points a game"] = _points(match, game, games)
         lengths = np.array([one.length for one in games])
         facts["plies"] = f"{lengths.min()} to {lengths.max()}, {lengths.mean():.1f} on average"
-        ends = Counter(one.end for one in games)
-        facts["ends"] = ", ".join(f"{count} {ENDS[end]}" for end, count in ends.most_common())
+        ends = Counter(one.end.replace("_", " ") for one in games)
+        facts["ends"] = ", ".join(f"{count} {end}" for end, count in ends.most_common())
     if match.failures:
         facts["failures"] = _failure_counts(match)
     return {**facts, **promotion_conditions(match.summary or {}), **dict(flattened(header.settings))}
@@ -368,6 +367,6 @@ def _openings_table(game: Game, games: Sequence[MatchGame]) -> str:
         result = "won" if points > 0 else "lost" if points < 0 else "drawn"
         if (name := game.result_names.get(abs(points))) is not None:
             result += f" a {name}"
-        end = "" if one.end == "played_out" else ENDS[one.end]
+        end = "" if one.end == "played_out" else one.end.replace("_", " ")
         rows.append((str(one.index), "XO"[one.challenger_player], result, str(one.length), end, opening))
     return table(rows, ("game", "challenger", "result", "plies", "end", "opening"), len(games) - len(rows))

@@ -31,12 +31,12 @@ from pipeline.reports.run_files import LOOP_LOCK, RunFiles, SizedShard, scan_run
 from pipeline.reports.tables import promotion_conditions
 from pipeline.reports.tracked import Tracked, of_newest_games
 from pipeline.run import atomic, layout, packs
-from pipeline.run.evaluations import list_evaluations, read_evaluation
+from pipeline.run.evaluations import Evaluation, list_evaluations, read_evaluation
 from pipeline.run.matches import begin_lines, newest_matches, read_lines
 from pipeline.run.models import ModelInfo
 from pipeline.run.order import Counted, generation_of
 from pipeline.run.pruned import Pruned, read_pruned
-from pipeline.run.ratings import read_ratings
+from pipeline.run.ratings import RatedPlayer, read_ratings
 from pipeline.run.run import Run
 from pipeline.run.shards import ShardMeta
 
@@ -110,27 +110,6 @@ class LastMatch:
 
 
 @dataclass(frozen=True)
-class LastEvaluation:
-    """The result of evaluate --watch for the newest model that it has started or finished."""
-
-    model: str
-    finished: datetime | None  # None: in progress, or killed
-    games: int
-    opponents: int
-    elo_before: float
-    elo_after: float | None
-    conclusions: tuple[str, ...]  # "strategy: conclusion"
-    skipped: int  # planned matches that weren't played
-
-
-@dataclass(frozen=True)
-class PlayerRating:
-    player: str
-    elo: float  # Bradley-Terry's
-    elo_error: float  # half of the 95 % interval
-
-
-@dataclass(frozen=True)
 class Disk:
     """bytes_per_second: growth of games and models; None if unknown."""
 
@@ -161,6 +140,8 @@ class StatusSummary:
     begun       models whose training has begun and hasn't ended
     promotions  number so far, without the first model
     trainings   of the newest models, oldest first
+    evaluation  by evaluate --watch, of the newest model that it has started or finished
+    ratings     of the best players
     """
 
     directory: Path
@@ -179,8 +160,8 @@ class StatusSummary:
     window: WindowFill | None
     trainings: tuple[Training, ...]
     match: LastMatch | None
-    evaluation: LastEvaluation | None
-    ratings: tuple[PlayerRating, ...]
+    evaluation: Evaluation | None
+    ratings: tuple[RatedPlayer, ...]
     disk: Disk
     workers: tuple[WorkerSeen, ...]
     warnings: tuple[str, ...]
@@ -294,28 +275,13 @@ class _Collector:
                 return self.readable(_last_match, folder)
         return None
 
-    def last_evaluation(self) -> LastEvaluation | None:
-        files = self.readable(list_evaluations, self.run.watch) or []
-        found = self.readable(read_evaluation, files[-1]) if files else None
-        if found is None:
-            return None
-        return LastEvaluation(
-            model=found.model,
-            finished=parse_time(found.finished) if found.finished else None,
-            games=sum(one.games for one in found.results),
-            opponents=len(found.results),
-            elo_before=found.elo_before,
-            elo_after=found.elo_after,
-            conclusions=tuple(f"{one.strategy}: {one.conclusion}" for one in found.outcomes),
-            skipped=len(found.skipped),
-        )
+    def last_evaluation(self) -> Evaluation | None:
+        files = self.readable(list_evaluations, self.run.watch)
+        return self.readable(read_evaluation, files[-1]) if files else None
 
-    def ratings(self) -> tuple[PlayerRating, ...]:
+    def ratings(self) -> tuple[RatedPlayer, ...]:
         found = self.readable(read_ratings, self.run.ratings) if self.run.ratings.exists() else None
-        return tuple(
-            PlayerRating(one.name, one.bradley_terry, one.bradley_terry_error)
-            for one in (found.players[:PLAYERS_SHOWN] if found else ())
-        )
+        return tuple(found.players[:PLAYERS_SHOWN]) if found else ()
 
     def disk(self, trainings: Sequence[Training]) -> Disk:
         """Games grow at the last hour's rate, models by the newest one's size per generation."""

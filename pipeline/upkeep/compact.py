@@ -76,11 +76,8 @@ def compact(config: CompactConfig, progress: Progress = SILENT) -> CompactSummar
             generations = _until_packed(directory)
             totals["generations"] = len(generations)
             places = [place for folders in generations[::-1] for place in sorted(places_in(directory, folders))]
-            progress.start("packing", len(places), "folders")
-            for place in places:
+            for place in progress.each(places, "packing", "folders"):
                 _pack(place, totals, progress)
-                progress.advance()
-            progress.finish()
     return CompactSummary(**totals, seconds=time.monotonic() - start)
 
 

@@ -326,12 +326,9 @@ def _remove_games(
     after = Pruned(places=known, settled=pruned.settled)
     if places:
         write_pruned(games, after)
-    progress.start("removing", len(good), "folders")
-    for place in good:
+    for place in progress.each(good, "removing", "folders"):
         with held_back():
             _thin(place)
-        progress.advance()
-    progress.finish()
     return after, {place.name for place in places} - {place.name for place in good}
 
 

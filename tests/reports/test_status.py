@@ -192,7 +192,7 @@ def test_ratings_best_first(run: Path) -> None:
     players = [RatedPlayer(name="000001-m@16", bradley_terry=120.0), RatedPlayer(name="random", kind="random")]
     ratings = Ratings(game="tictactoe", anchor="random", anchor_elo=0, matches=1, games=3, players=players)
     write_ratings(run / "data/ratings.json", ratings)
-    assert [one.player for one in look(run).ratings] == ["000001-m@16", "random"]
+    assert [one.name for one in look(run).ratings] == ["000001-m@16", "random"]
 
 
 def test_run_that_has_hardly_begun(tmp_path: Path) -> None:

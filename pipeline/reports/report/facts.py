@@ -119,14 +119,11 @@ def _read_games(facts: Facts, shards: Sequence[SizedShard], progress: Progress) 
     samples = {generation: spread(of_one, math.ceil(len(of_one) / step)) for generation, of_one in groups.items()}
     shares = {generation: len(sample) / len(groups[generation]) for generation, sample in samples.items()}
     chosen = [shard for sample in samples.values() for shard in sample]
-    progress.start("reading sidecars", total=len(chosen), unit="shards")
     metas: dict[int, list[ShardMeta]] = defaultdict(list)
-    for shard in chosen:
+    for shard in progress.each(chosen, "reading sidecars", "shards"):
         meta = reading.meta(shard)
         if meta and (reading.game is None or reading.readable(are_related, meta.game, reading.game)):
             metas[meta.generation].append(meta)
-        progress.advance()
-    progress.finish()
     facts.metas = dict(sorted(metas.items()))
     pruned = reading.readable(read_pruned, reading.run.games) or Pruned()
     facts.share_read = len(chosen) / len(shards) if shards else 1.0

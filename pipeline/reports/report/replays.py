@@ -17,14 +17,13 @@ import numpy as np
 from pipeline.errors import MuGoError
 from pipeline.games.contract import Game, States
 from pipeline.games.stones import BoardGame
-from pipeline.reports.recorded_games import RecordedGame
+from pipeline.reports.recorded_games import ENDINGS, RecordedGame
 from pipeline.reports.report.facts import Facts
 from pipeline.run.matches import Match, read_match
 from pipeline.run.shards import Shard, read_shard
 
 TOP_MOVES = 5
 GAMES_LOOKED_AT = 200  # of the newest generation
-ENDINGS = {"resigned": "resignation", "settled": "nothing left to decide", "move_limit": "at the move limit"}
 
 Choice = tuple[str, Match | Shard, int]
 """A title, and a game by its number in its match's list or its shard."""
@@ -172,5 +171,4 @@ def _result(one: RecordedGame, state: States, colours: tuple[str, str]) -> str:
     else:
         scores = game.scores(state)
     margin = f" by {abs(float(scores[0])):g} points" if game.sgf is not None and game.sgf.margin else ""
-    ending = ENDINGS.get(one.end)
-    return f"{winner} wins{margin}" + (f", {ending}" if ending else "")
+    return f"{winner} wins{margin}{ENDINGS[one.end]}"

@@ -45,9 +45,8 @@ def check_models(saved_models: Path, findings: Findings, progress: Progress, sin
     since: only models with at least this number, and their promotions; -1: all.
     """
     models = [*takewhile(lambda path: (number_of(path.name) or 0) >= since, newest_models(saved_models))][::-1]
-    progress.start("checking models", len(models), "models")
     games: set[str] = set()
-    for path in models:
+    for path in progress.each(models, "checking models", "models"):
         with findings.checking(MODELS, path):
             model = read_model(path)
             read_optimizer(path)
@@ -55,8 +54,6 @@ def check_models(saved_models: Path, findings: Findings, progress: Progress, sin
             _check_model(model, findings)
             games.add(model.info.game)
             findings.count(MODELS, "model")
-        progress.advance()
-    progress.finish()
     if len(games) > 1:
         findings.problem(
             MODELS, saved_models, f"models of {' and '.join(sorted(games))}; wanted a folder for each game"
