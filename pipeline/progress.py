@@ -33,12 +33,13 @@ class Progress:
         """The phase is over."""
 
     def each(self, items: Collection[T], what: str, unit: str) -> Iterator[T]:
-        """The items, as the units of a phase. An item is done when the next one is asked for."""
-        self.start(what, len(items), unit)
-        for item in items:
-            yield item
-            self.advance()
-        self.finish()
+        """The items, as the units of a phase; none without items. An item is done when the next one is asked for."""
+        if items:
+            self.start(what, len(items), unit)
+            for item in items:
+                yield item
+                self.advance()
+            self.finish()
 
 
 SILENT = Progress()
