@@ -221,7 +221,10 @@ def show_ratings(path: Path) -> Iterator[str]:
         }
     )
     yield ""
-    header = ("player", "kind", "games", "won", "drawn", "lost", "Bradley-Terry", "+-", "Elo", "TrueSkill", "sigma")
+    groups = len({player.group for player in ratings.players}) > 1
+    header = (
+        "player", "kind", "games", "won", "drawn", "lost", "Bradley-Terry", "+-", "Elo", "TrueSkill", "sigma", "group",
+    )  # fmt: skip
     rows = [
         (
             player.name,
@@ -232,12 +235,11 @@ def show_ratings(path: Path) -> Iterator[str]:
             f"{player.elo:.0f}",
             f"{player.trueskill_mu:.1f}",
             f"{player.trueskill_sigma:.1f}",
-            str(player.group),
+            str(player.group) if groups else "",
         )
         for player in ratings.players
     ]
-    groups = len({player.group for player in ratings.players}) > 1
-    yield table(rows, (*header, "group")) if groups else table([row[:-1] for row in rows], header)
+    yield table(rows, header)
     yield "(Bradley-Terry in Elo; +- is half of the 95 % interval)"
     if groups:
         yield "(no games connect players of different groups: compare within a group only)"

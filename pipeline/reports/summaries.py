@@ -56,8 +56,7 @@ def summary_json(summary: Any) -> str:
 def ratings_table(summary: RatingsSummary) -> str:
     """One block per group of players that games connect, then the scale, the source, and the warnings."""
     in_points = any(row.points_per_game is not None for row in summary.rows)
-    columns = ("rank", "player", "rating", "+-", "games", "won", "drawn", "lost", "average opponent")
-    header = (*columns, "points a game") if in_points else columns
+    header = ("rank", "player", "rating", "+-", "games", "won", "drawn", "lost", "average opponent", "points a game")
     digits = 1 if summary.method == "trueskill" else 0
     rows = [
         (
@@ -68,7 +67,7 @@ def ratings_table(summary: RatingsSummary) -> str:
             str(row.games),
             *(f"{count / row.games:.1%}" for count in (row.wins, row.draws, row.losses)),
             _number(row.average_opponent, digits),
-            *(("-" if row.points_per_game is None else f"{row.points_per_game:+.3f}",) if in_points else ()),
+            ("-" if in_points else "") if row.points_per_game is None else f"{row.points_per_game:+.3f}",
         )
         for row in summary.rows
     ]
@@ -135,7 +134,7 @@ def evaluation_text(found: Evaluation) -> str:
     lines = [_title(found)]
     if found.results:
         in_points = any(one.points_per_game is not None for one in found.results)
-        share, more = ("share of games", ["points a game"]) if in_points else ("points", [])
+        share = "share of games" if in_points else "points"
         rows = [
             (
                 one.opponent,
@@ -146,12 +145,12 @@ def evaluation_text(found: Evaluation) -> str:
                 _points(one.moving_second),
                 f"{one.average_length:.1f} ({one.shortest}–{one.longest})",
                 f"{one.elo_before:.0f} → {one.elo_after:.0f}",
-                *([f"{one.points_per_game:+.3f}"] if in_points else []),
+                "" if one.points_per_game is None else f"{one.points_per_game:+.3f}",
             )
             for one in found.results
         ]
-        header = ("opponent", "games", "won", "drawn", "lost", share, "first", "second", "plies", "Elo", *more)
-        lines += [table(rows, header)]
+        columns = ("opponent", "games", "won", "drawn", "lost", share, "first", "second", "plies", "Elo")
+        lines += [table(rows, (*columns, "points a game"))]
         lines += [
             f"note: {one.opponent}: {', '.join(remarks)}"
             for one in found.results

@@ -17,7 +17,12 @@ def indented(text: str, by: int = 4) -> str:
 
 
 def table(rows: Sequence[tuple[str, ...]], header: tuple[str, ...], left_out: int = 0, where: str = "more") -> str:
-    """Aligned columns; numeric columns ("-" counts as a number) are right-aligned. left_out: number of rows omitted."""
+    """Aligned columns; numeric columns ("-" counts as a number) are right-aligned, columns without text are left out.
+
+    left_out: number of rows omitted.
+    """
+    shown = [i for i in range(len(header)) if not rows or any(row[i] for row in rows)]
+    rows, header = [tuple(row[i] for i in shown) for row in rows], tuple(header[i] for i in shown)
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     numeric = [bool(rows) and all(NUMBER.fullmatch(row[i]) for row in rows) for i in range(len(header))]
 
