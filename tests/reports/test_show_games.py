@@ -1,4 +1,4 @@
-"""What a person reads of shards, sidecars and chunks."""
+"""``show`` for shards, sidecars and chunks."""
 
 from __future__ import annotations
 

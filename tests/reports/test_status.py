@@ -1,4 +1,4 @@
-"""``status``: what it finds out from a run's files, what it warns of, and the forms in which it says so."""
+"""``status``: its facts, its warnings, and its forms: screen, JSON and Prometheus."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_evaluations_per_second_leave_out_what_is_between_generations(run: Path)
 
 
 def test_all_workers_of_the_newest_generations_count(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of older ones some stand for the others, and have no part in the rates."""
+    """A sample represents older generations, which don't count for the rates."""
     monkeypatch.setattr(run_files, "NEWEST", 2)
     monkeypatch.setattr(run_files, "SPREAD", 1)
     monkeypatch.setattr(run_files, "MOST_WITHIN", 6)
@@ -183,7 +183,7 @@ def test_promotion_conditions_of_the_last_match(run: Path) -> None:
 def test_last_match_is_the_newest_model_s(run: Path) -> None:
     other = player("random", kind="random", readouts=None, weights="")
     make_match(run / "data/evaluate/heuristic-vs-random", (player("heuristic"), other), [[0]])
-    make_match(run / "data/evaluate/000001-m-vs-random", (player("000001-m"), other), [[0]])  # nobody is promoted by it
+    make_match(run / "data/evaluate/000001-m-vs-random", (player("000001-m"), other), [[0]])  # it can't promote
     match = look(run).match
     assert match is not None and (match.challenger, match.champion) == ("000001-m", "000000-m")
 
@@ -257,7 +257,7 @@ def test_loop_that_holds_its_lock(run: Path) -> None:
         assert look(run, late).loop == NOT_SEEN and look(run, late).stage == UNKNOWN
         assert look(run, NOW + timedelta(hours=1)).stage == "none"
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # All games are of the generation before the newest model, so nobody can tell what the loop does now.
+        # All games are of the generation before the newest model, so the loop's stage is unknown.
         assert look(run, late).loop == RUNNING and look(run, late).stage == UNKNOWN
         (run / "data/selfplay/000001+000000-m/w07").mkdir(parents=True)  # self-play makes it before it plays
         assert look(run, late).stage == "selfplay"

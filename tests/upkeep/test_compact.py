@@ -329,7 +329,7 @@ STEPS = 140
 
 
 def read_beside(run: Path, reader: str, step: Callable[[int], None]) -> int:
-    """Take steps 2, 3, … while two processes run this program, which none of them may fail. Returns how many."""
+    """Take steps 2, 3, … while two processes run this program; neither may fail. Returns the number of steps."""
     path = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     readers = [
         subprocess.Popen(

@@ -400,7 +400,7 @@ def test_readers_beside_it_never_fail(tmp_path):
         ("    assert not last - now, last - now\n", ""),
         ("    assert not now - whole(scan_run(run).shards)\n", "    scan_run(run)\n"),
         ("for file in files:\n        meta", "for file in files[:40]:\n        meta"),  # the rest may go meanwhile
-        (  # and, beside a reader that got no processor for long, some of these: then nobody finds them any more
+        (  # and, beside a reader that waited long for a processor, some of these
             "        assert meta is not None, file\n",
             "        if meta is None:\n"
             "            assert file.name not in {one.name for one in newest_files(games)}, file\n"

@@ -380,7 +380,7 @@ def test_a_damaged_line_of_the_journal(run: Path, monkeypatch: pytest.MonkeyPatc
     for damaged, number in ((b"#" + first[1:] + last, 1), (first + b"#" + last[1:], 2), (first + last + last[:40], 3)):
         journal.write_bytes(damaged)
         (problem,) = problems(run)
-        assert problem.startswith(f"saved_models/promotions.jsonl: its line {number} is no promotion")
+        assert problem.startswith(f"saved_models/promotions.jsonl: line {number} is neither a promotion")
     journal.write_bytes(first + last)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(atomic, "append_line", interrupted)

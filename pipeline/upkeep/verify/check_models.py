@@ -51,7 +51,7 @@ def check_models(saved_models: Path, findings: Findings, progress: Progress, sin
             model = read_model(path)
             read_optimizer(path)
             read_calibration(model)
-            _check_model(model, findings)
+            _check_model(model)
             games.add(model.info.game)
             findings.count(MODELS, "model")
     if len(games) > 1:
@@ -62,14 +62,14 @@ def check_models(saved_models: Path, findings: Findings, progress: Progress, sin
         _check_champion(saved_models, findings, since)
 
 
-def _check_model(model: Model, findings: Findings) -> None:
+def _check_model(model: Model) -> None:
     """Raises MuGoError."""
     info, path = model.info, model.path
     parsed = layout.parse_model_name(path.name)
     if parsed is not None and parsed.number != info.number:
         raise FileError(path, f"it says that it is number {info.number}; was it renamed? rename it back")
     if info.manifest.get("stage") == "train" and not info.parents:
-        raise FileError(path / layout.MODEL_JSON, "it was trained, and names no parent; wanted one; restore the file")
+        raise FileError(path / layout.MODEL_JSON, "it was trained but names no parent; wanted one; restore the file")
     for parent in info.parents:
         ancestor = path.parent / parent
         if has_model(ancestor):
@@ -103,10 +103,10 @@ def _check_champion(saved_models: Path, findings: Findings, since: int) -> None:
             journal.append(pending)
         damaged = damaged_promotions(saved_models, pending)
         for number in damaged:
-            found = f"its line {number} is no promotion, nor a part of one that a kill left"
+            found = f"line {number} is neither a promotion nor part of one that a kill interrupted"
             findings.problem(MODELS, saved_models / layout.PROMOTIONS, f"{found}; restore it from a copy, or remove it")
         if target is None:
-            raise FileError(link, "it is no symlink; wanted a link to a model; move it away and link it")
+            raise FileError(link, "it isn't a symlink; wanted a link to a model; move it away and link it")
         last = journal[-1].get("champion") if journal else None
         if target != last and not damaged:
             found = f"it points to {target}, the last promotion is {'missing' if last is None else f'of {last}'}"
@@ -119,7 +119,7 @@ def _check_champion(saved_models: Path, findings: Findings, since: int) -> None:
 
 
 def _promotions(saved_models: Path) -> tuple[str | None, list[dict[str, Any]], dict[str, Any] | None]:
-    """(best_model's target, None if it is no link; the journal; a promotion that isn't in it yet), all consistent."""
+    """(best_model's target, None if it isn't a link; the journal; a promotion that isn't in it yet), all consistent."""
     link = saved_models / layout.CHAMPION
     while True:
         atomic.bring(link)
@@ -150,7 +150,7 @@ def _check_promotion(saved_models: Path, line: Mapping[str, Any], findings: Find
             )
             raise FileError(where, f"{found}; wanted their own match; restore it from a copy")
         if has_model(champion) and read_info(champion).files[layout.WEIGHTS].sha256 != header.players[0].weights:
-            raise FileError(where, f"{name} was promoted by {line['match']}, which another model of that name played")
+            raise FileError(where, f"{name} was promoted by {line['match']}, but another model of that name played it")
         _check_passed(where, folder, rule_of(header), line)
         conditions = line.get("guards")
         for text, result in (conditions if isinstance(conditions, dict) else {}).items():
