@@ -41,12 +41,10 @@ POINTS = ("0", "½", "1", "1½", "2")  # of a pair of games
 # One game
 
 
-def show_game(one: RecordedGame, boards: bool, first_ply: int = 0, method: Method | None = None) -> Iterator[str]:
-    """A game's moves from a ply on, with boards each after its board; then the final position.
-
-    method: that recorded the game, for what it says of each move.
-    """
+def show_game(one: RecordedGame, boards: bool, first_ply: int = 0) -> Iterator[str]:
+    """A game's moves from a ply on, with boards each after its board; then the final position."""
     first, second = one.players
+    method = method_named(one.shard.header["method"]) if one.shard else None
     yield f"game {one.index}: X {first}, O {second}; {one.result} after {len(one.moves)} plies"
     for ply, state in enumerate(one.states()):
         if first_ply <= ply < len(one.moves):
@@ -62,6 +60,12 @@ def show_game(one: RecordedGame, boards: bool, first_ply: int = 0, method: Metho
         yield f"    score of X, with all that can be captured captured: {score:+g}"
     elif one.end in ("played_out", "move_limit", ""):
         yield f"    score of X: {float(one.game.scores(state)[0]):+g}"
+    if one.record and method:
+        yield f"    id {one.record.game_id:016x}" + (f", {one.game.spec}" if one.record.setup else "")
+        yield "    values are from the viewpoint of the player to move"
+        if not method.steps_only:
+            yield "    surprise: KL divergence of the search's policy from the network's, in nats"
+            yield "    no policy target: cheap searches and the moves of other players"
 
 
 def _notes(one: RecordedGame, ply: int, state: States, method: Method | None) -> Iterator[str]:
@@ -95,23 +99,10 @@ def show_shard(path: Path, index: int | None, moves: bool) -> Iterator[str]:
     shard = read_shard(path, meta)
     one = RecordedGame.of_shard(shard, index or 0)
     if index is not None:
-        yield from show_recorded(one, moves)
+        yield from show_game(one, moves)
         return
-    game = show_recorded(one, True, max(0, len(one.moves) - POSITIONS_SHOWN))
+    game = show_game(one, True, max(0, len(one.moves) - POSITIONS_SHOWN))
     yield from _with_overview(path, [_shard_facts(shard, committed=meta is not None), _games_table(shard)], game)
-
-
-def show_recorded(one: RecordedGame, boards: bool, first_ply: int = 0) -> Iterator[str]:
-    """A game of self-play."""
-    shard, record = one.shard, one.record
-    assert shard is not None and record is not None
-    method = method_named(shard.header["method"])
-    yield from show_game(one, boards, first_ply, method)
-    yield f"    id {record.game_id:016x}" + (f", {one.game.spec}" if record.setup else "")
-    yield "    values are from the viewpoint of the player to move"
-    if not method.steps_only:
-        yield "    surprise: KL divergence of the search's policy from the network's, in nats"
-        yield "    no policy target: cheap searches and the moves of other players"
 
 
 def _shard_facts(shard: Shard, committed: bool) -> str:
