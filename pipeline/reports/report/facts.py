@@ -258,7 +258,7 @@ def time_spent(
             decided[challenger] = min(time, decided.get(challenger, time))
     created = [(one, time) for one in models if (time := parse_time(one.created))]
     spent = {}
-    for (model, begin), (after, end) in zip(created, [*created[1:], (None, None)], strict=True):
+    for (model, begin), (after, end) in zip(created, [*created[1:], (None, None)], strict=False):
         shards = times[bisect_right(times, begin) : None if end is None else bisect_right(times, end)]
         if end is None and not shards:
             continue
