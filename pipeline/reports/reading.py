@@ -6,7 +6,7 @@ Unknown values are None. Damaged and half-written files become warnings. Takes n
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
@@ -23,6 +23,7 @@ from pipeline.matches.statistics import (
     score_of,
     wilson_interval,
 )
+from pipeline.phrases import counted, results
 from pipeline.run import layout
 from pipeline.run.match_results import MatchResults, read_results
 from pipeline.run.models import ModelInfo, read_info, read_journal
@@ -167,3 +168,15 @@ class ScoredMatch:
     @property
     def decided(self) -> datetime | None:
         return parse_time((self.match.summary or {}).get("decided"))
+
+
+def promotion_conditions(summary: Mapping[str, Any]) -> dict[str, str]:
+    """The outcome of each promotion condition beside the match itself, by condition. Each has a match of its own."""
+    conditions = summary.get("guards")
+    outcomes: dict[str, str] = {}
+    for text, result in (conditions if isinstance(conditions, dict) else {}).items():
+        if isinstance(result, dict) and {"wins", "draws", "losses", "match"} <= result.keys():
+            counts = [result[name] if isinstance(result[name], int) else 0 for name in ("wins", "draws", "losses")]
+            played = f"{results(*counts)} of {counted(sum(counts), 'game')}"
+            outcomes[text] = f"{'met' if result.get('passed') else 'not met'}: {played}, in {result['match']}"
+    return outcomes

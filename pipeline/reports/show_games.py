@@ -21,9 +21,9 @@ from pipeline.matches.statistics import measured_games, pair_counts, pair_scores
 from pipeline.methods.method import Method
 from pipeline.methods.named import method_named
 from pipeline.phrases import counted, results
-from pipeline.reports.reading import countable_games, counted_games
+from pipeline.reports.reading import countable_games, counted_games, promotion_conditions
 from pipeline.reports.recorded_games import RecordedGame, game_in_pack, missing_game, sidecar_of, stone_names, winner
-from pipeline.reports.tables import described, flattened, indented, promotion_conditions, shortened_list, table
+from pipeline.reports.tables import described, flattened, indented, shortened_list, table
 from pipeline.run import layout
 from pipeline.run.matches import Match, MatchFailure, MatchGame, PlayerInfo, read_match
 from pipeline.run.packs import is_gone, open_pack

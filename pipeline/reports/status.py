@@ -26,9 +26,8 @@ from pathlib import Path
 from pipeline.phrases import counted, long_duration
 from pipeline.progress import SILENT, Progress
 from pipeline.reports.config import StatusConfig
-from pipeline.reports.reading import Reading, ScoredMatch, metric, number_in, parse_time
+from pipeline.reports.reading import Reading, ScoredMatch, metric, number_in, parse_time, promotion_conditions
 from pipeline.reports.run_files import LOOP_LOCK, RunFiles, SizedShard, scan_run, spread
-from pipeline.reports.tables import promotion_conditions
 from pipeline.reports.tracked import Tracked, of_newest_games
 from pipeline.run import atomic, layout, packs
 from pipeline.run.evaluations import Evaluation, list_evaluations, read_evaluation

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pipeline.phrases import counted, results
-
 NUMBER = re.compile(r"[-+]?[\d.,/]*%?")
 LIST_ITEMS_SHOWN = 6
 
@@ -69,15 +67,3 @@ def shortened_list(items: Sequence[Any], most: int) -> str:
     """At most this many items, e.g. "4, 6, 7, … (12 in all)"."""
     shown = ", ".join(value_text(item) for item in items[:most])
     return f"{shown}, … ({len(items)} in all)" if len(items) > most else shown
-
-
-def promotion_conditions(summary: Mapping[str, Any]) -> dict[str, str]:
-    """The outcome of each promotion condition beside the match itself, by condition. Each has a match of its own."""
-    conditions = summary.get("guards")
-    outcomes: dict[str, str] = {}
-    for text, result in (conditions if isinstance(conditions, dict) else {}).items():
-        if isinstance(result, dict) and {"wins", "draws", "losses", "match"} <= result.keys():
-            counts = [result[name] if isinstance(result[name], int) else 0 for name in ("wins", "draws", "losses")]
-            played = f"{results(*counts)} of {counted(sum(counts), 'game')}"
-            outcomes[text] = f"{'met' if result.get('passed') else 'not met'}: {played}, in {result['match']}"
-    return outcomes
