@@ -157,7 +157,7 @@ class RecordedGame:
 
     @property
     def result(self) -> str:
-        """E.g. "X wins a gammon by resignation"."""
+        """E.g. "X wins a double by resignation"."""
         return winner(self.result_first_player, self.game) + ENDINGS.get(self.end, f", {self.end}")
 
 
