@@ -276,8 +276,7 @@ def run_selfplay(command: Command, given: dict[str, Any]) -> None:
 
 def run_evaluate(command: Command, given: dict[str, Any]) -> None:
     """Play a match like any command, or with --watch print every evaluation as it is finished."""
-    from pipeline.evaluate.config import EvaluateConfig
-    from pipeline.evaluate.watch_options import WatchOptions
+    from pipeline.evaluate.config import EvaluateConfig, WatchOptions
 
     config, as_json, verbose = configured(command, given)
     assert isinstance(config, EvaluateConfig)

@@ -25,6 +25,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -88,7 +89,7 @@ def lost_games(match: Match, player: str) -> list[tuple[MatchGame, int]]:
     sides = [side for side, name in enumerate(names) if player in name][: None if player else 1]
     if len(sides) != 1:
         raise UsageError(f"{match.folder}: --player {player!r} fits {len(sides)} of {' and '.join(names)}; wanted one")
-    games = measured_games(match)
+    games = cast(Sequence[MatchGame], measured_games(match))
     if SIDES[sides[0]] == "challenger":
         return [(game, game.challenger_player) for game in games if game.challenger_result < 0]
     return [(game, 1 - game.challenger_player) for game in games if game.challenger_result > 0]

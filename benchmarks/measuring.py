@@ -15,6 +15,7 @@ from typing import Any
 
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.specs import parse_game
+from pipeline.matches.openings import WANTED, OpeningsFile, begins
 from pipeline.matches.statistics import Score, measured_games, repeated_games, score_of, wilson_interval
 from pipeline.players.player_specs import HANDICAP, parse_player
 from pipeline.presets import read_preset
@@ -25,7 +26,6 @@ from pipeline.ratings.tournament import tournament
 from pipeline.run import atomic, layout
 from pipeline.run.matches import Match, handicap_suffix
 from pipeline.run.models import read_info, read_promotions, resolve_champion
-from pipeline.run.openings import WANTED, OpeningsFile, begins
 from pipeline.search.options import SearchOptions
 
 GNUGO_LEVELS = (1, 5, 10)
@@ -154,7 +154,7 @@ class Measurement:
         tournament(config, self._progress)
 
     def matches(self) -> list[Match]:
-        return read_matches([self._folder], self._progress)[0]
+        return read_matches([self._folder], self._progress)
 
     def result(self, one: str, other: str) -> Result:
         """One's result against the other. Raises MuGoError if they haven't met."""

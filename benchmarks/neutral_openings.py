@@ -26,11 +26,11 @@ from pipeline.families.go.gtp_engine import GtpEngine, parse_score
 from pipeline.families.go.gtp_player import COLOURS, set_up_board
 from pipeline.games.contract import FloatArray, Game
 from pipeline.games.specs import parse_game
+from pipeline.matches.openings import write_openings
 from pipeline.players.loading import load_evaluators
 from pipeline.players.searching import Evaluate
 from pipeline.reports.progress_bars import ConsoleProgress
 from pipeline.run.models import game_as_seen, read_model, resolve_champion
-from pipeline.run.openings import write_openings
 
 BATCH = 256  # openings that the model judges together
 LEVEL = 1  # of GNU Go; seven times as fast as level 10 and hardly weaker, so it allows more playouts

@@ -7,10 +7,11 @@ Prints one line per Elo difference, share of draws and first player's share of t
 sequential test promote the challenger, and how many games each needs on average if games end in the order of their
 numbers. Stopping a match early doesn't change the gate's decision. Takes minutes.
 
-With --points it simulates the condition of matches/points.py for games that count more than 1, in pairs of independent
-backgammon games: the player that moves first wins 53 % between equals; 27 % of the wins are gammons or backgammons, 1 %
-backgammons. Prints one line per number of pairs and one column per points per game that the challenger is worth: the
-share of matches that promote it. "at most" is the bound for an equal challenger, whatever games count.
+With --points it simulates the points condition of evaluate/threshold.py for games that count more than 1, in pairs of
+independent backgammon games: the player that moves first wins 53 % between equals; 27 % of the wins are gammons or
+backgammons, 1 % backgammons. Prints one line per number of pairs and one column per points per game that the
+challenger is worth: the share of matches that promote it. "at most" is the bound for an equal challenger, whatever
+games count.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from numpy.typing import NDArray
 
 from pipeline.errors import UsageError
 from pipeline.evaluate.sprt import Sprt
-from pipeline.matches.points import PairPoints, false_promotion_at_most, passes
-from pipeline.matches.statistics import elo_of_share, false_promotion, gate_half_points, share_of_elo
+from pipeline.evaluate.threshold import false_promotion, gate_half_points, points_false_promotion, points_pass
+from pipeline.matches.statistics import PairPoints, elo_of_share, share_of_elo
 
 ELO_DIFFERENCES = (-35, 0, 20, 35, 70, 150)
 CONDITIONS = ((0.0, 0.5), (0.4, 0.5), (0.0, 0.65), (0.4, 0.65))  # share of draws, first player's share of the points
@@ -98,9 +99,9 @@ def report_points(matches: int, rng: np.random.Generator) -> None:
         shares, deviation = [], 0.0
         for worth in WORTH:
             found = simulated_points(rng, matches, pairs, worth)
-            shares.append(np.mean([passes(PairPoints.of(row)) for row in found.tolist()]))
+            shares.append(np.mean([points_pass(PairPoints.of(row)) for row in found.tolist()]))
             deviation = deviation or float(found.std(axis=1, ddof=1).mean())
-        bound = false_promotion_at_most(pairs)
+        bound = points_false_promotion(pairs)
         print(f"{pairs:5d}  {deviation:9.2f}  {bound:7.1%}  " + "".join(f"{share:9.1%}" for share in shares))
 
 

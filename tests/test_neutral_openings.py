@@ -12,8 +12,8 @@ from benchmarks.neutral_openings import playout, random_openings, seen_from_all_
 from pipeline.families.go.gtp_engine import GtpEngine
 from pipeline.games.specs import parse_game
 from pipeline.games.testing import symmetries_of_start
+from pipeline.matches.openings import WANTED, OpeningsFile, read_openings
 from pipeline.run import atomic
-from pipeline.run.openings import WANTED, OpeningsFile, read_openings
 
 GAME = parse_game("go:9,komi=7")
 

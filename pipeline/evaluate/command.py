@@ -10,8 +10,6 @@ separate matches, played once the main match is won.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,15 +26,9 @@ from pipeline.evaluate.promotion import (
     summarise,
 )
 from pipeline.evaluate.sprt import Sprt
-from pipeline.matches.points import LEAST_PAIRS
-from pipeline.matches.runner import (
-    Entrant,
-    MatchRunner,
-    common_game,
-    handicap_side_of,
-    load_entrant,
-    write_sgfs,
-)
+from pipeline.evaluate.threshold import LEAST_PAIRS
+from pipeline.games.contract import Game
+from pipeline.matches.runner import Entrant, MatchRunner, Sides, common_game, handicap_side_of, load_entrant, write_sgfs
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings.command import checked_results
 from pipeline.ratings.pool import pool
@@ -49,6 +41,11 @@ SPRT_PARALLEL_GAMES = 64  # at most in a sequential test: games begun after the 
 # In summary.json:
 PENDING = "promotion_pending"  # decided, but best_model may not be re-pointed yet
 NOT_IN_POOL = "not_in_pool"  # promoted, but an error kept the model out of the pool
+# Fields of the summary that the journal of promotions repeats
+IN_JOURNAL = (
+    *("games", "games_played", "wins", "draws", "losses", "threshold", "points_needed", "tail_probability"),
+    *("match", "sprt", "guards", "reason", "points"),
+)
 
 
 @dataclass(frozen=True)
@@ -60,22 +57,22 @@ class Condition:
     """
 
     text: str
-    player: str
+    opponent: Entrant
     share: float
 
 
-def parse_condition(text: str) -> Condition:
-    """Raises UsageError unless text is PLAYER>=SHARE."""
-    player, sign, number = text.rpartition(">=")
+def parse_condition(text: str, readouts: int) -> Condition:
+    """Raises UsageError unless text is PLAYER>=SHARE, and as load_entrant()."""
+    player, _, number = text.rpartition(">=")
     try:
         share = float(number)
+        if not player.strip() or not 0 <= share <= 1:
+            raise ValueError
     except ValueError:
-        share = math.nan
-    if not player.strip() or not sign or not 0 <= share <= 1:
         raise UsageError(
             f"evaluate --require {text!r}: wanted PLAYER>=SHARE with a share from 0 to 1, e.g. 'random>=0.95'"
-        )
-    return Condition(text, player.strip(), share)
+        ) from None
+    return Condition(text, load_entrant(player.strip(), readouts), share)
 
 
 def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSummary:
@@ -95,48 +92,29 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
         sprt.check_games(config.games)
         if config.threshold is not None:
             raise UsageError("evaluate --threshold and --sprt: each decides the match; wanted one of them")
-    conditions = [parse_condition(text) for text in config.require]
+        config = config.model_copy(update={"parallel_games": min(config.parallel_games, SPRT_PARALLEL_GAMES)})
+    conditions = [parse_condition(text, config.readouts) for text in config.require]
     champion = load_entrant(config.black_model, config.readouts)
     _finish_promotions(config, champion, progress)
     challenger = load_entrant(_challenger(config, champion), config.readouts)
-    further = [(condition, load_entrant(condition.player, config.readouts)) for condition in conditions]
+    entrants = (challenger, champion)
     _check_different(challenger, champion)
-    _check_conditions(config, challenger, champion, further)
-    if sprt is not None:
-        config = config.model_copy(update={"parallel_games": min(config.parallel_games, SPRT_PARALLEL_GAMES)})
-    game = common_game(config.game, [champion, challenger, *(opponent for _, opponent in further)])
-    counts = f"{game.spec} counts up to {game.max_result:g} points"
-    if game.max_result > 1 and sprt is not None:
-        raise UsageError(
-            f"evaluate --sprt: {counts}, and the sequential test is about wins; wanted --threshold, or nothing for the "
-            "derived one"
-        )
-    are_models = bool(challenger.model and champion.model)
-    by_points = game.max_result > 1 and config.threshold is None
-    if by_points and are_models and config.games < 2 * LEAST_PAIRS:
-        raise UsageError(
-            f"evaluate --games {config.games}: {counts}, about which so few games show nothing; wanted at least "
-            f"{2 * LEAST_PAIRS}, or --threshold"
-        )
-    if config.threshold is not None and config.threshold < 0 and game.max_result == 1:
-        raise UsageError(
-            f"evaluate --threshold: found {config.threshold:g}; wanted at least 0, a share of the points: a game of "
-            f"{game.spec} counts 1"
-        )
+    _check_conditions(config, entrants, conditions)
+    game = common_game(config.game, [champion, challenger, *(one.opponent for one in conditions)])
+    _check_rule(config, game, entrants)
     rule = Rule(config.games, config.threshold, sprt, config.exclude_duplicates, game.max_result)
     folder = config.output_dir / layout.match_name(challenger.name, champion.name)
     with MatchRunner(config, game, progress) as runner, match_lock(folder):
         settings = {"sprt": config.sprt, "exclude_duplicates": config.exclude_duplicates}
         # A match with an engine or a handicap can't promote. It is a measurement, played to its end in spite of a
         # threshold, which a preset may have set for matches that promote. Only a sequential test ends it early.
-        can_promote = are_models and handicap_side_of((challenger, champion)) is None
-        stops_early = can_promote or sprt is not None
-        summary = _play(config, runner, folder, (challenger, champion), rule, settings, stops_early)
-        for condition, opponent in further:
+        can_promote = bool(challenger.model and champion.model) and handicap_side_of(entrants) is None
+        summary = _play(config, runner, folder, entrants, rule, settings, can_promote or sprt is not None)
+        for condition in conditions:
             if summary.passed:
                 progress.say(f"promotion condition: {condition.text}")
-                summary = _play_condition(config, runner, challenger, condition, opponent, summary)
-        return _conclude(config, summary, challenger, champion, progress)
+                summary = _play_condition(config, runner, challenger, condition, summary)
+        return _conclude(config, summary, entrants, progress)
 
 
 # Choosing
@@ -179,10 +157,8 @@ def _challenger(config: EvaluateConfig, champion: Entrant) -> str:
 
 def _check_different(challenger: Entrant, other: Entrant, where: str = "--white-model") -> None:
     """Raises UsageError for two equal players. An explicit NAME=PLAYER lets a player play itself."""
-    same = all(
-        getattr(challenger.info, name) == getattr(other.info, name) for name in ("weights", "readouts", "handicap")
-    )
-    if challenger.model and same and not (challenger.spec.own_name or other.spec.own_name):
+    named = challenger.spec.own_name or other.spec.own_name
+    if challenger.model and challenger.identity == other.identity and not named:
         who = "champion" if where == "--white-model" else "challenger"
         raise UsageError(
             f"evaluate {where} {other.spec.text}: it is the {who} itself; wanted another player, or another name for "
@@ -192,21 +168,18 @@ def _check_different(challenger: Entrant, other: Entrant, where: str = "--white-
         raise UsageError(f"evaluate {where}: both players are called {other.name}; name one of them: NAME=PLAYER")
 
 
-def _check_conditions(
-    config: EvaluateConfig, challenger: Entrant, champion: Entrant, further: Sequence[tuple[Condition, Entrant]]
-) -> None:
+def _check_conditions(config: EvaluateConfig, entrants: Sides, conditions: list[Condition]) -> None:
     """Raises UsageError for a promotion condition that can't be played."""
-    names = [opponent.name for _, opponent in further]
-    for condition, opponent in further:
+    challenger, champion = entrants
+    names = [one.opponent.name for one in conditions]
+    for condition, name in zip(conditions, names, strict=True):
         where = f"--require {condition.text!r}"
-        _check_different(challenger, opponent, where)
-        if opponent.name == champion.name:
+        _check_different(challenger, condition.opponent, where)
+        if name == champion.name:
             raise UsageError(f"evaluate {where}: that is the champion of this match; use --threshold")
-        if names.count(opponent.name) > 1:
-            raise UsageError(
-                f"evaluate {where}: {opponent.name} is given {names.count(opponent.name)} times; wanted once"
-            )
-        folder = _condition_folder(config, challenger, opponent)
+        if names.count(name) > 1:
+            raise UsageError(f"evaluate {where}: {name} is given {names.count(name)} times; wanted once")
+        folder = _condition_folder(config, challenger, condition)
         if has_match(folder) and (begun := read_match(folder).header.games) != config.require_games:
             raise UsageError(
                 f"evaluate --require-games {config.require_games}: {folder} was begun with {begun}; use that number "
@@ -214,9 +187,31 @@ def _check_conditions(
             )
 
 
-def _condition_folder(config: EvaluateConfig, challenger: Entrant, opponent: Entrant) -> Path:
+def _check_rule(config: EvaluateConfig, game: Game, entrants: Sides) -> None:
+    """Raises UsageError for options that don't fit what the game counts."""
+    if game.max_result == 1:
+        if config.threshold is not None and config.threshold < 0:
+            raise UsageError(
+                f"evaluate --threshold: found {config.threshold:g}; wanted at least 0, a share of the points: a game "
+                f"of {game.spec} counts 1"
+            )
+        return
+    counts = f"{game.spec} counts up to {game.max_result:g} points"
+    if config.sprt is not None:
+        raise UsageError(
+            f"evaluate --sprt: {counts}, and the sequential test is about wins; wanted --threshold, or nothing for the "
+            "derived one"
+        )
+    if config.threshold is None and all(one.model for one in entrants) and config.games < 2 * LEAST_PAIRS:
+        raise UsageError(
+            f"evaluate --games {config.games}: {counts}, about which so few games show nothing; wanted at least "
+            f"{2 * LEAST_PAIRS}, or --threshold"
+        )
+
+
+def _condition_folder(config: EvaluateConfig, challenger: Entrant, condition: Condition) -> Path:
     """Separate from matches requested by name, which may have other settings."""
-    return config.output_dir / layout.REQUIRED / layout.match_name(challenger.name, opponent.name)
+    return config.output_dir / layout.REQUIRED / layout.match_name(challenger.name, condition.opponent.name)
 
 
 # Playing
@@ -226,7 +221,7 @@ def _play(
     config: EvaluateConfig,
     runner: MatchRunner,
     folder: Path,
-    entrants: tuple[Entrant, Entrant],
+    entrants: Sides,
     rule: Rule,
     settings: dict[str, Any],
     stops_early: bool,
@@ -255,19 +250,14 @@ def _play(
 
 
 def _play_condition(
-    config: EvaluateConfig,
-    runner: MatchRunner,
-    challenger: Entrant,
-    condition: Condition,
-    opponent: Entrant,
-    summary: EvaluateSummary,
+    config: EvaluateConfig, runner: MatchRunner, challenger: Entrant, condition: Condition, summary: EvaluateSummary
 ) -> EvaluateSummary:
     """Play a promotion condition's match; returns the summary with its result added."""
     rule = Rule(config.require_games, condition.share, max_result=runner.game.max_result)
-    folder = _condition_folder(config, challenger, opponent)
+    folder = _condition_folder(config, challenger, condition)
     with match_lock(folder):
-        stops_early = condition.share > 0 or rule.max_result > 1
-        match = _play(config, runner, folder, (challenger, opponent), rule, {}, stops_early)
+        stops_early = condition.share > 0 or rule.by_points
+        match = _play(config, runner, folder, (challenger, condition.opponent), rule, {}, stops_early)
         write_summary(folder, stored(match))
     played = (match.games_played, match.wins, match.draws, match.losses)
     share = match.share if match.points is None else match.points.per_game
@@ -284,70 +274,58 @@ def _play_condition(
 # Concluding
 
 
-def _conclude(
-    config: EvaluateConfig, summary: EvaluateSummary, challenger: Entrant, champion: Entrant, progress: Progress
-) -> EvaluateSummary:
+def _conclude(config: EvaluateConfig, summary: EvaluateSummary, entrants: Sides, progress: Progress) -> EvaluateSummary:
     """Write the summary and promote. After a kill in between, the next run completes the pending promotion.
 
     A match that has already promoted its challenger keeps that outcome.
     """
-    folder, home = Path(summary.match), _home(champion)
+    challenger, champion = entrants
+    folder, home, model = Path(summary.match), _home(champion), challenger.spec.path
+
+    def end(promoted: bool, outcome: str, marks: dict[str, Any]) -> EvaluateSummary:
+        ended = replace(summary, promoted=promoted, reason=f"{summary.reason}; {outcome}")
+        write_summary(folder, {**stored(ended), **marks})
+        return ended
+
     before = read_summary(folder) or {}
-    if _was_promoted(before, challenger, champion):
-        summary = _with_outcome(summary, True, "promoted")
+    if model is not None and _was_promoted(before, home, entrants):
         missed = PENDING in before or NOT_IN_POOL in before
-        outside = _join_pool(config, challenger.spec.path, progress) if missed and challenger.spec.path else {}
-        write_summary(folder, {**stored(summary), **outside})
-        return summary
-    why_not = _why_not(config, challenger, champion)
+        return end(True, "promoted", _join_pool(config, model, progress) if missed else {})
+    why_not = _why_not(config, home, entrants)
     if not summary.passed or why_not:
-        outcome = "not promoted" + (f": {why_not}" if summary.passed else "")
-        summary = _with_outcome(summary, False, outcome)
-        write_summary(folder, stored(summary))
-        return summary
-    assert home is not None and champion.spec.path is not None and challenger.spec.path is not None
-    write_summary(folder, {**stored(summary), PENDING: True})
-    in_journal = (
-        "games games_played wins draws losses threshold points_needed tail_probability match sprt guards reason points"
-    )
+        return end(False, "not promoted" + (f": {why_not}" if summary.passed else ""), {})
+    assert home is not None and champion.spec.path is not None and model is not None
     values = stored(summary)
-    entry = {
-        "by": "evaluate",
-        "challenger": summary.challenger,
-        "over": summary.champion,
-        **{name: values[name] for name in in_journal.split() if name in values},
-    }
-    present = set_champion(home, challenger.spec.path, entry, over=champion.spec.path)
-    outside = {}
-    if present == challenger.spec.path:
-        summary = _with_outcome(summary, True, "promoted")
-        outside = _join_pool(config, challenger.spec.path, progress)
-    else:
-        who = present.name if present else "missing"
-        summary = _with_outcome(
-            summary, False, f"not promoted: {layout.CHAMPION} is now {who}, the match was against {champion.name}"
-        )
-        progress.warn(summary.reason)
-    write_summary(folder, {**stored(summary), **outside})
-    return summary
+    write_summary(folder, {**values, PENDING: True})
+    entry = {"by": "evaluate", "challenger": summary.challenger, "over": summary.champion}
+    entry |= {name: values[name] for name in IN_JOURNAL if name in values}
+    present = set_champion(home, model, entry, over=champion.spec.path)
+    if present == model:
+        return end(True, "promoted", _join_pool(config, model, progress))
+    who = present.name if present else "missing"
+    outcome = f"not promoted: {layout.CHAMPION} is now {who}, the match was against {champion.name}"
+    ended = end(False, outcome, {})
+    progress.warn(ended.reason)
+    return ended
 
 
-def _was_promoted(before: dict[str, Any], challenger: Entrant, champion: Entrant) -> bool:
+def _was_promoted(before: dict[str, Any], home: Path | None, entrants: Sides) -> bool:
     """Whether an earlier run, which left the summary `before`, has promoted the challenger by this match.
 
     False if this match's champion is champion again.
     """
-    home = _home(champion)
     if home is None or not (before.get("promoted") or before.get(PENDING)):
         return False
+    challenger, champion = entrants
     present = present_champion(home)
     # Pending, and the kill came after best_model was re-pointed.
     return present == challenger.spec.path if before.get(PENDING) else present != champion.spec.path
 
 
-def _why_not(config: EvaluateConfig, challenger: Entrant, champion: Entrant) -> str:
+def _why_not(config: EvaluateConfig, home: Path | None, entrants: Sides) -> str:
     """Why a challenger that has passed isn't promoted; "" if it is."""
-    for entrant in (challenger, champion):
+    challenger, champion = entrants
+    for entrant in entrants:
         if entrant.spec.path is None:
             return f"{entrant.name} isn't a model"
         if entrant.spec.handicap:
@@ -357,12 +335,8 @@ def _why_not(config: EvaluateConfig, challenger: Entrant, champion: Entrant) -> 
     if not config.promote:
         return "--no-promote"
     # A player given as best_model was the champion when the match began.
-    return "" if _is_by_link(champion) or _is_champion(champion) else f"{champion.name} isn't the champion"
-
-
-def _is_champion(entrant: Entrant) -> bool:
-    home = _home(entrant)
-    return home is not None and present_champion(home) == entrant.spec.path
+    is_champion = home is not None and present_champion(home) == champion.spec.path
+    return "" if _is_by_link(champion) or is_champion else f"{champion.name} isn't the champion"
 
 
 def _join_pool(config: EvaluateConfig, model: Path, progress: Progress) -> dict[str, Any]:
@@ -378,26 +352,21 @@ def _join_pool(config: EvaluateConfig, model: Path, progress: Progress) -> dict[
     return {}
 
 
-def _with_outcome(summary: EvaluateSummary, promoted: bool, outcome: str) -> EvaluateSummary:
-    return replace(summary, promoted=promoted, reason=f"{summary.reason}; {outcome}")
-
-
 def _finish_promotions(config: EvaluateConfig, champion: Entrant, progress: Progress) -> None:
     """Complete this champion's promotion after a kill or an error: journal, summary, place in the pool."""
-    home = _home(champion)
+    home, model = _home(champion), champion.spec.path
     if home is not None:
         atomic.sweep(home)  # what a kill left beside best_model
         read_promotions(home)
-    is_champion = _is_champion(champion)
+    is_champion = home is not None and present_champion(home) == model
     for folder in list_matches(config.output_dir, champion.name):
         atomic.sweep(folder)
         summary = read_summary(folder)
-        if summary is None or not (PENDING in summary or NOT_IN_POOL in summary):
+        if model is None or summary is None or not (PENDING in summary or NOT_IN_POOL in summary):
             continue
-        if summary.get(PENDING) and not is_champion:
+        if PENDING in summary and not is_champion:
             continue  # killed before best_model was re-pointed
         if summary.pop(PENDING, False):
             summary.update(promoted=True, reason=f"{summary.get('reason', '')}; promoted")
         summary.pop(NOT_IN_POOL, None)
-        outside = _join_pool(config, champion.spec.path, progress) if champion.spec.path is not None else {}
-        write_summary(folder, {**summary, **outside})
+        write_summary(folder, {**summary, **_join_pool(config, model, progress)})

@@ -12,16 +12,18 @@ challenger's, in half points. Plays nothing and writes no files.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from pipeline.evaluate import threshold
 from pipeline.evaluate.sprt import ACCEPTED, REJECTED, UNDECIDED, Sprt, SprtState
 from pipeline.games.specs import parse_game
-from pipeline.matches import points, statistics
-from pipeline.matches.parallel_games import ATTEMPTS
-from pipeline.matches.statistics import Score, pair_scores, repeated_games, score_of
+from pipeline.matches import statistics
+from pipeline.matches.match import ATTEMPTS
+from pipeline.matches.statistics import VOID, PairPoints, Score, pair_points, pair_scores, repeated_games, score_of
 from pipeline.phrases import counted, percent, results
 from pipeline.run.matches import MatchGame, MatchHeader, MatchWriter
 
@@ -37,8 +39,8 @@ class Rule:
     sprt                decides instead of the threshold
     exclude_duplicates  of games with the same moves and colours only the one with the lowest number counts; the
                         threshold is a share of the remaining games
-    max_result          the most points that a game counts; above 1 the threshold is in points per game over whole pairs
-                        (matches/points.py), None: derived from the pairs' variance
+    max_result          the most points that a game counts. Above 1, points decide: the threshold is in points per game
+                        over whole pairs, None: derived from their variance
     """
 
     games: int
@@ -46,6 +48,10 @@ class Rule:
     sprt: Sprt | None = None
     exclude_duplicates: bool = False
     max_result: float = 1.0
+
+    @property
+    def by_points(self) -> bool:
+        return self.max_result > 1
 
 
 def rule_of(header: MatchHeader) -> Rule:
@@ -68,8 +74,9 @@ class MatchStatus:
     score             the challenger's score in these games
     duplicates        games whose moves and colours repeat those of a game with a lower number
     pair_scores       [games / 2] half points 0..4; None: not both played, VOID: one is an excluded duplicate
+    pair_points       [N] the challenger's points per game in the whole pairs that count
     games_that_count  games of the whole match, played or not, without the duplicates excluded so far
-    gate              half points to reach in these games, unless sprt decides
+    gate              half points to reach in these games, unless sprt or points decide
     passed            by the games so far; final only when decided
     """
 
@@ -77,6 +84,7 @@ class MatchStatus:
     score: Score
     duplicates: int
     pair_scores: list[int | None]
+    pair_points: list[float]
     games_that_count: int
     gate: int
     sprt: SprtState | None
@@ -93,28 +101,21 @@ def match_status(rule: Rule, games: Mapping[int, MatchGame]) -> MatchStatus:
     repetitions = repeated_games(games.values())
     excluded = repetitions if rule.exclude_duplicates else set()
     counted = {number: games[number] for number in sorted(games) if number not in excluded}
-    pairs = pair_scores(games.values(), rule.games // 2, excluded)
     score = score_of(counted.values())
+    scores, points = pair_scores(games.values(), rule.games // 2, excluded), pair_points(counted.values())
     # Excluded games don't belong to the match: the threshold is a share of the others.
     most = rule.games - len(excluded)
-    gate = statistics.gate_half_points(most, rule.threshold)
-    state = None if rule.sprt is None else rule.sprt.run(pairs, rule.games // 2)
-    if rule.max_result > 1:
-        found = points.PairPoints.of(points_of_pairs(rule, games))
-        left = rule.games // 2 - found.pairs - pairs.count(statistics.VOID)
-        decided = points.is_decided(found, left, rule.max_result, rule.threshold)
-        passed = points.passes(found, rule.threshold)
+    gate = threshold.gate_half_points(most, rule.threshold)
+    state = None if rule.sprt is None else rule.sprt.run(scores, rule.games // 2)
+    if rule.by_points:
+        found, left = PairPoints.of(points), rule.games // 2 - len(points) - scores.count(VOID)
+        decided = threshold.points_decided(found, left, rule.max_result, rule.threshold)
+        passed = threshold.points_pass(found, rule.threshold)
     elif state is None:
-        decided, passed = statistics.is_decided(score, most, gate), statistics.passes(score, gate)
+        decided, passed = threshold.is_decided(score, most, gate), score.half_points >= gate
     else:
         decided, passed = state.decision != UNDECIDED, state.decision == ACCEPTED
-    return MatchStatus(counted, score, len(repetitions), pairs, most, gate, state, decided, passed)
-
-
-def points_of_pairs(rule: Rule, games: Mapping[int, MatchGame]) -> list[float]:
-    """[N] the challenger's points per game in the whole pairs that count, by number."""
-    excluded = repeated_games(games.values()) if rule.exclude_duplicates else set()
-    return [one for one in points.pair_points(games.values(), rule.games // 2, excluded) if one is not None]
+    return MatchStatus(counted, score, len(repetitions), scores, points, most, gate, state, decided, passed)
 
 
 def deciding_games(rule: Rule, games: Mapping[int, MatchGame]) -> int | None:
@@ -122,22 +123,18 @@ def deciding_games(rule: Rule, games: Mapping[int, MatchGame]) -> int | None:
 
     n depends on results by number alone, not on which further games are over.
     """
-    if not match_status(rule, games).decided:
-        return None
     gap = next((number for number in range(rule.games) if number not in games), rule.games)
-    low, high = 0, gap // 2  # pairs; bisection works because a decided match stays decided
-    if not match_status(rule, _first(games, 2 * high)).decided:
+
+    def is_decided(pairs: int) -> bool:
+        return match_status(rule, _first_games(games, 2 * pairs)).decided
+
+    if not match_status(rule, games).decided or not is_decided(gap // 2):
         return None
-    while low < high:
-        middle = (low + high) // 2
-        if match_status(rule, _first(games, 2 * middle)).decided:
-            high = middle
-        else:
-            low = middle + 1
-    return 2 * low
+    # A decided match stays decided.
+    return 2 * bisect_left(range(gap // 2), True, key=is_decided)
 
 
-def _first(games: Mapping[int, MatchGame], count: int) -> dict[int, MatchGame]:
+def _first_games(games: Mapping[int, MatchGame], count: int) -> dict[int, MatchGame]:
     return {number: games[number] for number in range(count)}
 
 
@@ -288,19 +285,22 @@ def summarise(rule: Rule, writer: MatchWriter, whole: bool = False) -> EvaluateS
     whole: the match is always played to its end, so all games count.
     """
     measured = None if whole else deciding_games(rule, writer.games)
-    known = writer.games if measured is None else _first(writer.games, measured)
+    known = writer.games if measured is None else _first_games(writer.games, measured)
     status = match_status(rule, known)
     header, games, score = writer.header, list(status.counted.values()), status.score
-    played = max(1, score.games)
+    played, most, gate = max(1, score.games), status.games_that_count, status.gate
     low, high = statistics.wilson_interval(score)
-    elo_low, elo, elo_high = (value if math.isfinite(value) else None for value in statistics.elo_interval(score))
-    most = status.games_that_count
-    by_gate = status.sprt is None  # otherwise the sequential test decides
-    threshold = rule.threshold
-    if threshold is None and by_gate:
-        threshold = statistics.derived_threshold(most)
-    gain = statistics.share_of_elo(POWER_ELO)
-    summary = EvaluateSummary(
+    elo_low, elo, elo_high = map(_finite, statistics.elo_interval(score))
+    by_gate = status.sprt is None and not rule.by_points
+    over_pairs = rule.by_points or (score.draws > 0 and not header.handicap)
+    if rule.by_points:
+        tail = statistics.sign_tail(status.pair_points)
+        false_promotion = threshold.points_false_promotion(rule.games // 2) if rule.threshold is None else None
+    else:
+        tail = statistics.result_tail(score, None if header.handicap else status.pair_counts)
+        false_promotion = threshold.false_promotion(most, gate) if by_gate else None
+    failed = {failure.failed for failure in writer.failures if failure.attempt >= ATTEMPTS} - writer.games.keys()
+    return EvaluateSummary(
         challenger=header.challenger,
         champion=header.champion,
         game=header.game,
@@ -320,16 +320,14 @@ def summarise(rule: Rule, writer: MatchWriter, whole: bool = False) -> EvaluateS
         pairs=list(status.pair_counts),
         duplicates=status.duplicates,
         ends=dict(Counter(game.end for game in games)),
-        failed=len(
-            {failure.failed for failure in writer.failures if failure.attempt >= ATTEMPTS} - writer.games.keys()
-        ),
+        failed=len(failed),
         measured=rule.games if measured is None else measured,
-        threshold=threshold,
-        points_needed=status.gate / 2 if by_gate else None,
-        tail_probability=statistics.result_tail(score, None if header.handicap else status.pair_counts),
-        tail_over="pairs" if score.draws and not header.handicap else "games",
-        false_promotion_at_most=statistics.false_promotion(most, status.gate) if by_gate else None,
-        power_35_elo=statistics.power(most, status.gate, gain) if by_gate else None,
+        threshold=threshold.derived_threshold(most) if by_gate and rule.threshold is None else rule.threshold,
+        points_needed=gate / 2 if by_gate else None,
+        tail_probability=tail,
+        tail_over="pairs" if over_pairs else "games",
+        false_promotion_at_most=false_promotion,
+        power_35_elo=threshold.power(most, gate, statistics.share_of_elo(POWER_ELO)) if by_gate else None,
         elo=elo,
         elo_low=elo_low,
         elo_high=elo_high,
@@ -337,36 +335,22 @@ def summarise(rule: Rule, writer: MatchWriter, whole: bool = False) -> EvaluateS
         guards={},
         passed=status.passed,
         promoted=False,
-        reason=_reason(rule, status, score, 0 if measured is None else len(writer.games) - len(known)),
+        reason=_reason(rule, status, 0 if measured is None else len(writer.games) - len(known)),
         match=str(writer.folder),
+        points=_points_summary(rule, status, header.game) if rule.by_points else None,
     )
-    return summary if rule.max_result == 1 else _with_points(rule, summary, known, games)
 
 
-def _with_points(
-    rule: Rule, summary: EvaluateSummary, known: Mapping[int, MatchGame], games: Sequence[MatchGame]
-) -> EvaluateSummary:
-    """Add the points' figures. known: the measured games by number; games: those of them that count."""
-    of_pairs = points_of_pairs(rule, known)
-    found = points.PairPoints.of(of_pairs)
-    low, high = (end if math.isfinite(end) else None for end in found.interval())
-    needed = points.needed(found, rule.threshold)
-    won, lost = points.counts_by_name(games, parse_game(summary.game).result_names)
-    deviation = found.deviation if math.isfinite(found.deviation) else None
-    wanted = "unknown" if needed is None else f"{needed:+.3f}"
-    reason = f"{found.mean:+.3f} points a game of the {wanted} needed over {rule.games // 2} pairs"
-    _, decided, after = summary.reason.partition(", decided after ")
-    return replace(
-        summary,
-        threshold=rule.threshold,
-        points_needed=None,
-        tail_probability=points.sign_tail(of_pairs),
-        tail_over="pairs",
-        false_promotion_at_most=points.false_promotion_at_most(rule.games // 2) if rule.threshold is None else None,
-        power_35_elo=None,
-        points=PointsSummary(found.mean, low, high, deviation, found.pairs, needed, won, lost),
-        reason=reason + decided + after,
-    )
+def _points_summary(rule: Rule, status: MatchStatus, game: str) -> PointsSummary:
+    found = PairPoints.of(status.pair_points)
+    low, high = map(_finite, found.interval())
+    needed = threshold.points_needed(found, rule.threshold)
+    won, lost = statistics.counts_by_name(status.counted.values(), parse_game(game).result_names)
+    return PointsSummary(found.mean, low, high, _finite(found.deviation), found.pairs, needed, won, lost)
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
 
 
 def stored(summary: EvaluateSummary) -> dict[str, Any]:
@@ -377,7 +361,7 @@ def stored(summary: EvaluateSummary) -> dict[str, Any]:
     return found
 
 
-def _reason(rule: Rule, status: MatchStatus, score: Score, unneeded: int) -> str:
+def _reason(rule: Rule, status: MatchStatus, unneeded: int) -> str:
     """unneeded: games played that weren't needed for the decision."""
     left_out = f"; {unneeded} more were played, and don't count" if unneeded else ""
     if status.sprt is not None:
@@ -385,13 +369,18 @@ def _reason(rule: Rule, status: MatchStatus, score: Score, unneeded: int) -> str
         said = {ACCEPTED: "stronger", REJECTED: "not shown to be stronger"}.get(state.decision, UNDECIDED)
         return (
             f"sequential test: {said} after {state.pairs} of {rule.games // 2} pairs "
-            f"(log-likelihood ratio {state.llr:+.2f}, bounds {state.lower:+.2f} and {state.upper:+.2f})"
-            f"{left_out}"
+            f"(log-likelihood ratio {state.llr:+.2f}, bounds {state.lower:+.2f} and {state.upper:+.2f}){left_out}"
         )
-    most = status.games_that_count
-    games = f"{most} games" if most == rule.games else f"{most} different games"
-    text = f"{score.half_points / 2:g} points of the {status.gate / 2:g} needed from {games}"
-    return text + (f", decided after {score.games}{left_out}" if score.games < most else "")
+    most, played = status.games_that_count, status.score.games
+    if rule.by_points:
+        found = PairPoints.of(status.pair_points)
+        needed = threshold.points_needed(found, rule.threshold)
+        wanted = "unknown" if needed is None else f"{needed:+.3f}"
+        text = f"{found.mean:+.3f} points a game of the {wanted} needed over {rule.games // 2} pairs"
+    else:
+        games = f"{most} games" if most == rule.games else f"{most} different games"
+        text = f"{status.score.half_points / 2:g} points of the {status.gate / 2:g} needed from {games}"
+    return text + (f", decided after {played}{left_out}" if played < most else "")
 
 
 def _elo_text(elo: float | None, above: bool) -> str:

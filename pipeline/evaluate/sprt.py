@@ -77,17 +77,11 @@ class Sprt:
     @staticmethod
     def parse(text: str) -> Sprt:
         """From "elo0,elo1,alpha,beta". Raises UsageError."""
-        wanted = "wanted elo0,elo1,alpha,beta, e.g. 0,35,0.05,0.05"
-        words = text.split(",")
-        if len(words) != 4:
-            raise UsageError(f"--sprt {text!r}: found {len(words)} numbers; {wanted}")
-        numbers = []
-        for name, word in zip(("elo0", "elo1", "alpha", "beta"), words, strict=True):
-            try:
-                numbers.append(float(word))
-            except ValueError:
-                raise UsageError(f"--sprt {text!r}: {name} is {word.strip()!r}, no number; {wanted}") from None
-        elo0, elo1, alpha, beta = numbers
+        try:
+            elo0, elo1, alpha, beta = map(float, text.split(","))
+        except ValueError:
+            wanted = "wanted four numbers, elo0,elo1,alpha,beta, e.g. 0,35,0.05,0.05"
+            raise UsageError(f"--sprt {text!r}: {wanted}") from None
         if not (elo0 >= -MAX_ELO and elo0 + MIN_GAP <= elo1 <= MAX_ELO):
             raise UsageError(
                 f"--sprt {text!r}: elo0 is {elo0:g} and elo1 is {elo1:g}; wanted elo0 < elo1 by {MIN_GAP:g} at least, "

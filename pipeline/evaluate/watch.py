@@ -17,27 +17,18 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
-from pipeline.evaluate.config import EvaluateConfig
-from pipeline.evaluate.planning import (
-    MACHINE_OPTIONS,
-    Candidate,
-    Planner,
-    SettingsAt,
-    calendar,
-    folders_of_matches,
-    rated_entrant,
-)
-from pipeline.evaluate.watch_options import BENCHMARK, CHAMPION, LADDER, POOL, SINGLE
+from pipeline.evaluate.config import BENCHMARK, CHAMPION, LADDER, POOL, SINGLE, EvaluateConfig
+from pipeline.evaluate.planning import MACHINE_OPTIONS, Candidate, Draft, SettingsAt, calendar, folders_of_matches
 from pipeline.games.specs import parse_game
 from pipeline.matches.options import MatchOptions
-from pipeline.matches.runner import Entrant, MatchRunner, common_game
+from pipeline.matches.runner import Entrant, MatchRunner, common_game, load_entrant
 from pipeline.matches.statistics import Score, repeated_games, wilson_interval
 from pipeline.phrases import counted
 from pipeline.players.player_specs import is_engine, parse_player
@@ -52,7 +43,6 @@ from pipeline.run.evaluations import (
     Evaluation,
     Opponent,
     Outcome,
-    Plan,
     Rates,
     Result,
     Skipped,
@@ -60,8 +50,7 @@ from pipeline.run.evaluations import (
     read_evaluation,
     write_evaluation,
 )
-from pipeline.run.match_results import MatchResults
-from pipeline.run.matches import has_match, list_matches, match_lock
+from pipeline.run.matches import MatchResults, has_match, list_matches, match_lock
 from pipeline.run.models import list_models
 from pipeline.stalls import Hung
 
@@ -133,21 +122,20 @@ class _Watcher:
     def __init__(
         self, config: EvaluateConfig, home: Path, folder: Path, progress: Progress, settings_at: SettingsAt
     ) -> None:
-        self._config, self._home, self._folder, self.progress = config, home, folder, progress
+        """home: the folder of models; folder: of evaluations and their matches."""
+        self._config, self._home, self.folder, self.progress = config, home, folder, progress
         self._settings_at = settings_at
-        self._planner = Planner(config, home, progress)
         self._candidates: dict[str, Candidate | None] = {}  # by model; None: it can't be read
         self._tried: set[str] = set()  # models that this process has evaluated or tried to evaluate
         self._skipped: set[str] = set()  # models that can't be evaluated
         self._runner: tuple[Any, MatchRunner] | None = None  # with its key; see runner()
-        self._records = {one.model: one for one in self._read_records()}
-
-    def _read_records(self) -> Iterator[Evaluation]:
-        for path in list_evaluations(self._folder):
+        self._records: dict[str, Evaluation] = {}  # by model
+        for path in list_evaluations(folder):
             try:
-                yield read_evaluation(path)
+                record = read_evaluation(path)
+                self._records[record.model] = record
             except FileError as error:
-                self.progress.warn(f"made anew from its matches: {error}")
+                progress.warn(f"made anew from its matches: {error}")
 
     # Choosing a model
 
@@ -155,18 +143,18 @@ class _Watcher:
         """The newest unfinished evaluation, else the newest due model, else the newest with skipped opponents."""
         candidates = [one for path in list_models(self._home) if (one := self._candidate(path)) is not None]
         due = calendar(candidates, {name: record.strategies for name, record in self._records.items()})
-        ranked: list[tuple[int, int, str, Candidate]] = []
-        for one in candidates:
+
+        def rank(one: Candidate) -> tuple[int, int, str]:
             record = self._records.get(one.name)
-            if (
-                due[one.name]
-                and one.name not in self._tried
-                and not (record and record.finished is not None and record.is_whole)
-            ):
-                rank = 1 if record is None else 2 if record.finished is None else 0
-                ranked.append((rank, one.number, one.name, one))
-        best = max(ranked, default=None, key=lambda entry: entry[:3])
-        return best and best[3].with_strategies(due[best[2]])
+            return 1 if record is None else 2 if record.finished is None else 0, one.number, one.name
+
+        def is_left(one: Candidate) -> bool:
+            record = self._records.get(one.name)
+            is_done = record is not None and record.is_whole
+            return bool(due[one.name]) and one.name not in self._tried and not is_done
+
+        best = max(filter(is_left, candidates), default=None, key=rank)
+        return best and replace(best, strategies=tuple(due[best.name]))
 
     def _candidate(self, path: Path) -> Candidate | None:
         if path.name not in self._candidates:
@@ -192,50 +180,57 @@ class _Watcher:
     def evaluate(self, candidate: Candidate) -> Evaluation | None:
         """None, with a warning, if the model can't be loaded, or all opponents to try again are still missing."""
         self._tried.add(candidate.name)
-        record = self._records.get(candidate.name)
         try:
-            model = _load(candidate.path, _readouts(record, candidate.settings))
-            if record is not None and record.weights != model.info.weights:
-                raise FileError(candidate.path, "its weights changed since its evaluation began; restore them")
-            if record is None:
-                record = self._planner.plan(candidate, model)
-                write_evaluation(self._folder, record)
-            elif record.finished is not None:  # with skipped opponents
-                completed = self._planner.complete(record, candidate, model)
-                again = [one for one in record.skipped if one.again]
-                if completed is record and not any(one.opponent in record.planned for one in again):
-                    for one in again:
-                        self.progress.warn(f"{record.model} still can't play {one.opponent}: {one.reason}")
-                    return None
-                record = completed
-                write_evaluation(self._folder, record)
-            # From here on everything depends on the record and the games alone.
-            options = self._match_options(record, candidate.settings)
-        except Hung:
-            raise
+            playing = self._begin(candidate)
         except FileError as error:
-            if self._is_ours(error):
+            if self.is_ours(error):
                 raise
             self._skip_model(candidate.name, error)
             return None
-        num = len(record.opponents)
+        if playing is None:
+            return None
+        record = playing.record
         names = ", ".join(plan.strategy for plan in record.strategies)
-        self.progress.say(f"{record.model}: {names}; {counted(num, 'opponent')} at most")
-        finished = self._finish(_Playing(record, model, candidate.settings, options, self).play())
+        self.progress.say(f"{record.model}: {names}; {counted(len(record.opponents), 'opponent')} at most")
+        finished = self._finish(playing.play())
         self._records[record.model] = finished
         return finished
 
-    def _match_options(self, record: Evaluation, settings: EvaluateConfig) -> MatchOptions:
-        """The record's settings with this machine's options. Raises FileError for invalid settings."""
+    def _begin(self, candidate: Candidate) -> _Playing | None:
+        """Make, complete or continue a plan. Everything after it depends on the record and the games alone.
+
+        None if all opponents to try again are still missing. Raises FileError for a model that can't be evaluated.
+        """
+        record, settings = self._records.get(candidate.name), candidate.settings
+        planned = record.settings.get("readouts") if record is not None else None
+        readouts = planned if isinstance(planned, int) else settings.readouts
+        try:
+            model = load_entrant(str(candidate.path), readouts).as_rated
+            assert model.model is not None
+            parse_game(model.model.info.game)
+        except UsageError as error:  # an unknown game or method
+            raise FileError(candidate.path, str(error)) from error
+        if record is not None and record.weights != model.info.weights:
+            raise FileError(candidate.path, "its weights changed since its evaluation began; restore them")
+        if record is None or record.finished is not None:
+            draft = Draft(self._config, self._home, candidate, model, readouts, self.progress)
+            before, record = record, draft.plan() if record is None else draft.complete(record)
+            again = [one for one in record.skipped if one.again]
+            if record is before and not any(one.opponent in record.planned for one in again):
+                for one in again:
+                    self.progress.warn(f"{record.model} still can't play {one.opponent}: {one.reason}")
+                return None
+            write_evaluation(self.folder, record)
         machine = {name: getattr(settings, name) for name in MACHINE_OPTIONS}
         machine["threads"] = settings.threads or 1
         # One batch size for all matches, so that networks stay loaded from one match to the next.
         machine["parallel_games"] = min([settings.parallel_games, *(one.games for one in record.opponents)])
         try:
-            return MatchOptions(**{**record.settings, **machine, "game": record.game})
+            options = MatchOptions(**{**record.settings, **machine, "game": record.game})
         except ValidationError as error:
-            path = self._folder / layout.evaluation_name(record.model)
+            path = self.folder / layout.evaluation_name(record.model)
             raise FileError(path, f"damaged: settings, {atomic.first_problem(error)}; remove it") from error
+        return _Playing(record, model, settings, options, self)
 
     def runner(self, options: MatchOptions, entrants: Sequence[Entrant]) -> MatchRunner:
         """The last runner, with its loaded networks, if it fits, else a new one. Raises as common_game()."""
@@ -245,57 +240,11 @@ class _Watcher:
             self._runner = key, MatchRunner(options, game, self.progress)
         return self._runner[1]
 
-    def play_match(
-        self, settings: EvaluateConfig, options: MatchOptions, model: Entrant, opponent: Opponent
-    ) -> tuple[_Match | None, Skipped | None]:
-        """(the match as far as it was played, why it is incomplete or None).
-
-        If the two already played when the opponent was evaluated, that match counts.
-        """
-        folder = self._folder / layout.match_name(model.name, opponent.name)
-        swapped = self._folder / layout.match_name(opponent.name, model.name)
-        as_champion = has_match(swapped) and not has_match(folder)
-        folder = swapped if as_champion else folder
-        known = self._results(folder)
-        num_games = opponent.games if known is None else known.num_games
-        if known is not None and len(known.rows) == num_games:
-            return _Match(known, as_champion), None
-        problem = ""
-        try:
-            _check_allowed(settings, opponent)
-            other = rated_entrant(opponent.spec, options.readouts)
-            if other.info.weights != opponent.weights:
-                raise FileError(other.spec.path or other.name, "its weights changed since the plan was made")
-            entrants = (other, model) if as_champion else (model, other)
-            runner = self.runner(options, entrants)
-            with match_lock(folder):
-                writer = runner.open(folder, entrants, num_games)
-                runner.play(writer, entrants, lambda _: False)
-        except Hung:
-            raise
-        except MuGoError as error:
-            if self._is_ours(error):
-                raise
-            problem = str(error)
-        found = self._results(folder)
-        missing = num_games - (len(found.rows) if found else 0)
-        if missing and not problem:
-            problem = f"{counted(missing, 'game')} failed twice"
-        skipped = Skipped(opponent=opponent.name, reason=problem, again=True) if problem else None
-        return None if found is None else _Match(found, as_champion), skipped
-
-    def _results(self, folder: Path) -> MatchResults | None:
-        """A match's results so far; None if there is none, or it is damaged, which open() reports."""
-        if has_match(folder):
-            with suppress(FileError):
-                return checked_results(folder, keep=True)
-        return None
-
-    def _is_ours(self, error: MuGoError) -> bool:
+    def is_ours(self, error: MuGoError) -> bool:
         """Whether the watcher couldn't read or write its own files (a full disk), which must stop it."""
         if not isinstance(error, FileError) or not isinstance(error.__cause__, OSError):
             return False
-        return error.path.absolute().is_relative_to(self._folder.absolute())
+        return error.path.absolute().is_relative_to(self.folder.absolute())
 
     def _finish(self, record: Evaluation) -> Evaluation:
         """Update ratings and pool, then mark the record as finished."""
@@ -304,13 +253,13 @@ class _Watcher:
             rated = rate_and_write(
                 RatingsConfig(directory=folders_of_matches(self._config), output=self._config.ratings), self.progress
             )
-            rows = {row.name: row for row in rated.rows}
-            if (row := rows.get(record.rated_as)) is not None:
-                rating, error = row.rating, row.error
+            for row in rated.rows:
+                if row.name == record.rated_as:
+                    rating, error = row.rating, row.error
         except NotYet:
             pass
         except MuGoError as problem:
-            if self._is_ours(problem) or isinstance(problem.__cause__, OSError):
+            if isinstance(problem.__cause__, OSError):
                 raise
             self.progress.warn(f"not rated: {problem}")
         if any(one.games for one in record.results):
@@ -323,43 +272,8 @@ class _Watcher:
                 self.progress.warn(f"{record.model} couldn't join the pool: {problem}")
         update = {"rating": rating, "rating_error": error, "finished": atomic.utc_now()}
         finished = record.model_copy(update=update)
-        write_evaluation(self._folder, finished)
+        write_evaluation(self.folder, finished)
         return finished
-
-
-def _check_allowed(settings: EvaluateConfig, opponent: Opponent) -> None:
-    """Raises UsageError for an engine that only a plan names: reading a folder must not run programs named in it."""
-    own = (settings.single, *settings.benchmark)
-    if is_engine(opponent.spec) and not settings.allow_engines and opponent.spec not in own:
-        raise UsageError(
-            f"the plan names an engine, which would run {opponent.spec!r}; wanted --allow-engines, or the engine among "
-            "this run's own players"
-        )
-
-
-def _load(path: Path, readouts: int) -> Entrant:
-    """Raises FileError for a model that can't be read, or whose game or method is unknown."""
-    try:
-        model = rated_entrant(str(path), readouts)
-        assert model.model is not None
-        parse_game(model.model.info.game)
-    except UsageError as error:
-        raise FileError(path, str(error)) from error
-    return model
-
-
-def _readouts(record: Evaluation | None, settings: EvaluateConfig) -> int:
-    """The readouts of players whose spec gives none."""
-    readouts = None if record is None else record.settings.get("readouts")
-    return readouts if isinstance(readouts, int) else settings.readouts
-
-
-@dataclass(frozen=True)
-class _Match:
-    """A match of the model. as_champion: it belongs to the opponent's evaluation and was rated before this plan."""
-
-    match: MatchResults
-    as_champion: bool
 
 
 class _Playing:
@@ -369,7 +283,7 @@ class _Playing:
         self, record: Evaluation, model: Entrant, settings: EvaluateConfig, options: MatchOptions, watcher: _Watcher
     ) -> None:
         """settings: this run's permissions; options: the record's match options."""
-        self._record, self._model, self._settings = record, model, settings
+        self.record, self._model, self._settings = record, model, settings
         self._options, self._watcher = options, watcher
         self._results: dict[str, Result] = {}
         # Players that the plan had to skip. Planned opponents that an earlier run skipped are tried again.
@@ -378,8 +292,14 @@ class _Playing:
 
     def play(self) -> Evaluation:
         """The record with its results, not yet marked as finished. Raises errors that must stop the watcher."""
-        outcomes = [self._by_strategy(plan) for plan in self._record.strategies]
-        return self._record.model_copy(
+        outcomes = []
+        for plan in self.record.strategies:
+            if plan.strategy == LADDER:
+                met = climb(plan.opponents, plan.start, self._meet)
+            else:
+                met = [found for name in plan.opponents if (found := self._meet(name)) is not None]
+            outcomes.append(outcome_of(plan.strategy, met))
+        return self.record.model_copy(
             update={
                 "results": list(self._results.values()),
                 "outcomes": outcomes,
@@ -388,94 +308,141 @@ class _Playing:
             }
         )
 
-    def _by_strategy(self, plan: Plan) -> Outcome:
-        if plan.strategy == LADDER:
-            return self._ladder(plan)
-        played = [found for name in plan.opponents if (found := self._meet(name)) is not None]
-        rates = _rates_of_all(played)
-        if not rates.games:
-            return _outcome(plan.strategy, rates, NO_GAMES)
-        if plan.strategy == SINGLE:
-            told = "stronger than" if rates.low > 0.5 else "weaker than" if rates.high < 0.5 else "not told apart from"
-            return _outcome(plan.strategy, rates, f"{told} {played[0].opponent}")
-        held = sum(one.share >= 0.5 for one in played)
-        what = "players of the set" if plan.strategy == BENCHMARK else "members of the pool"
-        of_what = "points" if all(one.points_per_game is None for one in played) else "games"
-        return _outcome(plan.strategy, rates, f"at least half of the {of_what} against {held} of {len(played)} {what}")
-
-    def _ladder(self, plan: Plan) -> Outcome:
-        """Up after at least half of the points, down otherwise, until the next rung has been played."""
-        rungs, place, step = list(plan.opponents), plan.start, 0
-        played: list[Result] = []
-        beaten, lost = "", ""
-        while 0 <= place < len(rungs):
-            result = self._meet(rungs[place])
-            if result is None:  # a player without games is taken off the ladder
-                del rungs[place]
-                place -= 1 if step < 0 or (step == 0 and place == len(rungs)) else 0
-                continue
-            played.append(result)
-            is_beaten = result.share >= 0.5
-            beaten, lost = (result.opponent, lost) if is_beaten else (beaten, result.opponent)
-            if step and (step > 0) != is_beaten:
-                break
-            step = 1 if is_beaten else -1
-            place += step
-        said = [f"{where} {name}" for where, name in (("above", beaten), ("below", lost)) if name]
-        return _outcome(plan.strategy, _rates_of_all(played), ", ".join(said) or NO_GAMES)
-
     def _meet(self, name: str) -> Result | None:
-        """Play the match with this opponent unless it has been played; None if it has no games."""
+        """Play the match with this opponent unless it has been played; None if it has no games.
+
+        If the two already played when the opponent was evaluated, that match counts.
+        """
         if name in self._results or name in self._skipped:
             return self._results.get(name)
-        opponent = self._record.planned[name]
-        found, skipped = self._watcher.play_match(self._settings, self._options, self._model, opponent)
-        if skipped is not None:
-            self._skipped[name] = skipped
-            self._watcher.progress.warn(f"{self._record.model} against {name}: {skipped.reason}")
-        if found is None or not len(found.match.rows):
+        opponent = self.record.planned[name]
+        folder = self._watcher.folder / layout.match_name(self._model.name, name)
+        swapped = self._watcher.folder / layout.match_name(name, self._model.name)
+        as_champion = has_match(swapped) and not has_match(folder)
+        folder = swapped if as_champion else folder
+        found = _results(folder)
+        num_games = opponent.games if found is None else found.num_games
+        if found is None or len(found.rows) < num_games:
+            problem = self._play(folder, opponent, num_games, as_champion)
+            found = _results(folder)
+            missing = num_games - (len(found.rows) if found else 0)
+            if missing and not problem:
+                problem = f"{counted(missing, 'game')} failed twice"
+            if problem:
+                self._skipped[name] = Skipped(opponent=name, reason=problem, again=True)
+                self._watcher.progress.warn(f"{self.record.model} against {name}: {problem}")
+        if found is None or not len(found.rows):
             return None
-        result = _result(opponent, found, self._elo)
+        result = _result(opponent, found, as_champion, self._elo)
         self._elo = result.elo_after
         self._results[name] = result
         return result
+
+    def _play(self, folder: Path, opponent: Opponent, num_games: int, as_champion: bool) -> str:
+        """Play a match as far as possible; returns why it can't be played, or ""."""
+        try:
+            own = (self._settings.single, *self._settings.benchmark)
+            if is_engine(opponent.spec) and not self._settings.allow_engines and opponent.spec not in own:
+                # Reading a folder must not run programs named in it.
+                raise UsageError(
+                    f"the plan names an engine, which would run {opponent.spec!r}; wanted --allow-engines, or the "
+                    "engine among this run's own players"
+                )
+            other = load_entrant(opponent.spec, self._options.readouts).as_rated
+            if other.info.weights != opponent.weights:
+                raise FileError(other.spec.path or other.name, "its weights changed since the plan was made")
+            entrants = (other, self._model) if as_champion else (self._model, other)
+            runner = self._watcher.runner(self._options, entrants)
+            with match_lock(folder):
+                writer = runner.open(folder, entrants, num_games)
+                runner.play(writer, entrants, lambda _: False)
+        except Hung:
+            raise
+        except MuGoError as error:
+            if self._watcher.is_ours(error):
+                raise
+            return str(error)
+        return ""
+
+
+def climb(rungs: Sequence[str], start: int, meet: Callable[[str], Result | None]) -> list[Result]:
+    """The results on a ladder: up after at least half of the points, down otherwise, until the next rung was played.
+
+    rungs: lowest first; meet: None for an opponent without games, which is taken off the ladder.
+    """
+    left, place, step = list(rungs), start, 0
+    results: list[Result] = []
+    while 0 <= place < len(left):
+        result = meet(left[place])
+        if result is None:
+            del left[place]
+            place -= 1 if step < 0 or (step == 0 and place == len(left)) else 0
+            continue
+        results.append(result)
+        before, step = step, 1 if result.share >= 0.5 else -1
+        if before and before != step:
+            break
+        place += step
+    return results
 
 
 # From games to figures
 
 
-def rates_of(score: Score) -> Rates:
-    low, high = wilson_interval(score)
-    return Rates(wins=score.wins, draws=score.draws, losses=score.losses, share=score.share, low=low, high=high)
-
-
-def _rates_of_all(results: Sequence[Result]) -> Rates:
-    return rates_of(sum((Score(one.wins, one.draws, one.losses) for one in results), Score()))
-
-
-def _outcome(strategy: str, rates: Rates, conclusion: str) -> Outcome:
+def outcome_of(strategy: str, met: Sequence[Result]) -> Outcome:
+    """What the results of a strategy's matches, in the order of play, say together."""
+    rates = _rates(sum((Score(one.wins, one.draws, one.losses) for one in met), Score()))
+    above = [one.opponent for one in met if one.share >= 0.5]
+    below = [one.opponent for one in met if one.share < 0.5]
+    if not rates.games:
+        conclusion = NO_GAMES
+    elif strategy == SINGLE:
+        said = "stronger than" if rates.low > 0.5 else "weaker than" if rates.high < 0.5 else "not told apart from"
+        conclusion = f"{said} {met[0].opponent}"
+    elif strategy == LADDER:
+        conclusion = ", ".join([*(f"above {name}" for name in above[-1:]), *(f"below {name}" for name in below[-1:])])
+    else:
+        what = "players of the set" if strategy == BENCHMARK else "members of the pool"
+        unit = "points" if all(one.points_per_game is None for one in met) else "games"
+        conclusion = f"at least half of the {unit} against {len(above)} of {len(met)} {what}"
     return Outcome(**rates.model_dump(), strategy=strategy, conclusion=conclusion)
 
 
-def _counts(score: Score) -> Counts:
-    return Counts(wins=score.wins, draws=score.draws, losses=score.losses)
+def _rates(score: Score) -> Rates:
+    low, high = wilson_interval(score)
+    return Rates(**asdict(score), share=score.share, low=low, high=high)
 
 
-def _result(opponent: Opponent, played: _Match, elo: float) -> Result:
-    """The figures of all games of a match from the model's viewpoint. elo: the model's before the match."""
-    match, games, sign = played.match, played.match.games, -1 if played.as_champion else 1
+def _results(folder: Path) -> MatchResults | None:
+    """A match's results so far; None if there is none, or it is damaged, which MatchRunner.open() reports."""
+    if has_match(folder):
+        with suppress(FileError):
+            return checked_results(folder, keep=True)
+    return None
+
+
+def _result(opponent: Opponent, match: MatchResults, as_champion: bool, elo: float) -> Result:
+    """The figures of all games of a match from the model's viewpoint.
+
+    as_champion: the match belongs to the opponent's evaluation and was rated before this plan. elo: the model's before
+    the match.
+    """
+    games, sign = match.games, -1 if as_champion else 1
     first = 1 if match.header.handicap else 0  # the player who makes the first move
     won = [sign * game.challenger_result for game in games]
-    began = [(game.challenger_player == first) != played.as_champion for game in games]
+    began = [(game.challenger_player == first) != as_champion for game in games]
+    by_turn = {
+        turn: Counts(**asdict(Score.of(one for one, is_first in zip(won, began, strict=True) if is_first == turn)))
+        for turn in (True, False)
+    }
     score = Score.of(won)
     lengths = [game.length for game in games]
-    gain = 0.0 if played.as_champion else elo_gain(elo, opponent.elo, score.share)
     return Result(
-        **rates_of(score).model_dump(),
+        **_rates(score).model_dump(),
         opponent=opponent.name,
         match=match.folder.name,
-        moving_first=_counts(Score.of(one for one, is_first in zip(won, began, strict=True) if is_first)),
-        moving_second=_counts(Score.of(one for one, is_first in zip(won, began, strict=True) if not is_first)),
+        moving_first=by_turn[True],
+        moving_second=by_turn[False],
         average_length=sum(lengths) / len(lengths),
         shortest=min(lengths),
         longest=max(lengths),
@@ -483,6 +450,6 @@ def _result(opponent: Opponent, played: _Match, elo: float) -> Result:
         duplicates=len(repeated_games(games)),
         failed=match.num_games - len(games),
         elo_before=elo,
-        elo_after=elo + gain,
+        elo_after=elo + (0.0 if as_champion else elo_gain(elo, opponent.elo, score.share)),
         points_per_game=math.fsum(won) / len(won) if match.header.max_result > 1 else None,
     )

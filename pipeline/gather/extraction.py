@@ -28,6 +28,7 @@ from pipeline.methods.method import IndexArray, Method, Positions
 from pipeline.progress import Progress
 from pipeline.run import atomic
 from pipeline.run.shards import Shard, read_shard
+from pipeline.run.store.base import current_store
 
 POSITIONS_PER_GROUP = 32_768  # replayed in one batch: enough to keep kernels busy, few enough for memory
 MAX_THREADS = 8
@@ -136,7 +137,7 @@ class Reader:
         shards: dict[int, Shard] = {}
         errors: list[tuple[int, FileError]] = []
         metas = {number: self._window.metas[number] for number in np.unique(wanted.shard).tolist()}
-        atomic.bring_all([meta.path for meta in metas.values() if meta.pack is None])
+        current_store().fetch([meta.path for meta in metas.values() if meta.pack is None])
         for number, meta in metas.items():
             try:
                 shards[number] = read_shard(meta.path, meta)

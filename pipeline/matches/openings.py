@@ -1,28 +1,43 @@
 """Openings: the first moves of a match's games, which keep the games apart.
 
 An opening is a list of moves from the initial position. Pair k of a match plays opening k twice, with colours swapped.
-The first 0 to MAX_RANDOM_PLIES moves are uniformly random. The others are sampled from the mean of the players' raw
-policies, or uniformly if no player has a policy. So openings are varied but sensible. They are fair between related
-models, but against an engine, which has no part in the sampling, they favour the model. Such matches should take
-openings from a file (run/openings.py).
+
+Sampled openings: the first 0 to MAX_RANDOM_PLIES moves are uniformly random. The others are sampled from the mean of
+the players' raw policies, or uniformly if no player has a policy. So openings are varied but sensible. They are fair
+between related models, but favour a model against an engine, which has no part in the sampling.
+
+Such a match should take its openings from a file, e.g. ``benchmarks/openings/go9.json``, with moves in the game's own
+notation: ``["C7", "G3", …]``. It serves every komi, as positions and moves are the same. Openings that are even with
+the file's komi may not be so with another, so both players must play each with both colours.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field
 
-from pipeline.errors import UsageError
+from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.games.contract import CHANCE, AnyGame, FloatArray, Game, States
-from pipeline.games.replay import handicap_start
+from pipeline.games.replay import handicap_start, replay_one
+from pipeline.games.specs import parse_game
 from pipeline.players.searching import Evaluate
+from pipeline.run import atomic
 
 MAX_RANDOM_PLIES = 2
 ATTEMPTS = 12
-OPENINGS_PER_SEED = 50  # of a file: matches of up to 100 games with different seeds share no opening
 TEMPERATURE_FACTOR = 1.25  # by which the temperature rises with each attempt at an opening
+OPENINGS_PER_SEED = 50  # of a file: matches of up to 100 games with different seeds share no opening
+WANTED = "a file of openings, e.g. benchmarks/openings/go9.json"
+
+
+# Sampled openings
 
 
 def make_openings(
@@ -38,15 +53,13 @@ def make_openings(
     """Openings of `plies` moves for num_pairs pairs, numbered after those already known.
 
     stones: the first player's handicap stones, placed before the moves of each new opening; empty: no handicap.
-
     An opening that repeats another or ends the game is sampled again at a higher temperature. The last of ATTEMPTS is
     accepted as it is: repeated, or cut short before the move that ends the game. Every opening has its own random
     stream, so opening k doesn't depend on how many are made, unless it would repeat another.
     """
-    taken = {tuple(opening) for opening in known}
-    before = len(known)
     if plies == 0:
         return [[] for _ in range(num_pairs)]
+    taken, before = {tuple(opening) for opening in known}, len(known)
     openings: dict[int, list[int]] = {}
     waiting = list(range(before, before + num_pairs))
     for attempt in range(ATTEMPTS):
@@ -65,21 +78,6 @@ def make_openings(
                     again.append(pair)
         waiting = again
     return [openings[pair] for pair in sorted(openings)]
-
-
-def choose_openings(listed: Sequence[list[int]], num_pairs: int, seed: int, num_known: int = 0) -> list[list[int]]:
-    """Openings of a file for num_pairs pairs, numbered after num_known others.
-
-    Goes through the file in order, from OPENINGS_PER_SEED · seed on and round. Raises UsageError if the file has too
-    few, as a repeated pair is no independent evidence.
-    """
-    if num_known + num_pairs > len(listed):
-        raise UsageError(
-            f"--openings: {2 * (num_known + num_pairs)} games need {num_known + num_pairs} openings, the file has "
-            f"{len(listed)}; wanted at most {2 * len(listed)} games, or a file with more"
-        )
-    first = OPENINGS_PER_SEED * seed + num_known
-    return [listed[(first + pair) % len(listed)] for pair in range(num_pairs)]
 
 
 def sample_moves(
@@ -148,3 +146,69 @@ def _policy(logits: FloatArray, legal: NDArray[np.bool_], temperature: float) ->
     scaled = np.where(legal, logits.astype(np.float64) / temperature, -np.inf)
     weights = np.exp(scaled - scaled.max(axis=1, keepdims=True))
     return weights / weights.sum(axis=1, keepdims=True)
+
+
+# Openings of a file
+
+
+class OpeningsFile(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
+    """The contents of a file of openings."""
+
+    format: Literal["mugo-openings"] = "mugo-openings"
+    version: Literal[1] = 1
+    game: str = Field(description="Game spec.")
+    origin: dict[str, Any] = Field(description="How the openings were made, as stated by the program that made them.")
+    openings: list[list[str]] = Field(min_length=1, description="Moves of each, in the game's notation.")
+
+
+def begins(listed: str, game: AnyGame) -> bool:
+    """Whether openings of the game with the spec `listed` are openings of this one: they may differ in komi only."""
+    with suppress(UsageError):  # an unknown game, or a komi that it can't have
+        seen = game.as_seen(parse_game(listed).with_komi(game.gtp_komi or 0.0))
+        return seen is not None and seen.spec == game.spec
+    return False
+
+
+def read_openings(path: Path, game: Game) -> list[list[int]]:
+    """The actions of every opening. Raises FileError unless they are different legal openings of this game."""
+    found = atomic.read_record(path, OpeningsFile, WANTED)
+    if not begins(found.game, game):
+        raise FileError(path, f"openings of {found.game}; wanted some of {game.spec}: name another file")
+    openings = []
+    for number, names in enumerate(found.openings):
+        opening = f"opening {number} ({' '.join(names)})"
+        try:
+            openings.append([game.parse_action(name) for name in names])
+            *_, last = replay_one(game, openings[-1])
+        except IllegalMove as error:
+            raise FileError(path, f"{opening}: {error}; wanted legal moves") from error
+        if game.is_over(last)[0]:
+            raise FileError(path, f"{opening} ends the game; remove it")
+    if len({tuple(opening) for opening in openings}) < len(openings):
+        raise FileError(path, "an opening is listed twice; wanted each once, as repeated pairs are no new evidence")
+    return openings
+
+
+def write_openings(path: Path, game: Game, openings: list[list[int]], origin: dict[str, Any]) -> None:
+    """One opening a line, so that people can read it."""
+    named = [[game.action_name(action) for action in opening] for opening in openings]
+    record = OpeningsFile(game=game.spec, origin=origin, openings=named)
+    head = json.dumps(record.model_dump(exclude={"openings"}), indent=1, ensure_ascii=False).removesuffix("\n}")
+    lines = ",\n  ".join(json.dumps(names) for names in named)
+    atomic.make_folder(path.parent)
+    atomic.write_text(path, f'{head},\n "openings": [\n  {lines}\n ]\n}}\n')
+
+
+def choose_openings(listed: Sequence[list[int]], num_pairs: int, seed: int, num_known: int = 0) -> list[list[int]]:
+    """Openings of a file for num_pairs pairs, numbered after num_known others.
+
+    Goes through the file in order, beginning at OPENINGS_PER_SEED · seed, and from its end to its beginning. Raises
+    UsageError if the file has too few, as a repeated pair is no independent evidence.
+    """
+    if num_known + num_pairs > len(listed):
+        raise UsageError(
+            f"--openings: {2 * (num_known + num_pairs)} games need {num_known + num_pairs} openings, the file has "
+            f"{len(listed)}; wanted at most {2 * len(listed)} games, or a file with more"
+        )
+    first = OPENINGS_PER_SEED * seed + num_known
+    return [listed[(first + pair) % len(listed)] for pair in range(num_pairs)]

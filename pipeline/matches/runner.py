@@ -2,7 +2,7 @@
 
 An *entrant* is a player that takes part in a match: its spec, its entry in the match record, and a model's weights. A
 MatchRunner opens match folders with a command's config and plays the missing games with a pool of threads, worker
-processes or Ray actors. In a worker, ``MatchPlaying`` plays them. The caller decides when a match is settled.
+processes or Ray actors. In a worker, ``MatchExecutor`` plays them. The caller decides when a match is settled.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -24,10 +24,9 @@ from pipeline.games.records import RecordText
 from pipeline.games.sgf import game_sgf, sgf_name
 from pipeline.games.specs import parse_game
 from pipeline.machine import available_cores
-from pipeline.matches.match import Pairing
-from pipeline.matches.openings import choose_openings, make_openings
+from pipeline.matches.match import READER, Pairing, ThreadPool, WorkerPool, conduct, json_of
+from pipeline.matches.openings import choose_openings, make_openings, read_openings
 from pipeline.matches.options import MatchOptions
-from pipeline.matches.parallel_games import READING, ThreadPool, WorkerPool, conduct, line_of
 from pipeline.matches.statistics import score_of
 from pipeline.methods.named import method_named
 from pipeline.players.kinds import ENGINE_ROWS, PlayerKind, kind_named, make_player
@@ -48,9 +47,8 @@ from pipeline.run.matches import (
     verify_games,
 )
 from pipeline.run.models import Model, check_game, game_as_seen, read_model, resolve_champion
-from pipeline.run.openings import read_openings
-from pipeline.workers.processes import ProcessPool, beat_seconds, check_workers, child_command
-from pipeline.workers.worker_pool import Counts, Models, Playing
+from pipeline.workers.processes import ProcessPool, check_workers
+from pipeline.workers.worker_pool import Counts, JobExecutor, Models
 
 if TYPE_CHECKING:
     from pipeline.workers.cluster import Cluster
@@ -61,7 +59,7 @@ PLACEMENTS = 8  # attempts at handicap stones that no other game has
 STONES = 0x57  # keeps the seeds of placements apart from those of games and openings
 DIGEST = 16  # characters that identify a file of openings
 GAMES_NAMED = 8  # in a warning about games that failed for the same reason
-PLAY = "pipeline.matches.runner:MatchPlaying"  # a job's "play"
+EXECUTOR = "pipeline.matches.runner:MatchExecutor"
 
 
 @dataclass(frozen=True)
@@ -77,6 +75,16 @@ class Entrant:
         return self.info.name
 
     @property
+    def as_rated(self) -> Entrant:
+        """The same player, under its name in ratings."""
+        return replace(self, info=self.info.model_copy(update={"name": self.info.rated_as}))
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """The same for entrants that are one player, whatever their names."""
+        return self.info.kind, self.info.weights, self.info.readouts, self.spec.argument, self.info.handicap
+
+    @property
     def kind(self) -> PlayerKind | None:
         """None for a model."""
         return None if self.spec.path is not None else kind_named(self.spec.kind)
@@ -88,6 +96,10 @@ class Entrant:
             return f"{self.name}={self.spec.text.split('=', 1)[1] if self.spec.own_name else self.spec.text}"
         stones = f"{HANDICAP}{self.spec.handicap}:" if self.spec.handicap else ""
         return f"{self.name}={stones}{self.spec.path.resolve()}@{self.info.readouts}"
+
+
+Sides = tuple[Entrant, Entrant]
+"""Challenger, champion."""
 
 
 def load_entrant(text: str, readouts: int, models: Models = MappingProxyType({})) -> Entrant:
@@ -122,7 +134,7 @@ def handicap_side_of(entrants: Sequence[Entrant]) -> int | None:
     sides = [side for side, entrant in enumerate(entrants) if entrant.spec.handicap]
     if len(sides) > 1:
         names = " and ".join(entrant.name for entrant in entrants)
-        raise UsageError(f"{names}: both take handicap stones; wanted one of them to give them")
+        raise UsageError(f"{names}: both take handicap stones; only one of them may")
     return sides[0] if sides else None
 
 
@@ -161,11 +173,12 @@ class PlayerFactory:
         self._networks: OrderedDict[str, list[Any]] = OrderedDict()
 
     def maker(self, entrant: Entrant, other: Entrant) -> MakePlayer:
+        """other: the player that it meets."""
         if entrant.model is None:
             return make_player(entrant.spec.kind, entrant.spec.argument, entrant.name, self._config.engine_seconds)
-        method = method_named(entrant.model.info.method)
-        loaded, search, readouts = self._loaded(entrant), self._config.search_options(), entrant.info.readouts or 0
         info = entrant.model.info
+        method, loaded = method_named(info.method), self._loaded(entrant)
+        search, readouts = self._config.search_options(), entrant.info.readouts or 0
 
         def make(game: AnyGame, rows: int, thread: int) -> Player:
             seen = game_as_seen(info, game) or game  # common_game() has checked that the model can play it
@@ -182,7 +195,7 @@ class PlayerFactory:
         openings: Sequence[Sequence[int]],
         stones: Sequence[Sequence[int]],
     ) -> Pairing:
-        """entrants: challenger, champion. stones: the handicap stones of each opening; empty without a handicap."""
+        """entrants: challenger, champion. stones: as in Pairing."""
         challenger, champion = entrants
         makers = self.maker(challenger, champion), self.maker(champion, challenger)
         names = challenger.name, champion.name
@@ -202,9 +215,8 @@ class PlayerFactory:
                 f"loading {entrant.name}; networks and kernels are compiled when they are first used on this machine"
             )
             method, (threads, rows) = method_named(entrant.model.info.method), self.size
-            self._networks[key] = method.load(
-                entrant.model, max(LEAST_BATCH, rows), threads, self._config.backend, self._progress
-            )
+            batch = max(LEAST_BATCH, rows)
+            self._networks[key] = method.load(entrant.model, batch, threads, self._config.backend, self._progress)
             if len(self._networks) > NETWORKS_KEPT:
                 self._networks.popitem(last=False)
         self._networks.move_to_end(key)
@@ -243,7 +255,7 @@ class MatchRunner:
     def open(
         self,
         folder: Path,
-        entrants: tuple[Entrant, Entrant],
+        entrants: Sides,
         num_games: int,
         threshold: float | None = None,
         settings: dict[str, Any] | None = None,
@@ -251,17 +263,15 @@ class MatchRunner:
     ) -> MatchWriter:
         """Continue the match in the folder, or begin it with new openings. The caller holds its match_lock.
 
-        entrants  challenger, champion
         settings  further settings that the decision depends on
         needed    whether any game will be played; if not, a new match has empty openings, and no player is loaded
         """
-        config = self.config
         side = handicap_side_of(entrants)
         num_openings = num_games // games_per_opening(side)
         openings: list[list[int]] = [[]] * num_openings
         stones = [] if side is None else [[0] * entrants[side].spec.handicap] * num_openings
         if needed and not has_match(folder):
-            openings, stones = self._openings(entrants, num_openings, [], [])
+            openings, stones = self._openings(entrants, num_openings)
         header = MatchHeader(
             players=(entrants[0].info, entrants[1].info),
             game=self.game.spec,
@@ -269,8 +279,8 @@ class MatchRunner:
             threshold=threshold,
             settings={
                 **self._opening_settings(side),
-                "seed": config.seed,
-                **config.search_options().stored(),
+                "seed": self.config.seed,
+                **self.config.search_options().stored(),
                 **(settings or {}),
             },
             openings=openings,
@@ -281,14 +291,12 @@ class MatchRunner:
         verify_games(folder / layout.MATCH_GAMES, self.game, list(writer.games.values()))
         return writer
 
-    def extend(self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], num_pairs: int) -> None:
+    def extend(self, writer: MatchWriter, entrants: Sides, num_pairs: int) -> None:
         """Add openings for num_pairs pairs of games to a growing match."""
         num_openings = 2 * num_pairs // games_per_opening(handicap_side_of(entrants))
-        writer.extend(*self._openings(entrants, num_openings, writer.openings, writer.stones))
+        writer.extend(*self._openings(entrants, num_openings, writer))
 
-    def play(
-        self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], settled: Callable[[MatchWriter], bool]
-    ) -> None:
+    def play(self, writer: MatchWriter, entrants: Sides, settled: Callable[[MatchWriter], bool]) -> None:
         """Play the missing games until the match is settled, or every game has ended or failed twice.
 
         Raises MuGoError if all games, or all of the first ones, failed; KeyboardInterrupt after recording the games
@@ -331,13 +339,10 @@ class MatchRunner:
             raise MuGoError(f"{writer.folder}: {which} failed, e.g. {failures[-1].problem}; fix that and run it again")
 
     def _openings(
-        self,
-        entrants: tuple[Entrant, Entrant],
-        number: int,
-        known: Sequence[Sequence[int]],
-        known_stones: Sequence[Sequence[int]],
+        self, entrants: Sides, number: int, writer: MatchWriter | None = None
     ) -> tuple[list[list[int]], list[list[int]]]:
-        """(moves, handicap stones) of `number` openings, numbered after those known; no stones without a handicap."""
+        """(moves, handicap stones) of `number` openings, after those of a match; no stones without a handicap."""
+        known, known_stones = (writer.openings, writer.stones) if writer else ([], [])
         side = handicap_side_of(entrants)
         if side is not None and self._listed is not None:
             taker = entrants[side].name
@@ -348,7 +353,7 @@ class MatchRunner:
             return choose_openings(self._listed, number, self.config.seed, len(known)), []
         stones = [] if side is None else self._stones(entrants[side], number, known_stones)
         plies = self._opening_plies(side)
-        threads, rows = self._threads_and_rows(entrants, 2 * number)
+        threads, rows = self._size(entrants, 2 * number, self.config.threads or available_cores())
         policies = self._factory_for(threads, rows).policies(entrants) if plies else []
         batch = max(LEAST_BATCH, rows)
         views = [game_as_seen(one.model.info, self.game) or self.game for one in entrants if one.model]
@@ -380,39 +385,20 @@ class MatchRunner:
             "openings": f"{self.config.openings.name} {digest}",  # by content: the file may move
         }
 
-    def _pool(self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], num_games: int) -> WorkerPool:
+    def _pool(self, writer: MatchWriter, entrants: Sides, num_games: int) -> WorkerPool:
         config = self.config
-        if self._cluster is not None:
-            return self._cluster_pool(self._cluster, writer, entrants, num_games)
-        threads, rows = self._threads_and_rows(entrants, num_games)
-        if config.workers == 0:
+        by_default = available_cores() if self._cluster is None else 1
+        threads, rows = self._size(entrants, num_games, config.threads or by_default)
+        if self._cluster is None and config.workers == 0:
             factory = self._factory_for(threads, rows)
             return ThreadPool(factory.pairing(self.game, entrants, writer.openings, writer.stones), threads, rows)
         workers = min(config.workers, num_games)
-        each = max(1, threads // workers)
-        rows = min(rows, -(-config.parallel_games // (workers * each)))
-        job = {**self._job(writer, entrants, each, rows), "beat_seconds": beat_seconds(config.hang_seconds)}
-        command, environment = child_command()
-        self._progress.say(f"starting {workers} workers")
-        return ProcessPool(READING, command, [job] * workers, each * rows, config.hang_seconds, environment)
-
-    def _cluster_pool(
-        self, cluster: Cluster, writer: MatchWriter, entrants: tuple[Entrant, Entrant], num_games: int
-    ) -> WorkerPool:
-        from pipeline.workers.cluster import RayPool
-
-        config = self.config
-        threads = max(1, min(config.threads, num_games))
-        rows = self._rows(entrants, -(-min(config.parallel_games, num_games) // threads))
-        job = self._job(writer, entrants, threads, rows)
-        models = [entrant.spec.path for entrant in entrants if entrant.spec.path is not None]
-        capacity, most = threads * rows, config.parallel_games
-        return RayPool(cluster, READING, job, models, capacity, config.hang_seconds, most)
-
-    def _job(self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], threads: int, rows: int) -> dict[str, Any]:
-        return {
-            "play": PLAY,
-            "config": self.config.model_dump(mode="json", include=set(MatchOptions.model_fields)),
+        if self._cluster is None:
+            threads = max(1, threads // workers)
+            rows = min(rows, -(-config.parallel_games // (workers * threads)))
+        job = {
+            "executor": EXECUTOR,
+            "config": config.model_dump(mode="json", include=set(MatchOptions.model_fields)),
             "game": self.game.spec,
             "players": [entrant.full_spec for entrant in entrants],
             "weights": [entrant.info.weights for entrant in entrants],
@@ -421,15 +407,21 @@ class MatchRunner:
             "threads": threads,
             "rows": rows,
         }
+        if self._cluster is not None:
+            from pipeline.workers.cluster import RayPool
 
-    def _threads_and_rows(self, entrants: tuple[Entrant, Entrant], num_games: int) -> tuple[int, int]:
-        config = self.config
-        threads = max(1, min(config.threads or available_cores(), num_games, config.parallel_games))
-        return threads, self._rows(entrants, max(1, -(-min(config.parallel_games, num_games) // threads)))
+            models = [entrant.spec.path for entrant in entrants if entrant.spec.path is not None]
+            size, most = (threads * rows, config.hang_seconds), config.parallel_games
+            return RayPool(self._cluster, READER, job, models, *size, most=most)
+        self._progress.say(f"starting {workers} workers")
+        return ProcessPool(READER, [job] * workers, threads * rows, config.hang_seconds)
 
-    def _rows(self, entrants: tuple[Entrant, Entrant], most: int) -> int:
-        limits = (one.kind.most_rows for one in entrants if one.kind)
-        return min([most, *(limit for limit in limits if limit is not None)])
+    def _size(self, entrants: Sides, num_games: int, threads: int) -> tuple[int, int]:
+        """(threads, at most as many as given; games of each at once)."""
+        together = min(self.config.parallel_games, num_games)
+        threads = min(threads, together)
+        limits = [one.kind.most_rows for one in entrants if one.kind and one.kind.most_rows is not None]
+        return threads, min([-(-together // threads), *limits])
 
     def _factory_for(self, threads: int, rows: int) -> PlayerFactory:
         """The factory for this many threads and rows; only the last one is kept."""
@@ -472,24 +464,37 @@ def _warn_of(failed: Sequence[MatchFailure], given_up: set[int], progress: Progr
     for (for_good, problem), numbers in alike.items():
         named = ", ".join(map(str, numbers[:GAMES_NAMED])) + (", …" if len(numbers) > GAMES_NAMED else "")
         who = f"game {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} games ({named})"
-        outcome = "failed again and counts for nobody" if for_good else "failed and will be tried again"
+        outcome = "failed again and won't count" if for_good else "failed and will be tried again"
         progress.warn(f"{who} {outcome}: {problem}")
 
 
 # In a worker
 
 
-class MatchPlaying(Playing):
-    """See Playing. Plays the games of one match in threads; outcomes are bytes of line_of()."""
+class MatchExecutor(JobExecutor):
+    """Plays the games of one match in threads."""
 
     def __init__(self, job: dict[str, Any], models: Models) -> None:
-        self._pool = ThreadPool(job_pairing(job, models), job["threads"], job["rows"], watched=False)
+        """job: written by MatchRunner. models: that came with it; others are read from the disk.
+
+        Raises UsageError or FileError for a player that can't be found, FileError if a model's weights have changed.
+        """
+        entrants = [load_entrant(text, 0, models) for text in job["players"]]
+        for entrant, weights in zip(entrants, job["weights"], strict=True):
+            if entrant.info.weights != weights:
+                raise FileError(
+                    entrant.spec.path or entrant.name, "its weights changed since the match began; restore them"
+                )
+        size = (job["threads"], job["rows"])
+        factory = PlayerFactory(MatchOptions(**job["config"]), *size)
+        pairing = factory.pairing(parse_game(job["game"]), entrants, job["openings"], job["stones"])
+        self._pool = ThreadPool(pairing, *size, watched=False)
 
     def give(self, numbers: Sequence[int]) -> None:
         self._pool.give(numbers)
 
-    def outcomes(self, seconds: float) -> list[bytes]:
-        return [line_of(outcome) for outcome in self._pool.outcomes(seconds)]
+    def outcomes(self, seconds: float) -> list[Any]:
+        return [json_of(outcome) for outcome in self._pool.outcomes(seconds)]
 
     def counts(self) -> Counts:
         threads = self._pool.match_threads
@@ -497,18 +502,3 @@ class MatchPlaying(Playing):
 
     def close(self) -> None:
         self._pool.close()
-
-
-def job_pairing(job: dict[str, Any], models: Models = MappingProxyType({})) -> Pairing:
-    """The pairing of a job that MatchRunner wrote. models: that came with it; others are read from the disk.
-
-    Raises UsageError or FileError for a player that can't be found, FileError if a model's weights have changed.
-    """
-    entrants = [load_entrant(text, 0, models) for text in job["players"]]
-    for entrant, weights in zip(entrants, job["weights"], strict=True):
-        if entrant.info.weights != weights:
-            raise FileError(
-                entrant.spec.path or entrant.name, "its weights changed since the match began; restore them"
-            )
-    factory = PlayerFactory(MatchOptions(**job["config"]), job["threads"], job["rows"])
-    return factory.pairing(parse_game(job["game"]), entrants, job["openings"], job["stones"])

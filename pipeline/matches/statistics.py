@@ -1,76 +1,36 @@
-"""The statistics of a match: scores, the promotion threshold, and the probabilities behind both.
+"""The statistics of a match: scores, pairs, points, the probability of a result, intervals.
 
 A match of n games is n Bernoulli trials. A win counts 1, a draw 1/2. Points are counted in half points, as integers
-(2·wins + draws), so that no decision depends on a rounding error. The *gate* of a match is the least number of half
-points that promotes the challenger. All results are the challenger's. In games that count more than 1 only the winner
-matters here; points.py counts the points.
+(2·wins + draws), so that no decision depends on a rounding error. All results are the challenger's.
 
 A *pair* is one opening played twice, with colours swapped. Its score is the challenger's half points in both games,
-0..4. A pair with a missing game doesn't count. *Pair counts* are the numbers of pairs with each score.
+0..4. A pair with a missing game doesn't count. *Pair counts* are the numbers of pairs with each score. In games that
+count more than 1, scores count only the winner. PairPoints has the points: the unit of observation is a pair's points
+per game, as the two games of a pair have the same luck.
 
-Everything is exact (integers or compensated sums) except the intervals, which are Wilson's. Knows no rules or files.
+Everything is exact to rounding, except the intervals. Knows no rules or files.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from pathlib import Path
-from typing import Any, Protocol, TypeVar
 
-from pipeline.run.matches import MatchHeader
+import numpy as np
+
+from pipeline.run.matches import GameResult, Match, MatchGame, MatchResults
 
 Z_95 = 1.959963984540054  # two-sided 95 % of a normal distribution
-
-DEVIATIONS = 2
-"""How far a challenger must score above an equal player's mean, in standard deviations: the one number behind the
-derived promotion threshold, here (derived_threshold, gate_half_points) and for points (points.py)."""
-
 VOID = -1  # instead of a pair's score: one of its games is an excluded duplicate, so the pair doesn't count
 
+Played = MatchGame | GameResult
+"""A finished game, with or without its moves."""
+Record = Match | MatchResults
+"""A recorded match, with or without the moves of its games."""
 Pentanomial = tuple[int, int, int, int, int]
 """Pair counts: the numbers of pairs with 0, 1/2, 1, 1 1/2 and 2 points."""
-
-
-class Played(Protocol):
-    """A finished game, with or without its moves: MatchGame or GameResult."""
-
-    @property
-    def index(self) -> int: ...
-
-    @property
-    def challenger_result(self) -> float: ...
-
-    @property
-    def identity(self) -> object: ...
-
-
-AnyPlayed = TypeVar("AnyPlayed", bound=Played, covariant=True)
-
-
-class Record(Protocol[AnyPlayed]):
-    """A recorded match, with or without the moves of its games: Match or MatchResults."""
-
-    @property
-    def folder(self) -> Path: ...
-
-    @property
-    def header(self) -> MatchHeader: ...
-
-    @property
-    def num_games(self) -> int: ...
-
-    @property
-    def games(self) -> Sequence[AnyPlayed]: ...
-
-    @property
-    def failed(self) -> frozenset[int]: ...
-
-    @property
-    def summary(self) -> dict[str, Any] | None: ...
 
 
 @dataclass(frozen=True)
@@ -114,7 +74,7 @@ def score_of(games: Iterable[Played]) -> Score:
     return Score.of(game.challenger_result for game in games)
 
 
-def measured_games(match: Record[AnyPlayed]) -> Sequence[AnyPlayed]:
+def measured_games(match: Record) -> Sequence[Played]:
     """The games from which strength may be estimated: a prefix by number.
 
     Games that end early are no fair sample of games that run side by side: a player that wins fast has won more of
@@ -139,6 +99,9 @@ def repeated_games(games: Iterable[Played]) -> set[int]:
     }
 
 
+# Pairs
+
+
 def pair_scores(games: Iterable[Played], num_pairs: int, excluded: Collection[int] = ()) -> list[int | None]:
     """[num_pairs] the challenger's half points 0..4 in games 2k and 2k + 1; None: one of them is missing.
 
@@ -146,50 +109,75 @@ def pair_scores(games: Iterable[Played], num_pairs: int, excluded: Collection[in
     """
     half_points = {game.index: 1 + (game.challenger_result > 0) - (game.challenger_result < 0) for game in games}
     scores: list[int | None] = []
-    for pair in ((first, first + 1) for first in range(0, 2 * num_pairs, 2)):
-        if not half_points.keys() >= set(pair):
+    for first in range(0, 2 * num_pairs, 2):
+        if first not in half_points or first + 1 not in half_points:
             scores.append(None)
-        elif any(number in excluded for number in pair):
+        elif first in excluded or first + 1 in excluded:
             scores.append(VOID)
         else:
-            scores.append(sum(half_points[number] for number in pair))
+            scores.append(half_points[first] + half_points[first + 1])
     return scores
 
 
-# The promotion threshold
+def pair_counts(scores: Sequence[int | None]) -> Pentanomial:
+    """The numbers of pairs with each score 0..4; None (a game is missing) and VOID don't count.
 
-
-def derived_threshold(games: int) -> float:
-    """1/2 + 1/√n: the share DEVIATIONS standard deviations (1/(2√n) each) above the mean of n fair games; at most 1.
-
-    .55 at 400 games, .60 at 100. Below 4 games, winning all is less than two deviations, and all must be won.
+    Raises ValueError for any other number.
     """
-    return min(1.0, 0.5 + DEVIATIONS / (2 * math.sqrt(games))) if games else 1.0
+    counts = Counter(score for score in scores if score not in (None, VOID))
+    if wrong := counts.keys() - {0, 1, 2, 3, 4}:
+        raise ValueError(f"a pair of games has 0..4 half points, not {wrong.pop()}")
+    return counts[0], counts[1], counts[2], counts[3], counts[4]
 
 
-def gate_half_points(games: int, threshold: float | None = None) -> int:
-    """The gate: the least half points whose share of `games` games reaches the threshold; None: the derived one.
-
-    Exact. A threshold counts as the decimal number it is written as (.55 of 400 games is 220, not 220.00000000000003).
-    The derived one counts as the root it is: (half − n)² ≥ DEVIATIONS²·n.
-    """
-    if threshold is None:
-        return min(2 * games, games + math.isqrt(DEVIATIONS**2 * games - 1) + 1) if games else 0
-    return math.ceil(Fraction(repr(threshold)) * 2 * games)
+def pair_points(games: Iterable[Played]) -> list[float]:
+    """[N] the challenger's points per game in each whole pair, by number."""
+    points = {game.index: game.challenger_result for game in games}
+    firsts = [number for number in sorted(points) if number % 2 == 0 and number + 1 in points]
+    return [(points[first] + points[first + 1]) / 2 for first in firsts]
 
 
-def wins_needed(gate: int) -> int:
-    """The wins with which a match without draws reaches the gate (half points)."""
-    return -(-gate // 2)
+@dataclass(frozen=True)
+class PairPoints:
+    """The sums over N whole pairs. total: Σ of points per game; squares: Σ of their squares."""
+
+    pairs: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    @staticmethod
+    def of(points: Sequence[float]) -> PairPoints:
+        """points [N]: see pair_points()."""
+        return PairPoints(len(points), math.fsum(points), math.fsum(one * one for one in points))
+
+    @property
+    def mean(self) -> float:
+        """Points per game."""
+        return self.total / self.pairs if self.pairs else 0.0
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of a pair's points per game; infinite for fewer than two pairs."""
+        if self.pairs < 2:
+            return math.inf
+        return math.sqrt(max(0.0, self.squares - self.total**2 / self.pairs) / (self.pairs - 1))
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean."""
+        return self.deviation / math.sqrt(self.pairs) if self.pairs else math.inf
+
+    def interval(self) -> tuple[float, float]:
+        """(low, high): the 95 % interval of the true mean."""
+        return self.mean - Z_95 * self.error, self.mean + Z_95 * self.error
 
 
-def is_decided(score: Score, games: int, gate: int) -> bool:
-    """Exact curtailment: whether the games left can no longer change the decision."""
-    return score.half_points >= gate or score.half_points + 2 * (games - score.games) < gate
-
-
-def passes(score: Score, gate: int) -> bool:
-    return score.half_points >= gate
+def counts_by_name(games: Iterable[Played], names: Mapping[float, str]) -> tuple[dict[str, int], dict[str, int]]:
+    """Numbers of (won, lost) games by their points: "single" for 1 point, the others by the game's result_names."""
+    counts = Counter(game.challenger_result for game in games)
+    named = {1.0: "single", **names}
+    won, lost = ({name: counts[sign * points] for points, name in named.items()} for sign in (1, -1))
+    return won, lost
 
 
 # The probability of a result
@@ -220,17 +208,6 @@ def binomial_tail(wins: int, games: int, share: float = 0.5) -> float:
     )
 
 
-def pair_counts(scores: Sequence[int | None]) -> Pentanomial:
-    """The numbers of pairs with each score 0..4; None (a game is missing) and VOID don't count.
-
-    Raises ValueError for any other number.
-    """
-    counts = Counter(score for score in scores if score not in (None, VOID))
-    if wrong := counts.keys() - {0, 1, 2, 3, 4}:
-        raise ValueError(f"a pair of games has 0..4 half points, not {wrong.pop()}")
-    return counts[0], counts[1], counts[2], counts[3], counts[4]
-
-
 def pair_tail(counts: Pentanomial) -> float:
     """The chance that an equal player does at least this well over pairs, given each pair's distance from a tie.
 
@@ -240,61 +217,43 @@ def pair_tail(counts: Pentanomial) -> float:
     same distribution. D is symmetric about 0 *for every opening*, even one that its first player always wins. Single
     games aren't symmetric there: counting decided games as fair coins is exact only if no opening favours a colour.
 
-    Given |D| of every pair, the signs are independent fair coins: with n₁ pairs at |D| = 1 and n₂ at |D| = 2,
-    S = ΣD = (2·B₁ − n₁) + 2·(2·B₂ − n₂), B ~ Binomial(n, 1/2). P(S ≥ s) is counted in integers:
-    Σ_j C(n₂, j) · #{B₁ ≥ (s + n₁ + 2·n₂ − 4j) / 2} of 2^(n₁+n₂) ways; s and n₁ are both even or both odd. 1 if no pair
-    was decided.
+    So given |D| of every pair, the signs are independent fair coins. 1 if no pair was decided.
     """
-    ones, twos = counts[1] + counts[3], counts[0] + counts[4]
-    total = counts[3] - counts[1] + 2 * (counts[4] - counts[0])
-    at_least = [0] * (ones + 2)  # at_least[b]: ways in which B₁ ≥ b
-    ways = 1
-    for b in range(ones, -1, -1):
-        at_least[b] = at_least[b + 1] + ways
-        ways = ways * b // (ones - b + 1)
-    favourable, ways = 0, 1
-    for j in range(twos + 1):
-        least = (total + ones + 2 * twos - 4 * j) // 2
-        favourable += ways * at_least[min(max(least, 0), ones + 1)]
-        ways = ways * (twos - j) // (j + 1)
-    return favourable / 2 ** (ones + twos)
+    return sign_tail([score - 2 for score, count in enumerate(counts) for _ in range(count)])
 
 
 def result_tail(score: Score, counts: Pentanomial | None = None) -> float:
     """The chance that an equal player does at least this well.
 
     Without draws it is the binomial tail over games. That is exact if no opening favours a colour, and otherwise an
-    upper bound for any score above half the points (see false_promotion). With draws it is pair_tail(counts), where a
-    draw counts 1/2; or the sign test of the decided games where games have no pairs (counts None).
+    upper bound for any score above half the points, as in threshold.false_promotion(). With draws it is pair_tail(),
+    where a draw counts 1/2; or the sign test of the decided games where games have no pairs (counts None).
 
-    Holds for a number of games fixed in advance. For a match that stopped once decided, use the gate's chance,
-    false_promotion().
+    Holds for a number of games fixed in advance, so not for a match that stopped once it was decided.
     """
     if score.draws and counts is not None:
         return pair_tail(counts)
     return binomial_tail(score.wins, score.games - score.draws)
 
 
-def false_promotion(games: int, gate: int) -> float:
-    """The largest chance that an equal player reaches the gate, for any number of draws and any openings.
+def sign_tail(deviations: Sequence[float]) -> float:
+    """P(S ≥ s): s is the sum of these deviations from a tie [N], S their sum if every sign is a fair coin.
 
-    With m decided games between equals, S = wins − losses must reach k = gate − games. For k ≥ 1 the chance of that
-    grows with m in steps of 2, as P(S=k−2) ≥ P(S=k). So it is largest with no draw, or with one (which adds half a
-    point to the even totals). For k ≤ 0 drawing every game passes.
-
-    Openings that favour a colour don't raise it. If one game of a pair is drawn, it is equally likely to be either, and
-    the other is a fair coin. If none is drawn, and the first player wins with chance p, the pair's deviation is ±2 with
-    chance p(1−p) ≤ 1/4 each, which is a mixture of two fair coins (with weight 4p(1−p)) and of none. So S is always a
-    mixture of sums of m ≤ games fair coins.
+    deviations: multiples of 1/4. For pairs of games between equals the signs are fair coins even if the dice favour a
+    side, as swapping the players swaps the games.
     """
-    if gate <= games:
-        return 1.0
-    return max(binomial_tail(wins_needed(gate - draws), games - draws) for draws in (0, 1) if draws <= games)
-
-
-def power(games: int, gate: int, share: float) -> float:
-    """The chance that a player whose true winning share is `share`, without draws, reaches the gate."""
-    return binomial_tail(wins_needed(gate), games, share)
+    sizes = Counter(round(4 * abs(one)) for one in deviations if one)
+    unit = math.gcd(*sizes) or 1
+    total, reach = (sum(values) // unit for values in ((round(4 * one) for one in deviations), sizes.elements()))
+    chances = np.zeros(2 * reach + 1)  # of sums from -reach on
+    chances[reach] = 1.0
+    for size in sizes.elements():
+        step = size // unit
+        both = np.zeros_like(chances)
+        both[step:] += chances[:-step] / 2
+        both[:-step] += chances[step:] / 2
+        chances = both
+    return min(1.0, float(chances[reach + total :].sum()))
 
 
 # Elo and intervals
@@ -312,7 +271,7 @@ def elo_of_share(share: float) -> float:
     return 400 * math.log10(share / (1 - share))
 
 
-def wilson_interval(score: Score, z: float = Z_95) -> tuple[float, float]:
+def wilson_interval(score: Score) -> tuple[float, float]:
     """Wilson's interval of the true share; (0, 1) without games.
 
     A draw counts as half a win. Drawn games vary less than decided ones, so draws make the interval wider than
@@ -320,7 +279,7 @@ def wilson_interval(score: Score, z: float = Z_95) -> tuple[float, float]:
     """
     if score.games == 0:
         return 0.0, 1.0
-    n, share = score.games, score.share
+    n, share, z = score.games, score.share, Z_95
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half_width = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
     # At shares 0 and 1 the bounds are exactly 0 and 1; the formula misses them by a rounding error.

@@ -6,22 +6,23 @@ it is damaged. Methods that depend on order take matches by starting time. Faile
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
-from pipeline.matches.statistics import Z_95, Played, Record, measured_games
+from pipeline.matches.statistics import Z_95, Record, measured_games
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings import strength
 from pipeline.ratings.config import RatingsConfig
 from pipeline.run import atomic, layout
-from pipeline.run.match_results import MatchResults, read_results
-from pipeline.run.matches import UnknownGame, list_matches
+from pipeline.run.matches import MatchResults, UnknownGame, list_matches, read_results
 from pipeline.run.ratings import RatedPlayer, Ratings, read_ratings, write_ratings
 
 NAMES_SHOWN = 3
+NO_GAMES = "no games of matches yet; `python main.py evaluate` plays some"
 
 
 @dataclass(frozen=True)
@@ -82,15 +83,14 @@ class RatedSide(NamedTuple):
     parents: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RatedMatch:
+class RatedMatch(NamedTuple):
     """The data of a match that ratings need. Keeps no games or openings, as there may be 100,000 matches.
 
     points: the challenger's in each game, if games count more than 1, else empty
     """
 
-    folder: Path
     created: str
+    folder: Path
     game: str
     sides: tuple[RatedSide, RatedSide]
     result: strength.MatchResult
@@ -99,11 +99,15 @@ class RatedMatch:
 
 @dataclass(frozen=True)
 class Rated:
-    """The ratings of all players and their data. matches: in order of time."""
+    """The ratings of all players and their data.
+
+    matches  in order of time
+    fit      anchored
+    """
 
     ratings: Ratings
     matches: Sequence[RatedMatch]
-    fit: strength.BradleyTerry  # anchored
+    fit: strength.BradleyTerry
 
     @property
     def results(self) -> list[strength.MatchResult]:
@@ -118,14 +122,13 @@ def ratings(config: RatingsConfig, progress: Progress = SILENT) -> RatingsSummar
     Raises NotYet if no game was played, UsageError for a missing folder or an unrated anchor, MuGoError if the matches
     are of several games, FileError if the ratings file can't be written.
     """
-    if config.directory == RatingsConfig.model_fields["directory"].default:
-        return rate_and_write(config, progress)
-    for directory in config.directory:
+    are_given = config.directory != RatingsConfig.model_fields["directory"].default
+    for directory in config.directory if are_given else ():
         if not directory.is_dir():
             raise UsageError(f"ratings --directory {directory}: no such folder; wanted a folder of matches")
-    if "output" in config.model_fields_set:
-        return rate_and_write(config, progress)
-    return _summary(config, *_rated(config, progress), None)
+    if are_given and "output" not in config.model_fields_set:
+        return _summary(config, *_rated(config, progress), None)
+    return rate_and_write(config, progress)
 
 
 def rate_and_write(
@@ -135,12 +138,17 @@ def rate_and_write(
 
     among: restricts the summary to these players, with errors relative to their mean; the file has all players.
     """
-    _refuse_none([path for directory in config.directory for path in list_matches(directory)], config)
+    if not any(map(list_matches, config.directory)):
+        raise NotYet(NO_GAMES, missing=1)  # without making folder and lock
     atomic.make_folder(config.output.parent)
     waiting = f"another process writes {config.output}; waiting"
     with atomic.file_lock(config.output, on_wait=lambda: progress.say(waiting)):
         atomic.sweep(config.output.parent)
-        _warn_of_damage(config.output, progress)
+        try:
+            if atomic.exists(config.output):
+                read_ratings(config.output)
+        except FileError as error:
+            progress.warn(f"{config.output} was unusable and is rebuilt from the match records: {error.problem}")
         found = _rated(config, progress)
         write_ratings(config.output, found[0].ratings)
     return _summary(config, *found, str(config.output), among)
@@ -150,72 +158,67 @@ def _rated(config: RatingsConfig, progress: Progress) -> tuple[Rated, int]:
     """(ratings, the number of damaged matches)."""
     anchor = strength.parse_anchor(config.anchor) if config.anchor is not None else None
     skipped: list[Path] = []
-    matches = _rated_matches(_each_match(config.directory, progress, True, skipped))
-    _refuse_none(matches, config)
-    return _rate(matches, anchor), len(skipped)
+    return rate(each_match(config.directory, progress, True, skipped), anchor), len(skipped)
 
 
-def _refuse_none(matches: Sequence[object], config: RatingsConfig) -> None:
-    if not matches:
-        folders = ", ".join(map(str, config.directory))
-        raise NotYet(f"no games of matches in {folders} yet; `python main.py evaluate` plays some", missing=1)
+# Match records
 
 
-def _warn_of_damage(path: Path, progress: Progress) -> None:
-    if not atomic.exists(path):
-        return
-    try:
-        read_ratings(path)
-    except FileError as error:
-        progress.warn(f"{path} was unusable and is rebuilt from the match records: {error.problem}")
+def read_matches(directories: Sequence[Path], progress: Progress = SILENT) -> list[MatchResults]:
+    """The matches with games in these folders, oldest first; see each_match()."""
+    matches = (match for match in each_match(directories, progress) if len(match.rows))
+    return sorted(matches, key=lambda match: (match.header.created, match.folder.name))
 
 
-# From match records to ratings
-
-
-def read_matches(
-    directories: Sequence[Path], progress: Progress = SILENT, keep: bool = False
-) -> tuple[list[MatchResults], int]:
-    """(the matches with games in these folders, oldest first; the number of damaged ones, each named in a warning).
-
-    Every game that isn't in results.json is replayed; a match with an illegal game is damaged. If the rules aren't
-    known, games count unchecked, with a warning. A damaged summary also gives a warning, but the games count.
-    keep: as in read_results.
-    """
-    skipped: list[Path] = []
-    matches = list(_each_match(directories, progress, keep, skipped))
-    return sorted(matches, key=lambda match: (match.header.created, match.folder.name)), len(skipped)
-
-
-def _each_match(
-    directories: Sequence[Path], progress: Progress, keep: bool, skipped: list[Path]
+def each_match(
+    directories: Sequence[Path],
+    progress: Progress = SILENT,
+    keep: bool = False,
+    skipped: list[Path] | None = None,
+    known: dict[Path, MatchResults] | None = None,
 ) -> Iterator[MatchResults]:
-    """The matches of read_matches() by folder. Adds the folders of damaged ones to skipped."""
-    folders = {place: folder for directory in directories for place, folder in _match_places(directory)}
-    for folder in folders.values():
+    """The matches in these folders, by folder.
+
+    Every game that isn't in results.json is replayed; a match with an illegal game is damaged. A warning names each
+    damaged match, which is left out. If the rules aren't known, games count unchecked, with a warning. A damaged
+    summary also gives a warning, but the games count.
+
+    keep     as in read_results
+    skipped  gets the folders of damaged matches
+    known    by real folder: matches that are read again only if they have grown; changed in place
+    """
+    folders: dict[Path, Path] = {}  # by real folder, as a match may be a link
+    for directory in directories:
+        home = directory.resolve()
+        for folder in list_matches(directory):
+            folders[folder.resolve() if folder.is_symlink() else home / folder.name] = folder
+    for real, folder in folders.items():
         try:
-            match = checked_results(folder, keep, progress)
+            match = known.get(real) if known else None
+            if match is None or _size(folder) != match.num_bytes:
+                match = checked_results(folder, keep, progress)
         except FileError as error:
             progress.warn(f"skipped {error}")
-            skipped.append(folder)
+            if skipped is not None:
+                skipped.append(folder)
             continue
+        if known is not None:
+            known[real] = match
         try:
             match = match.with_summary()
         except FileError as error:
             progress.warn(f"{error}; the games still count; remove that file, nothing is lost with it")
-        if len(match.rows):
-            yield match
+        yield match
 
 
-def _match_places(directory: Path) -> Iterator[tuple[Path, Path]]:
-    """(real folder, folder as named here) of each match; a match may be a link."""
-    home = directory.resolve()
-    for folder in list_matches(directory):
-        yield folder.resolve() if folder.is_symlink() else home / folder.name, folder
+def _size(folder: Path) -> int | None:
+    """Of games.jsonl; None: it is gone."""
+    path = folder / layout.MATCH_GAMES
+    return path.stat().st_size if path.exists() else None
 
 
 def checked_results(folder: Path, keep: bool, progress: Progress = SILENT) -> MatchResults:
-    """The results of a match for read_matches. Raises FileError if it is damaged."""
+    """The results of a match for each_match(). Raises FileError if it is damaged."""
     try:
         return read_results(folder, checked=True, keep=keep)
     except UnknownGame as error:
@@ -223,7 +226,7 @@ def checked_results(folder: Path, keep: bool, progress: Progress = SILENT) -> Ma
         return read_results(folder)
 
 
-def match_result(match: Record[Played]) -> strength.MatchResult:
+def match_result(match: Record) -> strength.MatchResult:
     """The results of a match's measured_games(), with its players' names in ratings."""
     challenger, champion = match.header.players
     results = [game.challenger_result for game in measured_games(match)]
@@ -231,51 +234,40 @@ def match_result(match: Record[Played]) -> strength.MatchResult:
     return strength.MatchResult(challenger.rated_as, champion.rated_as, signs)
 
 
-def _rated_matches(matches: Iterable[Record[Played]]) -> list[RatedMatch]:
-    """In order of time. Holds one match in memory at a time."""
-    known: dict[RatedSide, RatedSide] = {}  # shared, as a player has many matches
-    found = []
-    for match in matches:
-        sides = [RatedSide(one.rated_as, one.kind, one.weights, tuple(one.parents)) for one in match.header.players]
-        counted_more = match.header.max_result > 1
-        found.append(
-            RatedMatch(
-                folder=match.folder,
-                created=match.header.created,
-                game=match.header.game,
-                sides=(known.setdefault(sides[0], sides[0]), known.setdefault(sides[1], sides[1])),
-                result=match_result(match),
-                points=tuple(game.challenger_result for game in measured_games(match)) if counted_more else (),
-            )
-        )
-    return sorted(found, key=lambda match: (match.created, match.folder.name))
+def _rated_match(match: Record, shared: dict[RatedSide, RatedSide]) -> RatedMatch:
+    """shared: equal sides become one object, as a player has many matches."""
+    header = match.header
+    one, other = (RatedSide(one.rated_as, one.kind, one.weights, tuple(one.parents)) for one in header.players)
+    points = tuple(game.challenger_result for game in measured_games(match)) if header.max_result > 1 else ()
+    sides = shared.setdefault(one, one), shared.setdefault(other, other)
+    return RatedMatch(header.created, match.folder, header.game, sides, match_result(match), points)
 
 
-def points_per_game(matches: Sequence[RatedMatch]) -> dict[str, float]:
-    """Each player's points per game in the measured games of matches whose games count more than 1."""
-    found: dict[str, list[float]] = {}
-    for match in matches:
-        for side, sign in zip(match.sides, (1, -1), strict=True):
-            found.setdefault(side.name, []).extend(sign * points for points in match.points)
-    return {name: sum(points) / len(points) for name, points in found.items() if points}
+# From match records to ratings
 
 
-def rate(matches: Iterable[Record[Played]], anchor: tuple[str, float] | None = None) -> Rated:
-    """The ratings of all players of these matches, at least one of which must have games.
+def rate(records: Iterable[Record], anchor: tuple[str, float] | None = None) -> Rated:
+    """The ratings of all players of these matches. Holds one match's games in memory at a time.
 
     anchor: (name, Elo) for Bradley-Terry; None: random at 0, or the oldest model if random didn't play.
-    Raises UsageError for an unrated anchor, MuGoError if the matches are of several games.
+    Raises NotYet if no game was played, UsageError for an unrated anchor, MuGoError if the matches are of several
+    games.
     """
-    return _rate(_rated_matches(matches), anchor)
-
-
-def _rate(matches: Sequence[RatedMatch], anchor: tuple[str, float] | None) -> Rated:
-    game = _one_game(matches)
+    shared: dict[RatedSide, RatedSide] = {}
+    matches = [one for record in records if (one := _rated_match(record, shared)).result.results]
+    matches.sort(key=lambda match: (match.created, match.folder.name))
     results = [match.result for match in matches]
     infos = {side.name: side for match in matches for side in match.sides}
     scores = strength.total_scores(results)
     if not scores:
-        raise NotYet("no two players have met yet", missing=1)
+        raise NotYet(NO_GAMES, missing=1)
+    first = matches[0]
+    for match in matches:
+        if match.game != first.game:
+            raise MuGoError(
+                f"matches of several games: {first.folder} is {first.game}, {match.folder} is "
+                f"{match.game}; wanted one game; move the others away, or name folders with --directory"
+            )
     name, value = anchor or (_default_anchor(scores, infos), 0.0)
     found = strength.resolve_name(name, {one: score.games for one, score in scores.items()})
     if found is None:
@@ -290,9 +282,7 @@ def _rate(matches: Sequence[RatedMatch], anchor: tuple[str, float] | None) -> Ra
             name=one,
             kind=infos[one].kind,
             games=score.games,
-            wins=score.wins,
-            draws=score.draws,
-            losses=score.losses,
+            **asdict(score),
             bradley_terry=ratings_of[one],
             bradley_terry_error=errors[one],
             group=groups[one],
@@ -303,7 +293,7 @@ def _rate(matches: Sequence[RatedMatch], anchor: tuple[str, float] | None) -> Ra
         for one, score in sorted(scores.items(), key=lambda item: -ratings_of[item[0]])
     ]
     record = Ratings(
-        game=game,
+        game=first.game,
         anchor=found,
         anchor_elo=value,
         matches=len(matches),
@@ -311,17 +301,6 @@ def _rate(matches: Sequence[RatedMatch], anchor: tuple[str, float] | None) -> Ra
         players=players,
     )
     return Rated(record, matches, fit)
-
-
-def _one_game(matches: Sequence[RatedMatch]) -> str:
-    first = matches[0]
-    for match in matches:
-        if match.game != first.game:
-            raise MuGoError(
-                f"matches of several games: {first.folder} is {first.game}, {match.folder} is "
-                f"{match.game}; wanted one game; move the others away, or name folders with --directory"
-            )
-    return first.game
 
 
 def _default_anchor(names: Collection[str], infos: dict[str, RatedSide]) -> str:
@@ -361,7 +340,7 @@ def _rows(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> list[Ra
     field_of = {"elo": "elo", "trueskill": "trueskill_mu", "bradley-terry": "bradley_terry"}[method]
     players = rated.ratings.by_name
     rating = {name: float(getattr(player, field_of)) for name, player in players.items()}
-    opponents, points = strength.average_opponents(rated.results, rating), points_per_game(rated.matches)
+    opponents, points = strength.average_opponents(rated.results, rating), _points_per_game(rated.matches)
     rows = []
     for number, group in enumerate(groups):
         errors: dict[str, float | None] = dict.fromkeys(group)
@@ -370,24 +349,27 @@ def _rows(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> list[Ra
         elif method == "bradley-terry" and len(group) > 1:  # an error relative to itself would mean nothing
             errors |= rated.fit.errors_among(group)
         for rank, name in enumerate(sorted(group, key=lambda name: -rating[name]), start=1):
-            player = players[name]
             rows.append(
                 RatingRow(
                     rank=rank,
-                    name=name,
-                    kind=player.kind,
                     rating=rating[name],
                     error=errors[name],
-                    games=player.games,
-                    wins=player.wins,
-                    draws=player.draws,
-                    losses=player.losses,
                     average_opponent=opponents[name],
                     group=number,
                     points_per_game=points.get(name),
+                    **players[name].model_dump(include={"name", "kind", "games", "wins", "draws", "losses"}),
                 )
             )
     return rows
+
+
+def _points_per_game(matches: Sequence[RatedMatch]) -> dict[str, float]:
+    """Each player's points per game in the measured games of matches whose games count more than 1."""
+    found: dict[str, list[float]] = {}
+    for match in matches:
+        for side, sign in zip(match.sides, (1, -1), strict=True):
+            found.setdefault(side.name, []).extend(sign * points for points in match.points)
+    return {name: sum(points) / len(points) for name, points in found.items() if points}
 
 
 def _warnings(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> list[str]:
@@ -402,14 +384,10 @@ def _warnings(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> lis
         lopsided = [name for name in lopsided if name in shown]
         if lopsided:
             found.append(f"{_some(lopsided)} won or lost every game: the distance to the others is set by the prior")
-    weights: dict[str, set[str]] = {}
-    for match in rated.matches:
-        for side in match.sides:
-            if side.name in shown:
-                weights.setdefault(side.name, set()).add(side.weights)
-    for name, versions in weights.items():
-        if len(versions) > 1:
-            found.append(f"{name} played with {len(versions)} different sets of weights but is rated as one player")
+    versions = {(side.name, side.weights) for match in rated.matches for side in match.sides if side.name in shown}
+    for name, count in sorted(Counter(name for name, _ in versions).items()):
+        if count > 1:
+            found.append(f"{name} played with {count} different sets of weights but is rated as one player")
     return found
 
 

@@ -42,7 +42,7 @@ class RatingsConfig(Options):
 
 
 class TournamentConfig(MatchOptions):
-    """Measure the strength of players in matches between them. Nobody is promoted.
+    """Measure the strength of players in matches between them. Promotes no model.
 
     By default the pair whose games say most about the ratings meets next; --place finds one player's place among the
     others. --games counts all games of these players in the folder (with --place, that player's games against the

@@ -40,15 +40,22 @@ from pipeline.ratings.strength import resolve_name
 from pipeline.run import atomic, layout
 from pipeline.run.ratings import Member, Pool, RatedPlayer, pool_lock, read_pool, read_ratings, write_pool
 
-NEAREST_ELO = 200.0  # default temperatures; this one in Elo
-MU_DISTANCE = 4.0  # in TrueSkill's mu, whose own scale, beta, is 4.17
-MATCH_QUALITY = 0.1  # in TrueSkill's match quality, from 0 to 1
+TEMPERATURES = {  # by default
+    "nearest": 200.0,  # in Elo
+    "match-quality": 0.1,  # in TrueSkill's match quality, from 0 to 1
+    "ts-dist": 4.0,  # in TrueSkill's mu, whose own scale, beta, is 4.17
+}
+FORMS = {  # what follows a mode's kind
+    **dict.fromkeys(("uniform", "champion", "mirror", "exploration"), ""),
+    "lagged": r"=\d{1,6}-\d{1,6}",
+    "fixed": r"=.+",
+    "top-k": r"=[1-9]\d{0,5}",
+    **dict.fromkeys(TEMPERATURES, r"(=\d*\.?\d+)?"),
+}
 MODES = (
     "uniform, champion, lagged=FROM-TO, mirror, fixed=NAME, top-k=K, nearest[=ELO], match-quality[=TEMPERATURE], "
     "ts-dist[=POINTS], exploration"
 )
-
-ACTIONS = ("add", "remove")
 
 RatedPlayers = Mapping[str, RatedPlayer]
 
@@ -106,29 +113,26 @@ def pool(
     Raises UsageError for a wrong action, spec or name, or for a pool full of permanent members, FileError for a damaged
     pool.
     """
-    if action is not None and action not in ACTIONS:
-        raise UsageError(f"pool {action}: no such action; wanted add SPEC, remove NAME, or no action to show the pool")
-    if (action is None) != (what is None):
-        wanted = "add SPEC or remove NAME" if action is None else "a spec" if action == "add" else "a member's name"
-        example = f"{action or 'add'} heuristic"
-        raise UsageError(f"pool {action or what}: wanted {wanted}, e.g. `python main.py pool {example}`")
+    if action not in (None, "add", "remove") or (action is None) != (what is None):
+        wanted = "wanted add SPEC, remove NAME, or nothing to show the pool; e.g. `python main.py pool add heuristic`"
+        raise UsageError(f"pool {action or what}: {wanted}")
     if capacity is not None and capacity < 1:
         raise UsageError(f"pool --capacity {capacity}: wanted at least 1")
     rated = _rated_players(ratings_path, progress)
     new = make_member(what) if action == "add" and what is not None else None
+    removed = [what] if action == "remove" and what is not None else []
     if what is None and capacity is None:
         before = after = read_pool(path)
     else:
         with pool_lock(path):
             before = read_pool(path)
-            after = remove(before, what) if action == "remove" and what is not None else before
+            after = remove(before, *removed) if removed else before
             after = resize(after, capacity or before.capacity, rated)
             if new is not None:
                 after = add(after, new, rated, by_rating)
             if new is None or after != before:
                 write_pool(path, after)
     added = [name for name in after.names if name not in before.names]
-    removed = [what] if action == "remove" and what is not None else []
     evicted = [name for name in before.names if name not in (*after.names, *removed)]
     rows = [_row(member, rated) for member in after.members]
     return PoolSummary(
@@ -270,34 +274,34 @@ def rating_of(name: str, rated: RatedPlayers) -> float:
 
 @dataclass(frozen=True)
 class Mode:
-    """A parsed mode. text: as given; name, k, lags and temperature: the parameters of some kinds."""
+    """A parsed mode. text: as given; kind, value: what stands before and after its =."""
 
     text: str
     kind: str
-    name: str = ""
-    k: int = 0
-    lags: tuple[int, int] = (0, 0)
-    temperature: float = 0.0
+    value: str
+
+    @property
+    def temperature(self) -> float:
+        return float(self.value or TEMPERATURES[self.kind])
+
+    @property
+    def lags(self) -> tuple[int, int]:
+        first, _, last = self.value.partition("-")
+        return int(first), int(last)
 
 
 def parse_mode(text: str) -> Mode:
     """Parse a mode of the module docstring. Raises UsageError."""
-    kind, equals, value = text.partition("=")
-    if kind in ("uniform", "champion", "mirror", "exploration") and not equals:
-        return Mode(text, kind)
-    if kind == "top-k" and re.fullmatch(r"[1-9]\d{0,5}", value):
-        return Mode(text, kind, k=int(value))
-    if kind == "fixed" and value:
-        return Mode(text, kind, name=value)
-    lags = re.fullmatch(r"(\d{1,6})-(\d{1,6})", value)
-    if kind == "lagged" and lags and 1 <= int(lags[1]) <= int(lags[2]):
-        return Mode(text, kind, lags=(int(lags[1]), int(lags[2])))
-    default = {"nearest": NEAREST_ELO, "match-quality": MATCH_QUALITY, "ts-dist": MU_DISTANCE}.get(kind)
-    if default is not None and not equals:
-        return Mode(text, kind, temperature=default)
-    if default is not None and re.fullmatch(r"\d*\.?\d+", value) and 0 < float(value) < math.inf:
-        return Mode(text, kind, temperature=float(value))
-    raise UsageError(f"mode {text!r}: wanted one of {MODES}; e.g. top-k=3, lagged=1-5, nearest=200")
+    kind, _, value = text.partition("=")
+    mode = Mode(text, kind, value)
+    is_valid = kind in FORMS and bool(re.fullmatch(FORMS[kind], text.removeprefix(kind)))
+    if is_valid and kind == "lagged":
+        is_valid = 1 <= mode.lags[0] <= mode.lags[1]
+    if is_valid and kind in TEMPERATURES:
+        is_valid = 0 < mode.temperature < math.inf
+    if not is_valid:
+        raise UsageError(f"mode {text!r}: wanted one of {MODES}; e.g. top-k=3, lagged=1-5, nearest=200")
+    return mode
 
 
 def distribution(
@@ -314,7 +318,7 @@ def distribution(
         return {me: 1.0} if me is not None else {}
     names = list(dict.fromkeys(candidates))
     if mode.kind == "fixed":
-        return {mode.name: 1.0} if mode.name in names else {}
+        return {mode.value: 1.0} if mode.value in names else {}
     if mode.kind == "champion":
         return _equal([name for name in names if champions and _same_model(name, champions[-1])][:1])
     others = [name for name in names if me is None or not _same_model(name, me)]
@@ -323,17 +327,20 @@ def distribution(
     if mode.kind == "lagged":
         return _equal([name for name in others if _is_lagged(name, me, champions, mode.lags)])
     if mode.kind == "top-k":
-        return _equal(sorted(others, key=lambda name: -rating_of(name, rated))[: mode.k])
+        return _equal(sorted(others, key=lambda name: -rating_of(name, rated))[: int(mode.value)])
     if mode.kind == "exploration":
-        return _normalised({name: 1 / (1 + _games(name, rated)) for name in others})
+        players = {name: rated_player(name, rated) for name in others}
+        return _normalised({name: 1 / (1 + (one.games if one else 0)) for name, one in players.items()})
     if mode.kind == "nearest":
-        mine = rating_of(me or "", rated)
-        return _softmax({name: -abs(rating_of(name, rated) - mine) for name in others}, mode.temperature)
+        elo = rating_of(me or "", rated)
+        return _softmax({name: -abs(rating_of(name, rated) - elo) for name in others}, mode.temperature)
     if mode.kind == "match-quality":
-        return _softmax({name: match_quality(name, me or "", rated) for name in others}, mode.temperature)
+        # The chance of a draw, relative to that of two players known to be equal: Herbrich et al. 2006, section 4.
+        mine = _skill(me or "", rated)
+        return _softmax({name: trueskill.quality_1vs1(_skill(name, rated), mine) for name in others}, mode.temperature)
     if mode.kind == "ts-dist":
-        mu = {name: _skill(name, rated).mu for name in (*others, me or "")}
-        return _softmax({name: -abs(mu[name] - mu[me or ""]) for name in others}, mode.temperature)
+        mu = _skill(me or "", rated).mu
+        return _softmax({name: -abs(_skill(name, rated).mu - mu) for name in others}, mode.temperature)
     return _equal(others)
 
 
@@ -355,14 +362,6 @@ def choose(
     return str(generator.choice(list(chances), p=list(chances.values())))
 
 
-def match_quality(one: str, other: str, rated: RatedPlayers) -> float:
-    """TrueSkill's match quality, 0 to 1: the chance of a draw, relative to that of two players known to be equal.
-
-    Source: Herbrich, Minka & Graepel 2006, section 4 ("matchmaking").
-    """
-    return float(trueskill.quality_1vs1(_skill(one, rated), _skill(other, rated)))
-
-
 def _skill(name: str, rated: RatedPlayers) -> trueskill.Rating:
     one = rated_player(name, rated)
     return trueskill.Rating(one.trueskill_mu, one.trueskill_sigma) if one else trueskill.Rating()
@@ -377,11 +376,6 @@ def _is_lagged(name: str, me: str | None, champions: Sequence[str], lags: tuple[
     mine = [i for i, champion in enumerate(champions) if me is not None and _same_model(champion, me)]
     now = mine[-1] if mine else len(champions) - 1
     return any(_same_model(name, champions[now - lag]) for lag in range(lags[0], min(lags[1], now) + 1))
-
-
-def _games(name: str, rated: RatedPlayers) -> int:
-    one = rated_player(name, rated)
-    return one.games if one is not None else 0
 
 
 def _equal(names: Sequence[str]) -> dict[str, float]:

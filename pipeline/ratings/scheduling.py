@@ -8,7 +8,7 @@ information w = p(1 − p) along d, so that Σ becomes Σ − w Σd dᵀΣ / (1 
 variance of ratings minus their mean, as no game says anything about a common offset. This is A-optimal design:
 Chaloner & Verdinelli 1995, "Bayesian experimental design: a review".
 
-Pure: names and numbers. Plays nothing.
+Pure: names and numbers.
 """
 
 from __future__ import annotations
@@ -35,29 +35,35 @@ def next_pair(
 ) -> tuple[str, str]:
     """The players of the next pair of games.
 
-    players     at least two; pairs keep this order
+    players     at least two different ones; pairs keep this order
     results     all known results, including those of other players
     schedule    uncertainty or round-robin
-    place       only pairs with this player, and only its variance counts
+    place       one of players: only pairs with it, and only its variance counts
     against     with place: only this many opponents, those nearest in rating; 0, or while place is unrated: all
     apart       players that can't meet each other; not all players
     Ties go to the pair with the fewest games against each other, then with the fewest games, then in order of players.
     """
-    names = list(dict.fromkeys([*players, *([place] if place is not None else [])]))
-    fit = bradley_terry(results, players=names)
-    pairs = _allowed(names, fit, results, place, against, apart)
+    fit = bradley_terry(results, players=players)
+    pairs = [(i, j) for i, j in combinations(range(len(players)), 2) if not {players[i], players[j]} <= set(apart)]
+    if place is not None:
+        me = players.index(place)
+        others = [i + j - me for i, j in pairs if me in (i, j)]
+        if against and any(place in (one.one, one.other) and one.games for one in results):
+            others.sort(key=lambda other: abs(fit.ratings[players[other]] - fit.ratings[place]))
+            others = others[:against]
+        pairs = [(i, j) for i, j in pairs if me in (i, j) and i + j - me in others]
     if schedule == "uncertainty":
-        gains = _gains(names, fit, place)
+        gains = _gains(players, fit, place)
         most = max(gains[pair] for pair in pairs)
         pairs = [pair for pair in pairs if gains[pair] >= most * (1 - TIE)]
-    index = {name: i for i, name in enumerate(names)}
-    met = np.zeros((len(names), len(names)), np.int64)
+    index = {name: i for i, name in enumerate(players)}
+    met = np.zeros((len(players), len(players)), np.int64)
     for one in results:
         if one.one in index and one.other in index and one.one != one.other:
             met[index[one.one], index[one.other]] += one.games
             met[index[one.other], index[one.one]] += one.games
     i, j = min(pairs, key=lambda pair: (met[pair], met[list(pair)].sum()))
-    return names[i], names[j]
+    return players[i], players[j]
 
 
 def worst_error(fit: BradleyTerry, players: Sequence[str], place: str | None = None) -> float:
@@ -65,34 +71,14 @@ def worst_error(fit: BradleyTerry, players: Sequence[str], place: str | None = N
 
     Infinite until games connect them all.
     """
-    errors = fit.errors_among(list(dict.fromkeys([*players, *([place] if place is not None else [])])))
+    errors = fit.errors_among(players)
     return errors[place] if place is not None else max(errors.values(), default=math.inf)
-
-
-def _allowed(
-    names: Sequence[str],
-    fit: BradleyTerry,
-    results: Sequence[MatchResult],
-    place: str | None,
-    against: int,
-    apart: Collection[str],
-) -> list[tuple[int, int]]:
-    """The possible pairs, as indexes of players."""
-    pairs = [(i, j) for i, j in combinations(range(len(names)), 2) if not {names[i], names[j]} <= set(apart)]
-    if place is None:
-        return pairs
-    others = [name for name in names if name != place and not {name, place} <= set(apart)]
-    is_rated = any(place in (met.one, met.other) and met.games for met in results)
-    if against and is_rated:
-        others = sorted(others, key=lambda name: abs(fit.ratings[name] - fit.ratings[place]))[:against]
-    return [(i, j) for i, j in pairs if place in (names[i], names[j]) and {names[i], names[j]} <= {place, *others}]
 
 
 def _gains(names: Sequence[str], fit: BradleyTerry, place: str | None) -> Matrix:
     """[n, n] the reduction of variance by a pair of games between row and column."""
-    rows = [fit.index[name] for name in names]
     covariance: Matrix = fit.covariance_among(names) / ELO_PER_LOGIT**2
-    logits = fit.elo[rows] / ELO_PER_LOGIT
+    logits = fit.elo[[fit.index[name] for name in names]] / ELO_PER_LOGIT
     chances = 1 / (1 + np.exp(logits[None, :] - logits[:, None]))
     information = GAMES_PER_PAIR * chances * (1 - chances)
     spread = np.diag(covariance)[:, None] + np.diag(covariance)[None, :] - 2 * covariance  # dᵀΣd

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from scipy.sparse.linalg import SuperLU
 
 Matrix = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 ELO_PER_LOGIT = 400 / math.log(10)
 PRIOR_SD_ELO = 1500.0
@@ -41,8 +42,11 @@ K_FACTOR = 32.0
 ELO_START = 1500.0
 MAX_NEWTON_STEPS = 100
 MAX_DENSE = 1_000
-"""The most players with a dense covariance. For more, only the sparse curvature, with an entry for each pair that met,
-is factorised; the dense inverse has one for each pair of players."""
+"""The most players with a dense covariance. For more, only the sparse curvature is factorised: it has an entry for each
+pair that met, the dense inverse one for each pair of players."""
+FEW_ENTRIES = 32
+"""Entries of L per player up to which the diagonal of the inverse is computed from L, in Python, instead of column by
+column. Most runs have fewer than ten."""
 BLOCK_SIZE = 2**17
 """Numbers in a block of columns of that inverse, which fits a processor's cache."""
 
@@ -99,16 +103,16 @@ def _between_two(results: Sequence[MatchResult]) -> list[MatchResult]:
 class BradleyTerry:
     """Strengths of n players.
 
-    names       in the order of the arrays
-    elo         [n] ratings, maximum a posteriori; the mean of every group is 0 before anchoring
-    covariance  posterior covariance of the ratings in Elo²: [n, n], or factorised for more than MAX_DENSE players. Only
-                the prior determines the common offset of a group, so use differences
-    groups      of players connected by games, the largest first; ratings of different groups can't be compared
+    names    in the order of the arrays
+    elo      [n] ratings, maximum a posteriori; the mean of every group is 0 before anchoring
+    inverse  of the curvature of the log posterior at the maximum, in logits: the ratings' covariance [n, n]. Only the
+             prior determines the common offset of a group, so use differences
+    groups   of players connected by games, the largest first; ratings of different groups can't be compared
     """
 
     names: tuple[str, ...]
     elo: Matrix
-    covariance: Matrix | SparseCovariance
+    inverse: Matrix | SparseInverse
     groups: tuple[tuple[str, ...], ...]
 
     @cached_property
@@ -132,67 +136,67 @@ class BradleyTerry:
         if len(names) < 2 or not any(set(names) <= set(group) for group in self.groups):
             return dict.fromkeys(names, math.inf)
         rows = [self.index[name] for name in names]
-        if isinstance(self.covariance, SparseCovariance):
-            variances = self.covariance.centred_variances(rows)
-        else:
-            variances = np.diag(centred(self.covariance[np.ix_(rows, rows)]))
-        return dict(zip(names, (Z_95 * np.sqrt(np.maximum(variances, 0.0))).tolist(), strict=True))
+        mean = np.zeros(len(self.names))
+        mean[rows] = 1 / len(rows)
+        with_mean = self.inverse @ mean
+        own = self.inverse.diagonal(rows) if isinstance(self.inverse, SparseInverse) else self.inverse[rows, rows]
+        variances = own - 2 * with_mean[rows] + mean @ with_mean
+        errors = Z_95 * ELO_PER_LOGIT * np.sqrt(np.maximum(variances, 0.0))
+        return dict(zip(names, errors.tolist(), strict=True))
 
     def difference(self, one: str, other: str) -> tuple[float, float]:
         """(Elo of one minus that of other, half its 95 % interval); the error is infinite between groups."""
-        i, j = self.index[one], self.index[other]
-        if not any(one in group and other in group for group in self.groups):
-            return float(self.elo[i] - self.elo[j]), math.inf
-        ((one_variance, both), (_, other_variance)) = self.covariance_among([one, other])
-        variance = one_variance + other_variance - 2 * both
-        return float(self.elo[i] - self.elo[j]), Z_95 * math.sqrt(max(variance, 0.0))
+        apart = float(self.elo[self.index[one]] - self.elo[self.index[other]])
+        return apart, 2 * self.errors_among([one, other])[one]  # both are equally far from their mean
 
     def covariance_among(self, names: Sequence[str]) -> Matrix:
-        """[k, k] the covariance of these players."""
+        """[k, k] the covariance of these players' ratings, in Elo²."""
         rows = [self.index[name] for name in names]
-        if isinstance(self.covariance, SparseCovariance):
-            return self.covariance.among(rows)
-        return self.covariance[np.ix_(rows, rows)]
+        units = np.zeros((len(self.names), len(rows)), order="F")
+        units[rows, np.arange(len(rows))] = 1
+        return ELO_PER_LOGIT**2 * (self.inverse @ units)[rows]
 
     def anchored(self, name: str, elo: float) -> BradleyTerry:
         """The ratings shifted so that this player has this Elo."""
-        return BradleyTerry(self.names, self.elo + (elo - self.elo[self.index[name]]), self.covariance, self.groups)
+        return replace(self, elo=self.elo + (elo - self.elo[self.index[name]]))
 
 
 @dataclass(frozen=True)
-class SparseCovariance:
-    """scale times the inverse of a factorised [n, n] curvature. Computes only the requested columns."""
+class SparseInverse:
+    """The inverse of a factorised [n, n] matrix; never written out."""
 
-    curvature: SuperLU
-    scale: float
+    factors: SuperLU
 
-    def among(self, rows: Sequence[int]) -> Matrix:
-        """[k, k]"""
-        return np.concatenate([self._columns(some)[rows].T for some in self._blocks(rows)])
+    def __matmul__(self, columns: Matrix) -> Matrix:
+        """[n] or [n, k] → the same shape."""
+        return self.factors.solve(columns)
 
-    def centred_variances(self, rows: Sequence[int]) -> Matrix:
-        """[k] the variances of these values minus their mean."""
-        variances = np.concatenate([self._columns(some)[some, np.arange(len(some))] for some in self._blocks(rows)])
-        mean = np.zeros(self.curvature.shape[0])
-        mean[rows] = 1 / len(rows)
-        with_mean = self.scale * self.curvature.solve(mean)
-        return variances - 2 * with_mean[rows] + mean @ with_mean
+    def diagonal(self, rows: Sequence[int]) -> Matrix:
+        """[k] these entries of the diagonal."""
+        if self.factors.L.nnz <= FEW_ENTRIES * self.factors.shape[0]:
+            return self._whole_diagonal()[rows]
+        size = self.factors.shape[0]
+        width = max(1, BLOCK_SIZE // size)
+        found = np.empty(len(rows))
+        for start in range(0, len(rows), width):
+            block = rows[start : start + width]
+            at = np.arange(len(block))
+            units = np.zeros((size, len(block)), order="F")
+            units[block, at] = 1
+            found[start : start + width] = self.factors.solve(units)[block, at]
+        return found
 
-    def _columns(self, rows: Sequence[int]) -> Matrix:
-        """[n, k]"""
-        units = np.zeros((self.curvature.shape[0], len(rows)), order="F")
-        units[rows, np.arange(len(rows))] = 1
-        return self.scale * self.curvature.solve(units)
-
-    def _blocks(self, rows: Sequence[int]) -> list[Sequence[int]]:
-        size = max(1, BLOCK_SIZE // self.curvature.shape[0])
-        return [rows[start : start + size] for start in range(0, len(rows), size)]
-
-
-def centred(covariance: Matrix) -> Matrix:
-    """The covariance [n, n] of values minus their mean."""
-    half = covariance - covariance.mean(axis=0)
-    return half - half.mean(axis=1, keepdims=True)
+    def _whole_diagonal(self) -> Matrix:
+        """[n], by the entries of the inverse where L of LDLᵀ has entries: Takahashi, Fagan & Chen 1973."""
+        lower, pivots = self.factors.L, self.factors.U.diagonal().tolist()
+        starts, places, values = lower.indptr.tolist(), lower.indices.tolist(), lower.data.tolist()
+        inverse: list[dict[int, float]] = [{} for _ in pivots]  # by column: its entries from the diagonal down
+        for k in reversed(range(len(pivots))):
+            column = range(starts[k], starts[k + 1])
+            below = [(places[at], values[at]) for at in column if places[at] != k]
+            found = {i: -sum(value * inverse[min(i, j)][max(i, j)] for j, value in below) for i, _ in below}
+            inverse[k] = {**found, k: 1 / pivots[k] - sum(value * found[i] for i, value in below)}
+        return np.array([column[k] for k, column in enumerate(inverse)])[self.factors.perm_c]
 
 
 def bradley_terry(
@@ -206,91 +210,34 @@ def bradley_terry(
     won nearly all games, the true interval is longer on the side away from the other. Draws make the bars wider than
     necessary, as a drawn game varies less than a decided one.
     Source: Bradley & Terry 1952; Newton's method and the error bars as in logistic regression, Bishop 2006, 4.3.3, 4.5.
+    Axes: E pairs of players that met, i < j.
     """
     met = _between_two(results)
     names = tuple(dict.fromkeys([*players, *(name for one in met for name in (one.one, one.other))]))
-    index = {name: i for i, name in enumerate(names)}
-    precision = (ELO_PER_LOGIT / prior_sd) ** 2
-    groups = tuple(connected_groups(names, met))
-    if len(names) > MAX_DENSE:
-        logits, curvature = _likeliest_of_many(met, index, precision)
-        return BradleyTerry(names, logits * ELO_PER_LOGIT, SparseCovariance(curvature, ELO_PER_LOGIT**2), groups)
-    points = np.zeros((len(names), len(names)))
-    for one in met:
-        points[index[one.one], index[one.other]] += one.points
-        points[index[one.other], index[one.one]] += one.games - one.points
-    logits = _likeliest(points, precision)
-    covariance = np.linalg.inv(_curvature(points, logits, precision)).astype(np.float64)
-    return BradleyTerry(names, logits * ELO_PER_LOGIT, covariance * ELO_PER_LOGIT**2, groups)
-
-
-def _likeliest_of_many(
-    met: Sequence[MatchResult], index: Mapping[str, int], precision: float
-) -> tuple[Matrix, SuperLU]:
-    """([n] logits of _likeliest(), the factorised curvature there). Axes: E pairs that met, i < j."""
-    from scipy.sparse import coo_array  # slow to import, and rarely needed
-    from scipy.sparse.linalg import splu
-
-    size = len(index)
-    totals: dict[tuple[int, int], tuple[float, float]] = {}
-    for match in met:
-        one, other = index[match.one], index[match.other]
-        won, lost = match.points, match.games - match.points
-        if one > other:
-            one, other, won, lost = other, one, lost, won
-        before = totals.get((one, other), (0.0, 0.0))
-        totals[one, other] = before[0] + won, before[1] + lost
-    pairs = np.array(list(totals), np.int64).reshape(-1, 2)
-    points: Matrix = np.array(list(totals.values()), np.float64).reshape(-1, 2)  # [E, 2]
-    i, j = pairs.T
-    games, diagonal = points.sum(axis=1), np.arange(size)
+    i, j, won, games = _by_pair(met, {name: number for number, name in enumerate(names)})
+    size, precision = len(names), (ELO_PER_LOGIT / prior_sd) ** 2
 
     def log_posterior(logits: Matrix) -> float:
         apart = logits[i] - logits[j]
-        log_chances = points[:, 0] * np.logaddexp(0, -apart) + points[:, 1] * np.logaddexp(0, apart)
-        return float(-log_chances.sum() - precision * (logits @ logits) / 2)
+        losses = won * np.logaddexp(0, -apart) + (games - won) * np.logaddexp(0, apart)
+        return float(-losses.sum() - precision * (logits @ logits) / 2)
 
-    def curvature(logits: Matrix) -> SuperLU:
+    def slope(logits: Matrix) -> Matrix:
+        surplus = won - games * _logistic(logits[i] - logits[j])
+        return np.bincount(i, surplus, size) - np.bincount(j, surplus, size) - precision * logits
+
+    def inverse_curvature(logits: Matrix) -> Matrix | SparseInverse:
+        """Of the negative Hessian of the log posterior: the games' Fisher information and the prior's precision."""
         chances = _logistic(logits[i] - logits[j])
         information = games * chances * (1 - chances)
-        of_both = np.bincount(i, information, size) + np.bincount(j, information, size)
-        values = np.concatenate([of_both + precision, -information, -information])
-        places = np.concatenate([diagonal, i, j]), np.concatenate([diagonal, j, i])
-        matrix = coo_array((values, places), shape=(size, size)).tocsc()
-        # Positive definite, so no pivoting is needed; it would undo the order that keeps the factors sparse.
-        return splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+        diagonal = np.bincount(i, information, size) + np.bincount(j, information, size) + precision
+        return _inverse(diagonal.astype(np.float64), i, j, -information)
 
-    def newton_step(logits: Matrix) -> Matrix:
-        surplus = points[:, 0] - games * _logistic(logits[i] - logits[j])
-        slope = np.bincount(i, surplus, size) - np.bincount(j, surplus, size) - precision * logits
-        return curvature(logits).solve(slope)
-
-    logits = _ascend(size, log_posterior, newton_step)
-    return logits, curvature(logits)
-
-
-def _likeliest(points: Matrix, precision: float) -> Matrix:
-    """[n] logits at the maximum of the strictly concave log posterior. points [n, n]: of row against column."""
-    games = points + points.T
-
-    def log_posterior(logits: Matrix) -> float:
-        differences = logits[:, None] - logits[None, :]
-        return float(-(points * np.logaddexp(0, -differences)).sum() - precision * (logits @ logits) / 2)
-
-    def newton_step(logits: Matrix) -> Matrix:
-        expected = games * _logistic(logits[:, None] - logits[None, :])
-        slope = (points - expected).sum(axis=1) - precision * logits
-        return np.linalg.solve(_curvature(points, logits, precision), slope)
-
-    return _ascend(len(points), log_posterior, newton_step)
-
-
-def _ascend(size: int, log_posterior: Callable[[Matrix], float], newton_step: Callable[[Matrix], Matrix]) -> Matrix:
-    """[size] logits at the maximum, by Newton's method from 0."""
+    # Newton's method. The log posterior is strictly concave.
     logits = np.zeros(size)
     best = log_posterior(logits)
     for _ in range(MAX_NEWTON_STEPS):
-        step = newton_step(logits)
+        step = inverse_curvature(logits) @ slope(logits)
         # Far from the maximum a full step may overshoot to where the likelihood is flat: halve it until it improves.
         while (value := log_posterior(logits + step)) < best and np.abs(step).max() > 1e-12:
             step = step / 2
@@ -298,14 +245,40 @@ def _ascend(size: int, log_posterior: Callable[[Matrix], float], newton_step: Ca
             logits, best = logits + step, value
         if np.abs(step).max(initial=0.0) < 1e-9:
             break
-    return logits
+    groups = tuple(connected_groups(names, met))
+    return BradleyTerry(names, logits * ELO_PER_LOGIT, inverse_curvature(logits), groups)
 
 
-def _curvature(points: Matrix, logits: Matrix, precision: float) -> Matrix:
-    """[n, n] the negative Hessian of the log posterior: the games' Fisher information and the prior's precision."""
-    chances = _logistic(logits[:, None] - logits[None, :])
-    information = (points + points.T) * chances * (1 - chances)
-    return np.diag(information.sum(axis=1) + precision) - information
+def _by_pair(met: Sequence[MatchResult], index: Mapping[str, int]) -> tuple[Ints, Ints, Matrix, Matrix]:
+    """[E] (i, j, the points of i against j, their games)."""
+    totals: dict[tuple[int, int], tuple[float, int]] = {}
+    for match in met:
+        one, other, points = index[match.one], index[match.other], match.points
+        if one > other:
+            one, other, points = other, one, match.games - points
+        before = totals.get((one, other), (0.0, 0))
+        totals[one, other] = before[0] + points, before[1] + match.games
+    pairs = np.array(list(totals), np.int64).reshape(-1, 2)
+    sums = np.array(list(totals.values()), np.float64).reshape(-1, 2)
+    return pairs[:, 0], pairs[:, 1], sums[:, 0], sums[:, 1]
+
+
+def _inverse(diagonal: Matrix, i: Ints, j: Ints, entries: Matrix) -> Matrix | SparseInverse:
+    """Of the symmetric positive definite matrix with this diagonal [n], and entries [E] at (i, j) and (j, i)."""
+    size = len(diagonal)
+    if size <= MAX_DENSE:
+        dense = np.diag(diagonal)
+        dense[i, j] = dense[j, i] = entries
+        return np.linalg.inv(dense).astype(np.float64)
+    from scipy.sparse import coo_array  # slow to import, and rarely needed
+    from scipy.sparse.linalg import splu
+
+    every = np.arange(size)
+    values, places = np.concatenate([diagonal, entries, entries]), (np.r_[every, i, j], np.r_[every, j, i])
+    matrix = coo_array((values, places), shape=(size, size)).tocsc()
+    # Positive definite, so no pivoting is needed; it would undo the order that keeps the factors sparse.
+    options = {"SymmetricMode": True}
+    return SparseInverse(splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options))
 
 
 def _logistic(x: Matrix) -> Matrix:

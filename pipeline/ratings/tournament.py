@@ -1,4 +1,4 @@
-"""``tournament``: players meet each other until their strengths are known well enough. Nobody is promoted.
+"""``tournament``: players meet each other until their strengths are known well enough. Promotes no model.
 
 Reads players, or the pool. Writes a folder of matches that grow by a few pairs of games at a time, and at the end, or
 when interrupted, the ratings. All matches in this folder and in evaluate's beside it determine who meets next. The
@@ -9,9 +9,8 @@ ratings: NAME@READOUTS.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
@@ -20,36 +19,15 @@ from pipeline.games.specs import parse_game
 from pipeline.matches.runner import Entrant, MatchRunner, common_game, load_entrant
 from pipeline.players.player_specs import is_engine
 from pipeline.progress import SILENT, Progress
-from pipeline.ratings.command import RatingsSummary, checked_results, match_result, rate_and_write
+from pipeline.ratings.command import RatingsSummary, each_match, match_result, rate_and_write
 from pipeline.ratings.config import RatingsConfig, TournamentConfig
 from pipeline.ratings.scheduling import next_pair, worst_error
 from pipeline.ratings.strength import bradley_terry
 from pipeline.run import layout
-from pipeline.run.match_results import MatchResults
-from pipeline.run.matches import MatchWriter, list_matches, match_lock
-from pipeline.run.ratings import Member, read_pool
+from pipeline.run.matches import MatchResults, MatchWriter, match_lock
+from pipeline.run.ratings import read_pool
 
-
-@dataclass(frozen=True)
-class Field:
-    """The players. entrants: by name in ratings; place: the player to be placed; None: all meet all."""
-
-    entrants: dict[str, Entrant]
-    place: str | None
-
-    @property
-    def names(self) -> list[str]:
-        return list(self.entrants)
-
-    @property
-    def with_handicap(self) -> list[str]:
-        """The players that take handicap stones. No two of them can meet."""
-        return [name for name, entrant in self.entrants.items() if entrant.spec.handicap]
-
-    def plays(self, match: MatchResults) -> bool:
-        """Whether this run may add games to this match: a tournament's, so without a fixed number of games."""
-        names = {info.rated_as for info in match.header.players}
-        return match.header.games == 0 and names <= self.entrants.keys() and self.place in {None, *names}
+Entrants = dict[str, Entrant]  # by name in ratings
 
 
 def tournament(config: TournamentConfig, progress: Progress = SILENT) -> RatingsSummary:
@@ -64,29 +42,29 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
         raise UsageError(f"tournament --games {config.games}: wanted an even number: every opening is played twice")
     if config.against and config.place is None:
         raise UsageError(f"tournament --against {config.against}: wanted --place PLAYER, the player to place")
-    field, game = _field(config, progress)
+    entrants, place, game = _players(config, progress)
     if config.background:
         config = config.model_copy(update={"threads": config.threads or 1})
     busy = "another process plays this tournament; wait until it is done, or choose another --output-dir"
     with MatchRunner(config, game, progress) as runner, match_lock(config.output_dir, busy):
-        history = _History(_folders(config))
-        _check_game(config, history.read(), game)
+        known: dict[Path, MatchResults] = {}
+        _check_game(config, each_match(_folders(config), keep=True, known=known), game)
         try:
-            _play(config, field, runner, history, progress)
+            _play(config, entrants, place, runner, known, progress)
         except BaseException:
             try:
-                _rate(config, field)
+                _rate(config, entrants)
             except NotYet:
                 pass
             except Exception as error:  # must not hide the error that stopped the tournament
                 progress.warn(f"the ratings were not written: {error}")
             raise
-        return _rate(config, field, progress)
+        return _rate(config, entrants, progress)
 
 
-def _check_game(config: TournamentConfig, known: Sequence[MatchResults], game: Game) -> None:
+def _check_game(config: TournamentConfig, matches: Iterable[MatchResults], game: Game) -> None:
     """Raises UsageError for matches of another game, which can't be rated together with this tournament's."""
-    for match in known:
+    for match in matches:
         if len(match.rows) and match.header.game != game.spec:
             raise UsageError(
                 f"tournament --output-dir {config.output_dir}: {match.folder} is rated with it, but its game is "
@@ -95,62 +73,52 @@ def _check_game(config: TournamentConfig, known: Sequence[MatchResults], game: G
             )
 
 
-def _play(config: TournamentConfig, field: Field, runner: MatchRunner, history: _History, progress: Progress) -> None:
+def _play(
+    config: TournamentConfig,
+    entrants: Entrants,
+    place: str | None,
+    runner: MatchRunner,
+    known: dict[Path, MatchResults],
+    progress: Progress,
+) -> None:
+    """place: the player to be placed; None: all meet all. known: as in each_match()."""
+    names = list(entrants)
+    apart = [name for name, entrant in entrants.items() if entrant.spec.handicap]  # no two of them can meet
     begun: set[str] = set()  # matches that this run has played: games missing there failed twice
     writers: dict[Path, MatchWriter] = {}
+
+    def is_own(match: MatchResults) -> bool:
+        """Whether this run may add games to this match: a tournament's, so without a fixed number of games."""
+        players = {info.rated_as for info in match.header.players}
+        grows = match.folder.parent == config.output_dir and match.header.games == 0
+        return grows and players <= entrants.keys() and place in {None, *players}
+
     while True:
-        known = history.read()
-        own = [match for match in known if match.folder.parent == config.output_dir and field.plays(match)]
+        matches = sorted(each_match(_folders(config), keep=True, known=known), key=lambda match: match.header.created)
+        own = list(filter(is_own, matches))
         left = config.games - sum(len(match.games) for match in own)
         if left <= 0:
             return
-        results = [match_result(match) for match in known]
-        error = worst_error(bradley_terry(results, players=field.names), field.names, field.place)
-        if error <= config.until:
-            num, known_to = len(field.entrants), f"known to +-{config.until:g} Elo relative to"
-            if field.place is None:
-                progress.say(f"the ratings of these {num} players are {known_to} their mean")
-            else:
-                progress.say(f"the rating of {field.place} is {known_to} the mean of these {num} players")
+        results = [match_result(match) for match in matches]
+        if worst_error(bradley_terry(results, players=names), names, place) <= config.until:
+            whose = f"the rating of {place} is" if place else "the ratings of these players are"
+            mean = f"the mean of these {len(names)} players"
+            progress.say(f"{whose} known to +-{config.until:g} Elo relative to {mean}")
             return
         cut_short = [match for match in own if len(match.games) < match.num_games and match.folder.name not in begun]
         if cut_short:
             one, other = (info.rated_as for info in cut_short[0].header.players)
             games, more = cut_short[0].num_games - len(cut_short[0].games), 0
         else:
-            how = config.schedule, field.place, config.against, field.with_handicap
-            one, other = next_pair(field.names, results, *how)
+            one, other = next_pair(names, results, config.schedule, place, config.against, apart)
             more = min(-(-left // 2), config.pairs_per_round)
             games = 2 * more
         begun |= {layout.match_name(one, other), layout.match_name(other, one)}
-        ended = _round(config, runner, writers, field.entrants[one], field.entrants[other], games, more)
+        ended = _round(config, runner, writers, entrants[one], entrants[other], games, more)
         # Games left by an earlier run may fail for good. Stop only if all new ones fail.
         if more and not ended:
             progress.warn("every game of the last round failed; stopping")
             return
-
-
-class _History:
-    """All matches of some folders, including those without games. Rereads only matches that have grown."""
-
-    def __init__(self, directories: Sequence[Path]) -> None:
-        self._directories = directories
-        self._known: dict[Path, MatchResults] = {}
-
-    def read(self) -> list[MatchResults]:
-        """Oldest first, without damaged ones, which the ratings at the end name."""
-        folders = {folder.resolve(): folder for directory in self._directories for folder in list_matches(directory)}
-        found: dict[Path, MatchResults] = {}
-        for real, folder in folders.items():
-            known = self._known.get(real)
-            with suppress(OSError, FileError):
-                is_same = known and (folder / layout.MATCH_GAMES).stat().st_size == known.num_bytes
-                found[real] = known if known and is_same else checked_results(folder, keep=True)
-        self._known = found.copy()
-        for real, match in found.items():
-            with suppress(FileError):
-                found[real] = match.with_summary()
-        return sorted(found.values(), key=lambda match: (match.header.created, match.folder.name))
 
 
 def _folders(config: TournamentConfig) -> list[Path]:
@@ -159,23 +127,28 @@ def _folders(config: TournamentConfig) -> list[Path]:
     return [evaluated, evaluated / layout.REQUIRED, evaluated / layout.WATCH, config.output_dir]
 
 
-def _rate(config: TournamentConfig, field: Field, progress: Progress = SILENT) -> RatingsSummary:
+def _rate(config: TournamentConfig, entrants: Entrants, progress: Progress = SILENT) -> RatingsSummary:
     rating = RatingsConfig(directory=_folders(config), output=config.output_dir.parent / layout.RATINGS)
-    return rate_and_write(rating, progress, among=field.names)
+    return rate_and_write(rating, progress, among=list(entrants))
 
 
 # The players
 
 
-def _field(config: TournamentConfig, progress: Progress) -> tuple[Field, Game]:
+def _players(config: TournamentConfig, progress: Progress) -> tuple[Entrants, str | None, Game]:
+    """(the players, the one to be placed, their game)."""
     members: dict[str, str] = {}  # names in the pool, by name in ratings
-    entrants: dict[str, Entrant] = {}
+    entrants: Entrants = {}
     for text in config.player:
         _entrant(config, entrants, text, progress)
-    if not config.player:
-        for member in _allowed_members(config):
-            with _blaming(config.pool, member.name):
-                members[_entrant(config, entrants, member.spec)] = member.name
+    for member in () if config.player else read_pool(config.pool).members:
+        if is_engine(member.spec) and not config.allow_engines:  # a program named in a file
+            raise UsageError(
+                f"tournament: member {member.name} of {config.pool} is an engine, which would run {member.spec!r}; "
+                f"wanted --allow-engines to run it, or `python main.py pool remove {member.name}`"
+            )
+        with _blaming(config.pool, member.name):
+            members[_entrant(config, entrants, member.spec)] = member.name
     place = None if config.place is None else _entrant(config, entrants, config.place)
     if len(entrants) < 2 and config.player:
         raise UsageError(f"tournament: only {next(iter(entrants))} would play; wanted at least two different players")
@@ -190,33 +163,19 @@ def _field(config: TournamentConfig, progress: Progress) -> tuple[Field, Game]:
             f"tournament: {' and '.join(entrants)} all take handicap stones, so no two can meet; wanted a player that "
             "takes none"
         )
-    asked = config.game
-    if place is not None and (model := entrants[place].model):
-        asked = asked or model.info.game
-    models = [entrant.model for entrant in entrants.values() if entrant.model]
-    if asked or models:
-        asked = parse_game(asked or models[0].info.game).spec
+    # The game asked for, else that of the player to be placed, else of the first model: which member can't play it?
+    placed_first = [*([entrants[place]] if place is not None else []), *entrants.values()]
+    games = [config.game, *(entrant.model.info.game for entrant in placed_first if entrant.model)]
+    if asked := next(filter(None, games), None):
         for rated, name in members.items():
             with _blaming(config.pool, name):
-                common_game(asked, [entrants[rated]])
-    return Field(entrants, place), common_game(config.game, list(entrants.values()))
-
-
-def _allowed_members(config: TournamentConfig) -> tuple[Member, ...]:
-    """The pool's members. Raises UsageError for an engine, a program named in a file, without --allow-engines."""
-    members = read_pool(config.pool).members
-    for member in members:
-        if not config.allow_engines and is_engine(member.spec):
-            raise UsageError(
-                f"tournament: member {member.name} of {config.pool} is an engine, which would run {member.spec!r}; "
-                f"wanted --allow-engines to run it, or `python main.py pool remove {member.name}`"
-            )
-    return members
+                common_game(parse_game(asked).spec, [entrants[rated]])
+    return entrants, place, common_game(config.game, list(entrants.values()))
 
 
 @contextmanager
 def _blaming(pool: Path, member: str) -> Iterator[None]:
-    """Turn the error of a member that can't play into one that names the pool and how to remove the member."""
+    """Turn an error into one that names the member of the pool, and how to remove it."""
     try:
         yield
     except MuGoError as error:
@@ -225,22 +184,17 @@ def _blaming(pool: Path, member: str) -> Iterator[None]:
         ) from error
 
 
-def _entrant(config: TournamentConfig, entrants: dict[str, Entrant], text: str, progress: Progress = SILENT) -> str:
+def _entrant(config: TournamentConfig, entrants: Entrants, text: str, progress: Progress = SILENT) -> str:
     """Add a player to the entrants unless it is one already; returns its name in ratings."""
-    entrant = load_entrant(text, config.readouts)
-    rated = entrant.info.rated_as
-    entrant = replace(entrant, info=entrant.info.model_copy(update={"name": rated}))
-    other = entrants.setdefault(rated, entrant)
-    if other is entrant:
-        return rated
-    if (other.info.weights, other.spec.argument, other.info.kind, other.info.handicap) != (
-        entrant.info.weights, entrant.spec.argument, entrant.info.kind, entrant.info.handicap,
-    ):  # fmt: skip
+    entrant = load_entrant(text, config.readouts).as_rated
+    other = entrants.setdefault(entrant.name, entrant)
+    if other.identity != entrant.identity:
         raise UsageError(
-            f"tournament: {other.spec.text!r} and {text!r} would both be rated as {rated}; name one: NAME=PLAYER"
+            f"tournament: {other.spec.text!r} and {text!r} would both be rated as {entrant.name}; name one: NAME=PLAYER"
         )
-    progress.say(f"{other.spec.text} and {text} are one player, {rated}: it plays once")
-    return rated
+    if other is not entrant:
+        progress.say(f"{other.spec.text} and {text} are one player, {entrant.name}: it plays once")
+    return entrant.name
 
 
 # Playing

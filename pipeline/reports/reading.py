@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from pipeline.errors import MuGoError, explain
 from pipeline.matches.statistics import (
-    AnyPlayed,
+    Played,
     Record,
     Score,
     measured_games,
@@ -25,7 +25,7 @@ from pipeline.matches.statistics import (
 )
 from pipeline.phrases import counted, results
 from pipeline.run import layout
-from pipeline.run.match_results import MatchResults, read_results
+from pipeline.run.matches import MatchResults, read_results
 from pipeline.run.models import ModelInfo, read_info, read_journal
 from pipeline.run.order import ShardFile
 from pipeline.run.run import Run
@@ -120,12 +120,12 @@ def metric(info: ModelInfo, part: str, name: str) -> float | None:
 # Matches
 
 
-def countable_games(match: Record[AnyPlayed]) -> Sequence[AnyPlayed]:
+def countable_games(match: Record) -> Sequence[Played]:
     """The measured games of a decided match, otherwise all."""
     return match.games if match.summary is None else measured_games(match)
 
 
-def counted_games(match: Record[AnyPlayed]) -> Sequence[AnyPlayed]:
+def counted_games(match: Record) -> Sequence[Played]:
     """The countable games without those that the match excludes as duplicates."""
     games = countable_games(match)
     if not match.header.settings.get("exclude_duplicates"):

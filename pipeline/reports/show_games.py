@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -16,8 +17,16 @@ from pipeline.games.contract import AnyGame, Game, States
 from pipeline.games.records import RecordFormat
 from pipeline.games.replay import move_names
 from pipeline.games.specs import recorded_game
-from pipeline.matches.points import PairPoints, counts_by_name, pair_points
-from pipeline.matches.statistics import measured_games, pair_counts, pair_scores, repeated_games, score_of
+from pipeline.matches.statistics import (
+    PairPoints,
+    counts_by_name,
+    measured_games,
+    pair_counts,
+    pair_points,
+    pair_scores,
+    repeated_games,
+    score_of,
+)
 from pipeline.methods.method import Method
 from pipeline.methods.named import method_named
 from pipeline.phrases import counted, results
@@ -252,7 +261,7 @@ def _moves_in_line(game: Game, moves: Sequence[int], stones: Sequence[int]) -> s
 
 
 def _match_facts(match: Match, game: AnyGame) -> dict[str, object]:
-    header, games = match.header, counted_games(match)
+    header, games = match.header, cast(Sequence[MatchGame], counted_games(match))
     status = ""
     if match.summary is None:  # a growing match is never decided
         status = " asked for so far" if match.num_games > header.games else ", not decided yet"
@@ -302,7 +311,7 @@ def _score(games: Iterable[MatchGame]) -> str:
 
 def _points(match: Match, game: AnyGame, games: Sequence[MatchGame]) -> str:
     """The challenger's mean points over whole pairs, then wins and losses by kind."""
-    found = PairPoints.of(one for one in pair_points(games, match.num_games // 2) if one is not None)
+    found = PairPoints.of(pair_points(games))
     kinds = zip(("won", "lost"), counts_by_name(games, game.result_names), strict=True)
     counts = "; ".join(f"{what} {', '.join(f'{n} {name}' for name, n in named.items())}" for what, named in kinds)
     low, high = found.interval()

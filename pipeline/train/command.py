@@ -70,6 +70,7 @@ from pipeline.run.priorities import (
     write_priorities,
 )
 from pipeline.run.provenance import library_versions, source_commit
+from pipeline.run.store.base import current_store
 from pipeline.run.store.objects import Conflict
 from pipeline.train.calibration import calibration_positions
 from pipeline.train.checkpoint import Checkpoint, State, finished_checkpoints
@@ -266,7 +267,7 @@ def _train_chosen(config: TrainConfig, group: ProcessGroup) -> TrainSummary:
 
 def _check_inputs(config: TrainConfig, chunks: ChunkSet, model: Model) -> tuple[AnyGame, Grown]:
     """(the chunks' game, what training starts from). Raises FileError if chunks and model don't fit each other."""
-    atomic.bring_all(chunks.files)
+    current_store().fetch(chunks.files)
     header, method = read_header(chunks.chunks[0]), method_named(model.info.method)
     if not are_related(model.info.game, header.game):
         raise FileError(model.path, f"it plays {model.info.game}; wanted a model that plays {header.game}")

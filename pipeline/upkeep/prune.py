@@ -38,6 +38,7 @@ from pipeline.run.priorities import list_priorities, newest_priorities
 from pipeline.run.pruned import Pruned, PrunedPlace, read_pruned, write_pruned
 from pipeline.run.run import Run
 from pipeline.run.shards import ShardMeta, meta_of, read_meta, read_shard
+from pipeline.run.store.base import current_store
 from pipeline.train.checkpoint import FILE as CHECKPOINT_FILE
 from pipeline.upkeep.compact import SETTLED, finish, places_in, read_checked
 from pipeline.upkeep.config import PruneConfig
@@ -219,7 +220,7 @@ def _prune_games(
         is_new = number < NEWEST_KEPT or generation >= needs.oldest
         if not is_new and positions >= keep:
             for place in places_in(games, folders):
-                atomic.look_at_place(place)
+                current_store().look_at_place(place)
         files = sorted(files_of(games, generation, folders))
         if is_new or positions < keep or not all(map(needs.counted.has, files)):
             if positions < keep:  # damaged sidecars count nothing; gather reports them
@@ -300,7 +301,7 @@ def _sizes(place: Path, file: ShardFile) -> list[int]:
 
 def _packs_in(place: Path) -> dict[layout.PackName, packs.Pack]:
     """The intact packs of a folder."""
-    return {name: pack for name, pack in packs.list_packs(place) or () if isinstance(pack, packs.Pack)}
+    return {name: pack for name, pack in packs.list_packs(place) if isinstance(pack, packs.Pack)}
 
 
 def _remove_games(

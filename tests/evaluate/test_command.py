@@ -1,4 +1,4 @@
-"""The evaluate stage: whom it picks, when it stops, what it promotes, and that a killed match goes on."""
+"""evaluate: which challenger it picks, when it stops, what it promotes; killed matches continue."""
 
 import json
 import os
@@ -76,7 +76,7 @@ def made_up_networks(monkeypatch):
 
 
 def promised(summary) -> dict:
-    """What must be the same however often a match was interrupted."""
+    """The fields that interruptions must not change."""
     return {name: getattr(summary, name) for name in ("passed", "promoted", "games", "points_needed", "champion")}
 
 
@@ -140,7 +140,7 @@ def test_the_champion_may_be_asked_for_by_any_spec(tmp_path, models, spec):
 
 def test_nobody_is_promoted_over_a_model_that_is_not_the_champion(tmp_path, models):
     make_model(models, number=2, seed=2)
-    elsewhere = make_model(tmp_path / "elsewhere", seed=3)  # where nobody is champion
+    elsewhere = make_model(tmp_path / "elsewhere", seed=3)  # a folder without a champion
     for black in (models / "000001-test", elsewhere):
         config = config_for(tmp_path, threshold=0, black_model=str(black), white_model=str(models / "000002-test"))
         summary = evaluate(config)
@@ -210,7 +210,7 @@ def test_no_newer_model(tmp_path):
 
 
 class Interrupting(Progress):
-    """Raises KeyboardInterrupt once so many games are finished."""
+    """Raises KeyboardInterrupt after this many finished games."""
 
     def __init__(self, after: int) -> None:
         self.left = after
@@ -249,7 +249,7 @@ def test_a_kill_between_decision_and_promotion_is_made_good(tmp_path, models, ma
         with pytest.raises(KeyboardInterrupt):
             evaluate(config)
     assert resolve_champion(models / "best_model").name == "000000-test"
-    # Whoever measures the challenger in between doesn't make it champion.
+    # Measuring the challenger in between doesn't make it champion.
     evaluate(config.model_copy(update={"black_model": str(models / "000001-test"), "white_model": "heuristic"}))
     saved = read_match(tmp_path / "evaluate" / "000001-test-vs-000000-test").summary
     assert saved["promotion_pending"] is True and not saved["promoted"]
@@ -365,7 +365,7 @@ class Once(Progress):
 
 
 def test_two_evaluators_of_one_match(tmp_path, models, made_up_networks):
-    """The second one, in this process or another, is told to come back; nothing is played or promoted twice."""
+    """The second one, in this process or another, exits with 75; nothing is played or promoted twice."""
     config = config_for(tmp_path, threshold=0.01, white_model=str(models / "000001-test"))
     seen = []
 
@@ -657,8 +657,8 @@ def test_repeated_games_are_counted_and_excluded_on_request(tmp_path, models, ma
     excluding = evaluate(config_for(tmp_path, **common, exclude_duplicates=True))
     match = read_match(Path(excluding.match))
     assert len(match.games) > 2 >= excluding.games_played == len({game.challenger_player for game in match.games})
-    distinct = {(game.challenger_player, *game.moves) for game in match.games}
-    assert excluding.duplicates == len(match.games) - len(distinct)
+    measured = measured_games(match)
+    assert excluding.duplicates == len(measured) - len({(game.challenger_player, *game.moves) for game in measured})
     assert excluding.wins + excluding.draws + excluding.losses == excluding.games_played
 
 
@@ -712,7 +712,7 @@ def test_an_odd_number_of_games(tmp_path, models):
 
 
 def test_processes_of_this_machine_and_a_cluster(tmp_path, models):
-    """Said at once, before anybody looks whether there is a challenger."""
+    """An error before the challenger is looked for."""
     with pytest.raises(UsageError, match=r"--workers 2: .* leave it out with --runner ray"):
         evaluate(config_for(tmp_path, workers=2, runner="ray", white_model=None))
 

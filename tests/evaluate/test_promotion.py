@@ -1,5 +1,4 @@
-"""Verdicts: exact curtailment, the sequential test, duplicates; and that the order in which games end doesn't
-matter."""
+"""Promotion decisions: exact curtailment, the sequential test, duplicates, independence of the order of games."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ import pytest
 
 from pipeline.evaluate.promotion import Rule, deciding_games, match_status, summarise
 from pipeline.evaluate.sprt import Sprt
-from pipeline.matches import statistics
+from pipeline.evaluate.threshold import gate_half_points
 from pipeline.matches.statistics import VOID, Score, repeated_games, score_of
 from pipeline.run.matches import MatchFailure, MatchGame, MatchHeader, MatchWriter, PlayerInfo, open_match
 
@@ -18,7 +17,7 @@ SPRT = Sprt(0, 150, 0.1, 0.1)
 
 
 def game(index, challenger_result, moves=None):
-    """Moves that nobody else made, unless given; results follow from moves and colours, as in real games."""
+    """A game with its own moves unless given; results follow from moves and colours, as in real games."""
     player = index % 2
     return MatchGame(
         index=index,
@@ -77,7 +76,7 @@ def test_scores_of_pairs_are_the_challengers_in_both_colours():
 @pytest.mark.parametrize("exclude_duplicates", [False, True])
 @pytest.mark.parametrize("threshold", [None, 0.5, 0.55, 0.9, 1.0, 0.01])
 def test_the_decision_of_a_curtailed_match_is_that_of_the_whole_match(threshold, exclude_duplicates):
-    """Whatever the games are, in whatever order they end: once decided, no further game changes the decision."""
+    """Once a match is decided, no further game changes the decision, in any order of games."""
     stream = random.Random(f"{threshold} {exclude_duplicates}")
     saved = 0
     for _ in range(250):
@@ -228,7 +227,7 @@ def test_a_match_that_is_nothing_but_one_game_is_not_won_by_repeating_it():
     games = {index: game(index, 1, [5]) if index % 2 == 0 else game(index, 1, [6]) for index in range(100)}
     assert match_status(Rule(100), games).passed
     status = match_status(Rule(100, exclude_duplicates=True), games)
-    assert status.score == Score(2, 0, 0) and status.gate == statistics.gate_half_points(2) == 4
+    assert status.score == Score(2, 0, 0) and status.gate == gate_half_points(2) == 4
     sequential = match_status(Rule(100, None, SPRT, exclude_duplicates=True), games)
     assert sequential.decided and not sequential.passed
 
@@ -266,7 +265,7 @@ def test_games_that_failed_once_before_it_was_decided_did_not_fail_twice(tmp_pat
     assert "1 game failed twice" in "\n".join(summary.lines())
 
 
-# What is measured of a match that ends early
+# Matches that end early: which games measure strength
 
 
 def first_decided(rule: Rule, games: dict[int, MatchGame], order: list[int], decided) -> dict[int, MatchGame]:

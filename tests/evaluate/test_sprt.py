@@ -11,7 +11,8 @@ from scipy.stats import binom
 from benchmarks.promotion import by_gate, by_sprt, play
 from pipeline.errors import UsageError
 from pipeline.evaluate.sprt import ACCEPTED, PRIOR_COUNT, REJECTED, UNDECIDED, Sprt
-from pipeline.matches.statistics import VOID, false_promotion, gate_half_points, share_of_elo
+from pipeline.evaluate.threshold import false_promotion, gate_half_points
+from pipeline.matches.statistics import VOID, share_of_elo
 
 USUAL = Sprt(0, 35, 0.05, 0.05)
 
@@ -146,7 +147,7 @@ def test_the_first_missing_pair_ends_what_is_known():
     scores = rng.choice(5, 200, p=[0.15, 0.05, 0.4, 0.1, 0.3]).tolist()
     whole = USUAL.run(scores, 200)
     assert whole.decision == ACCEPTED and whole.pairs < 150
-    # Pairs become known in any order; whoever asks in between sees no decision, or this one.
+    # Pairs become known in any order; in between there is no decision, or this one.
     known = [None] * 200
     decisions = []
     for index in rng.permutation(200).tolist():
@@ -181,11 +182,11 @@ def test_parse():
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("", "found 1 numbers; wanted elo0,elo1,alpha,beta"),
-        ("0,35,0.05", "found 3 numbers"),
-        ("0,35,0.05,0.05,1", "found 5 numbers"),
-        ("0,35,0.05,x", "beta is 'x', no number"),
-        ("0,,0.05,0.05", "elo1 is '', no number"),
+        ("", "wanted four numbers, elo0,elo1,alpha,beta"),
+        ("0,35,0.05", "wanted four numbers, elo0,elo1,alpha,beta"),
+        ("0,35,0.05,0.05,1", "wanted four numbers, elo0,elo1,alpha,beta"),
+        ("0,35,0.05,x", "wanted four numbers, elo0,elo1,alpha,beta"),
+        ("0,,0.05,0.05", "wanted four numbers, elo0,elo1,alpha,beta"),
         ("35,35,0.05,0.05", "elo0 is 35 and elo1 is 35; wanted elo0 < elo1"),
         ("35,0,0.05,0.05", "wanted elo0 < elo1"),
         ("0,0.001,0.05,0.05", "by 0.01 at least"),

@@ -1,4 +1,4 @@
-"""``evaluate --watch``: whom a model meets, when, and that kills and damage change nothing but what is said."""
+"""``evaluate --watch``: a model's opponents, schedules; kills and damage change no results."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ import main
 from pipeline.errors import FileError, NotYet, UsageError, explain
 from pipeline.evaluate import watch as module
 from pipeline.evaluate.config import EvaluateConfig
-from pipeline.evaluate.planning import Candidate, Planner, calendar, rated_entrant
-from pipeline.evaluate.watch import watch
+from pipeline.evaluate.planning import Candidate, Draft, calendar
+from pipeline.evaluate.watch import climb, outcome_of, watch
 from pipeline.games.specs import parse_game
-from pipeline.matches.runner import MatchRunner
+from pipeline.matches.runner import MatchRunner, load_entrant
 from pipeline.presets import make_config
 from pipeline.priority import groups_by_session, session_niceness
 from pipeline.progress import Progress
@@ -34,7 +34,7 @@ from pipeline.ratings.pool import pool
 from pipeline.ratings.strength import elo_gain
 from pipeline.reports.summaries import summary_json, summary_text
 from pipeline.run import atomic
-from pipeline.run.evaluations import Evaluation, list_evaluations, read_evaluation
+from pipeline.run.evaluations import Evaluation, Result, list_evaluations, read_evaluation
 from pipeline.run.matches import list_matches, match_lock, read_match
 from pipeline.run.models import read_model, set_champion, write_model
 from pipeline.run.ratings import read_pool, read_ratings
@@ -152,24 +152,20 @@ def test_two_that_have_met_already_do_not_play_again(run: Path) -> None:
     assert back.elo_before == back.elo_after  # it was counted before
 
 
-def climb(monkeypatch: pytest.MonkeyPatch, rungs: list[str], start: int, beats: set[str], gone: set[str]) -> list[str]:
-    """Whom a model meets on this ladder."""
-    from types import SimpleNamespace
-
+def ladder(rungs: list[str], start: int, beats: set[str], gone: set[str]) -> list[str]:
+    """The opponents that a model meets on this ladder, and the conclusion."""
     met: list[str] = []
 
-    def meet(self: Any, name: str) -> Any:
+    def meet(name: str) -> Result | None:
         if name in gone:
             return None
         met.append(name)
-        share = 1.0 if name in beats else 0.0
-        return SimpleNamespace(
-            opponent=name, share=share, games=2, wins=int(2 * share), draws=0, losses=2 - int(2 * share)
+        wins = 2 if name in beats else 0
+        return Result.model_construct(
+            opponent=name, share=wins / 2, wins=wins, draws=0, losses=2 - wins, points_per_game=None
         )
 
-    monkeypatch.setattr(module._Playing, "_meet", meet)
-    playing = object.__new__(module._Playing)
-    said = playing._ladder(module.Plan(strategy="ladder", opponents=rungs, start=start)).conclusion
+    said = outcome_of("ladder", climb(rungs, start, meet)).conclusion
     return [*met, said]
 
 
@@ -186,8 +182,8 @@ def climb(monkeypatch: pytest.MonkeyPatch, rungs: list[str], start: int, beats: 
         (0, "a", "abcd", ["no game was played"]),
     ],
 )
-def test_the_ladder(monkeypatch: pytest.MonkeyPatch, start: int, beats: str, gone: str, met: list[str]) -> None:
-    assert climb(monkeypatch, list("abcd"), start, set(beats), set(gone)) == met
+def test_the_ladder(start: int, beats: str, gone: str, met: list[str]) -> None:
+    assert ladder(list("abcd"), start, set(beats), set(gone)) == met
 
 
 def test_a_ladder_rises_and_begins_beside_the_parent(run: Path) -> None:
@@ -258,7 +254,7 @@ def test_a_model_whose_clock_lies_behind_is_due() -> None:
 def test_what_was_planned_counts_for_later_models(run: Path) -> None:
     only = {"benchmark_games": 0, "ladder_games": 0, "tournament_games": 0, "single": "random"}
     assert list(watched(single_every=3, **only)) == ["000003-test", "000000-test"]
-    with pytest.raises(NotYet):  # model 3 was due, so within the hour nobody else is
+    with pytest.raises(NotYet):  # model 3 was due, so no other is within the hour
         watched(single_minutes=60, **only)
 
 
@@ -286,7 +282,7 @@ class Killed(BaseException):
 
 
 def killing(monkeypatch: pytest.MonkeyPatch, after: int) -> Callable[[], None]:
-    """Ends the process, so to speak, after so many writes of any file. Returns what takes it back."""
+    """Raises Killed at the first write after `after` writes of files. Returns a function that undoes it."""
     left = [after]
     originals = {name: getattr(atomic, name) for name in ("write_text", "write_json", "append_line")}
 
@@ -486,12 +482,11 @@ def test_an_opponent_that_is_not_there_yet_is_skipped_until_it_is(run: Path) -> 
 
 
 def test_an_opponent_that_is_added_leaves_the_ladder_as_it_was_planned(run: Path) -> None:
-    """Whatever the ratings are by now."""
-    model = rated_entrant("saved_models/000003-test", 2)
+    """The ratings may have changed since."""
+    model = load_entrant("saved_models/000003-test", 2).as_rated
     ladder_only = settings(benchmark=["saved_models/000010-test", "random", "heuristic", "saved_models/000002-test"])
     candidate = Candidate(Path("saved_models/000003-test"), 3, None, ladder_only, strategies=("ladder",))
-    planner = Planner(ladder_only, Path("saved_models"))
-    record = planner.plan(candidate, model)
+    record = Draft(ladder_only, Path("saved_models"), candidate, model, 2).plan()
     rungs = ["random", "000002-test@2", "heuristic"]
     ratings = {"random": -300.0, "000002-test@2": -200.0, "heuristic": 400.0}
     record = record.model_copy(update={
@@ -500,7 +495,7 @@ def test_an_opponent_that_is_added_leaves_the_ladder_as_it_was_planned(run: Path
     })  # fmt: skip
     assert [one.opponent for one in record.skipped] == ["saved_models/000010-test"]
     make_model(Path("saved_models"), 10, seed=10)
-    [plan] = planner.complete(record, candidate, model).strategies
+    [plan] = Draft(ladder_only, Path("saved_models"), candidate, model, 2).complete(record).strategies
     assert plan.opponents == ["random", "000002-test@2", "000010-test@2", "heuristic"]
     assert plan.opponents[plan.start] == "heuristic"
 
@@ -618,7 +613,7 @@ def test_nothing_of_the_pool_is_run_that_nobody_allowed(run: Path) -> None:
 
 
 def test_an_engine_of_a_plan_is_not_run_unasked(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody else's folder may have any plan in it."""
+    """A folder from elsewhere may contain any plan."""
     engine = "evil=gtp:touch owned"
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(MatchRunner, "play", raising(Killed()))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pipeline.games.specs import parse_game
-from pipeline.matches.match import Pairing
-from pipeline.matches.parallel_games import ThreadPool, WorkerPool, conduct
+from pipeline.matches.match import Pairing, ThreadPool, WorkerPool, conduct
 from pipeline.players.builtin import HeuristicPlayer, RandomPlayer
 from pipeline.players.player import RESIGN, Decisions, PlayerFault
 from pipeline.players.searching import SearchPlayer
@@ -37,7 +36,7 @@ def pairing_of(spec, openings, challenger=None, champion=None, seed=0) -> Pairin
 
 
 def seed_of_game(match_seed: int, index: int, side: int) -> int:
-    """What the player of that side is told for a game: how a test's player recognises it."""
+    """The seed that the player of that side gets for a game, by which a test's player recognises the game."""
     return int(np.random.SeedSequence([match_seed, index]).generate_state(2, np.uint64)[side])
 
 

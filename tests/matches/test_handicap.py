@@ -1,4 +1,4 @@
-"""Matches in which one side takes handicap stones: who begins, what is recorded, what the past is, who counts what."""
+"""Matches in which one side takes handicap stones: turns, records, history, results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pipeline.games.sgf import read_sgf
 from pipeline.games.specs import parse_game
 from pipeline.matches.match import Pairing
 from pipeline.matches.options import MatchOptions
-from pipeline.matches.runner import MatchRunner, common_game, job_pairing, load_entrant
+from pipeline.matches.runner import MatchRunner, common_game, load_entrant
 from pipeline.players.player import Player
 from pipeline.progress import Progress
 from pipeline.ratings.config import TournamentConfig
@@ -29,8 +29,7 @@ from pipeline.ratings.tournament import tournament
 from pipeline.reports.show import show
 from pipeline.reports.show_as import records_of
 from pipeline.run import layout
-from pipeline.run.match_results import read_results
-from pipeline.run.matches import read_match, verify_games
+from pipeline.run.matches import read_match, read_results, verify_games
 from tests.helpers import make_champion
 from tests.matches.helpers import NAMES, heuristic_player, play, random_player, searching
 from tests.players.scripted_engine import engine_command
@@ -249,12 +248,6 @@ def test_worker_processes_play_the_same_match(tmp_path: Path) -> None:
     texts = ("heuristic", "handicap:2:random")
     wanted = played(tmp_path / "threads", texts, 6)
     assert played(tmp_path / "workers", texts, 6, workers=2).games == wanted.games
-    job = {
-        "players": ["random", "random-h2=handicap:2:random"], "weights": ["", ""], "config": {}, "threads": 1,
-        "rows": 1, "game": "go:7", "openings": [[]], "stones": [[16, 32]],
-    }  # fmt: skip
-    pairing = job_pairing(job)
-    assert pairing.handicap_side == 1 and pairing.opening(0) == ([16, 32], [])
 
 
 def test_a_match_with_a_handicap_may_grow_and_its_results_are_kept(tmp_path: Path) -> None:
@@ -406,7 +399,7 @@ def test_gnugo_counts_as_we_do_though_it_gives_white_points_for_the_stones() -> 
     game = parse_game("go:9,moves=480")
     folder_players = (load_entrant("heuristic", 4), load_entrant(f"g=handicap:4:gtp:{GNUGO_COMMAND}", 4))
     runner = MatchRunner(MatchOptions(game=game.spec, threads=1), game, Progress())
-    openings, stones = runner._openings(folder_players, 3, [], [])
+    openings, stones = runner._openings(folder_players, 3)
     assert len({frozenset(points) for points in stones}) == 3
     pairing = runner._factory_for(1, 3).pairing(game, folder_players, openings, stones)
     games = play(pairing, range(3), rows=3)

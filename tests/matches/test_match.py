@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,12 +13,11 @@ import pytest
 from pipeline.errors import MuGoError
 from pipeline.games.replay import replay_one
 from pipeline.games.specs import parse_game
-from pipeline.matches.match import GameQueue, MatchThread
+from pipeline.matches.match import GameQueue, MatchThread, ThreadPool, conduct
 from pipeline.matches.openings import make_openings
-from pipeline.matches.parallel_games import ThreadPool, conduct
 from pipeline.players.builtin import RandomPlayer
 from pipeline.players.player import Decisions, Player
-from pipeline.run.matches import check_game, verify_games
+from pipeline.run.matches import MatchHeader, MatchLines, PlayerInfo, verify_games
 from pipeline.search.options import SearchOptions
 from tests.games.playing import SMALL
 from tests.matches.helpers import (
@@ -46,9 +46,14 @@ def check_games(pairing, games):
     """Every game is one that this match can have, and the rules lead to its result."""
     assert sorted(games) == list(range(2 * len(pairing.openings)))
     verify_games("here", pairing.game, list(games.values()))
+    header = MatchHeader(
+        players=tuple(PlayerInfo(name=name, kind="model", spec=name) for name in ("b", "a")), game=pairing.game.spec,
+        games=len(games), threshold=None, settings={}, openings=pairing.openings,
+    )  # fmt: skip
+    match = MatchLines(Path("here"), header, header.openings)
     for index, one in games.items():
         assert one.index == index and one.challenger_player == index % 2
-        check_game(pairing.openings, one)
+        match.check(one)
 
 
 # Games
@@ -86,7 +91,7 @@ def test_each_opening_is_played_twice_with_colours_swapped():
 
 
 def test_each_side_moves_with_its_own_network_search_and_tree():
-    """The match's moves are those of two plain searches, one a side, each told every move."""
+    """The match's moves are those of two plain searches, one a side, each with every move."""
     pairing = pairing_of("connect4", openings_for("connect4", 3, 2), searching(1, 20), searching(2, 20))
     for one in play(pairing).values():
         sides = [ReferenceSearch(pairing.game, CALM, hashed_evaluator(pairing.game, network)) for network in (1, 2)]

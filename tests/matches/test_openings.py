@@ -1,15 +1,24 @@
-"""Openings: distinct, unfinished, seeded, from the policies of those who have one."""
+"""Sampled openings are distinct, unfinished, seeded, and follow the policies. Files of openings: round trip, errors."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pipeline.errors import UsageError
+from pipeline.errors import FileError, UsageError
 from pipeline.games.specs import parse_game
-from pipeline.matches.openings import ATTEMPTS, MAX_RANDOM_PLIES, choose_openings, make_openings
+from pipeline.matches.openings import (
+    ATTEMPTS,
+    MAX_RANDOM_PLIES,
+    choose_openings,
+    make_openings,
+    read_openings,
+    write_openings,
+)
 from tests.search.helpers import hashed_evaluator
 
 
@@ -61,7 +70,7 @@ def test_they_depend_on_the_seed_not_on_the_batch():
     def made(seed, batch):
         return make_openings(game, two_policies(game), 40, 2, seed, batch)
 
-    assert made(1, 7) == made(1, 40) == made(1, 1)  # of 49 openings 40 are wanted, so many are drawn again
+    assert made(1, 7) == made(1, 40) == made(1, 1)  # 40 of 49 openings, so many are sampled again
     assert made(1, 20) != made(2, 20)
 
 
@@ -89,7 +98,7 @@ def test_the_first_moves_of_some_are_random_and_the_rest_is_the_mean_of_the_poli
         begins[count] += 1
         assert set(opening[count:]) <= {2, 5}
     assert set(begins) == {0, 1, 2} and min(begins.values()) > 60
-    # 400 openings of one ply can't all differ, so what counts is each one's first try: it is asked for alone.
+    # 400 openings of one ply can't all differ, so each is sampled alone: its first attempt counts.
     first = {seed: make_openings(game, [preferring(2), preferring(5)], 1, 1, seed, 1)[0][0] for seed in range(400)}
     by_policy = Counter(move for seed, move in first.items() if num_random(seed) == 0)
     at_random = Counter(move for seed, move in first.items() if num_random(seed) > 0)
@@ -112,7 +121,7 @@ def test_a_random_move_is_no_pass():
 
 
 def test_illegal_moves_are_never_drawn():
-    """Full columns: a policy that wants nothing but one column must leave it after six stones."""
+    """A policy of one column must leave it when it is full, after six stones."""
     game = parse_game("connect4")
     alone = [seed for seed in range(20) if num_random(seed) == 0]
     for seed in alone:
@@ -129,7 +138,7 @@ def test_where_there_are_too_few_some_repeat():
 
 def test_one_stops_before_the_move_that_ends_the_game():
     game = parse_game("tictactoe")
-    # Six stones in order, the first player's seventh would win; whatever is drawn at random before, no game is over.
+    # Six stones in order; the seventh would win for the first player. Random moves before them end no game.
     openings = make_openings(game, [in_order], 10, 8, 0, 10)
     ended = [num_random(0, pair, ATTEMPTS - 1) == 0 for pair in range(10)]
     assert any(ended)
@@ -157,3 +166,71 @@ def test_openings_of_a_file_go_round_from_where_the_seed_says():
     assert len({tuple(opening) for opening in seen}) == 100  # matches of 100 games share none
     with pytest.raises(UsageError, match="244 games need 122 openings, the file has 120"):
         choose_openings(listed, 2, seed=0, num_known=120)
+
+
+# Files
+
+
+GAME = parse_game("tictactoe")
+CORNERS = [[0, 4], [2, 4], [8, 4]]
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "some" / "openings.json"
+    write_openings(path, GAME, CORNERS, {"made_by": "hand", "tried": 3})
+    assert read_openings(path, GAME) == CORNERS
+    lines = path.read_text().splitlines()
+    assert sum('["' in line for line in lines) == 3  # one a line
+    assert json.loads(path.read_text())["origin"] == {"made_by": "hand", "tried": 3}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"game": "connect4"}, "openings of connect4; wanted some of tictactoe"),
+        ({"openings": [["a1", "a1"]]}, r"opening 0 \(a1 a1\): .*; wanted legal moves"),
+        ({"openings": [["a1"], ["z9"]]}, r"opening 1 \(z9\)"),
+        ({"openings": [["a1", "b1", "a2", "b2", "a3"]]}, r"opening 0 \(.*\) ends the game"),
+        ({"openings": [["a1"], ["a1"]]}, "is listed twice"),
+        ({"openings": []}, "openings"),
+        ({"format": "mugo-match"}, "format"),
+    ],
+)
+def test_what_cannot_be_played_is_refused(tmp_path: Path, change: dict, message: str) -> None:
+    path = tmp_path / "openings.json"
+    write_openings(path, GAME, CORNERS, {})
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(FileError, match=message):
+        read_openings(path, GAME)
+
+
+@pytest.mark.parametrize(
+    ("spec", "fits"),
+    [
+        ("go:9,komi=7", True),
+        ("go:9", True),
+        ("go:9,komi=22", True),
+        ("go:any,komi=7", True),
+        ("go:any,size=13,komi=7", False),
+        ("go:13,komi=7", False),
+        ("go:13,komi=150", False),  # no komi of 9x9
+        ("go:9,komi=7,moves=50", False),
+        ("tictactoe", False),
+    ],
+)
+def test_openings_of_go_are_for_every_komi(tmp_path: Path, spec: str, fits: bool) -> None:
+    path, listed = tmp_path / "openings.json", parse_game("go:9,komi=7")
+    write_openings(path, listed, [[0, 1], [2, 3]], {})
+    if fits:
+        assert read_openings(path, parse_game(spec)) == [[0, 1], [2, 3]]
+    else:
+        with pytest.raises(FileError, match="openings of go:9,komi=7; wanted some of"):
+            read_openings(path, parse_game(spec))
+    write_openings(path, GAME, CORNERS, {})
+    with pytest.raises(FileError, match="openings of tictactoe; wanted some of go:9"):
+        read_openings(path, listed)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="no such file; wanted a file of openings"):
+        read_openings(tmp_path / "none.json", GAME)

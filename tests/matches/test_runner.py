@@ -15,11 +15,11 @@ import pytest
 from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.specs import parse_game
 from pipeline.matches import runner as module
+from pipeline.matches.openings import write_openings
 from pipeline.matches.options import MatchOptions
-from pipeline.matches.runner import Entrant, MatchRunner, common_game, job_pairing, load_entrant
+from pipeline.matches.runner import Entrant, MatchExecutor, MatchRunner, common_game, load_entrant
 from pipeline.progress import Progress
 from pipeline.run.matches import MatchFailure, match_lock, read_match
-from pipeline.run.openings import write_openings
 from tests.helpers import make_model
 from tests.players.scripted_engine import engine_command, is_alive, wait_until_gone
 
@@ -36,7 +36,7 @@ def never(writer) -> bool:
 
 
 def play(folder: Path, texts, num_games, progress=None, settled=never, **options):
-    """What was recorded of a match between these players, played as the options say."""
+    """The record of a match between these players, played with these options."""
     config = config_of(**options)
     entrants = tuple(load_entrant(text, config.readouts) for text in texts)
     runner = MatchRunner(config, common_game(config.game, entrants), progress or Progress())
@@ -47,7 +47,7 @@ def play(folder: Path, texts, num_games, progress=None, settled=never, **options
 
 
 class Watching(Progress):
-    """Calls what it was given when so many games are done; remembers warnings."""
+    """Calls `then` after this many games; remembers warnings."""
 
     def __init__(self, after=0, then=None) -> None:
         self.left, self.then, self.warnings = after, then, []
@@ -207,7 +207,7 @@ def test_a_worker_plays_the_players_that_were_asked_for_or_nothing(tmp_path):
         "weights": ["0" * 64, ""], "openings": [[0]], "threads": 1, "rows": 1,
     }  # fmt: skip
     with pytest.raises(FileError, match="its weights changed since the match began"):
-        job_pairing(job)
+        MatchExecutor(job, {})
 
 
 # Workers that fail
@@ -336,7 +336,7 @@ def test_games_that_failed_for_good_are_played_by_the_next_run(tmp_path):
     broken = source.replace(
         "        self.num_genmoves += 1\n",
         "        self.num_genmoves += 1\n"
-        # Before it has moved, so whatever it drew before: a game that fails once then fails again.
+        # It fails before its first move, so a game that fails once fails again.
         "        if len(self.stones) < 4 and any('C' in vertex for vertex in self.stones):\n"
         "            raise ValueError('not that')\n",
     )
@@ -348,7 +348,7 @@ def test_games_that_failed_for_good_are_played_by_the_next_run(tmp_path):
     assert missing and first.games
     assert {one.failed for one in first.failures} == missing
     assert sorted(one.attempt for one in first.failures) == [1] * len(missing) + [2] * len(missing)
-    assert any("failed again and counts for nobody" in text for text in progress.warnings)
+    assert any("failed again and won't count" in text for text in progress.warnings)
     script.write_text(source)
     second = play(tmp_path / "match", entrants, 12, game="go:5", threads=1)
     assert len(second.games) == 12 and second.failures == first.failures
@@ -408,9 +408,9 @@ def test_a_job_is_json_and_says_everything(tmp_path, workers, monkeypatch):
     jobs = []
 
     class Spying(module.ProcessPool):
-        def __init__(self, reading, command, given, *rest):
-            jobs.extend(given)
-            super().__init__(reading, command, given, *rest)
+        def __init__(self, reader, given, *rest):
+            super().__init__(reader, given, *rest)
+            jobs.extend(self._jobs)
 
     monkeypatch.setattr(module, "ProcessPool", Spying)
     make_model(tmp_path, 1)

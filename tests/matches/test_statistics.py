@@ -1,19 +1,15 @@
-"""Scores and pairs; thresholds, tails and intervals against scipy, plain enumeration and docs/statistics.md."""
+"""Scores, pairs and points; tails and intervals against scipy and plain enumeration."""
 
 import itertools
 import math
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from pipeline.matches import statistics as st
-from pipeline.matches.statistics import VOID, Score, pair_counts, pair_scores
+from pipeline.matches.statistics import VOID, PairPoints, Score, counts_by_name, pair_counts, pair_points, pair_scores
 from pipeline.run.matches import MatchGame
-
-PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
 
 
 def games_of(results: dict[int, int]) -> list[MatchGame]:
@@ -40,42 +36,7 @@ def test_a_score_from_both_sides() -> None:
     assert score + score.reversed == Score(4, 2, 4)
 
 
-@pytest.mark.parametrize(
-    ("games", "wins", "tail"),
-    [(40, 27, 0.0192), (100, 60, 0.0284), (200, 115, 0.0200), (400, 220, 0.0255)],
-)
-def test_the_table_of_derived_thresholds(games, wins, tail):
-    gate = st.gate_half_points(games)
-    assert st.wins_needed(gate) == wins
-    assert st.binomial_tail(wins, games) == pytest.approx(tail, abs=0.00006)
-    assert st.derived_threshold(games) == pytest.approx(0.5 + games**-0.5)
-
-
-def test_a_threshold_is_taken_as_written():
-    assert 0.55 * 400 > 220  # what a careless comparison would ask for
-    assert st.gate_half_points(400, 0.55) == 440
-    assert st.gate_half_points(400) == 440
-    assert st.passes(Score(wins=220, losses=180), 440)
-    assert not st.passes(Score(wins=219, draws=1, losses=180), 440)
-    assert st.passes(Score(wins=219, draws=2, losses=179), 440)
-    assert st.gate_half_points(10, 0.7) == 14
-    assert st.gate_half_points(10, 1.0) == 20
-    assert st.gate_half_points(100, 1e-05) == 1
-
-
-@pytest.mark.parametrize("games", [*range(1, 200), 399, 400, 401, 999, 10_000])
-def test_the_derived_gate_is_the_least_share_that_reaches_the_threshold(games):
-    gate = st.gate_half_points(games)
-    if games < 4:
-        assert gate == 2 * games  # all of them
-        return
-    assert (gate - games) ** 2 >= 4 * games > (gate - 1 - games) ** 2
-    assert gate <= 2 * games
-
-
 def test_no_games_are_safe():
-    assert st.gate_half_points(0) == 0
-    assert st.derived_threshold(0) == 1
     assert st.wilson_interval(Score()) == (0, 1)
     assert st.elo_interval(Score()) == (-math.inf, 0, math.inf)
     assert st.result_tail(Score()) == 1
@@ -94,16 +55,6 @@ def test_certain_and_impossible_shares():
     assert st.binomial_tail(3, 10, 0.0) == 0
     assert st.binomial_tail(3, 10, 1.0) == 1
     assert st.binomial_tail(0, 10, 0.0) == 1
-
-
-def test_power():
-    assert st.power(400, 440, 0.55) == pytest.approx(0.52, abs=0.005)
-    assert st.share_of_elo(35) == pytest.approx(0.5502, abs=0.0001)
-    assert st.power(400, 440, st.share_of_elo(35)) == pytest.approx(
-        stats.binom.sf(219, 400, st.share_of_elo(35)), rel=1e-9
-    )
-    # A gate of 100 of 200 lets a model pass that is 20 Elo weaker, about a quarter of the time.
-    assert st.power(200, st.gate_half_points(200, 0.5), st.share_of_elo(-20)) == pytest.approx(0.23, abs=0.01)
 
 
 def test_elo_and_share_are_inverse():
@@ -185,85 +136,35 @@ def test_draws_take_the_tail_over_pairs():
     assert st.result_tail(decided, (2, 0, 8, 0, 4)) == st.result_tail(decided) == st.binomial_tail(16, 28)
 
 
-@pytest.mark.parametrize("first_share", [0.5, 0.65, 0.9, 1.0])
-@pytest.mark.parametrize("draw_share", [0.0, 0.1, 0.5])
-@pytest.mark.parametrize(("games", "threshold"), [(4, None), (10, None), (40, None), (40, 0.51), (100, None)])
-def test_false_promotion_bounds_openings_that_favour_a_colour(games, threshold, first_share, draw_share):
-    drawn = min(draw_share, 2 * (1 - first_share))
-    win, loss = first_share - drawn / 2, 1 - first_share - drawn / 2
-    chances = np.ones(1)  # of each number of half points
-    for _ in range(games // 2):
-        chances = np.convolve(np.convolve(chances, [loss, drawn, win]), [win, drawn, loss])
-    gate = st.gate_half_points(games, threshold)
-    assert chances[gate:].sum() <= st.false_promotion(games, gate) + 1e-12
+# Points
 
 
-@pytest.mark.parametrize(("games", "threshold"), [(10, None), (40, None), (12, 0.55), (6, 0.5), (8, 0.99), (4, None)])
-def test_false_promotion_is_the_worst_over_all_numbers_of_draws(games, threshold):
-    gate = st.gate_half_points(games, threshold)
-    worst = max(
-        sum(
-            math.comb(games - draws, wins) / 2 ** (games - draws)
-            for wins in range(games - draws + 1)
-            if 2 * wins + draws >= gate
-        )
-        for draws in range(games + 1)
-    )
-    assert st.false_promotion(games, gate) == pytest.approx(worst, rel=1e-12)
+def game(index: int, result: float) -> MatchGame:
+    return MatchGame(
+        index=index, challenger_player=index % 2, opening_plies=0, moves=[0], values_to_move=[None],
+        result_first_player=result, end="played_out",
+    )  # fmt: skip
 
 
-@pytest.mark.parametrize("games", [1, 2, 5, 6])
-@pytest.mark.parametrize("threshold", [None, 0.5, 0.51, 0.75, 1.0])
-def test_curtailment_is_exact(games, threshold):
-    """Decided means: whatever the remaining games bring, the decision is the same; and never a game later."""
-    gate = st.gate_half_points(games, threshold)
-    for played in range(games + 1):
-        for half_points in range(2 * played + 1):
-            wins, draws = divmod(half_points, 2)
-            if wins + draws > played:
-                continue
-            score = Score(wins, draws, played - wins - draws)
-            left = games - played
-            decisions = {half_points + more >= gate for more in range(2 * left + 1)}
-            assert st.is_decided(score, games, gate) == (len(decisions) == 1)
+def test_what_pairs_add_up_to() -> None:
+    games = [game(0, 2), game(1, 1), game(2, -1), game(4, 3), game(5, -3), game(7, 2)]
+    assert pair_points(games) == [0.5, 3.0]
+    assert pair_points(games[:4]) == [0.5]
+    found = PairPoints.of([0.5, 3.0, -1.0])
+    assert found.mean == pytest.approx(2.5 / 3) and found.deviation == pytest.approx(np.std([0.5, 3, -1], ddof=1))
+    low, high = found.interval()
+    assert (high - low) / 2 == pytest.approx(st.Z_95 * found.error)
+    assert found.error == found.deviation / math.sqrt(3)
+    assert PairPoints().mean == 0 and PairPoints.of([1.0]).error == math.inf
+    won, lost = counts_by_name(games, {2.0: "gammon", 3.0: "backgammon"})
+    assert won == {"single": 0, "gammon": 1, "backgammon": 2} and lost == {"single": 2, "gammon": 1, "backgammon": 0}
 
 
-@pytest.mark.parametrize("draw_share", [0.0, 0.4])
-def test_simulated_matches_between_equals_are_promoted_as_often_as_stated(draw_share):
-    games, matches = 100, 40_000
-    rng = np.random.default_rng(5)
-    draws = rng.binomial(games, draw_share, matches)
-    wins = rng.binomial(games - draws, 0.5)
-    gate = st.gate_half_points(games)
-    results = list(zip(wins.tolist(), draws.tolist(), strict=True))
-    rate = np.mean([st.passes(Score(w, d, games - w - d), gate) for w, d in results])
-    bound = st.false_promotion(games, gate)
-    assert bound == pytest.approx(0.0284, abs=0.0001)
-    error = 4 * math.sqrt(bound / matches)
-    assert rate < bound + error
-    if draw_share == 0:
-        assert rate > bound - error
-    curtailed = [curtail(w, d, games, gate, rng) for w, d in results[:300]]
-    assert all(decision == full for decision, full, _ in curtailed)
-    assert np.mean([length for *_, length in curtailed]) < 95
-
-
-def curtail(wins, draws, games, gate, rng):
-    """Play a finished match again in random order until decided: (decision, full decision, games played)."""
-    score = Score()
-    for result in rng.permutation([2] * wins + [1] * draws + [0] * (games - wins - draws)).tolist():
-        if st.is_decided(score, games, gate):
-            break
-        score = Score(score.wins + (result == 2), score.draws + (result == 1), score.losses + (result == 0))
-    return st.passes(score, gate), 2 * wins + draws >= gate, score.games
-
-
-def test_the_docs_say_what_the_code_computes():
-    section = PAGE.read_text(encoding="utf-8").split("## How much is enough?")[1].split("\n## ")[0]
-    rows = re.findall(r"^\| *(\d+) \| (\d+) \| ([\d.]+) % \| ([\d.]+) % \|$", section, re.MULTILINE)
-    assert [int(games) for games, *_ in rows] == [40, 100, 200, 400, 1000]
-    for games, wins, equal, stronger in rows:
-        gate = st.gate_half_points(int(games))
-        assert int(wins) == st.wins_needed(gate)
-        assert equal == f"{100 * st.binomial_tail(int(wins), int(games)):.2f}"
-        assert stronger == f"{100 * st.power(int(games), gate, st.share_of_elo(35)):.0f}"
+def test_the_tail_is_that_of_fair_signs() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(60):
+        found = rng.choice((-2.75, -1.5, -0.25, 0.0, 0.5, 1.0, 3.0), rng.integers(1, 11))
+        signs = np.array(list(itertools.product((-1, 1), repeat=len(found))))
+        exact = ((signs * np.abs(found)).sum(axis=1) >= found.sum() - 1e-9).mean()
+        assert st.sign_tail(found.tolist()) == pytest.approx(exact)
+    assert st.sign_tail([]) == 1

@@ -182,7 +182,7 @@ def test_games_that_were_rated_are_not_read_again(config, three, tmp_path, monke
     assert lines == []
     folder = make_match(three, "000003-d@8", "000001-b@8", [1, -1], hour=4)
     assert ratings(config()).games == 16 and len(lines) == 2
-    # What was kept makes no difference.
+    # The kept results make no difference.
     before = written()
     for path in folder.parent.parent.glob("*/*/results.json"):
         path.unlink()
@@ -233,7 +233,7 @@ def test_folders_that_were_asked_for_must_exist(config, three, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     with pytest.raises(NotYet):
         ratings(RatingsConfig())
-    assert not (tmp_path / "data").exists()  # no lock of what isn't written either
+    assert not (tmp_path / "data").exists()  # not even a lock
 
 
 def test_other_folders_leave_the_ratings_of_the_run_alone(three, tmp_path, monkeypatch):
@@ -265,7 +265,7 @@ def test_groups_are_blocks_and_among_shows_some(config, tmp_path):
     (note,) = some.warnings
     assert note.startswith("no games connect random with the players above")
     # Of two players each is as far from their mean as the other, by half of their difference.
-    fit = rate(read_matches([folder])[0]).fit
+    fit = rate(read_matches([folder])).fit
     error = fit.difference("000004-x@8", "heuristic")[1] / 2
     assert [row.error for row in some.rows[:2]] == pytest.approx([error, error])
 
@@ -306,7 +306,7 @@ def test_what_the_table_warns_of(config, tmp_path):
     ],
 )
 def test_games_that_cannot_have_been_played_do_not_count(config, three, change, problem):
-    """As in evaluate, which plays the games of a match again before it goes on."""
+    """As in evaluate, which replays the games of a match before it continues."""
     path = three / "000001-b-vs-000000-a/games.jsonl"
     first, game, *others = path.read_text().splitlines()
     path.write_text("\n".join([first, json.dumps({**json.loads(game), **change}), *others]) + "\n")
@@ -330,8 +330,9 @@ def test_games_by_unknown_rules_count_as_they_stand(config, three, monkeypatch):
 
 
 def test_for_other_stages(three, tmp_path):
-    matches, skipped = read_matches([three, three, tmp_path / "tournament", tmp_path / "missing"])
-    assert skipped == 0
+    heard = Heard()
+    matches = read_matches([three, three, tmp_path / "tournament", tmp_path / "missing"], heard)
+    assert heard.warned == []
     assert [match.header.created[11:13] for match in matches] == ["01", "02", "03"]
     assert match_result(matches[1]) == MatchResult("random", "000000-a@8", (-1, -1, 1, -1))
     rated = rate(matches)

@@ -336,10 +336,10 @@ def test_duplicates_change_nothing(run_folder):
 @pytest.mark.parametrize(
     ("action", "what", "capacity", "said"),
     [
-        ("grow", "x", None, "pool grow: no such action; wanted add SPEC, remove NAME"),
-        ("add", None, None, "pool add: wanted a spec"),
-        ("remove", None, None, "pool remove: wanted a member's name, e.g. `python main.py pool remove heuristic`"),
-        (None, "random", None, "pool random: wanted add SPEC or remove NAME"),
+        ("grow", "x", None, "pool grow: wanted add SPEC, remove NAME"),
+        ("add", None, None, "pool add: wanted add SPEC, remove NAME"),
+        ("remove", None, None, "pool remove: wanted add SPEC, remove NAME"),
+        (None, "random", None, "pool random: wanted add SPEC, remove NAME"),
         ("add", "heurristic", None, "heurristic"),
         ("remove", "random", None, "no member 'random'; members: none"),
         (None, None, 0, "--capacity 0: wanted at least 1"),

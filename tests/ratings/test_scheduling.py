@@ -184,7 +184,7 @@ def test_an_unrated_newcomer_may_meet_anybody():
     for played_least in players:
         others = [name for name in players if name != played_least]
         known = [met(one, other, 1, 0, 3) for one, other in combinations(others, 2)]
-        pair = next_pair(players, known, "round-robin", place="new", against=2)
+        pair = next_pair([*players, "new"], known, "round-robin", place="new", against=2)
         assert set(pair) == {"new", played_least}
 
 
@@ -203,6 +203,5 @@ def test_worst_error():
 
 
 def test_too_few_players():
-    for players in (["a"], ["a", "a"]):
-        with pytest.raises(ValueError, match="empty"):
-            next_pair(players, [])
+    with pytest.raises(ValueError, match="empty"):
+        next_pair(["a"], [])

@@ -34,7 +34,7 @@ def met(one, other, wins, draws=0, losses=0):
 
 
 def simulated(strengths, games_per_pair, rng, draws=0.0):
-    """Everybody against everybody; strengths in Elo by name; draws: share of games that end so, whoever plays."""
+    """All players meet all. strengths: in Elo, by name; draws: share of drawn games, for every pair."""
     found = []
     for one, other in combinations(strengths, 2):
         chance = 1 / (1 + 10 ** ((strengths[other] - strengths[one]) / 400))
@@ -154,7 +154,7 @@ def test_covariance_is_the_inverse_of_a_numerical_hessian():
             for i in range(3)
         ]
     ) / (4 * step * step)
-    assert fit.covariance == pytest.approx(np.linalg.inv(hessian) * ELO_PER_LOGIT**2, rel=1e-3)
+    assert fit.covariance_among(fit.names) == pytest.approx(np.linalg.inv(hessian) * ELO_PER_LOGIT**2, rel=1e-3)
 
 
 def test_error_bars_cover_the_truth_as_often_as_they_say():
@@ -224,7 +224,7 @@ def test_nobody():
     assert fit.groups == ()
 
 
-# Bradley-Terry of many players, whose covariance isn't a dense matrix
+# Bradley-Terry of many players, whose covariance isn't written out
 
 
 def results_of_a_run(models):
@@ -249,11 +249,13 @@ def results_of_a_run(models):
     ],
     ids=["sparse", "dense"],
 )
-def test_ratings_of_many_players_are_those_of_the_dense_covariance(results, monkeypatch):
+@pytest.mark.parametrize("few_entries", [0, strength.FEW_ENTRIES])
+def test_ratings_of_many_players_are_those_of_the_dense_covariance(results, few_entries, monkeypatch):
     dense = bradley_terry(results, players=["lonely"])
     monkeypatch.setattr(strength, "MAX_DENSE", 10)
+    monkeypatch.setattr(strength, "FEW_ENTRIES", few_entries)
     sparse = bradley_terry(results, players=["lonely"])
-    assert isinstance(sparse.covariance, strength.SparseCovariance)
+    assert isinstance(sparse.inverse, strength.SparseInverse)
     assert (sparse.names, sparse.groups) == (dense.names, dense.groups)
     assert sparse.ratings == pytest.approx(dense.ratings, abs=1e-6)
     assert sparse.errors() == pytest.approx(dense.errors(), abs=1e-6) and math.isinf(sparse.errors()["lonely"])

@@ -1,5 +1,4 @@
-"""Tournaments: who plays, that they go on where they stood, and that the ranking of players of known strength comes
-out."""
+"""Tournaments: who plays, resuming, and the ranking of players of known strength."""
 
 from pathlib import Path
 
@@ -105,7 +104,7 @@ def test_it_goes_on_where_it_stood(tmp_path):
         tournament(config, Interrupting())
     before = sum(played(tmp_path).values())
     assert 0 < before < 16
-    # What was played until then is rated already, as far as it is whole: of the others only the fast ones are there.
+    # The whole pairs are rated already. Of the later games only fast ones have ended.
     (match,) = map(read_match, list_matches(config.output_dir))
     gap = next(number for number in range(16) if number not in {game.index for game in match.games})
     assert read_ratings(tmp_path / "data" / "ratings.json").games == gap // 2 * 2 <= before
@@ -222,7 +221,7 @@ def test_it_stops_when_enough_is_known(tmp_path):
     heard = Heard()
     tournament(config_for(tmp_path, player=["a=random", "b=random"], games=400, until=150.0), heard)
     assert sum(played(tmp_path).values()) == known
-    assert "the ratings of these 2 players are known to +-150 Elo relative to their mean" in heard.said
+    assert "the ratings of these players are known to +-150 Elo relative to the mean of these 2 players" in heard.said
 
 
 def test_the_table_prints_the_errors_that_end_it(tmp_path):

@@ -220,7 +220,7 @@ def wrong_resignations(shards: Sequence[Shard]) -> tuple[int, int] | None:
 
 def _read_matches(facts: Facts) -> None:
     reading = facts.reading
-    matches, _ = read_matches(reading.run.match_folders, _Collecting(reading))
+    matches = read_matches(reading.run.match_folders, _Collecting(reading))
     matches = [match for match in matches if reading.game is None or match.header.game == reading.game]
     if matches:
         facts.rated = reading.readable(rate, matches)
