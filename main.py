@@ -467,7 +467,7 @@ def show(
         if csv:
             if moves or wanted or sgf_output is not None:
                 raise UsageError("--csv prints lines of moves; choose it alone")
-            from pipeline.reports.show_csv import csv_lines
+            from pipeline.reports.show_as import csv_lines
 
             for line in csv_lines(path, game):
                 write(line)

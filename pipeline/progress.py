@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class Progress:
@@ -25,6 +28,15 @@ class Progress:
 
     def finish(self) -> None:
         """The phase is over."""
+
+    def each(self, items: Collection[T], what: str, unit: str) -> Iterator[T]:
+        """The items, as the units of a phase; none without items. An item is done when the next one is asked for."""
+        if items:
+            self.start(what, len(items), unit)
+            for item in items:
+                yield item
+                self.advance()
+            self.finish()
 
 
 SILENT = Progress()

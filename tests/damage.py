@@ -21,7 +21,7 @@ from pipeline.run.matches import MatchFailure, MatchHeader, match_lock, open_mat
 from pipeline.run.ratings import Member, Pool, RatedPlayer, Ratings, write_pool, write_ratings
 from tests.helpers import make_champion, make_model
 from tests.reports.test_show import match_game, player
-from tests.reports.test_show_records import LEFT_COLUMN, record
+from tests.reports.test_show_games import LEFT_COLUMN, record
 from tests.run.random_games import window_of, write_shard
 
 GAME = parse_game("tictactoe")

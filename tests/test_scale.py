@@ -23,7 +23,7 @@ from pipeline.gather.config import GatherConfig
 from pipeline.ratings.command import ratings
 from pipeline.ratings.config import RatingsConfig
 from pipeline.reports.config import StatusConfig
-from pipeline.reports.run_files import NEWEST, SPREAD, look_at
+from pipeline.reports.run_files import NEWEST, SPREAD, scan_run
 from pipeline.reports.status import status
 from pipeline.run import layout, packs
 from pipeline.run.models import newest_number, resolve_champion
@@ -154,7 +154,7 @@ def test_ratings_open_each_match_once(grown: GrowingRun, measured, monkeypatch: 
 
 def test_status_estimates_what_it_doesn_t_look_at(grown: GrowingRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(grown.folder)
-    whole, some = look_at(Path()), look_at(Path(), whole=False)
+    whole, some = scan_run(Path()), scan_run(Path(), whole=False)
     assert whole.is_whole and not some.is_whole
     assert whole.num_shards == len(whole.shards) > len(some.shards)
     assert some.num_shards == pytest.approx(whole.num_shards, rel=0.02)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
 from pipeline.options import Options
+
+RUN_FOLDER: Any = Field(
+    Path("."), description="Folder of the run, with data/ and saved_models/.", json_schema_extra={"argument": True}
+)
 
 
 class StatusConfig(Options):
@@ -24,9 +29,7 @@ class StatusConfig(Options):
     Example: python main.py status runs/go9 --watch
     """
 
-    directory: Path = Field(
-        Path("."), description="Folder of the run, with data/ and saved_models/.", json_schema_extra={"argument": True}
-    )
+    directory: Path = RUN_FOLDER
     watch: bool = Field(False, description="Refresh the screen until Ctrl-C.")
     seconds: float = Field(5.0, ge=0.5, description="With --watch: seconds between refreshes.")
     prometheus: bool = Field(False, description="Print metrics in Prometheus text format.")
@@ -46,9 +49,7 @@ class ReportConfig(Options):
     Example: python main.py report runs/go9 -o go9.html
     """
 
-    directory: Path = Field(
-        Path("."), description="Folder of the run, with data/ and saved_models/.", json_schema_extra={"argument": True}
-    )
+    directory: Path = RUN_FOLDER
     output: Path = Field(
         Path("report.html"), description="File to write; an existing one is replaced.", json_schema_extra={"short": "o"}
     )

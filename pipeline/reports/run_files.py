@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,7 +25,7 @@ from pipeline.run.order import ShardFile, generation_of
 
 TOPS = (Path(layout.DATA), layout.SAVED_MODELS)
 LOOP_LOCK = layout.lock_path(Path(layout.DATA, "rl_loop"))
-NEWEST, SPREAD = 100, 50  # a partial scan's subfolders of one folder: so many of the newest, and of the older ones
+NEWEST, SPREAD = 100, 50  # subfolders of a folder that a partial scan visits: the newest, and a sample of the older
 MOST_WITHIN = 2_000  # folders within the newest ones; beyond that, fewer of the newest and only a sample of workers
 
 T = TypeVar("T")
@@ -35,14 +34,6 @@ T = TypeVar("T")
 def spread(items: Sequence[T], most: int) -> list[T]:
     """At most this many of the items, evenly spread, including the last one."""
     return list(items[:: -max(1, math.ceil(len(items) / max(most, 1)))])[::-1]
-
-
-def parse_time(text: object) -> datetime | None:
-    """A time in the format of the run's files, in UTC; None if the text isn't one."""
-    try:
-        return datetime.fromisoformat(str(text)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
 
 
 @dataclass(frozen=True, order=True)
@@ -85,7 +76,7 @@ class RunFiles:
     unreadable: list[FileError] = field(default_factory=list)
 
 
-def look_at(directory: Path, whole: bool = True) -> RunFiles:
+def scan_run(directory: Path, whole: bool = True) -> RunFiles:
     """Scan a run's folder. whole: a full scan; otherwise a partial one, see the module docstring."""
     return _Scan(directory, whole).files
 
@@ -97,33 +88,31 @@ class _Scan:
         self._locked = atomic.held_locks()
         self._held_inodes = {inode for _, inode in self._locked or ()}
         files.held = None if self._locked is None else set()
-        self._followed: set[Path] = set()
-        self._num_bytes: dict[str, float] = {}
+        self._followed: set[Path] = set()  # targets of links
+        self._num_bytes: defaultdict[str, float] = defaultdict(float)
         self._num_shards = 0.0
         self._num_workers = 0  # visited folders of workers; the newest generations come first
         for top in TOPS:
-            self._take(top, 1.0)
+            self._visit(top, 1.0)
         files.num_bytes.update({name: round(size) for name, size in self._num_bytes.items()})
         files.num_shards = round(self._num_shards)
         files.shards.sort(key=lambda shard: shard.age)
         files.uncommitted.sort()
 
-    def _take(self, folder: Path, stands_for: float) -> int:
+    def _visit(self, folder: Path, stands_for: float) -> int:
         """Visit a folder and its subfolders; returns their number. stands_for: how many folders this one represents."""
         files, directory = self.files, self.directory
         sizes: dict[str, int] = {}  # of the files in it, by name
-        hidden, folders = [], []
+        folders = []
         try:
             with os.scandir(directory / folder) as entries:
                 for entry in entries:
                     if entry.name.startswith("."):
-                        hidden.append((entry.name, entry.inode()))
+                        self._add_hidden(folder / entry.name, entry.inode())
                     try:
                         if entry.is_file():
                             sizes[entry.name] = entry.stat().st_size
-                        elif entry.is_dir() and (
-                            not entry.is_symlink() or _leads_elsewhere(directory, entry.path, self._followed)
-                        ):
+                        elif entry.is_dir() and (not entry.is_symlink() or self._leads_elsewhere(entry.path)):
                             folders.append(entry.name)
                     except FileNotFoundError:
                         continue
@@ -131,27 +120,22 @@ class _Scan:
             return 0
         except OSError as error:
             files.unreadable.append(explain(directory / folder, error))
-        self._take_sizes(folder, sizes, stands_for)
-        for name, inode in hidden:
-            _take_hidden(files, folder / name)
-            is_held = inode in self._held_inodes and atomic.lock_id(directory / folder / name) in (self._locked or ())
-            if files.held is not None and is_held:
-                files.held.add(folder / name)
+        self._add_sizes(folder, sizes, stands_for)
         newest_first = sorted(folders, reverse=True)  # names sort by age, except workers'; hidden ones come last
         is_new = folder.parent == layout.GAMES and self._num_workers < MOST_WITHIN
         if self.whole or is_new or len(folders) <= NEWEST + SPREAD:
-            return 1 + sum(self._take(folder / name, stands_for) for name in newest_first)
-        return 1 + self._take_some(folder, newest_first, stands_for)
+            return 1 + sum(self._visit(folder / name, stands_for) for name in newest_first)
+        return 1 + self._visit_some(folder, newest_first, stands_for)
 
-    def _take_some(self, folder: Path, newest_first: list[str], stands_for: float) -> int:
+    def _visit_some(self, folder: Path, newest_first: list[str], stands_for: float) -> int:
         """Visit the newest subfolders and an even sample of the older ones."""
         self.files.is_whole = False
-        taken = within = 0
-        while taken < NEWEST and within < MOST_WITHIN:
-            within += self._take(folder / newest_first[taken], stands_for)
-            taken += 1
-        hidden = [name for name in newest_first[taken:] if name.startswith(".")]
-        older = newest_first[taken : len(newest_first) - len(hidden)]
+        visited = within = 0
+        while visited < NEWEST and within < MOST_WITHIN:
+            within += self._visit(folder / newest_first[visited], stands_for)
+            visited += 1
+        hidden = [name for name in newest_first[visited:] if name.startswith(".")]
+        older = newest_first[visited : len(newest_first) - len(hidden)]
         if folder == layout.GAMES:
             self._is_sample(older[:1])
         elif folder.parent == layout.GAMES:
@@ -159,19 +143,18 @@ class _Scan:
         num_some = min(len(older), max(1, SPREAD // (1 + within // MOST_WITHIN)))
         some = [older[index * len(older) // num_some] for index in range(num_some)]
         for name in some:
-            within += self._take(folder / name, stands_for * len(older) / len(some))
-        return within + sum(self._take(folder / name, stands_for) for name in hidden)
+            within += self._visit(folder / name, stands_for * len(older) / len(some))
+        return within + sum(self._visit(folder / name, stands_for) for name in hidden)
 
     def _is_sample(self, games: list[str]) -> None:
         """Note that these folders of games are visited only in part."""
         for generation in map(generation_of, games):
             self.files.whole_from = max(self.files.whole_from, generation + 1)
 
-    def _take_sizes(self, folder: Path, sizes: dict[str, int], stands_for: float) -> None:
+    def _add_sizes(self, folder: Path, sizes: dict[str, int], stands_for: float) -> None:
         """sizes: in bytes, of the files directly in the folder."""
         files, parts, total = self.files, folder.parts, sum(sizes.values())
-        top = parts[1] if parts[0] == layout.DATA and len(parts) > 1 else parts[0]
-        self._num_bytes[top] = self._num_bytes.get(top, 0.0) + stands_for * total
+        self._num_bytes[parts[1] if parts[0] == layout.DATA and len(parts) > 1 else parts[0]] += stands_for * total
         if parts[0] == layout.SAVED_MODELS.name and len(parts) > 1:
             files.model_bytes[parts[1]] += total
         if len(parts) != 4 or folder.parent.parent != layout.GAMES:
@@ -202,22 +185,21 @@ class _Scan:
             and layout.parse_shard_name(name) not in committed
         ]
 
+    def _add_hidden(self, path: Path, inode: int) -> None:
+        files = self.files
+        if layout.parse_temporary_name(path.name) is not None:
+            files.temporaries.append(path)
+        elif (name := layout.parse_checkpoint_name(path.name)) is not None:
+            files.checkpoints.append(name)
+        is_held = inode in self._held_inodes and atomic.lock_id(self.directory / path) in (self._locked or ())
+        if files.held is not None and is_held:
+            files.held.add(path)
 
-def _leads_elsewhere(directory: Path, link: str, followed: set[Path]) -> bool:
-    """Whether a link leads to files that aren't counted elsewhere, e.g. games on another disk; best_model doesn't.
-
-    followed: targets of earlier links; this one is added.
-    """
-    real = Path(os.path.realpath(link))
-    tops = [Path(os.path.realpath(directory / top)) for top in TOPS]
-    if real in followed or any(real.is_relative_to(top) or top.is_relative_to(real) for top in tops):
-        return False
-    followed.add(real)
-    return True
-
-
-def _take_hidden(files: RunFiles, path: Path) -> None:
-    if layout.parse_temporary_name(path.name) is not None:
-        files.temporaries.append(path)
-    elif (name := layout.parse_checkpoint_name(path.name)) is not None:
-        files.checkpoints.append(name)
+    def _leads_elsewhere(self, link: str) -> bool:
+        """Whether a link leads to files that aren't counted elsewhere, e.g. to games on another disk."""
+        real = Path(os.path.realpath(link))
+        tops = [Path(os.path.realpath(self.directory / top)) for top in TOPS]
+        if real in self._followed or any(real.is_relative_to(top) or top.is_relative_to(real) for top in tops):
+            return False
+        self._followed.add(real)
+        return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -10,19 +9,10 @@ from pathlib import Path
 from pipeline.errors import FileError, UsageError
 from pipeline.games.records import SGF, format_that_reads, record_names
 from pipeline.phrases import listed
-from pipeline.reports.evaluations import evaluation_text
-from pipeline.reports.show_as import Named, match_records, pack_records, shard_records
-from pipeline.reports.show_foreign import show_foreign
-from pipeline.reports.show_match import show_match
-from pipeline.reports.show_records import (
-    is_pack,
-    is_shard,
-    show_chunk,
-    show_pack,
-    show_shard,
-    show_sidecar,
-    without_counts,
-)
+from pipeline.reports.recorded_games import is_pack, is_shard
+from pipeline.reports.show_as import Named, records_of
+from pipeline.reports.show_chunks import show_chunk, without_counts
+from pipeline.reports.show_games import show_foreign, show_match, show_pack, show_shard, show_sidecar
 from pipeline.reports.show_run import models_table, show_run
 from pipeline.reports.tables import described, flattened, table
 from pipeline.run import atomic, layout
@@ -32,16 +22,17 @@ from pipeline.run.evaluations import read_evaluation
 from pipeline.run.matches import newest_match
 from pipeline.run.models import FORMAT as MODEL_FORMAT
 from pipeline.run.models import (
-    Model,
     list_models,
     pending_promotion,
+    present_champion,
     read_info,
     read_journal,
     read_model,
     with_pretrained,
 )
+from pipeline.run.order import folders_in
 from pipeline.run.packs import is_gone, shards_in
-from pipeline.run.ratings import POOL_FORMAT, RATINGS_FORMAT, RatedPlayer, read_pool, read_ratings
+from pipeline.run.ratings import POOL_FORMAT, RATINGS_FORMAT, read_pool, read_ratings
 from pipeline.run.run import is_run
 from pipeline.run.shards import newest_shards
 
@@ -53,6 +44,7 @@ KNOWN = (
 FORMATS = {layout.RATINGS: RATINGS_FORMAT, layout.POOL: POOL_FORMAT, layout.MODEL_JSON: MODEL_FORMAT}
 PROMOTIONS_LISTED = 20
 SGF_SUFFIX = ".sgf"
+ShowGames = Callable[[Path, int | None, bool], Iterator[str]]
 MATCH_FILES = (layout.MATCH_GAMES, layout.MATCH_SUMMARY)
 
 
@@ -66,12 +58,9 @@ def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[s
     asked, path = path, with_pretrained(path)
     if is_gone(path):
         raise FileError(asked, f"no such file; wanted {KNOWN}")
-    if is_pack(path):
-        return show_pack(path, game, moves)
-    if is_shard(path):
-        return show_shard(path, game, moves)
-    if (match := _match_of(path)) is not None:
-        return show_match(match, _index_in_match(path, game), moves)
+    if (games := _games_at(path, game)) is not None:
+        shows, place, index = games
+        return shows(place, index, moves)
     if (reader := _reader_of(path)) is not None:
         if game is not None or moves:
             raise UsageError(f"show {path}: --game and --moves are for game shards and matches")
@@ -93,19 +82,25 @@ def game_records(path: Path, game: int | None = None, form: str = SGF) -> Iterat
     """
     if is_gone(path):
         raise FileError(path, "no such file; wanted a game shard or a match directory")
+    if (games := _games_at(path, game)) is not None:
+        _, place, index = games
+        return records_of(place, index, form)
+    newest = newest_match(path) or _newest_shard(path) if path.is_dir() else None
+    if newest is None:
+        flags = listed([f"--{name}" for name in record_names()])
+        raise UsageError(f"show {path}: {flags} are for game shards, matches and folders of them")
+    return game_records(newest, game, form)
+
+
+def _games_at(path: Path, game: int | None) -> tuple[ShowGames, Path, int | None] | None:
+    """For a pack, shard or match: the function that shows it, its path, and the index of the game asked for."""
     if is_pack(path):
-        return pack_records(path, game, form)
+        return show_pack, path, game
     if is_shard(path):
-        return shard_records(path, game, form)
-    if (match := _match_of(path)) is not None:
-        return match_records(match, _index_in_match(path, game), form)
-    if path.is_dir():
-        if (match := newest_match(path)) is not None:
-            return match_records(match, game, form)
-        if (shard := _newest_shard(path)) is not None:
-            return shard_records(shard, game, form)
-    flags = listed([f"--{name}" for name in record_names()])
-    raise UsageError(f"show {path}: {flags} are for game shards, matches and folders of them")
+        return show_shard, path, game
+    if (match := _match_of(path)) is None:
+        return None
+    return show_match, match, int(path.stem) if path.suffix == SGF_SUFFIX and game is None else game
 
 
 def _match_of(path: Path) -> Path | None:
@@ -117,11 +112,6 @@ def _match_of(path: Path) -> Path | None:
         return None
     folder = path.parent.parent if is_record else path.parent
     return folder if atomic.exists(folder / layout.MATCH_GAMES) else None
-
-
-def _index_in_match(path: Path, game: int | None) -> int | None:
-    """The game asked for; otherwise that of an SGF file."""
-    return int(path.stem) if path.suffix == SGF_SUFFIX and game is None else game
 
 
 def _reader_of(path: Path) -> Callable[[Path], Iterator[str]] | None:
@@ -139,9 +129,7 @@ def _newest_in(folder: Path) -> Path | None:
     """A folder's newest chunk, match or shard."""
     if sets := list_sets(folder):
         return next(reversed(sets.values()))[-1]  # a set's hold-out comes first
-    if (match := newest_match(folder)) is not None:
-        return match
-    return _newest_shard(folder)
+    return newest_match(folder) or _newest_shard(folder)
 
 
 def show_json(path: Path) -> Iterator[str]:
@@ -152,37 +140,30 @@ def show_json(path: Path) -> Iterator[str]:
         if path.name not in FORMATS:
             raise
         found = None
-    if found == EVALUATION_FORMAT:
-        yield evaluation_text(read_evaluation(path))
-        return
-    kind = found if found in FORMATS.values() else FORMATS.get(path.name)
-    if kind == RATINGS_FORMAT:
-        yield from show_ratings(path)
-    elif kind == POOL_FORMAT:
-        yield from show_pool(path)
-    elif kind == MODEL_FORMAT:
-        yield from show_model(path.parent)
-    else:
+    kind = found if found in JSON_READERS.values() else FORMATS.get(path.name)
+    reader = next((reader for reader, form in JSON_READERS.items() if form == kind), None)
+    if reader is None:
         raise FileError(path, f"not one of MuGo's files: format {found!r}; wanted {KNOWN}")
+    yield from reader(path)
+
+
+def show_evaluation(path: Path) -> Iterator[str]:
+    from pipeline.reports.summaries import evaluation_text  # imports all of ratings, which takes long
+
+    yield evaluation_text(read_evaluation(path))
 
 
 def show_models(path: Path) -> Iterator[str]:
-    """A table of the folder's models."""
-    yield models_table(path, [read_info(model) for model in list_models(path)])
+    champion = present_champion(path)
+    yield models_table([read_info(model) for model in list_models(path)], champion.name if champion else None)
 
 
 def _newest_shard(path: Path) -> Path | None:
     """path: data/selfplay, or the folder of a generation or a worker in it."""
-    meta = next(newest_shards(path, on_damage=lambda error: None), None)
-    if meta is not None:
+    if (meta := next(newest_shards(path, on_damage=lambda error: None), None)) is not None:
         return meta.path
-    found = [
-        (name, folder)
-        for folder in (path, *(path / name for name in os.listdir(path) if layout.is_worker_name(name)))
-        if folder.is_dir()
-        for name in shards_in(folder)
-    ]
-    name, folder = max(found, default=(None, path))
+    folders = [path, *(path / name for name in folders_in(path, layout.is_worker_name))]
+    name, folder = max(((name, folder) for folder in folders for name in shards_in(folder)), default=(None, path))
     return folder / name.shard if name else None
 
 
@@ -204,14 +185,17 @@ def show_promotions(path: Path) -> Iterator[str]:
 
 
 def show_model(path: Path) -> Iterator[str]:
-    """A model's game, network, parents and files, then its manifest."""
+    """A model's game, network, parents and files, then its manifest. path: its folder or its model.json."""
+    path = path.parent if path.name == layout.MODEL_JSON else path
     model = read_model(path)
-    info = model.info
+    info, architecture = model.info, model.info.architecture
+    numbers = sum(array.size for array in model.weights.values())
+    size = "b{blocks}c{channels}, ".format(**architecture) if {"blocks", "channels"} <= set(architecture) else ""
     yield described(
         {
             "model": path if path.name == info.name else f"{path} → {info.name}",
             "game": info.game,
-            "network": _network(model),
+            "network": f"{size}{numbers:,} numbers in {len(model.weights)} arrays",
             "method": info.method,
             "parents": ", ".join(info.parents) or "none: random weights",
             "created": info.created,
@@ -222,13 +206,6 @@ def show_model(path: Path) -> Iterator[str]:
     if facts:
         yield ""
         yield described(facts)
-
-
-def _network(model: Model) -> str:
-    numbers = sum(array.size for array in model.weights.values())
-    architecture = model.info.architecture
-    size = "b{blocks}c{channels}, ".format(**architecture) if {"blocks", "channels"} <= set(architecture) else ""
-    return f"{size}{numbers:,} numbers in {len(model.weights)} arrays"
 
 
 def show_ratings(path: Path) -> Iterator[str]:
@@ -245,26 +222,27 @@ def show_ratings(path: Path) -> Iterator[str]:
     )
     yield ""
     groups = len({player.group for player in ratings.players}) > 1
-    header = ("player", "kind", "games", "won", "drawn", "lost", "Bradley-Terry", "+-", "Elo", "TrueSkill", "sigma")
-    rows = [_row(player) + ((str(player.group),) if groups else ()) for player in ratings.players]
-    yield table(rows, header + (("group",) if groups else ()))
+    header = (
+        "player", "kind", "games", "won", "drawn", "lost", "Bradley-Terry", "+-", "Elo", "TrueSkill", "sigma", "group",
+    )  # fmt: skip
+    rows = [
+        (
+            player.name,
+            player.kind,
+            *map(str, (player.games, player.wins, player.draws, player.losses)),
+            f"{player.bradley_terry:.0f}",
+            f"{player.bradley_terry_error:.0f}",
+            f"{player.elo:.0f}",
+            f"{player.trueskill_mu:.1f}",
+            f"{player.trueskill_sigma:.1f}",
+            str(player.group) if groups else "",
+        )
+        for player in ratings.players
+    ]
+    yield table(rows, header)
     yield "(Bradley-Terry in Elo; +- is half of the 95 % interval)"
     if groups:
         yield "(no games connect players of different groups: compare within a group only)"
-
-
-def _row(player: RatedPlayer) -> tuple[str, ...]:
-    counts = (player.games, player.wins, player.draws, player.losses)
-    return (
-        player.name,
-        player.kind,
-        *(str(count) for count in counts),
-        f"{player.bradley_terry:.0f}",
-        f"{player.bradley_terry_error:.0f}",
-        f"{player.elo:.0f}",
-        f"{player.trueskill_mu:.1f}",
-        f"{player.trueskill_sigma:.1f}",
-    )
 
 
 def show_pool(path: Path) -> Iterator[str]:
@@ -275,4 +253,10 @@ def show_pool(path: Path) -> Iterator[str]:
         yield table([(member.name, member.spec) for member in pool.members], ("name", "player"))
 
 
+JSON_READERS = {
+    show_evaluation: EVALUATION_FORMAT,
+    show_ratings: RATINGS_FORMAT,
+    show_pool: POOL_FORMAT,
+    show_model: MODEL_FORMAT,
+}
 READERS = {layout.META_SUFFIX: show_sidecar, layout.CHUNK_SUFFIX: show_chunk, ".json": show_json}

@@ -1,172 +1,153 @@
-"""``show --sgf`` and other formats: games of shards and matches as records for other programs, with search results.
+"""``show --sgf``, other record formats and ``--csv``: games of shards and matches for other programs.
 
-A move's comment describes the search that chose it: the first player's winrate, the mover's value, visits, and the
-moves visited most. SBKV, from which Sabaki draws winrates, is the first player's winrate in percent in the position
+Records: a move's comment describes the search that chose it: the first player's winrate, the mover's value, visits, and
+the moves visited most. SBKV, from which Sabaki draws winrates, is the first player's winrate in percent in the position
 after the node's move. So it comes from the search before the next move.
+
+CSV: a line per move of a shard. Columns: shard, game (its index in the shard), ply, player (0, 1; empty for chance),
+move, value_to_move (empty if unknown), result_first_player, opponent, learner (1 if the model made the move), then the
+method's own columns (Method.facts).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import csv
+import io
+from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
-from pipeline.errors import FileError, IllegalMove, UsageError, named_in
-from pipeline.games.contract import AnyGame, Game, States
+from pipeline.errors import FileError, UsageError, named_in
+from pipeline.games.contract import CHANCE, Game
 from pipeline.games.records import SGF, PlayedGame, RecordFormat, RecordText, formats_of, name_of, record_format
-from pipeline.games.replay import movers, replay_one
 from pipeline.games.sgf import sgf_name
-from pipeline.games.specs import recorded_game
+from pipeline.methods.named import method_named
 from pipeline.phrases import listed
-from pipeline.reports.show_records import (
-    checked_index,
-    game_in_pack,
-    player_names,
-    search_text,
-    searches,
-    sidecar_of,
-    values_to_move,
-)
-from pipeline.run.matches import MatchGame, read_match
-from pipeline.run.packs import open_pack
-from pipeline.run.shards import BOTH, POLICY_COUNTS, End, GameRecord, Shard, read_shard
+from pipeline.reports.recorded_games import RecordedGame, damaged_game, games_at, is_pack, is_shard
+from pipeline.run.packs import is_gone, open_pack
+from pipeline.run.shards import newest_shards
 
 Named = tuple[str, str]
 """A file name and its content."""
 
 
-def shard_records(path: Path, index: int | None, form: str = SGF) -> Iterator[Named]:
-    """The records of all games of a shard, or of one game. form: the name of a format.
+# Records
 
-    Raises UsageError if the format can't hold the game.
+
+def records_of(path: Path, index: int | None = None, form: str = SGF) -> Iterator[Named]:
+    """The records of all games of a shard, pack or match, or of one game. form: the name of a format.
+
+    Raises UsageError if the format can't hold a game.
     """
-    shard = read_shard(path, sidecar_of(path))
-    game, written = _written(path, shard.game_spec, form)
-    for number in range(shard.num_games) if index is None else [checked_index(shard, index)]:
-        yield f"{path.stem}-{_name(number, written)}", _shard_record(game, shard, number, written)
+    for one in games_at(path, index):
+        writer = _format(one, form)
+        end = f"end: {one.end}"
+        if one.shard is None or one.record is None:
+            source, event, comment = one.path.name, one.path.name, end
+        else:
+            source, event = one.path.stem, f"self-play of {one.shard.model}, worker {one.shard.header.get('worker')}"
+            comment = f"id {one.record.game_id:016x}; {end}; shard {one.path.name}"
+        name = f"{source}-{Path(sgf_name(one.index)).with_suffix(writer.suffixes[0])}"
+        text = RecordText(*one.players, event=event, round=str(one.index), comment=comment)
+        yield name, _record(one, text, writer)
 
 
-def pack_records(path: Path, index: int | None, form: str = SGF) -> Iterator[Named]:
-    """As shard_records, for all shards of a pack."""
-    pack = open_pack(path)
-    if index is not None:
-        yield from shard_records(*game_in_pack(pack, index), form)
-        return
-    for name in pack.names:
-        yield from shard_records(pack.folder / name.shard, None, form)
-
-
-def match_records(path: Path, index: int | None, form: str = SGF) -> Iterator[Named]:
-    """As shard_records, for a match."""
-    match = read_match(path)
-    game, written = _written(path, match.header.game, form)
-    games = sorted(match.games, key=lambda one: one.index)
-    if index is not None and not any(one.index == index for one in games):
-        raise UsageError(f"show --game: game {index} of {path} isn't there; it has {len(games)} games so far")
-    names = (match.header.challenger, match.header.champion)
-    for one in games:
-        if index is None or one.index == index:
-            first, second = names if one.challenger_player == 0 else names[::-1]
-            text = RecordText(first, second, event=match.folder.name, round=str(one.index), comment=f"end: {one.end}")
-            name = f"{match.folder.name}-{_name(one.index, written)}"
-            yield name, _match_record(path, game, one, text, written)
-
-
-def _written(path: Path, spec: str, form: str) -> tuple[AnyGame, RecordFormat]:
-    """The game and the format. Raises UsageError if the format can't hold the game."""
-    with named_in(path):
-        game: AnyGame = recorded_game(spec)
+def _format(one: RecordedGame, form: str) -> RecordFormat:
+    """Raises UsageError if the format can't hold the game."""
     found = record_format(form)
-    if refusal := found.refusal(game):
-        if form == SGF and (others := formats_of(game)):
-            refusal += f"; {name_of(game)} has {listed([f'--{name}' for name in others])}"
-        raise UsageError(f"show --{form}: {path} holds games of {spec}; {refusal}")
-    return game, found
+    if refusal := found.refusal(one.game):
+        if form == SGF and (others := formats_of(one.game)):
+            refusal += f"; {name_of(one.game)} has {listed([f'--{name}' for name in others])}"
+        raise UsageError(f"show --{form}: {one.path} holds games of {one.game.spec}; {refusal}")
+    return found
 
 
-def _name(number: int, form: RecordFormat) -> str:
-    return str(Path(sgf_name(number)).with_suffix(form.suffixes[0]))
-
-
-def _shard_record(game: AnyGame, shard: Shard, number: int, form: RecordFormat) -> str:
-    record = shard.game(number)
-    text = RecordText(
-        *player_names(shard, record),
-        event=f"self-play of {shard.model}, worker {shard.header.get('worker')}",
-        round=str(number),
-        comment=f"id {record.game_id:016x}; end: {record.end.name.lower()}; shard {shard.path.name}",
+def _record(one: RecordedGame, text: RecordText, form: RecordFormat) -> str:
+    comments, winrates = _comments(one)
+    played = PlayedGame(
+        one.moves,
+        text,
+        comments,
+        winrates,
+        resigned_by=int(one.result_first_player > 0) if one.end == "resigned" else None,
+        stones=one.stones,
+        settled=one.end == "settled",
     )
-    try:
-        game = game.varied(record.setup)
-        found = [
-            _found(game, record, ply, state, *search) if isinstance(game, Game) else ""
-            for ply, (search, state) in enumerate(zip(searches(record), replay_one(game, record.moves), strict=False))
-        ]
-        played = PlayedGame(
-            record.moves.tolist(),
-            text,
-            *_comments(game, movers(game, record.moves), values_to_move(record), found),
-            resigned_by=_loser(record.result_first_player) if record.end == End.RESIGNED else None,
-            settled=record.end == End.SETTLED,
-        )
-        return form.write(game, played)
-    except IllegalMove as error:
-        raise FileError(shard.path, f"damaged: game {number}: {error}") from error
+    with damaged_game(one.path, one.index):
+        return form.write(one.game, played)
 
 
-def _match_record(path: Path, game: AnyGame, one: MatchGame, text: RecordText, form: RecordFormat) -> str:
-    try:
-        openings = ["opening" if ply < one.opening_plies else "" for ply in range(len(one.moves))]
-        played = PlayedGame(
-            one.moves,
-            text,
-            *_comments(game, movers(game, one.moves, one.stones), one.values_to_move, openings),
-            resigned_by=_loser(one.result_first_player) if one.end == "resigned" else None,
-            stones=one.stones,
-        )
-        return form.write(game, played)
-    except IllegalMove as error:
-        raise FileError(path, f"damaged: game {one.index}: {error}") from error
-
-
-def _loser(result_first_player: float) -> int:
-    return int(result_first_player > 0)
-
-
-def _comments(
-    game: AnyGame, made_by: Sequence[int], values: Sequence[float | None], found: Sequence[str]
-) -> tuple[list[str], list[float | None]]:
-    """(comments [T], the first player's winrates [T]). Without winrates if a win may count more than 1.
-
-    made_by: the mover of each move; values: from the mover's viewpoint; found: further text for each move.
-    """
-    if not isinstance(game, Game):
-        return ["" if value is None else f"value {value:+.3f} to move" for value in values], []
-    winrates = [_first_winrate(value, mover) for value, mover in zip(values, made_by, strict=True)]
+def _comments(one: RecordedGame) -> tuple[list[str], list[float | None]]:
+    """(comments [T], the first player's winrates in percent [T]). Without winrates if a win may count more than 1."""
+    if not isinstance(one.game, Game):
+        return ["" if value is None else f"value {value:+.3f} to move" for value in one.values_to_move], []
+    winrates = [None if value is None else 50 * (1 + value) for value in one.values_first]
+    colour = one.game.colours[0].lower()
     comments = []
-    for winrate, value, text in zip(winrates, values, found, strict=True):
-        name = game.colours[0].lower()
-        valued = "" if winrate is None else f"{name}'s winrate {winrate:.1f}%, value {value:+.3f} to move"
-        comments.append("\n".join(filter(None, [valued, text])))
+    for ply, (winrate, value, state) in enumerate(zip(winrates, one.values_to_move, one.states(), strict=False)):
+        valued = "" if winrate is None else f"{colour}'s winrate {winrate:.1f}%, value {value:+.3f} to move"
+        comments.append("\n".join(filter(None, [valued, one.search_text(ply, state)])))
     return comments, winrates
 
 
-def _found(
-    game: Game, record: GameRecord, ply: int, state: States, actions: NDArray[np.integer], counts: NDArray[np.integer]
-) -> str:
-    """The visits of the search in a state [1, S], or the opponent's name if it made the move."""
-    if record.learner not in (BOTH, int(game.to_move(state)[0])):
-        return f"by {record.opponent}"
-    if not len(actions):
-        return ""
-    kind = "" if record.flags[ply] & POLICY_COUNTS else "cheap search, "
-    return kind + search_text(game, state, actions, counts)
+# CSV
 
 
-def _first_winrate(value_to_move: float | None, mover: int) -> float | None:
-    """The first player's, in percent; a draw counts as half a win."""
-    if value_to_move is None:
-        return None
-    return 50 * (1 + (value_to_move if mover == 0 else -value_to_move))
+def csv_lines(path: Path, index: int | None = None) -> Iterator[str]:
+    """The header, then the lines of all games of a shard, pack or folder of shards, or of one game of a shard.
+
+    Raises FileError for damaged games, UsageError for any other file.
+    """
+    shards = _shards_at(path)
+    if index is not None and len(shards) != 1:
+        raise UsageError(f"show --csv --game: {path} holds {len(shards)} shards; name one of them")
+    names: tuple[str, ...] | None = None
+    for shard in shards:
+        for row in _rows(shard, index):
+            if names is None:
+                names = tuple(row)
+                yield _line(list(names))
+            yield _line([row.get(name, "") for name in names])
+
+
+def _line(cells: list[object]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(cells)
+    return text.getvalue()
+
+
+def _shards_at(path: Path) -> list[Path]:
+    if is_gone(path):
+        raise FileError(path, "no such file; wanted a game shard or a folder of them")
+    if is_pack(path):
+        pack = open_pack(path)
+        return [pack.folder / name.shard for name in pack.names]
+    if is_shard(path):
+        return [path]
+    found = [meta.path for meta in newest_shards(path)] if path.is_dir() else []
+    if not found:
+        raise UsageError(f"show {path}: --csv is for game shards and data/selfplay")
+    return found[::-1]
+
+
+def _rows(path: Path, index: int | None) -> Iterator[dict[str, object]]:
+    for one in games_at(path, index):
+        shard, record, game = one.shard, one.record, one.game
+        assert shard is not None and record is not None
+        with named_in(path):
+            method = method_named(shard.header["method"])
+        plies = zip(one.movers, one.values_to_move, one.states(), strict=False)
+        with damaged_game(path, one.index):
+            for ply, (mover, value, state) in enumerate(plies):
+                by_chance = mover == CHANCE
+                yield {
+                    "shard": shard.id,
+                    "game": one.index,
+                    "ply": ply,
+                    "player": "" if by_chance else mover,
+                    "move": game.move_name(state[0], one.moves[ply]),
+                    "value_to_move": "" if value is None else f"{value:.4g}",
+                    "result_first_player": f"{one.result_first_player:g}",
+                    "opponent": record.opponent or "",
+                    "learner": int(not by_chance and not one.made_by_opponent(mover)),
+                    **method.facts(game, state[0], record, ply),
+                }

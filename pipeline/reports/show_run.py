@@ -8,87 +8,72 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from pipeline.errors import FileError
-from pipeline.matches.statistics import score_of
-from pipeline.reports.show_match import counted_games
+from pipeline.reports.reading import Reading, ScoredMatch, metric
 from pipeline.reports.tables import described, table
 from pipeline.run import layout
-from pipeline.run.matches import MatchResults, list_matches, read_results
-from pipeline.run.models import ModelInfo, list_models, read_info, resolve_champion
+from pipeline.run.matches import list_matches
+from pipeline.run.models import ModelInfo
+from pipeline.run.order import newest_files
 from pipeline.run.pruned import read_pruned
 from pipeline.run.run import Run
-from pipeline.run.shards import newest_shards
 
 LOSSES = ("policy", "value")  # loss terms that every game has
+MATCH_HEADER = ("challenger", "champion", "games", "won", "drawn", "lost")
 NO_COUNTS: Mapping[str, Counter[str]] = {}
 
 
 def show_run(directory: Path) -> Iterator[str]:
     """Texts that describe the run in a folder with data/ and saved_models/, in order."""
     run = Run(directory)
-    infos = [read_info(model) for model in list_models(run.models)]
-    champion = champion_name(run.models)
-    damaged: list[FileError] = []
-    games: Counter[str] = Counter()  # by the model that played them
-    positions: Counter[str] = Counter()
+    reading = Reading.of(run)
     pruned = read_pruned(run.games)
-    for meta in newest_shards(run.games, on_damage=damaged.append):
-        if not pruned.has(meta.path):
+    games, positions = (Counter(counts) for counts in pruned.by_model())  # by the model that played them
+    for shard in newest_files(run.games):
+        if not pruned.has(shard) and (meta := reading.meta(shard)):
             games[meta.model] += meta.games
             positions[meta.model] += meta.positions
-    for counts, before in zip((games, positions), pruned.by_model(), strict=True):
-        counts.update(before)
-    matches = matches_in(run.matches, damaged) + matches_in(run.required, damaged)
-    unpromoted = {folder: matches_in(folder, damaged) for folder in (run.watch, run.tournament)}
+    matches = [*_matches(reading, run.matches), *_matches(reading, run.required)]
+    others = {folder: _matches(reading, folder) for folder in (run.watch, run.tournament)}
     yield described(
         {
             "run": directory.resolve(),
-            "game": ", ".join(sorted({info.game for info in infos})) or "-",
-            "models": f"{len(infos)}",
-            "champion": champion or "none yet",
+            "game": ", ".join(sorted({info.game for info in reading.infos})) or "-",
+            "models": f"{len(reading.infos)}",
+            "champion": reading.champion or "none yet",
             "games": f"{games.total():,}",
             "positions": f"{positions.total():,}",
         }
     )
-    for error in damaged:
-        yield f"skipped: {error}"
-    if infos:
+    for warning in reading.warnings:
+        yield f"skipped: {warning}"
+    if reading.infos:
         yield ""
-        yield models_table(run.models, infos, {"games": games, "positions": positions})
+        yield models_table(reading.infos, reading.champion, {"games": games, "positions": positions})
         yield "(loss on held-out games; games and positions played by the model)"
     if matches:
         yield ""
-        share = "share of games" if any(match.header.max_result > 1 for match in matches) else "points"
-        header = ("challenger", "champion", "games", "won", "drawn", "lost", share, "decision")
-        yield table([match_line(match) for match in matches], header)
-    for folder, found in unpromoted.items():
+        share = "share of games" if any(found.match.header.max_result > 1 for found in matches) else "points"
+        yield table([_row(found) for found in matches], (*MATCH_HEADER, share, "decision"))
+    for folder, found in others.items():
         if found:
             yield ""
-            num_games = sum(len(match.rows) for match in found)
-            yield f"{folder}: {len(found)} matches, {num_games:,} games"
+            yield f"{folder}: {len(found)} matches, {sum(len(one.match.rows) for one in found):,} games"
     yield ""
     yield "next:"
-    yield from (f"  {line}" for line in next_commands(run, infos, champion, bool(games), bool(matches)))
+    yield from (f"  {line}" for line in _next_commands(reading, bool(games), bool(matches)))
 
 
-def champion_name(saved_models: Path) -> str | None:
-    try:
-        return resolve_champion(saved_models / layout.CHAMPION).name
-    except FileError:
-        return None
-
-
-def models_table(saved_models: Path, infos: Sequence[ModelInfo], counts: Mapping[str, Counter[str]] = NO_COUNTS) -> str:
+def models_table(
+    infos: Sequence[ModelInfo], champion: str | None, counts: Mapping[str, Counter[str]] = NO_COUNTS
+) -> str:
     """One line per model, oldest first. counts: further columns by name, then by model."""
-    champion = champion_name(saved_models)
     rows = [
         (
             info.name + (" *" if info.name == champion else ""),
             ", ".join(info.parents) or "-",
             *(f"{count[info.name]:,}" for count in counts.values()),
-            *(_loss(info.manifest, name) for name in LOSSES),
+            *(_loss(info, name) for name in LOSSES),
         )
         for info in infos
     ]
@@ -96,55 +81,36 @@ def models_table(saved_models: Path, infos: Sequence[ModelInfo], counts: Mapping
     return table(rows, header) + ("\n* the champion" if champion else "")
 
 
-def _loss(manifest: dict[str, Any], name: str) -> str:
+def _loss(info: ModelInfo, name: str) -> str:
     """The hold-out loss, or the training loss if there was no hold-out."""
-    metrics = manifest.get("metrics", {})
     for part, note in (("holdout_after", ""), ("train", " (training)")):
-        value = (metrics.get(part) or {}).get(name)
-        if isinstance(value, int | float):
-            return f"{value:.3f}{note}"
+        if (loss := metric(info, part, name)) is not None:
+            return f"{loss:.3f}{note}"
     return "-"
 
 
-def matches_in(directory: Path, damaged: list[FileError]) -> list[MatchResults]:
-    """The matches in a folder with their summaries, by name. Adds the errors of unreadable ones to damaged.
-
-    A folder with neither games nor a summary isn't a match yet.
-    """
-    matches = []
+def _matches(reading: Reading, directory: Path) -> list[ScoredMatch]:
+    """By name. A folder with neither games nor a summary isn't a match yet."""
     without_games = {path.parent for path in directory.glob(f"*/{layout.MATCH_SUMMARY}")}
-    for folder in sorted({*list_matches(directory), *without_games}):
-        try:
-            matches.append(read_results(folder).with_summary())
-        except FileError as error:
-            damaged.append(error)
-    return matches
+    folders = sorted({*list_matches(directory), *without_games})
+    return [found for folder in folders if (found := reading.readable(ScoredMatch.read, folder))]
 
 
-def match_line(match: MatchResults) -> tuple[str, ...]:
-    score = score_of(counted_games(match))
+def _row(found: ScoredMatch) -> tuple[str, ...]:
+    match, score = found.match, found.score
     left_out = f", {score.games} count" if score.games < len(match.games) else ""
-    share = f"{score.share:.1%}" if score.games else "-"
     return (
         match.header.challenger, match.header.champion, f"{len(match.games)}/{match.num_games}{left_out}",
-        str(score.wins), str(score.draws), str(score.losses), share, _decision(match.summary),
+        str(score.wins), str(score.draws), str(score.losses), f"{score.share:.1%}" if score.games else "-",
+        found.decision,
     )  # fmt: skip
 
 
-def _decision(summary: dict[str, Any] | None) -> str:
-    if summary is None:
-        return "not finished"
-    if summary.get("promoted"):
-        return "promoted"
-    return "passed" if summary.get("passed") else "not promoted"
-
-
-def next_commands(
-    run: Run, infos: Sequence[ModelInfo], champion: str | None, has_games: bool, has_matches: bool
-) -> Iterator[str]:
+def _next_commands(reading: Reading, has_games: bool, has_matches: bool) -> Iterator[str]:
     """Commands that make sense now, each with its purpose; preceded by `cd` if the run is in another folder."""
+    run = reading.run
     directory, chunks = run.folder, any(run.chunks.glob(f"*{layout.CHUNK_SUFFIX}"))
-    begun = bool(infos) and champion is not None
+    begun = bool(reading.infos) and reading.champion is not None
     commands = [
         (not begun, "init", "make a first model"),
         (begun and not has_games, "selfplay --games 100 --readouts 32", "let it play"),
@@ -154,7 +120,7 @@ def next_commands(
         (has_matches, f"show {layout.MATCHES}", "the newest match, with its games"),
         (run.ratings.exists(), "ratings", "how strong each player is"),
         (has_matches, "report", "charts and games on one page"),
-        (champion is not None, f"show {layout.CHAMPION_LINK}", "how the champion was made"),
+        (reading.champion is not None, f"show {layout.CHAMPION_LINK}", "how the champion was made"),
     ]
     possible = [(command, purpose) for makes_sense, command, purpose in commands if makes_sense]
     width = max(len(command) for command, _ in possible)

@@ -20,48 +20,35 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import TypeVar
 
-from pipeline.errors import FileError, explain
-from pipeline.matches.statistics import Score, score_of, wilson_interval
 from pipeline.phrases import counted, long_duration
 from pipeline.progress import SILENT, Progress
 from pipeline.reports.config import StatusConfig
-from pipeline.reports.run_files import (
-    LOOP_LOCK,
-    RunFiles,
-    SizedShard,
-    look_at,
-    parse_time,
-    spread,
-)
-from pipeline.reports.tables import further_conditions
+from pipeline.reports.reading import Reading, ScoredMatch, metric, number_in, parse_time, promotion_conditions
+from pipeline.reports.run_files import LOOP_LOCK, RunFiles, SizedShard, scan_run, spread
 from pipeline.reports.tracked import Tracked, of_newest_games
 from pipeline.run import atomic, layout, packs
-from pipeline.run.evaluations import list_evaluations, read_evaluation
-from pipeline.run.matches import begin_lines, newest_matches, read_lines, read_results, read_summary
-from pipeline.run.models import ModelInfo, read_info, read_journal
+from pipeline.run.evaluations import Evaluation, list_evaluations, read_evaluation
+from pipeline.run.matches import begin_lines, newest_matches, read_lines
+from pipeline.run.models import ModelInfo
 from pipeline.run.order import Counted, generation_of
 from pipeline.run.pruned import Pruned, read_pruned
-from pipeline.run.ratings import read_ratings
+from pipeline.run.ratings import RatedPlayer, read_ratings
 from pipeline.run.run import Run
-from pipeline.run.shards import ShardMeta, meta_of
+from pipeline.run.shards import ShardMeta
 
 RATES_OVER = timedelta(hours=1)
 MOST_READ = 250  # sidecars of the last hour; sidecars since the newest window; matches searched for the last of models
 MODELS_SHOWN = 8
 PLAYERS_SHOWN = 5
 PLAYING_SECONDS = 60  # a shard younger than this shows that self-play is running
-MOST_GAMES = 2**31  # of a match; a larger number is damage
 QUIET_SECONDS = 900  # warn about a loop that commits no shard for this long and for three times its longest break
 FULL_SOON_SECONDS = 86_400
+HOUR = 3600.0
 
 RUNNING, NOT_SEEN, UNKNOWN = "running", "not seen here", "unknown"
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -117,29 +104,8 @@ class LastMatch:
     points_share_low: float  # of the 95 % interval
     points_share_high: float
     points_share_needed: float | None  # None: no threshold, or not known yet
-    decision: str  # promoted, not promoted, not decided
-    conditions: Mapping[str, str] = field(default_factory=dict)  # outcome of each further promotion condition
-
-
-@dataclass(frozen=True)
-class LastEvaluation:
-    """The result of evaluate --watch for the newest model that it has started or finished."""
-
-    model: str
-    finished: datetime | None  # None: in progress, or killed
-    games: int
-    opponents: int
-    elo_before: float
-    elo_after: float | None
-    conclusions: tuple[str, ...]  # "strategy: conclusion"
-    skipped: int  # planned matches that weren't played
-
-
-@dataclass(frozen=True)
-class PlayerRating:
-    player: str
-    elo: float  # Bradley-Terry's
-    elo_error: float  # half of the 95 % interval
+    decision: str  # see ScoredMatch.decision
+    conditions: Mapping[str, str] = field(default_factory=dict)  # outcome of each promotion condition
 
 
 @dataclass(frozen=True)
@@ -173,6 +139,8 @@ class StatusSummary:
     begun       models whose training has begun and hasn't ended
     promotions  number so far, without the first model
     trainings   of the newest models, oldest first
+    evaluation  by evaluate --watch, of the newest model that it has started or finished
+    ratings     of the best players
     """
 
     directory: Path
@@ -191,8 +159,8 @@ class StatusSummary:
     window: WindowFill | None
     trainings: tuple[Training, ...]
     match: LastMatch | None
-    evaluation: LastEvaluation | None
-    ratings: tuple[PlayerRating, ...]
+    evaluation: Evaluation | None
+    ratings: tuple[RatedPlayer, ...]
     disk: Disk
     workers: tuple[WorkerSeen, ...]
     warnings: tuple[str, ...]
@@ -209,8 +177,9 @@ class _Collector:
 
     def __init__(self, run: Run, now: datetime) -> None:
         self.run, self.now = run, now
-        self.warnings: list[str] = []
-        self.files: RunFiles = look_at(run.folder, whole=False)
+        self.reading = Reading.of(run, MODELS_SHOWN)
+        self.readable = self.reading.readable
+        self.files: RunFiles = scan_run(run.folder, whole=False)
         by_time = sorted(self.files.shards, key=lambda shard: shard.time)
         self.ahead = [shard for shard in by_time if shard.time > now + timedelta(seconds=PLAYING_SECONDS)]
         in_time = by_time[: len(by_time) - len(self.ahead)]
@@ -222,70 +191,54 @@ class _Collector:
         ]
 
     def summary(self) -> StatusSummary:
-        models = self.readable(lambda: list(islice(self.run.newest_models(), MODELS_SHOWN))[::-1]) or []
-        infos = [info for path in models if (info := self.readable(partial(read_info, path)))]
-        journal = self.readable(lambda: read_journal(self.run.models)) or []
-        champion = self.readable(self.run.resolve_champion) if models else None
-        last = journal[-1] if journal else {}
-        is_last = champion is not None and str(last.get("champion")) == champion.name
-        numbers = [name.number for path in models if (name := layout.parse_model_name(path.name))]
-        trainings = tuple(_training(info) for info in infos)
-        play = self.play(infos)
-        match = self.last_match()
+        reading = self.reading
+        last = reading.journal[-1] if reading.journal else {}
+        is_last = reading.champion is not None and str(last.get("champion")) == reading.champion
+        trainings = tuple(map(_training, reading.infos))
         disk = self.disk(trainings)
-        has_begun = self.has_begun_to_play(numbers[-1] if numbers else 0)
-        loop, stages, is_guess = self.at_work(has_begun)
-        stage = self.stage(loop, stages)
+        loop, stages, is_guess = self.at_work()
+        stage = ", ".join(stages) or ("none" if loop == NOT_SEEN and self.age() > QUIET_SECONDS else UNKNOWN)
+        play, match, evaluation, ratings = self.play(), self.last_match(), self.last_evaluation(), self.ratings()
+        tracked = of_newest_games(self.run.games, reading.warn)
         self.warn(loop, stage, trainings, disk)
         return StatusSummary(
             directory=self.run.folder.resolve(),
             time=self.now,
-            game=infos[-1].game if infos else None,
-            generation=numbers[-1] if numbers else None,
+            game=reading.game,
+            generation=reading.generation,
             loop=loop,
             stages=stages,
             is_guess=is_guess,
             stage=stage,
             begun=tuple(sorted(self.files.checkpoints)),
-            champion=champion.name if champion else None,
+            champion=reading.champion,
             champion_since=parse_time(last.get("time")) if is_last else None,
-            promotions=sum(line.get("previous") is not None for line in journal),
+            promotions=reading.promotions,
             play=play,
-            window=next(filter(None, map(_window, reversed(infos))), None),
+            window=next(filter(None, map(_window, reversed(reading.infos))), None),
             trainings=trainings,
             match=match,
-            evaluation=self.last_evaluation(),
-            ratings=self.ratings(),
+            evaluation=evaluation,
+            ratings=ratings,
             disk=disk,
             workers=self.workers(),
-            tracked=of_newest_games(self.run.games, lambda error: self.warnings.append(str(error))),
-            warnings=tuple(dict.fromkeys(self.warnings)),
+            warnings=tuple(reading.warnings),
+            tracked=tracked,
         )
 
-    def readable(self, read: Callable[[], T]) -> T | None:
-        """The result of read(); None and a warning if the file is damaged or unreadable."""
-        try:
-            return read()
-        except FileError as error:
-            self.warnings.append(str(error))
-        except OSError as error:
-            self.warnings.append(str(explain(error.filename or self.run.folder, error)))
-        return None
-
-    def play(self, infos: Sequence[ModelInfo]) -> Play:
-        """infos: of the newest models, whose windows count the positions before them."""
+    def play(self) -> Play:
         shards = self.files.shards
-        before = next(filter(None, map(_counted, reversed(infos))), None)
+        before = next(filter(None, map(_counted, reversed(self.reading.infos))), None)
         if before is None:  # read only if needed: the file has an entry for every folder that was ever pruned
-            before = (self.readable(lambda: read_pruned(self.run.games)) or Pruned()).counted
+            before = (self.readable(read_pruned, self.run.games) or Pruned()).counted
         new = [shard for shard in shards if not before.has(shard)]
         uncounted = len(new)
-        if before.numbers is None:  # nothing was counted, so shards outside the partial scan are new too
+        if not before.numbers:  # nothing was counted, so shards outside the partial scan are new too
             uncounted = max(uncounted, self.files.num_shards - (len(shards) - len(new)))
         sampled, of_hour = spread(new, MOST_READ), spread(self.last_hour, MOST_READ)
-        metas = {shard: meta for shard in {*of_hour, *sampled} if (meta := self.meta(shard))}
-        games = sum(metas[shard].games for shard in of_hour if shard in metas)
-        cut_short = sum(metas[shard].cut_short for shard in of_hour if shard in metas)
+        metas = {shard: meta for shard in {*of_hour, *sampled} if (meta := self.reading.meta(shard))}
+        metas_of_hour = [metas[shard] for shard in of_hour if shard in metas]
+        games = sum(meta.games for meta in metas_of_hour)
         of_new = sum(metas[shard].positions for shard in sampled if shard in metas)
         return Play(
             shards=self.files.num_shards,
@@ -293,14 +246,11 @@ class _Collector:
             positions=before.total + (round(of_new / len(sampled) * uncounted) if sampled else 0),
             positions_exact=len(sampled) == uncounted,
             newest_shard=self.newest_shard,
-            games_per_hour=_hourly(_per_second(self.last_hour, metas, lambda meta: meta.games)),
-            positions_per_hour=_hourly(_per_second(self.last_hour, metas, lambda meta: meta.positions)),
+            games_per_hour=_rate(self.last_hour, metas, lambda meta: meta.games, HOUR),
+            positions_per_hour=_rate(self.last_hour, metas, lambda meta: meta.positions, HOUR),
             evaluations_per_second=self.evaluations_per_second(metas),
-            cut_short=cut_short / games if games else None,
+            cut_short=sum(meta.cut_short for meta in metas_of_hour) / games if games else None,
         )
-
-    def meta(self, shard: SizedShard) -> ShardMeta | None:
-        return meta_of(shard, self.run.games, lambda error: self.warnings.append(str(error)))
 
     def evaluations_per_second(self, metas: dict[SizedShard, ShardMeta]) -> float | None:
         """Of the newest model's games in the last hour, summed over workers.
@@ -314,39 +264,23 @@ class _Collector:
                 groups[shard.worker, shard.generation].append(shard)
         rates: dict[str, float] = {}
         for (worker, _), shards in sorted(groups.items()):
-            if rate := _per_second(shards, metas, lambda meta: meta.evaluations):
+            if rate := _rate(shards, metas, lambda meta: meta.evaluations):
                 rates[worker] = rate
         return sum(rates.values()) if rates else None
 
     def last_match(self) -> LastMatch | None:
-        folders = self.readable(lambda: newest_matches(self.run.matches)) or ()
-        of_models = (one for one in islice(folders, MOST_READ) if self.readable(partial(_is_of_models, one)))
-        newest = next(of_models, None)
-        return self.readable(partial(_match, newest)) if newest else None
+        for folder in islice(self.readable(newest_matches, self.run.matches) or (), MOST_READ):
+            if self.readable(_is_of_models, folder):
+                return self.readable(_last_match, folder)
+        return None
 
-    def last_evaluation(self) -> LastEvaluation | None:
-        files = self.readable(lambda: list_evaluations(self.run.watch)) or []
-        found = self.readable(partial(read_evaluation, files[-1])) if files else None
-        if found is None:
-            return None
-        return LastEvaluation(
-            model=found.model,
-            finished=parse_time(found.finished) if found.finished else None,
-            games=sum(one.games for one in found.results),
-            opponents=len(found.results),
-            elo_before=found.elo_before,
-            elo_after=found.elo_after,
-            conclusions=tuple(f"{one.strategy}: {one.conclusion}" for one in found.outcomes),
-            skipped=len(found.skipped),
-        )
+    def last_evaluation(self) -> Evaluation | None:
+        files = self.readable(list_evaluations, self.run.watch)
+        return self.readable(read_evaluation, files[-1]) if files else None
 
-    def ratings(self) -> tuple[PlayerRating, ...]:
-        path = self.run.ratings
-        found = self.readable(lambda: read_ratings(path) if path.exists() else None)
-        return tuple(
-            PlayerRating(one.name, one.bradley_terry, one.bradley_terry_error)
-            for one in (found.players[:PLAYERS_SHOWN] if found else ())
-        )
+    def ratings(self) -> tuple[RatedPlayer, ...]:
+        found = self.readable(read_ratings, self.run.ratings) if self.run.ratings.exists() else None
+        return tuple(found.players[:PLAYERS_SHOWN]) if found else ()
 
     def disk(self, trainings: Sequence[Training]) -> Disk:
         """Games grow at the last hour's rate, models by the newest one's size per generation."""
@@ -373,13 +307,7 @@ class _Collector:
         """Seconds since the newest shard; infinite without shards."""
         return (self.now - self.newest_shard).total_seconds() if self.newest_shard else math.inf
 
-    def has_begun_to_play(self, generation: int) -> bool:
-        """Whether self-play has begun anything in this generation."""
-        return any(shard.generation == generation for shard in self.files.shards) or any(
-            generation_of(folder) == generation for folder in self.files.waiting
-        )
-
-    def at_work(self, has_begun_to_play: bool) -> tuple[str, tuple[str, ...], bool]:
+    def at_work(self) -> tuple[str, tuple[str, ...], bool]:
         """(loop, stages, is_guess) of StatusSummary.
 
         Self-play holds its worker's lock. Locks of other machines aren't visible. There, self-play counts as running
@@ -398,23 +326,22 @@ class _Collector:
             ("tournament", layout.TOURNAMENT_MATCHES in folders),
         ]
         stages = [name for name, is_at_work in at_work if is_at_work]
+        generation = self.reading.generation or 0
+        begun = {shard.generation for shard in self.files.shards} | set(map(generation_of, self.files.waiting))
         is_young = abs(self.age()) < PLAYING_SECONDS
-        tells = (is_young or has_begun_to_play) and not stages if loop == RUNNING else is_young
-        is_guess = tells and "selfplay" not in stages
+        plays = (is_young or generation in begun) and not stages if loop == RUNNING else is_young
+        is_guess = plays and "selfplay" not in stages
         if is_guess:
             stages.insert(0, "selfplay")
         if layout.WATCH_MATCHES in folders:  # may run beside other stages
             stages.append("watch")
         return loop, tuple(stages), is_guess
 
-    def stage(self, loop: str, stages: Sequence[str]) -> str:
-        if stages:
-            return ", ".join(stages)
-        return "none" if loop == NOT_SEEN and self.age() > QUIET_SECONDS else UNKNOWN
-
     def warn(self, loop: str, stage: str, trainings: Sequence[Training], disk: Disk) -> None:
-        """Add warnings about everything but damaged files."""
-        self.warnings += map(str, self.files.unreadable)
+        """Warn about everything but damaged files."""
+        warn = self.reading.warn
+        for error in self.files.unreadable:
+            warn(error)
         breaks = [
             (later.time - earlier.time).total_seconds()
             for earlier, later in pairwise(sorted(self.files.shards, key=lambda shard: shard.time))
@@ -422,10 +349,10 @@ class _Collector:
         ]
         if loop == RUNNING and self.newest_shard and self.age() > max(QUIET_SECONDS, 3 * max(breaks, default=0.0)):
             quiet = long_duration(self.age())
-            self.warnings.append(f"no new games for {quiet}, though the loop is running (stage: {stage}); see its log")
+            warn(f"no new games for {quiet}, though the loop is running (stage: {stage}); see its log")
         if self.ahead:
             furthest = (self.ahead[-1].time - self.now).total_seconds()
-            self.warnings.append(
+            warn(
                 f"{counted(len(self.ahead), 'shard')} up to {long_duration(furthest)} ahead of this machine's clock, "
                 f"the last one of worker {self.ahead[-1].worker}; shards of a generation sort by time: synchronise the "
                 "clocks of all machines"
@@ -436,88 +363,73 @@ class _Collector:
             if one.holdout_loss_before is not None and one.holdout_loss_after is not None
         ]
         if len(rises) == 2 and all(after > before for before, after in rises):
-            self.warnings.append(
+            warn(
                 f"the hold-out loss rose in the last two trainings, from {rises[-1][0]:.4g} to {rises[-1][1]:.4g} in "
                 f"{trainings[-1].model}: the network overfits; a larger window, fewer epochs or a lower learning rate "
                 "help"
             )
         if disk.seconds_until_full is not None and disk.seconds_until_full < FULL_SOON_SECONDS:
-            self.warnings.append(f"the disk is full in {long_duration(disk.seconds_until_full)} at this rate")
+            warn(f"the disk is full in {long_duration(disk.seconds_until_full)} at this rate")
         left = [path for path in self.files.temporaries if atomic.is_left_over(path.name)]
         if left:
-            self.warnings.append(
+            warn(
                 f"{counted(len(left), 'temporary file')} of killed processes, e.g. {left[0]}; nothing reads them, and "
                 "the command that wrote them removes them on its next run"
             )
         old = f"{self.now - timedelta(seconds=QUIET_SECONDS):{layout.TIME_FORMAT}}"
         lost = [path for path in self.files.uncommitted if path.name < old]
         if lost:
-            self.warnings.append(
+            warn(
                 f"{counted(len(lost), 'shard')} without a .meta file, e.g. {lost[0]}; nothing reads them: remove them, "
                 "or copy the .meta files as well"
             )
 
 
-def _per_second(
-    shards: Sequence[SizedShard], metas: dict[SizedShard, ShardMeta], count: Callable[[ShardMeta], int]
+def _rate(
+    shards: Sequence[SizedShard],
+    metas: Mapping[SizedShard, ShardMeta],
+    count: Callable[[ShardMeta], int],
+    per: float = 1.0,
 ) -> float | None:
-    """The rate between the times of the first and the last shard; None if unknown.
+    """The rate between the times of the first and the last shard, per so many seconds; None if unknown.
 
     The first shard's games were played before its time, so they don't count. metas: of the shards, or of a sample.
     """
     known = [count(metas[shard]) for shard in shards[1:] if shard in metas]
     seconds = (shards[-1].time - shards[0].time).total_seconds() if shards else 0.0
-    return sum(known) / len(known) * len(shards[1:]) / seconds if known and seconds > 0 else None
-
-
-def _hourly(per_second: float | None) -> float | None:
-    return None if per_second is None else 3600 * per_second
+    return per * sum(known) / len(known) * len(shards[1:]) / seconds if known and seconds > 0 else None
 
 
 def _folder_of_lock(lock: Path) -> Path:
     """The folder that identifies the stage: the lock's own, but that of the tournament or watch for their locks."""
-    return next(
-        (folder for folder in (layout.TOURNAMENT_MATCHES, layout.WATCH_MATCHES) if lock == layout.lock_path(folder)),
-        lock.parent,
-    )
-
-
-def _number(values: object, *names: str) -> float | None:
-    """A finite number in nested JSON objects; None if there is none."""
-    for name in names:
-        values = values.get(name) if isinstance(values, dict) else None
-    is_number = isinstance(values, int | float) and not isinstance(values, bool) and math.isfinite(values)
-    return float(values) if is_number else None  # type: ignore[arg-type]
+    own = {layout.lock_path(folder): folder for folder in (layout.TOURNAMENT_MATCHES, layout.WATCH_MATCHES)}
+    return own.get(lock, lock.parent)
 
 
 def _training(info: ModelInfo) -> Training:
-    def metric(part: str, name: str) -> float | None:
-        return _number(info.manifest, "metrics", part, name)
-
     return Training(
         model=info.name,
         created=parse_time(info.created),
-        policy_loss=metric("train", "policy"),
-        policy_loss_holdout=metric("holdout_after", "policy"),
-        value_loss=metric("train", "value"),
-        value_loss_holdout=metric("holdout_after", "value"),
-        holdout_loss_before=metric("holdout_before", "total"),
-        holdout_loss_after=metric("holdout_after", "total"),
+        policy_loss=metric(info, "train", "policy"),
+        policy_loss_holdout=metric(info, "holdout_after", "policy"),
+        value_loss=metric(info, "train", "value"),
+        value_loss_holdout=metric(info, "holdout_after", "value"),
+        holdout_loss_before=metric(info, "holdout_before", "total"),
+        holdout_loss_after=metric(info, "holdout_after", "total"),
     )
 
 
 def _counted(info: ModelInfo) -> Counted | None:
     """The shards counted for the model's window; None if its manifest doesn't say."""
-    window = info.manifest.get("window")
     try:
-        return Counted.in_window(window) if isinstance(window, dict) else None
+        return Counted.in_window(info.manifest.get("window", {}))
     except ValueError:
         return None
 
 
 def _window(info: ModelInfo) -> WindowFill | None:
-    numbers = [_number(info.manifest, "window", name) for name in ("positions", "capacity", "max_positions")]
-    positions, capacity, most = (None if number is None else int(number) for number in numbers)
+    numbers = [number_in(info.manifest, "window", name) for name in ("positions", "capacity", "max_positions")]
+    positions, capacity, most = (None if one is None else int(one) for one in numbers)
     if positions is None or most is None:
         return None
     return WindowFill(positions, most if capacity is None else capacity, most)
@@ -529,26 +441,16 @@ def _is_of_models(folder: Path) -> bool:
     return found.header.is_of_models
 
 
-def _match(folder: Path) -> LastMatch:
-    """From a match's summary, or from its games if it isn't decided yet. Raises FileError."""
-    summary = read_summary(folder)
-    names = layout.parse_match_name(folder.name)
-    numbers = [_number(summary, name) or 0 for name in ("wins", "draws", "losses", "games")]
-    counts = [int(number) if 0 <= number <= MOST_GAMES else 0 for number in numbers]
-    decision = "not decided"
-    needed = None
-    if summary is not None and names is not None and any(counts):
-        *by_result, games = counts
-        score = Score(*by_result)
-        decision = "promoted" if summary.get("promoted") else "not promoted"
-        points = _number(summary, "points_needed")
-        most = _number(summary, "games_that_count")
+def _last_match(folder: Path) -> LastMatch:
+    """Raises FileError."""
+    found = ScoredMatch.read(folder)
+    match, score, summary = found.match, found.score, found.match.summary or {}
+    header = match.header
+    needed = header.threshold if header.max_result == 1 else None  # points aren't shares of games
+    points, most = number_in(summary, "points_needed"), number_in(summary, "games_that_count")
+    if summary:
         needed = min(max(points / most, 0.0), 1.0) if points is not None and most else None
-    else:
-        match = read_results(folder)
-        names, score, games = (match.header.challenger, match.header.champion), score_of(match.games), match.num_games
-        needed = match.header.threshold if match.header.max_result == 1 else None  # points aren't shares of games
-    low, high = wilson_interval(score)
-    won, drawn, lost = score.wins, score.draws, score.losses
-    further = further_conditions(summary or {})
-    return LastMatch(*names, games, score.games, won, drawn, lost, score.share, low, high, needed, decision, further)
+    return LastMatch(
+        header.challenger, header.champion, match.num_games, score.games, score.wins, score.draws, score.losses,
+        score.share, *found.interval, needed, found.decision, promotion_conditions(summary),
+    )  # fmt: skip

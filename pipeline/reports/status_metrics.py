@@ -86,7 +86,7 @@ def _metrics(summary: StatusSummary) -> Iterator[tuple[str, str, str, Samples]]:
         ):
             text = f"{meaning}, of the challenger in the last match."
             yield f"match_points_{name}", "gauge", text, [(players, share)]
-    ratings: Samples = [({"player": one.player}, one.elo) for one in summary.ratings]
+    ratings: Samples = [({"player": one.name}, one.bradley_terry) for one in summary.ratings]
     yield "rating_elo", "gauge", "Bradley-Terry ratings of the best players.", ratings
     used: Samples = [({"folder": folder}, size) for folder, size in disk.used_bytes.items()]
     yield "disk_used_bytes", "gauge", "Size of the run's files.", used

@@ -14,8 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.phrases import counted, long_duration, percent, printable, results, size
-from pipeline.reports.status import RUNNING, LastEvaluation, LastMatch, StatusSummary, Training
+from pipeline.reports.status import RUNNING, LastMatch, StatusSummary, Training
 from pipeline.reports.tracked import lines
+from pipeline.run.evaluations import Evaluation
 
 NOTHING = "–"
 BAR_WIDTH = 40
@@ -48,7 +49,7 @@ def screen(summary: StatusSummary) -> RenderableType:
     if summary.evaluation is not None:
         parts.append(_panel("last evaluation beside training", _evaluation(summary.evaluation)))
     if summary.ratings:
-        rated: Rows = [(one.player, f"{one.elo:.0f} ± {one.elo_error:.0f}") for one in summary.ratings]
+        rated = [(one.name, f"{one.bradley_terry:.0f} ± {one.bradley_terry_error:.0f}") for one in summary.ratings]
         parts.append(_panel("ratings (Bradley–Terry, Elo)", _facts(rated)))
     parts.append(_warnings(summary.warnings))
     return _Printable(Group(*parts))
@@ -158,15 +159,16 @@ def _match(match: LastMatch) -> RenderableType:
     return Group(title, played, *(Text(f"{text} {found}") for text, found in match.conditions.items()))
 
 
-def _evaluation(found: LastEvaluation) -> RenderableType:
+def _evaluation(found: Evaluation) -> RenderableType:
     title = Text.assemble((found.model, "bold"), ": ")
     if found.finished is None:
         return title.append("being evaluated", DIM)
-    games = f"{counted(found.games, 'game')} against {counted(found.opponents, 'player')}"
+    num_games = sum(one.games for one in found.results)
+    games = f"{counted(num_games, 'game')} against {counted(len(found.results), 'player')}"
     title.append(f"{games}; Elo {found.elo_before:.0f} → {found.elo_after or found.elo_before:.0f}")
     if found.skipped:
-        title.append(f"; {counted(found.skipped, 'match', 'matches')} skipped", DIM)
-    return Group(title, *map(Text, found.conclusions))
+        title.append(f"; {counted(len(found.skipped), 'match', 'matches')} skipped", DIM)
+    return Group(title, *(Text(f"{one.strategy}: {one.conclusion}") for one in found.outcomes))
 
 
 def interval_bar(match: LastMatch) -> Text:

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
-from pipeline.phrases import counted
+from pipeline.phrases import counted, percent
 from pipeline.ratings.command import RatingsSummary
 from pipeline.ratings.pool import PoolSummary
-from pipeline.reports.evaluations import evaluation_text
 from pipeline.reports.tables import described, flattened, table
-from pipeline.run.evaluations import Evaluation
+from pipeline.run.evaluations import Counts, Evaluation, Rates
 
 EVICTION = (
     "when the pool is full, the lowest rated leaves, but never the newest member, a built-in player or the champion; "
@@ -57,8 +56,7 @@ def summary_json(summary: Any) -> str:
 def ratings_table(summary: RatingsSummary) -> str:
     """One block per group of players that games connect, then the scale, the source, and the warnings."""
     in_points = any(row.points_per_game is not None for row in summary.rows)
-    columns = ("rank", "player", "rating", "+-", "games", "won", "drawn", "lost", "average opponent")
-    header = (*columns, "points a game") if in_points else columns
+    header = ("rank", "player", "rating", "+-", "games", "won", "drawn", "lost", "average opponent", "points a game")
     digits = 1 if summary.method == "trueskill" else 0
     rows = [
         (
@@ -69,7 +67,7 @@ def ratings_table(summary: RatingsSummary) -> str:
             str(row.games),
             *(f"{count / row.games:.1%}" for count in (row.wins, row.draws, row.losses)),
             _number(row.average_opponent, digits),
-            *(("-" if row.points_per_game is None else f"{row.points_per_game:+.3f}",) if in_points else ()),
+            ("-" if in_points else "") if row.points_per_game is None else f"{row.points_per_game:+.3f}",
         )
         for row in summary.rows
     ]
@@ -87,8 +85,7 @@ def ratings_table(summary: RatingsSummary) -> str:
             "mean of all"
         )
     if summary.matches_skipped:
-        missing = "is missing" if summary.matches_skipped == 1 else "are missing"
-        lines.append(f"{counted(summary.matches_skipped, 'damaged match', 'damaged matches')} {missing} here")
+        lines.append(f"{counted(summary.matches_skipped, 'damaged match', 'damaged matches')} skipped")
     return "\n".join([*lines, *(f"note: {warning}" for warning in summary.warnings)])
 
 
@@ -130,3 +127,64 @@ def _scale(summary: RatingsSummary) -> str:
 def _number(value: float, digits: int) -> str:
     """Rounded; never "-0"."""
     return f"{round(value, digits) + 0.0:.{digits}f}"
+
+
+def evaluation_text(found: Evaluation) -> str:
+    """A table of opponents, a line per strategy, and a line per skipped match."""
+    lines = [_title(found)]
+    if found.results:
+        in_points = any(one.points_per_game is not None for one in found.results)
+        share = "share of games" if in_points else "points"
+        rows = [
+            (
+                one.opponent,
+                str(one.games),
+                *map(str, (one.wins, one.draws, one.losses)),
+                _share(one),
+                _points(one.moving_first),
+                _points(one.moving_second),
+                f"{one.average_length:.1f} ({one.shortest}–{one.longest})",
+                f"{one.elo_before:.0f} → {one.elo_after:.0f}",
+                "" if one.points_per_game is None else f"{one.points_per_game:+.3f}",
+            )
+            for one in found.results
+        ]
+        columns = ("opponent", "games", "won", "drawn", "lost", share, "first", "second", "plies", "Elo")
+        lines += [table(rows, (*columns, "points a game"))]
+        lines += [
+            f"note: {one.opponent}: {', '.join(remarks)}"
+            for one in found.results
+            if (remarks := _remarks(one.duplicates, one.failed, one.ends.get("move_limit", 0)))
+        ]
+    for outcome in found.outcomes:
+        shown = f", {_share(outcome)} of {counted(outcome.games, 'game')}" if outcome.games else ""
+        lines.append(f"{outcome.strategy}: {outcome.conclusion}{shown}")
+    lines += [
+        f"skipped: {one.opponent}: {one.reason}{'; the next run tries again' if one.again else ''}"
+        for one in found.skipped
+    ]
+    return "\n".join(lines)
+
+
+def _title(found: Evaluation) -> str:
+    title = f"{found.model} (generation {found.generation}, {found.game})"
+    if found.finished is None:
+        return f"{title}: being evaluated by {', '.join(plan.strategy for plan in found.strategies)}"
+    elo = f"Elo {found.elo_before:.0f} → {found.elo_before if found.elo_after is None else found.elo_after:.0f}"
+    if found.rating is None:
+        return f"{title}: {elo}"
+    error = "" if found.rating_error is None else f" +- {found.rating_error:.0f}"
+    return f"{title}: {elo}; rated {found.rating:+.0f}{error}"
+
+
+def _share(rates: Rates) -> str:
+    return f"{percent(rates.share)} ({100 * rates.low:.0f}–{100 * rates.high:.0f})"
+
+
+def _points(counts: Counts) -> str:
+    return percent((counts.wins + counts.draws / 2) / counts.games, 0) if counts.games else "-"
+
+
+def _remarks(duplicates: int, failed: int, limited: int) -> list[str]:
+    counts = ((duplicates, "repeated another"), (failed, "failed twice, not counted"), (limited, "hit the move limit"))
+    return [f"{counted(number, 'game')} {what}" for number, what in counts if number]

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pipeline.phrases import counted, results
-
 NUMBER = re.compile(r"[-+]?[\d.,/]*%?")
 LIST_ITEMS_SHOWN = 6
 
@@ -17,7 +15,12 @@ def indented(text: str, by: int = 4) -> str:
 
 
 def table(rows: Sequence[tuple[str, ...]], header: tuple[str, ...], left_out: int = 0, where: str = "more") -> str:
-    """Aligned columns; numeric columns ("-" counts as a number) are right-aligned. left_out: number of rows omitted."""
+    """Aligned columns; numeric columns ("-" counts as a number) are right-aligned, columns without text are left out.
+
+    left_out: number of rows omitted.
+    """
+    shown = [i for i in range(len(header)) if not rows or any(row[i] for row in rows)]
+    rows, header = [tuple(row[i] for i in shown) for row in rows], tuple(header[i] for i in shown)
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     numeric = [bool(rows) and all(NUMBER.fullmatch(row[i]) for row in rows) for i in range(len(header))]
 
@@ -64,15 +67,3 @@ def shortened_list(items: Sequence[Any], most: int) -> str:
     """At most this many items, e.g. "4, 6, 7, … (12 in all)"."""
     shown = ", ".join(value_text(item) for item in items[:most])
     return f"{shown}, … ({len(items)} in all)" if len(items) > most else shown
-
-
-def further_conditions(summary: Mapping[str, Any]) -> dict[str, str]:
-    """The outcome of each further promotion condition of a match summary, by condition. Each has its own match."""
-    conditions = summary.get("guards")
-    outcomes: dict[str, str] = {}
-    for text, result in (conditions if isinstance(conditions, dict) else {}).items():
-        if isinstance(result, dict) and {"wins", "draws", "losses", "match"} <= result.keys():
-            counts = [result[name] if isinstance(result[name], int) else 0 for name in ("wins", "draws", "losses")]
-            played = f"{results(*counts)} of {counted(sum(counts), 'game')}"
-            outcomes[text] = f"{'met' if result.get('passed') else 'not met'}: {played}, in {result['match']}"
-    return outcomes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,49 +24,39 @@ class Tracked:
 
 
 def of_newest_games(directory: Path, on_damage: Callable[[FileError], None]) -> Tracked:
-    """Of the shards under a directory; nothing where there are none, or their method tracks none. Reads few of them."""
+    """Of the newest games under a directory; reads as few shards as the method's window needs."""
+    return of_shards(_newest_shards(directory, on_damage))
+
+
+def _newest_shards(directory: Path, on_damage: Callable[[FileError], None]) -> Iterator[Shard]:
     from pipeline.methods.named import method_named
 
-    shards: list[Shard] = []
-    games = 0
     for meta in newest_shards(directory, on_damage):
+        if not method_named(meta.method).tracking_window:
+            return
         try:
-            if games >= method_named(meta.method).tracking_window:
-                break
-            shards.append(read_shard(meta.path, meta))
+            yield read_shard(meta.path, meta)
         except FileError as error:
             on_damage(error)
-        except UsageError:  # unknown here: a method of another package
-            break
-        games += meta.games
-    return of_shards(shards)
 
 
-def of_shards(shards: list[Shard]) -> Tracked:
-    """shards: of one game and method, newest first. Nothing also where that game or method isn't known here."""
+def of_shards(shards: Iterable[Shard]) -> Tracked:
+    """shards: of one game and method, newest first. Empty if their method tracks nothing or isn't known here."""
     from pipeline.games.specs import recorded_game
     from pipeline.methods.named import method_named
 
-    if not shards:
-        return Tracked()
+    records: list[GameRecord] = []
     try:
-        method = method_named(shards[0].header["method"])
-        if not method.tracking_window:
-            return Tracked()
-        records = list(_newest(shards, method.tracking_window))
-        return Tracked(method.tracked(recorded_game(shards[0].game_spec), records), dict(method.measures))
+        for shard in shards:
+            method, game = method_named(shard.header["method"]), recorded_game(shard.game_spec)
+            left = method.tracking_window - len(records)
+            if left > 0:
+                records += [shard.game(number) for number in range(shard.num_games)[-left:]]
+            if left <= shard.num_games:
+                break
+        return Tracked(method.tracked(game, records), dict(method.measures)) if records else Tracked()
     except UsageError:  # its game or method needs packages that aren't here
         return Tracked()
-
-
-def _newest(shards: list[Shard], most: int) -> Iterator[GameRecord]:
-    left = most
-    for shard in shards:
-        for number in range(shard.num_games)[-left:]:
-            yield shard.game(number)
-        left -= shard.num_games
-        if left <= 0:
-            return
 
 
 def lines(tracked: Tracked) -> list[tuple[str, str]]:

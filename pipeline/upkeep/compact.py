@@ -11,7 +11,7 @@ them forwards. So after a kill only the newest generations are unpacked, and the
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections import Counter
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -38,15 +38,15 @@ Stored = tuple[layout.ShardName, bytes, bytes]
 class CompactSummary:
     """The result of one run. files_before, files_after: in the folders of the generations searched."""
 
-    generations: int
-    packs: int
-    shards: int
-    games: int
-    positions: int
-    files_before: int
-    files_after: int
-    skipped: int  # damaged shards, each named in a warning
-    seconds: float
+    generations: int = 0
+    packs: int = 0
+    shards: int = 0
+    games: int = 0
+    positions: int = 0
+    files_before: int = 0
+    files_after: int = 0
+    skipped: int = 0  # damaged shards, each named in a warning
+    seconds: float = 0.0
 
     def lines(self) -> list[str]:
         """The short form."""
@@ -63,53 +63,31 @@ class CompactSummary:
         return lines
 
 
-@dataclass
-class _Tally:
-    """The running totals, with the fields of the summary."""
-
-    generations: int = 0
-    packs: int = 0
-    shards: int = 0
-    games: int = 0
-    positions: int = 0
-    files_before: int = 0
-    files_after: int = 0
-    skipped: int = 0
+Totals = Counter[str]
+"""By the names of a summary's fields."""
 
 
 def compact(config: CompactConfig, progress: Progress = SILENT) -> CompactSummary:
     """Pack all that can be packed. Raises NotYet if another process packs or prunes, FileError for a full disk."""
     start = time.monotonic()
-    tally = _Tally()
+    totals = Totals()
     directory = Run.at(config.directory).games
     if directory.is_dir():
         with packs.packing(directory):
             generations = _until_packed(directory)
-            tally.generations = len(generations)
-            places = [place for _, folders in generations[::-1] for place in sorted(places_in(directory, folders))]
-            progress.start("packing", len(places), "folders")
-            for place in places:
-                _pack(place, tally, progress)
-                progress.advance()
-            progress.finish()
-    return CompactSummary(**vars(tally), seconds=time.monotonic() - start)
+            totals["generations"] = len(generations)
+            places = [place for folders in generations[::-1] for place in sorted(places_in(directory, folders))]
+            for place in progress.each(places, "packing", "folders"):
+                _pack(place, totals, progress)
+    return CompactSummary(**totals, seconds=time.monotonic() - start)
 
 
-Generation = tuple[int, list[str]]
-"""Number and folders of games."""
-
-
-def old_generations(directory: Path) -> Iterator[Generation]:
-    """The generations before the newest and their folders, newest first."""
-    return islice(order.newest_generations(directory), 1, None)
-
-
-def _until_packed(directory: Path) -> list[Generation]:
-    """The old generations, newest first, up to and including SETTLED packed ones in a row."""
-    found: list[Generation] = []
+def _until_packed(directory: Path) -> list[list[str]]:
+    """The folders of the old generations, newest first, up to and including SETTLED packed ones in a row."""
+    found: list[list[str]] = []
     in_a_row = 0
-    for generation, folders in old_generations(directory):
-        found.append((generation, folders))
+    for _, folders in islice(order.newest_generations(directory), 1, None):
+        found.append(folders)
         is_packed = _is_packed(directory, folders)
         if is_packed is not None:
             in_a_row = in_a_row + 1 if is_packed else 0
@@ -146,28 +124,28 @@ def places_in(directory: Path, folders: list[str]) -> list[Path]:
     ]
 
 
-def _pack(place: Path, tally: _Tally, progress: Progress) -> None:
+def _pack(place: Path, totals: Totals, progress: Progress) -> None:
     atomic.sweep(place)
-    tally.files_before += len(atomic.names_in(place))
+    totals["files_before"] += len(atomic.names_in(place))
     in_packs = finish(place, progress)
     waiting: list[tuple[Stored, ShardMeta]] = []
     size = 0
     for name in sorted(name for name, pack in packs.shards_in(place).items() if pack is None and name not in in_packs):
         try:
-            stored, meta = _checked(place, name)
+            stored, meta = read_checked(place, name)
         except FileError as error:
-            tally.skipped += 1
+            totals["skipped"] += 1
             progress.warn(f"left as it is: {error}")
             continue
         if meta.num_bytes > PACK_BYTES:
             continue  # large enough already
         if waiting and (size + meta.num_bytes > PACK_BYTES or len(waiting) == PACK_SHARDS):
-            _write(place, waiting, tally)
+            _write(place, waiting, totals)
             waiting, size = [], 0
         waiting.append((stored, meta))
         size += meta.num_bytes
-    _write(place, waiting, tally)
-    tally.files_after += len(atomic.names_in(place))
+    _write(place, waiting, totals)
+    totals["files_after"] += len(atomic.names_in(place))
 
 
 def finish(place: Path, progress: Progress) -> set[layout.ShardName]:
@@ -202,24 +180,24 @@ def _is_same(place: Path, name: layout.ShardName, pack: packs.Pack) -> bool:
     return True
 
 
-def _checked(place: Path, name: layout.ShardName) -> tuple[Stored, ShardMeta]:
-    """A shard to be packed. Raises FileError if it is damaged."""
-    sidecar = atomic.read_bytes(place / name.meta, "the sidecar of a game shard")
+def read_checked(place: Path, name: layout.ShardName, pack: packs.Pack | None = None) -> tuple[Stored, ShardMeta]:
+    """A shard to be packed. pack: where it was listed; None: in files of its own. Raises FileError if it is damaged."""
+    sidecar, _ = packs.read_stored(place / name.meta, pack, "the sidecar of a game shard")
     meta = parse_meta(place / name.meta, sidecar)
-    data = atomic.read_bytes(place / name.shard, "a game shard")
+    data, _ = packs.read_stored(place / name.shard, pack, "a game shard")
     atomic.check_content(place / name.shard, data, meta.num_bytes, meta.sha256, "its sidecar")
     if sidecar.find(b"\n") != len(sidecar) - 1:
         raise FileError(place / name.meta, "it isn't one line; wanted a sidecar as self-play writes it")
     return (name, data, sidecar), meta
 
 
-def _write(place: Path, shards: list[tuple[Stored, ShardMeta]], tally: _Tally) -> None:
+def _write(place: Path, shards: list[tuple[Stored, ShardMeta]], totals: Totals) -> None:
     if len(shards) < 2:
         return  # a pack needs two files too
     with held_back():
         packs.write_pack(place, [stored for stored, _ in shards])
         packs.remove_files(place, [name for (name, _, _), _ in shards])
-    tally.packs += 1
-    tally.shards += len(shards)
-    tally.games += sum(meta.games for _, meta in shards)
-    tally.positions += sum(meta.positions for _, meta in shards)
+    totals["packs"] += 1
+    totals["shards"] += len(shards)
+    totals["games"] += sum(meta.games for _, meta in shards)
+    totals["positions"] += sum(meta.positions for _, meta in shards)

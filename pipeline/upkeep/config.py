@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import Field
 
 from pipeline.options import Options
+from pipeline.reports.config import RUN_FOLDER
 
 
 class VerifyConfig(Options):
@@ -25,9 +26,7 @@ class VerifyConfig(Options):
     Example: python main.py verify runs/go9
     """
 
-    directory: Path = Field(
-        Path("."), description="Folder of the run, with data/ and saved_models/.", json_schema_extra={"argument": True}
-    )
+    directory: Path = RUN_FOLDER
     repair: bool = Field(
         False,
         description="Remove leftovers of killed processes, and nothing that counts: temporary files, checkpoints of "
@@ -56,9 +55,7 @@ class CompactConfig(Options):
     Example: python main.py compact runs/go9
     """
 
-    directory: Path = Field(
-        Path("."), description="Folder of the run, with data/ and saved_models/.", json_schema_extra={"argument": True}
-    )
+    directory: Path = RUN_FOLDER
 
 
 class PruneConfig(Options):
@@ -81,9 +78,7 @@ class PruneConfig(Options):
     Example: python main.py prune runs/go9
     """
 
-    directory: Path = Field(
-        Path("."), description="Folder of the run, with data/ and saved_models/.", json_schema_extra={"argument": True}
-    )
+    directory: Path = RUN_FOLDER
     apply: bool = Field(False, description="Remove the files instead of only listing them.")
     keep_positions: int | None = Field(
         None,

@@ -1,30 +1,21 @@
 """``prune``: removes files that no window, training or report can need. Without --apply it only lists them.
 
-Games. The newest positions stay: --keep-positions, or as many as the largest window of any set of chunks and of the
-newest models holds, but no fewer than gather's default window. Also kept are the two newest generations, generations
-that a set or the newest model still names, and games that no gather has counted yet. Of each older generation, a sample
-stays for reports: in every worker's folder about eight shards, at least one every half hour, and always the last one,
-so that numbering continues. A folder stays unchanged if a sidecar is damaged, a shard's size differs from its sidecar,
-or a shard of the sample is damaged; checksums of removed shards aren't checked. Totals are kept in run/pruned.py.
+docs/files.md has the whole table of what goes and what stays. Of each old generation a *sample* stays for reports: in
+every worker's folder about SAMPLE shards, at least one every SAMPLE_EVERY, and always the last one, so that numbering
+continues. A folder stays unchanged if a sidecar is damaged, a shard's size differs from its sidecar, or a shard of the
+sample is damaged; checksums of removed shards aren't checked. Totals are kept in run/pruned.py.
 
-Chunks. Training takes the newest complete set. Older sets are removed, unless an unfinished training may be reading
-one.
+A kill is safe at any time: the same command continues. Readers may run at the same time.
 
-Checkpoints of trainings that ended or that a newer model has superseded, and temporary files of killed processes are
-removed.
-
-Models, matches, ratings, the pool, promotions, curves and logs always stay. A kill is safe at any time: the same
-command continues. Readers may run at the same time.
-
-Generations are searched from the newest backwards, down to those in which an earlier run left nothing to remove, and a
-few of these, for games that came late. So the cost depends only on what has become old since the last run.
+Generations are searched from the newest backwards, down to those in which an earlier run left nothing to remove, and
+SETTLED of these, for games that came late. So the cost depends only on what has become old since the last run.
 """
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -37,7 +28,7 @@ from pipeline.gather.config import GatherConfig
 from pipeline.interrupts import held_back
 from pipeline.phrases import counted, size
 from pipeline.progress import SILENT, Progress
-from pipeline.reports.run_files import look_at
+from pipeline.reports.run_files import scan_run
 from pipeline.reports.tables import table
 from pipeline.run import atomic, layout, packs
 from pipeline.run.chunks import complete_set, list_sets, read_header
@@ -46,10 +37,10 @@ from pipeline.run.order import Counted, ShardFile, files_of, generation_of, newe
 from pipeline.run.priorities import list_priorities, newest_priorities
 from pipeline.run.pruned import Pruned, PrunedPlace, read_pruned, write_pruned
 from pipeline.run.run import Run
-from pipeline.run.shards import ShardMeta, parse_meta, read_meta, read_shard
+from pipeline.run.shards import ShardMeta, meta_of, read_meta, read_shard
 from pipeline.run.store.base import current_store
 from pipeline.train.checkpoint import FILE as CHECKPOINT_FILE
-from pipeline.upkeep.compact import SETTLED, finish, places_in
+from pipeline.upkeep.compact import SETTLED, finish, places_in, read_checked
 from pipeline.upkeep.config import PruneConfig
 
 LEAST_POSITIONS = int(GatherConfig.model_fields["max_positions"].default)
@@ -67,6 +58,11 @@ class Removal:
     files: int
     num_bytes: int
     why: str
+
+    @classmethod
+    def of(cls, what: str, sizes: Sequence[int], why: str) -> Removal:
+        """sizes: of the files, in bytes."""
+        return cls(what, len(sizes), sum(sizes), why)
 
 
 @dataclass(frozen=True)
@@ -94,25 +90,6 @@ class PruneSummary:
         return [*lines, f"removed: {total}" if self.applied else f"{total}; nothing was removed: --apply removes them"]
 
 
-@dataclass
-class _Plan:
-    """The removals, and the steps of `work` that carry them out. Each step returns what it has removed."""
-
-    removals: list[Removal] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    work: list[Callable[[], list[Removal]]] = field(default_factory=list)
-
-    def add(self, what: str, sizes: Sequence[int], why: str, work: Callable[[], None]) -> None:
-        removal = Removal(what, len(sizes), sum(sizes), why)
-
-        def step() -> list[Removal]:
-            work()
-            return [removal]
-
-        self.removals.append(removal)
-        self.work.append(step)
-
-
 def prune(config: PruneConfig, progress: Progress = SILENT) -> PruneSummary:
     """List files that nothing needs, and with config.apply remove them.
 
@@ -121,33 +98,24 @@ def prune(config: PruneConfig, progress: Progress = SILENT) -> PruneSummary:
     """
     start = time.monotonic()
     run = Run.at(config.directory)
-    games = run.games
-    plan = _Plan()
+    notes: list[str] = []
     with ExitStack() as stack:
-        if config.apply and games.is_dir():
-            stack.enter_context(packs.packing(games))
-        windows = list(_windows(run, progress))
-        keep = config.keep_positions
-        if keep is None:
-            keep = max([LEAST_POSITIONS, *(_whole(window.get("max_positions")) for window in windows)])
-        _plan_games(run, keep, plan, progress)
-        _plan_chunks(run, plan, progress)
-        _plan_left_over(run, plan)
-        removals = plan.removals
-        if config.apply:
-            progress.start("removing", len(plan.work), "steps")
-            removals = []
-            for step in plan.work:
-                removals += step()
-                progress.advance()
-            progress.finish()
+        if config.apply and run.games.is_dir():
+            stack.enter_context(packs.packing(run.games))
+        needs = _needs(run, progress)
+        keep = max(LEAST_POSITIONS, needs.max_positions) if config.keep_positions is None else config.keep_positions
+        removals = [
+            *_prune_games(run, needs, keep, config.apply, notes, progress),
+            *_prune_chunks(run, config.apply, notes),
+            *_prune_left_over(run, config.apply),
+        ]
     return PruneSummary(
         applied=config.apply,
         removals=removals,
         files=sum(one.files for one in removals),
         num_bytes=sum(one.num_bytes for one in removals),
         keep_positions=keep,
-        notes=plan.notes,
+        notes=notes,
         seconds=time.monotonic() - start,
     )
 
@@ -155,45 +123,46 @@ def prune(config: PruneConfig, progress: Progress = SILENT) -> PruneSummary:
 # Needs
 
 
-def _windows(run: Run, progress: Progress) -> Iterator[Mapping[str, Any]]:
-    """The windows of the newest models and of all sets of chunks."""
+@dataclass(frozen=True)
+class _Needs:
+    """What the windows of sets and models need.
+
+    max_positions  the largest window of any set or of the newest models
+    counted        what gather has counted so far; None: nothing
+    oldest         the oldest generation that a set or the newest model names
+    """
+
+    max_positions: int
+    counted: Counted | None
+    oldest: int
+
+
+def _needs(run: Run, progress: Progress) -> _Needs:
+    windows: list[Mapping[str, Any]] = []  # of all sets, newest first, then of the newest models
+    naming: list[Mapping[str, Any]] = []  # those whose oldest generation stays
+    counted_so_far: Counted | None = None
+    for name, files in reversed(list_sets(run.chunks).items()):
+        with suppress(FileError, ValueError):
+            windows.append(read_header(files[-1]).window)
+            naming.append(windows[-1])
+            if counted_so_far is None and complete_set(name, files) is not None:
+                counted_so_far = Counted.in_window(windows[-1])
+    has_newest = False
     for path in islice(run.newest_models(), MODELS_ASKED):
         try:
-            window = read_info(path).manifest.get("window")
+            window = read_info(path).manifest.get("window", {})
         except FileError as error:
             progress.warn(str(error))
             continue
-        if isinstance(window, dict):
-            yield window
-    for files in list_sets(run.chunks).values():
-        with suppress(FileError):
-            yield read_header(files[-1]).window
-
-
-def _whole(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
-
-
-def _needs(run: Run) -> tuple[Counted | None, int]:
-    """(what gather has counted so far, None if nothing; the oldest generation that a set or the newest model names)."""
-    windows: list[Mapping[str, Any]] = []
-    counted_so_far: Counted | None = None
-    sets = list_sets(run.chunks)
-    for name, files in reversed(sets.items()):
-        with suppress(FileError, ValueError):
-            window = read_header(files[-1]).window
-            windows.append(window)
-            if counted_so_far is None and complete_set(name, files) is not None:
-                counted_so_far = Counted.in_window(window)
-    for path in run.newest_models():
-        with suppress(FileError, ValueError):
-            of_model = read_info(path).manifest.get("window")
-            if isinstance(of_model, dict) and "oldest" in of_model:
-                windows.append(of_model)
-                counted_so_far = counted_so_far or Counted.in_window(of_model)
-                break
-    oldest = [generation_of(str(window["oldest"]).partition("/")[0]) for window in windows if window.get("oldest")]
-    return counted_so_far, min(oldest, default=0)
+        windows.append(window)
+        if not has_newest and "oldest" in window:
+            naming.append(window)
+            with suppress(ValueError):
+                counted_so_far = counted_so_far or Counted.in_window(window)
+                has_newest = True
+    most = [window.get("max_positions") for window in windows]
+    oldest = [generation_of(str(window["oldest"]).partition("/")[0]) for window in naming if window.get("oldest")]
+    return _Needs(max((one for one in most if type(one) is int), default=0), counted_so_far, min(oldest, default=0))
 
 
 # Games
@@ -201,120 +170,104 @@ def _needs(run: Run) -> tuple[Counted | None, int]:
 
 @dataclass
 class _Place:
-    """A worker's folder to be pruned. files: all its shards, ascending; keep: those that stay, including the last."""
+    """A worker's folder to be pruned.
+
+    files  all its shards, ascending
+    keep   those that stay, including the last
+    sizes  bytes of the files, or parts of packs, that go
+    """
 
     path: Path
     files: list[ShardFile]
     keep: list[layout.ShardName]
+    sizes: list[int] = field(default_factory=list)
 
     @property
-    def gone(self) -> list[ShardFile]:
-        kept = set(self.keep)
-        return [file for file in self.files if file.name not in kept]
+    def name(self) -> str:
+        return self.files[0].place
+
+    @property
+    def num_gone(self) -> int:
+        return len(self.files) - len(self.keep)
 
 
 @dataclass(frozen=True)
 class _Thinning:
-    """A generation to be pruned.
-
-    shards     number of all its shards
-    positions  number of positions in newer generations
-    places     folders to be pruned, each with the bytes of the files, or parts of packs, that go
-    """
+    """A generation to be pruned. shards: of all its folders; positions: of newer generations."""
 
     generation: int
     shards: int
     positions: int
-    places: list[tuple[_Place, list[int]]]
-
-    def removals(self, stayed: Collection[Path] = ()) -> list[Removal]:
-        """One, or none if all places stayed unchanged. stayed: places that did."""
-        thinned = [(one, parts) for one, parts in self.places if one.path not in stayed]
-        if not thinned:
-            return []
-        gone = sum(len(one.gone) for one, _ in thinned)
-        sizes = [part for _, parts in thinned for part in parts]
-        what = f"{gone:,} of {counted(self.shards, 'shard')} of generation {self.generation}"
-        why = f"behind the newest {self.positions:,} positions; {counted(self.shards - gone, 'shard')} stay"
-        return [Removal(what, len(sizes), sum(sizes), why)]
+    places: list[_Place]
 
 
-def _plan_games(run: Run, keep: int, plan: _Plan, progress: Progress) -> None:
+def _prune_games(
+    run: Run, needs: _Needs, keep: int, apply: bool, notes: list[str], progress: Progress
+) -> Iterator[Removal]:
     games = run.games
-    counted_so_far, oldest_needed = _needs(run)
     pruned = read_pruned(games)
-    if counted_so_far is None:
-        plan.notes.append("all games stay: nothing was gathered yet, so no gather has counted them")
+    if needs.counted is None:
+        notes.append("all games stay: nothing was gathered yet, so no gather has counted them")
         return
     positions = behind = 0
     settled = -1  # the newest generation from which on older ones need no further search
     going: list[_Thinning] = []
-    old: list[Path] = []
+    searched: list[Path] = []
     for number, (generation, folders) in enumerate(newest_generations(games)):
         behind += generation <= pruned.settled
         if behind > SETTLED:
             break
-        is_new = number < NEWEST_KEPT or generation >= oldest_needed
+        is_new = number < NEWEST_KEPT or generation >= needs.oldest
         if not is_new and positions >= keep:
             for place in places_in(games, folders):
                 current_store().look_at_place(place)
         files = sorted(files_of(games, generation, folders))
-        if is_new or positions < keep or not all(map(counted_so_far.has, files)):
-            positions += sum(_positions(games, file) for file in files) if positions < keep else 0
+        if is_new or positions < keep or not all(map(needs.counted.has, files)):
+            if positions < keep:  # damaged sidecars count nothing; gather reports them
+                metas = (meta_of(file, games, lambda error: None) for file in files)
+                positions += sum(meta.positions for meta in metas if meta)
             settled = -1
             continue
-        old += [games / file.place for file in files]
-        thinned = [one for one in _places(games, files, pruned, plan) if one.gone]
+        searched += dict.fromkeys(games / file.place for file in files)
+        places = [place for place in _places(games, files, pruned, notes) if place.num_gone]
         is_damaged = any(isinstance(file.pack, FileError) for file in files)
         settled = -1 if is_damaged else max(settled, generation)
-        if thinned:
-            places = [(one, [part for file in one.gone for part in _sizes(one.path, file)]) for one in thinned]
+        if places:
             going.append(_Thinning(generation, len(files), positions, places))
-            plan.removals += going[-1].removals()
-
-    def work() -> list[Removal]:
-        for place in dict.fromkeys(old):  # leftovers of a killed run
-            finish(place, progress)
-            atomic.sweep(place)
-            _remove_uncommitted(place, pruned)
-        after, stayed = pruned, set[Path]()
-        if going:
-            after, stayed = _prune_places(games, pruned, [one for old in going for one, _ in old.places], progress)
+    stayed: set[str] = set()
+    if apply:
+        places = [place for one in going for place in one.places]
+        after, stayed = _remove_games(games, pruned, searched, places, progress)
         if not stayed and settled > after.settled:  # comes last: after a kill everything is searched again
             write_pruned(games, after.model_copy(update={"settled": settled}))
-        return [removal for one in going for removal in one.removals(stayed)]
-
-    plan.work.append(work)
-
-
-def _positions(games: Path, file: ShardFile) -> int:
-    if isinstance(file.pack, FileError):
-        return 0
-    try:
-        return read_meta(file.meta(games), file.pack).positions
-    except FileError:
-        return 0  # damaged or gone; gather reports it
+    for one in going:
+        thinned = [place for place in one.places if place.name not in stayed]
+        gone = sum(place.num_gone for place in thinned)
+        what = f"{gone:,} of {counted(one.shards, 'shard')} of generation {one.generation}"
+        why = f"behind the newest {one.positions:,} positions; {counted(one.shards - gone, 'shard')} stay"
+        if thinned:
+            yield Removal.of(what, [part for place in thinned for part in place.sizes], why)
 
 
-def _places(games: Path, files: list[ShardFile], pruned: Pruned, plan: _Plan) -> Iterator[_Place]:
+def _places(games: Path, files: list[ShardFile], pruned: Pruned, notes: list[str]) -> Iterator[_Place]:
+    """files: of a generation, ascending."""
     by_place: dict[str, list[ShardFile]] = {}
     for file in files:
         by_place.setdefault(file.place, []).append(file)
     for name, found in sorted(by_place.items()):
         path = games / name
         if any(isinstance(file.pack, FileError) for file in found):
-            plan.notes.append(f"{path} stays as it is: one of its packs is damaged")
+            notes.append(f"{path} stays as it is: one of its packs is damaged")
             continue
-        known = pruned.places.get(name)
-        names = sorted(file.name for file in found)
-        if known is None:
-            keep = sample(names)
-        elif known.up_to == names[-1]:
-            keep = [one for one in known.names if one in names]
-        else:  # games that came late
-            late = [one for one in names if one > known.up_to]
-            keep = [*(one for one in known.names if one in names), *sample(late)]
-        yield _Place(path, sorted(found), _with_a_name_of_its_own(path, keep))
+        known, names = pruned.places.get(name), [file.name for file in found]
+        if known and known.up_to > names[-1]:
+            known = None  # its last shard is gone: sample anew
+        late = names if known is None else [one for one in names if one > known.up_to]
+        before = [one for one in known.names if one in names] if known else []
+        keep = _with_a_name_of_its_own(path, [*before, *(sample(late) if late else [])])
+        kept = set(keep)
+        sizes = [part for file in found if file.name not in kept for part in _sizes(path, file)]
+        yield _Place(path, found, keep, sizes)
 
 
 def sample(names: Sequence[layout.ShardName]) -> list[layout.ShardName]:
@@ -351,31 +304,33 @@ def _packs_in(place: Path) -> dict[layout.PackName, packs.Pack]:
     return {name: pack for name, pack in packs.list_packs(place) if isinstance(pack, packs.Pack)}
 
 
-def _prune_places(
-    games: Path, pruned: Pruned, places: Sequence[_Place], progress: Progress
-) -> tuple[Pruned, set[Path]]:
-    """Record the totals of the places, then remove what goes. Places that _totals finds damaged stay unchanged.
+def _remove_games(
+    games: Path, pruned: Pruned, searched: Sequence[Path], places: Sequence[_Place], progress: Progress
+) -> tuple[Pruned, set[str]]:
+    """Record the totals of the places, then remove what goes.
 
-    Returns what was recorded, and the places that stayed.
+    searched: the folders of all old generations, in which a killed run may have left something.
+    Returns what was recorded, and the names of damaged places, which stay unchanged.
     """
+    for path in searched:
+        finish(path, progress)
+        atomic.sweep(path)
+        _remove_uncommitted(path, pruned)
     good: list[_Place] = []
-    stayed: set[Path] = set()
     known = dict(pruned.places)
     for place in places:
-        name = f"{place.path.parent.name}/{place.path.name}"
         try:
-            known[name] = _totals(games, place, pruned.places.get(name))
+            known[place.name] = _totals(games, place, pruned.places.get(place.name))
+            good.append(place)
         except FileError as error:
             progress.warn(f"{place.path} stays as it is: {error}")
-            stayed.add(place.path)
-        else:
-            good.append(place)
     after = Pruned(places=known, settled=pruned.settled)
-    write_pruned(games, after)
-    for place in good:
+    if places:
+        write_pruned(games, after)
+    for place in progress.each(good, "removing", "folders"):
         with held_back():
-            _thin(games, place)
-    return after, stayed
+            _thin(place)
+    return after, {place.name for place in places} - {place.name for place in good}
 
 
 def _remove_uncommitted(place: Path, pruned: Pruned) -> None:
@@ -413,30 +368,24 @@ def _check_size(meta: ShardMeta) -> None:
             raise FileError(meta.path, f"damaged: {found} bytes; its sidecar says {meta.num_bytes}")
 
 
-def _thin(games: Path, place: _Place) -> None:
+def _thin(place: _Place) -> None:
     """Put the shards that stay into one pack, then remove everything else. A single shard gets files of its own."""
     there = _packs_in(place.path)
+    is_single = len(place.keep) == 1
     stay = layout.PackName(place.keep[-1], len(place.keep))
-    if stay not in there or len(place.keep) == 1:
-        _write(games, place)
+    if stay not in there or is_single:
+        _write(place)
     for name, pack in there.items():
-        if name != stay or len(place.keep) == 1:
+        if name != stay or is_single:
             atomic.remove([pack.meta, pack.path])
-    own = [file.name for file in place.files if len(place.keep) > 1 or file.name != place.keep[-1]]
-    packs.remove_files(place.path, own)
+    packs.remove_files(place.path, [file.name for file in place.files if not is_single or file.name != place.keep[0]])
 
 
-def _write(games: Path, place: _Place) -> None:
-    stored = []
-    for name in place.keep:
-        file = next(one for one in place.files if one.name == name)
-        pack = file.pack if isinstance(file.pack, packs.Pack) else None
-        # A shard that a killed compact left in both places was listed with its own files; finish() removed these.
-        sidecar, _ = packs.read_stored(place.path / name.meta, pack, "a sidecar")
-        data, _ = packs.read_stored(place.path / name.shard, pack, "a game shard")
-        meta = parse_meta(place.path / name.meta, sidecar)
-        atomic.check_content(place.path / name.shard, data, meta.num_bytes, meta.sha256, "its sidecar")
-        stored.append((name, data, sidecar))
+def _write(place: _Place) -> None:
+    listed = {file.name: file.pack for file in place.files}
+    # A shard that a killed compact left in both places was listed with its own files; finish() removed these.
+    in_packs = {name: pack if isinstance(pack, packs.Pack) else None for name, pack in listed.items()}
+    stored = [read_checked(place.path, name, in_packs[name])[0] for name in place.keep]
     if len(stored) > 1:
         packs.write_pack(place.path, stored)
         return
@@ -445,12 +394,11 @@ def _write(games: Path, place: _Place) -> None:
     atomic.write_bytes(place.path / name.meta, sidecar)
 
 
-# Chunks
+# Chunks, checkpoints, temporary files
 
 
-def _plan_chunks(run: Run, plan: _Plan, progress: Progress) -> None:
-    folder = run.chunks
-    sets = list_sets(folder)
+def _prune_chunks(run: Run, apply: bool, notes: list[str]) -> Iterator[Removal]:
+    sets = list_sets(run.chunks)
     complete = [name for name, files in sets.items() if complete_set(name, files) is not None]
     if not complete:
         return
@@ -458,24 +406,22 @@ def _plan_chunks(run: Run, plan: _Plan, progress: Progress) -> None:
     if run.store.shared:  # other machines may be training, but on no set older than the newest model's
         newest = min(newest, _newest_set_of_a_model(run))
     old = [name for name in sets if str(name) < newest]
-    stale = [path for name, path in list_priorities(folder) if str(name) < newest]
-    needed = newest_priorities(folder, newest)
-    stale = [path for path in stale if path != needed]
-    begun = [name for name in atomic.names_in(run.models) if layout.parse_checkpoint_name(name)]
+    needed = newest_priorities(run.chunks, newest)
+    stale = [path for name, path in list_priorities(run.chunks) if str(name) < newest and path != needed]
+    begun = [model for name in atomic.names_in(run.models) if (model := layout.parse_checkpoint_name(name))]
     if old and begun:
-        model = layout.parse_checkpoint_name(begun[0])
-        plan.notes.append(f"all sets of chunks stay: the training of {model} has begun and hasn't ended")
+        notes.append(f"all sets of chunks stay: the training of {begun[0]} has begun and hasn't ended")
         old = []
     files = [path for name in old for path in sets[name]]
     if files:
-        what = f"{counted(len(old), 'set')} of chunks"
-        plan.add(
-            what, _sizes_of(files), f"training takes the newest complete set, {complete[-1]}", _removing(folder, files)
-        )
+        why = f"training takes the newest complete set, {complete[-1]}"
+        yield Removal.of(f"{counted(len(old), 'set')} of chunks", _sizes_of(files), why)
     if stale:
-        what = f"{counted(len(stale), 'file')} of priorities"
         why = f"{needed.name if needed else newest} has newer ones"
-        plan.add(what, _sizes_of(stale), why, _removing(folder, stale))
+        yield Removal.of(f"{counted(len(stale), 'file')} of priorities", _sizes_of(stale), why)
+    if apply and (files or stale):
+        with atomic.file_lock(run.chunks / "sets"):  # gather's lock: it may be completing a set
+            atomic.remove([*files, *stale])
 
 
 def _newest_set_of_a_model(run: Run) -> str:
@@ -486,63 +432,46 @@ def _newest_set_of_a_model(run: Run) -> str:
     return ""
 
 
-def _removing(folder: Path, files: list[Path]) -> Callable[[], None]:
-    def work() -> None:
-        with atomic.file_lock(folder / "sets"):  # gather's lock: it may be completing a set
-            atomic.remove(files)
-
-    return work
-
-
-def _sizes_of(files: Sequence[Path]) -> list[int]:
-    found = []
-    for path in files:
-        with suppress(OSError):
-            found.append(path.stat().st_size)
-    return found
-
-
-# Leftovers
-
-
-def _plan_left_over(run: Run, plan: _Plan) -> None:
-    saved_models = run.models
-    newest, seen = newest_number(saved_models), look_at(run.folder, whole=False)
-    for name in sorted(atomic.names_in(saved_models)):
+def _prune_left_over(run: Run, apply: bool) -> Iterator[Removal]:
+    """Checkpoints that no training will resume, and temporary files of killed processes."""
+    newest, seen = newest_number(run.models), scan_run(run.folder, whole=False)
+    for name in sorted(atomic.names_in(run.models)):
         model = layout.parse_checkpoint_name(name)
         parsed = layout.parse_model_name(model) if model else None
-        if model is None:
-            continue
-        if has_model(saved_models / model):
+        if model and has_model(run.models / model):
             why = f"the training of {model} has ended"
         elif parsed is not None and parsed.number <= newest:
             why = f"model {newest:06d} is newer; no training will resume {model}"
         else:
             continue
-        checkpoint = saved_models / name
+        checkpoint = run.models / name
         if layout.lock_path(layout.SAVED_MODELS / name / CHECKPOINT_FILE) in (seen.held or ()):
             continue  # in use
-        files = sorted(checkpoint.iterdir())
-        plan.add(f"checkpoint of {model}", _sizes_of(files), why, _removing_checkpoint(checkpoint))
+        yield Removal.of(f"checkpoint of {model}", _sizes_of(sorted(checkpoint.iterdir())), why)
+        if apply:
+            with suppress(atomic.Busy), atomic.file_lock(checkpoint / CHECKPOINT_FILE, wait=False):
+                remove_tree(checkpoint)
     dead = [run.folder / path for path in seen.temporaries if atomic.is_left_over(path.name)]
     if dead:
         files = [file for path in dead for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file()]
         why = "the processes that wrote them were killed"
-        plan.add(counted(len(dead), "temporary file"), _sizes_of(files), why, lambda: _remove_trees(dead))
+        yield Removal.of(counted(len(dead), "temporary file"), _sizes_of(files), why)
+    for path in dead if apply else ():
+        remove_tree(path)
 
 
-def _removing_checkpoint(checkpoint: Path) -> Callable[[], None]:
-    def work() -> None:
-        with suppress(atomic.Busy), atomic.file_lock(checkpoint / CHECKPOINT_FILE, wait=False):
-            _remove_trees([checkpoint])
+def remove_tree(path: Path) -> None:
+    """Remove a file or folder that may be gone already. Raises FileError."""
+    with atomic.os_errors(path), suppress(FileNotFoundError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            atomic.remove([path])
 
-    return work
 
-
-def _remove_trees(paths: Sequence[Path]) -> None:
-    for path in paths:
-        with atomic.os_errors(path):
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
+def _sizes_of(files: Iterable[Path]) -> list[int]:
+    found = []
+    for path in files:
+        with suppress(OSError):
+            found.append(path.stat().st_size)
+    return found

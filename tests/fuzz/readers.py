@@ -45,7 +45,7 @@ from pipeline.progress import SILENT
 from pipeline.ratings.command import read_matches
 from pipeline.ratings.pool import pool
 from pipeline.reports.show import show
-from pipeline.reports.show_as import match_records
+from pipeline.reports.show_as import records_of
 from pipeline.reports.summaries import summary_text
 from pipeline.run import layout, packs
 from pipeline.run.chunks import SEAL_BYTES, read_chunk, read_header
@@ -88,7 +88,7 @@ from tests.damage import GAME, file_of, make_run, reseal
 from tests.families import of_each
 from tests.fuzz.mutations import Choices, Parts, damage_bytes, damaged
 from tests.games.playing import game_sgf
-from tests.reports.test_show_records import LEFT_COLUMN, record
+from tests.reports.test_show_games import LEFT_COLUMN, record
 from tests.run.random_games import write_shard
 from tests.run.test_packs import reread
 
@@ -544,7 +544,7 @@ def whole_chunk(run: Path, path: Path) -> None:
 
 
 def checked_chunks(run: Path, path: Path) -> None:
-    check_chunks(run / "data/training_data", KnownGames().closed(), Findings(run), SILENT)
+    check_chunks(run / "data/training_data", KnownGames(), Findings(run), SILENT)
 
 
 def whole_model(run: Path, path: Path) -> None:
@@ -569,7 +569,7 @@ def whole_match(run: Path, path: Path) -> None:
 
 def as_records(run: Path, path: Path) -> None:
     if read_match(path.parent).header.game.startswith("go"):
-        list(match_records(path.parent, None))
+        list(records_of(path.parent))
 
 
 def its_results(run: Path, path: Path) -> None:

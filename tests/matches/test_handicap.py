@@ -27,7 +27,7 @@ from pipeline.ratings.config import TournamentConfig
 from pipeline.ratings.pool import make_member
 from pipeline.ratings.tournament import tournament
 from pipeline.reports.show import show
-from pipeline.reports.show_as import match_records
+from pipeline.reports.show_as import records_of
 from pipeline.run import layout
 from pipeline.run.matches import read_match, read_results, verify_games
 from tests.helpers import make_champion
@@ -360,7 +360,7 @@ def test_evaluate_plays_on_and_promotes_nobody(tmp_path: Path) -> None:
     text = "\n".join(show(Path(summary.match)))
     assert f"3 stones for {model.name}-h3, who is black in every game; white moves first" in text
     assert "(C3 E5 C5)" in text
-    for (name, record), one in zip(match_records(Path(summary.match), None), match.games, strict=True):
+    for (name, record), one in zip(records_of(Path(summary.match)), match.games, strict=True):
         assert "HA[3]" in record and "PL[W]" in record, name
         assert (Path(summary.match) / layout.MATCH_SGF / f"{one.index:06d}.sgf").exists()
         found = read_sgf(record.encode(), GO7)

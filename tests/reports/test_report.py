@@ -19,33 +19,26 @@ from typer.testing import CliRunner
 import main
 from pipeline.errors import FileError, UsageError
 from pipeline.games.specs import parse_game
+from pipeline.matches.statistics import Score
 from pipeline.methods.named import method_named
 from pipeline.methods.resignation import RESIGN_THRESHOLD
 from pipeline.progress import SILENT
 from pipeline.reports.config import ReportConfig
+from pipeline.reports.reading import Reading, ScoredMatch
 from pipeline.reports.report import facts as facts_module
-from pipeline.reports.report.charts import HEIGHT, Chart, Level, Point, Series, ticks
+from pipeline.reports.report.charts import HEIGHT, Chart, Point, ticks
 from pipeline.reports.report.command import report
-from pipeline.reports.report.facts import (
-    Facts,
-    Gate,
-    Training,
-    collect,
-    policy_entropies,
-    time_spent,
-    wrong_resignations,
-)
+from pipeline.reports.report.facts import Facts, collect, policy_entropies, time_spent, wrong_resignations
 from pipeline.reports.report.page import page
 from pipeline.reports.report.replays import replays
-from pipeline.reports.run_files import SizedShard, spread
-from pipeline.run import layout
+from pipeline.reports.run_files import spread
 from pipeline.run.matches import read_results, write_summary
-from pipeline.run.models import set_champion
+from pipeline.run.models import ModelInfo, set_champion
 from pipeline.run.run import Run
 from pipeline.run.shards import POLICY_COUNTS, End, GameRecord, read_meta, read_shard
 from tests.browser import headless_chromium, needs_chromium
 from tests.reports.test_show import make_match, make_model, match_game, player
-from tests.reports.test_show_records import LEFT_COLUMN
+from tests.reports.test_show_games import LEFT_COLUMN
 from tests.run.random_games import random_games, write_shard
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
@@ -143,8 +136,9 @@ def test_games_of_a_generation(tmp_path: Path) -> None:
     write_shard(tmp_path / "data/selfplay", "000000-m", "w00", "tictactoe", games, {"generation": 4})
     (found,) = collect(Run(tmp_path), SILENT, NOW).games
     assert (found.generation, found.games, found.positions) == (4, 4, 21)
-    assert (found.first, found.drawn, found.resigned) == (0.5, 0.25, 0.25)
-    assert found.at_limit == 0  # the draw fills the board, as the rules want it
+    assert found.winners == {"first player wins": 0.5, "drawn": 0.25, "second player wins": 0.25}
+    assert found.ends["resignation"] == 0.25
+    assert found.ends["move limit"] == 0  # the draw fills the board, as the rules want it
     assert found.lengths[1] == 5.5 and found.policy_entropy == pytest.approx(math.log(2))
 
 
@@ -159,7 +153,7 @@ def test_methods_without_searches_have_neither_their_entropy_nor_their_surprise(
     assert (found.policy_entropy, found.surprise) == (0.0, 1.0)  # of alphazero: moves that were the only one
     monkeypatch.setattr(method_named("alphazero"), "steps_only", True)
     (found,) = collect(Run(tmp_path), SILENT, NOW).games
-    assert (found.policy_entropy, found.surprise, found.first) == (None, None, 1.0)
+    assert (found.policy_entropy, found.surprise, found.winners["first player wins"]) == (None, None, 1.0)
 
 
 def test_games_and_methods_that_are_not_known_here_are_warnings(tmp_path: Path) -> None:
@@ -168,14 +162,9 @@ def test_games_and_methods_that_are_not_known_here_are_warnings(tmp_path: Path) 
     write_shard(tmp_path / "data/selfplay", "000000-m", "w00", "strange:3", games, {}, method="stranger")
     facts = collect(Run(tmp_path), SILENT, NOW)
     (found,) = facts.games
-    assert (found.games, found.first, found.at_limit, found.policy_entropy, found.tracked.numbers) == (
-        1,
-        1.0,
-        0.0,
-        None,
-        {},
-    )
-    assert [text.split(";")[0] for text in facts.warnings] == ["method 'stranger': unknown"]
+    assert (found.games, found.policy_entropy, found.tracked.numbers) == (1, None, {})
+    assert (found.winners["first player wins"], found.ends["move limit"]) == (1.0, 0.0)
+    assert [text.split(";")[0] for text in facts.reading.warnings] == ["method 'stranger': unknown"]
     assert "Game length" in page(facts, replays(facts))
 
 
@@ -190,7 +179,7 @@ def test_games_at_the_move_limit(tmp_path: Path) -> None:
     ]  # fmt: skip
     write_shard(tmp_path / "data/selfplay", "000000-m", "w00", "go:5,moves=4", games, {"generation": 1})
     (found,) = collect(Run(tmp_path), SILENT, NOW).games
-    assert (found.at_limit, found.resigned) == (0.5, 0.25)
+    assert (found.ends["move limit"], found.ends["resignation"]) == (0.5, 0.25)
     shards = [read_meta(path) for path in (tmp_path / "data/selfplay").rglob("*.meta")]
     assert [meta.cut_short for meta in shards] == [2]
 
@@ -219,18 +208,16 @@ def test_of_many_shards_every_generation_is_in_the_sample(tmp_path: Path, monkey
     ]
 
 
-def training(number: int, minutes: float, seconds: float | None) -> Training:
-    return Training(f"00000{number}-m", number, NOW + timedelta(minutes=minutes), seconds, None, "b1c8", {})
+def trained(number: int, minutes: float, seconds: float | None) -> ModelInfo:
+    return ModelInfo(
+        name=f"00000{number}-m", number=number, game="tictactoe", architecture={}, method="alphazero",
+        created=(NOW + timedelta(minutes=minutes)).isoformat(), manifest={"seconds": seconds},
+    )  # fmt: skip
 
 
 def test_time_is_shared_out_between_the_stages() -> None:
-    shards = [
-        SizedShard(0, layout.ShardName(NOW + timedelta(minutes=at), at), "w00", "000000-m", 1)
-        for at in (1, 5, 9, 14, 16, 18, 18 + 75, 97)
-    ]
-    trainings = [training(0, 0, None), training(1, 12, 120), training(2, 20, None)]
-    facts = Facts(Run(Path()), NOW, shards=shards, trainings=trainings)
-    spent = time_spent(facts)
+    shards = [NOW + timedelta(minutes=at) for at in (1, 5, 9, 14, 16, 18, 18 + 75, 97)]
+    spent = time_spent([trained(0, 0, None), trained(1, 12, 120), trained(2, 20, None)], [], shards)
     minutes = {number: {name: value / 60 for name, value in of_one.items()} for number, of_one in spent.items()}
     zero = dict.fromkeys(("evaluate", "selfplay", "gather", "train", "other", "pause"), 0.0)
     assert minutes[0] == pytest.approx({**zero, "selfplay": 9, "gather": 1, "train": 2})
@@ -241,12 +228,8 @@ def test_time_is_shared_out_between_the_stages() -> None:
 
 def test_every_minute_counts_once() -> None:
     """Two hours of self-play, three of training; then a two-hour break during self-play, and another one after it."""
-    shards = [
-        SizedShard(0, layout.ShardName(NOW + timedelta(minutes=at), at), "w00", "000000-m", 1)
-        for at in (30, 60, 90, 120, 310, 430, 440)
-    ]
-    trainings = [training(0, 0, None), training(1, 305, 180 * 60), training(2, 600, 60 * 60)]
-    found = time_spent(Facts(Run(Path()), NOW, shards=shards, trainings=trainings))
+    shards = [NOW + timedelta(minutes=at) for at in (30, 60, 90, 120, 310, 430, 440)]
+    found = time_spent([trained(0, 0, None), trained(1, 305, 180 * 60), trained(2, 600, 60 * 60)], [], shards)
     minutes = {number: {name: value / 60 for name, value in one.items() if value} for number, one in found.items()}
     assert minutes[0] == pytest.approx({"selfplay": 120, "gather": 5, "train": 180})
     assert minutes[1] == pytest.approx({"selfplay": 15, "train": 60, "pause": 120 + 100})
@@ -255,11 +238,12 @@ def test_every_minute_counts_once() -> None:
 def test_a_promotion_match_ends_when_it_is_first_decided(tmp_path: Path) -> None:
     match = make_match(tmp_path / "match", (player("000001-m"), player("000000-m")), [[0]])
     first, again = (
-        Gate(read_results(match.folder), 1, 0, 0, 1.0, 0.2, 1.0, NOW + timedelta(minutes=at), False) for at in (13, 15)
+        ScoredMatch(replace(read_results(match.folder), summary={"decided": f"{NOW + timedelta(minutes=at)}"}), Score())
+        for at in (13, 15)
     )
-    trainings = [training(0, 0, None), training(1, 12, 120), training(2, 20, None)]
-    for gates in ([first, again], [again, first]):
-        assert time_spent(Facts(Run(Path()), NOW, trainings=trainings, gates=gates))[1]["evaluate"] == 60
+    models = [trained(0, 0, None), trained(1, 12, 120), trained(2, 20, None)]
+    for matches in ([first, again], [again, first]):
+        assert time_spent(models, matches, [])[1]["evaluate"] == 60
 
 
 def test_matches_with_others_than_models_are_not_for_the_championship(run: Path, tmp_path: Path) -> None:
@@ -269,7 +253,7 @@ def test_matches_with_others_than_models_are_not_for_the_championship(run: Path,
     match = make_match(folder / "data/evaluate/000002-m-vs-random", players, [[0]])
     match.add([match_game(index, LEFT_COLUMN, 1) for index in (0, 1)])
     found = collect(Run(folder), SILENT, NOW)
-    assert [gate.match.folder.name for gate in found.gates] == ["000001-m-vs-000000-m", "000002-m-vs-000001-m"]
+    assert [one.match.folder.name for one in found.matches] == ["000001-m-vs-000000-m", "000002-m-vs-000001-m"]
     assert found.rated is not None and "random" in {one.name for one in found.rated.ratings.players}
 
 
@@ -296,7 +280,7 @@ def test_ticks_are_round_and_inside(low: float, high: float) -> None:
 def test_points_lie_where_the_axis_says() -> None:
     """A line chart from 0 to 10: 5 is in the middle, and larger values are higher up."""
     points = [Point(0, 0.0), Point(1, 5.0), Point(2, 10.0)]
-    html = Chart("t", "a", [Series("s", points)]).html()
+    html = Chart("t", "a", {"s": points}).html()
     line = re.findall(r'stroke-dasharray="" d="M([^"]+)"', html)[0]
     places = [tuple(map(float, pair.split())) for pair in line.split("L")]
     (x0, y0), (x1, y1), (x2, y2) = places
@@ -305,7 +289,7 @@ def test_points_lie_where_the_axis_says() -> None:
 
 
 def test_columns_are_stacked() -> None:
-    stacks = [Series("one", [Point(0, 0.25), Point(1, 1.0)]), Series("two", [Point(0, 0.75), Point(1, 0.0)])]
+    stacks = {"one": [Point(0, 0.25), Point(1, 1.0)], "two": [Point(0, 0.75), Point(1, 0.0)]}
     html = Chart("t", "a", stacks=stacks).html()
     pattern = r'column s\d" x="(\S+)" y="(\S+)" width="\S+" height="([\d.]+)"><title'
     boxes = [tuple(map(float, box)) for box in re.findall(pattern, html)]
@@ -316,10 +300,10 @@ def test_columns_are_stacked() -> None:
 
 def test_a_chart_says_its_numbers_in_a_table_and_escapes_names() -> None:
     points = [Point(3, 1.5, error=0.25), Point(4, 2.0, low=1.0, high=3.0)]
-    html = Chart("<b>", "&", [Series("<i>", points)], levels=[Level("<u>", 1.0)]).html()
+    html = Chart("<b>", "&", {"<i>": points}, levels={"<u>": 1.0}).html()
     assert "1.5 ± 0.25" in html and "2 (1 to 3)" in html
     assert "<b>" not in html and "<i>" not in html and "<u>" not in html and "&lt;i&gt;" in html
-    assert Chart("t", "a", [Series("s", [])]).html() == ""
+    assert Chart("t", "a", {"s": []}).html() == ""
 
 
 # The page
@@ -366,11 +350,12 @@ def test_the_page_of_a_run(run: Path, tmp_path: Path) -> None:
 
 
 def test_where_games_count_several_points_the_share_is_that_of_games(run: Path) -> None:
-    gate = collect(Run(run), SILENT, NOW).gates[0]
-    html = page(Facts(Run(Path()), NOW, gates=[gate]), [])
+    found = collect(Run(run), SILENT, NOW).matches[0]
+    html = page(Facts(Reading(Run(Path())), NOW, matches=[found]), [])
     assert "share of the points" in html and "points, 95 %" in html
-    header = gate.match.header.model_copy(update={"max_result": 3.0})
-    html = page(Facts(Run(Path()), NOW, gates=[replace(gate, match=replace(gate.match, header=header))]), [])
+    header = found.match.header.model_copy(update={"max_result": 3.0})
+    found = replace(found, match=replace(found.match, header=header))
+    html = page(Facts(Reading(Run(Path())), NOW, matches=[found]), [])
     assert "share of the games" in html and "games, 95 %" in html
 
 

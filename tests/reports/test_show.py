@@ -12,9 +12,9 @@ from pipeline.errors import FileError, UsageError
 from pipeline.evaluate.promotion import Rule, match_status
 from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.examples import column_types
+from pipeline.reports.reading import counted_games
 from pipeline.reports.show import show
-from pipeline.reports.show_csv import csv_lines
-from pipeline.reports.show_match import counted_games
+from pipeline.reports.show_as import csv_lines
 from pipeline.run import layout
 from pipeline.run.chunks import ORIGIN, ChunkHeader, write_chunk
 from pipeline.run.layout import SetName, chunk_name, holdout_name, match_name
@@ -32,7 +32,7 @@ from pipeline.run.matches import (
 )
 from pipeline.run.models import ModelInfo, set_champion, write_model
 from pipeline.run.ratings import Member, Pool, RatedPlayer, Ratings, write_pool, write_ratings
-from tests.reports.test_show_records import LEFT_COLUMN, record
+from tests.reports.test_show_games import LEFT_COLUMN, record
 from tests.run.random_games import window_of, write_shard
 
 GAME = parse_game("tictactoe")
@@ -238,7 +238,7 @@ def test_whole_run(run: Path) -> None:
     assert "champion   000000-m" in text and "games      4" in text and "positions  14" in text
     rows = {line.split()[0]: line.split() for line in text.splitlines() if line.startswith("00000")}
     assert "000000-m * " in text
-    assert rows["000001-m"] == ["000001-m", "000000-m", "3/4", "1", "1", "1", "50.0%", "not", "finished"]
+    assert rows["000001-m"] == ["000001-m", "000000-m", "3/4", "1", "1", "1", "50.0%", "not", "decided"]
     assert "1.625" in text and "0.875" in text and "1.5 " not in text
     assert "main.py show saved_models/best_model" in text
 
@@ -275,7 +275,7 @@ def test_whole_run_with_matches_of_another_version(run: Path) -> None:
     assert f"skipped: {old / 'games.jsonl'}: version 2; this program reads version 1" in text and "3/4" in text
 
 
-def test_whole_run_lists_matches_for_further_conditions(run: Path) -> None:
+def test_whole_run_lists_matches_for_promotion_conditions(run: Path) -> None:
     folder = run / "data/evaluate/required/000001-m-vs-random"
     writer = make_match(folder, (player("000001-m"), player("random")), [[0]])
     writer.add([match_game(0, LEFT_COLUMN, 1)])

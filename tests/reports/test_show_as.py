@@ -29,7 +29,7 @@ def write(folder: Path, games: list[GameRecord], spec: str = "go:5") -> Path:
 
 
 def small_game(**changes: object) -> GameRecord:
-    """C3, D4, pass, pass on 5×5: black is sure to win before its moves, white isn't sure of anything."""
+    """C3, D4, pass, pass on 5×5: black expects to win, white sees an even game and then a loss."""
     game = GameRecord(
         game_id=7,
         moves=np.array([12, 8, 25, 25], np.uint16),

@@ -1,4 +1,4 @@
-"""``status``: what it finds out from a run's files, what it warns of, and the forms in which it says so."""
+"""``status``: its facts, its warnings, and its forms: screen, JSON and Prometheus."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import main
 from pipeline.errors import FileError
-from pipeline.reports import run_files
+from pipeline.reports import reading, run_files
 from pipeline.reports import status as status_module
 from pipeline.reports.config import StatusConfig
 from pipeline.reports.status import NOT_SEEN, RUNNING, UNKNOWN, StatusSummary, status
@@ -29,7 +29,7 @@ from pipeline.run.matches import match_lock, write_summary
 from pipeline.run.models import set_champion
 from pipeline.run.ratings import RatedPlayer, Ratings, write_ratings
 from tests.reports.test_show import make_match, make_model, match_game, player
-from tests.reports.test_show_records import LEFT_COLUMN, record
+from tests.reports.test_show_games import LEFT_COLUMN, record
 from tests.run.random_games import write_shard
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
@@ -122,14 +122,14 @@ def test_evaluations_per_second_leave_out_what_is_between_generations(run: Path)
 
 
 def test_all_workers_of_the_newest_generations_count(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of older ones some stand for the others, and have no part in the rates."""
+    """A sample represents older generations, which don't count for the rates."""
     monkeypatch.setattr(run_files, "NEWEST", 2)
     monkeypatch.setattr(run_files, "SPREAD", 1)
     monkeypatch.setattr(run_files, "MOST_WITHIN", 6)
     for generation, minutes in ((0, 20), (1, 10), (2, 0)):
         for worker in range(5):
             shard_at(run, NOW - timedelta(minutes=minutes, seconds=worker), f"w{worker:02d}", generation=generation)
-    files = run_files.look_at(run, whole=False)
+    files = run_files.scan_run(run, whole=False)
     seen = [sum(shard.generation == generation for shard in files.shards) for generation in range(3)]
     assert seen == [3, 5, 5] and files.whole_from == 1 and files.num_shards == 3 * 5 and not files.is_whole
     summary = look(run)
@@ -140,8 +140,8 @@ def test_all_workers_of_the_newest_generations_count(run: Path, monkeypatch: pyt
 def test_of_many_shards_a_few_are_opened(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status_module, "MOST_READ", 10)
     opened = []
-    meta_of = status_module.meta_of
-    monkeypatch.setattr(status_module, "meta_of", lambda shard, *rest: opened.append(shard) or meta_of(shard, *rest))
+    meta_of = reading.meta_of
+    monkeypatch.setattr(reading, "meta_of", lambda shard, *rest: opened.append(shard) or meta_of(shard, *rest))
     for seconds in range(200, 3000, 60):
         shard_at(run, NOW - timedelta(seconds=seconds))
     play = look(run).play
@@ -168,7 +168,7 @@ def test_match_before_and_after_its_decision(run: Path) -> None:
     )
 
 
-def test_further_conditions_of_the_last_match(run: Path) -> None:
+def test_promotion_conditions_of_the_last_match(run: Path) -> None:
     met = {"passed": True, "wins": 133, "draws": 0, "losses": 67, "match": "data/evaluate/required/1-vs-random"}
     guards = {"random>=0": met, "heuristic>=0.5": met | {"passed": False, "wins": "?"}, "damaged": 3}
     write_summary(
@@ -183,7 +183,7 @@ def test_further_conditions_of_the_last_match(run: Path) -> None:
 def test_last_match_is_the_newest_model_s(run: Path) -> None:
     other = player("random", kind="random", readouts=None, weights="")
     make_match(run / "data/evaluate/heuristic-vs-random", (player("heuristic"), other), [[0]])
-    make_match(run / "data/evaluate/000001-m-vs-random", (player("000001-m"), other), [[0]])  # nobody is promoted by it
+    make_match(run / "data/evaluate/000001-m-vs-random", (player("000001-m"), other), [[0]])  # it can't promote
     match = look(run).match
     assert match is not None and (match.challenger, match.champion) == ("000001-m", "000000-m")
 
@@ -192,7 +192,7 @@ def test_ratings_best_first(run: Path) -> None:
     players = [RatedPlayer(name="000001-m@16", bradley_terry=120.0), RatedPlayer(name="random", kind="random")]
     ratings = Ratings(game="tictactoe", anchor="random", anchor_elo=0, matches=1, games=3, players=players)
     write_ratings(run / "data/ratings.json", ratings)
-    assert [one.player for one in look(run).ratings] == ["000001-m@16", "random"]
+    assert [one.name for one in look(run).ratings] == ["000001-m@16", "random"]
 
 
 def test_run_that_has_hardly_begun(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_loop_that_holds_its_lock(run: Path) -> None:
         assert look(run, late).loop == NOT_SEEN and look(run, late).stage == UNKNOWN
         assert look(run, NOW + timedelta(hours=1)).stage == "none"
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # All games are of the generation before the newest model, so nobody can tell what the loop does now.
+        # All games are of the generation before the newest model, so the loop's stage is unknown.
         assert look(run, late).loop == RUNNING and look(run, late).stage == UNKNOWN
         (run / "data/selfplay/000001+000000-m/w07").mkdir(parents=True)  # self-play makes it before it plays
         assert look(run, late).stage == "selfplay"

@@ -33,13 +33,13 @@ def test_a_line_per_player():
 
 def test_warnings_and_skipped_matches_are_said():
     text = ratings_table(dataclasses.replace(SUMMARY, warnings=["x never met y"], matches_skipped=2))
-    assert text.splitlines()[-2:] == ["2 damaged matches are missing here", "note: x never met y"]
+    assert text.splitlines()[-2:] == ["2 damaged matches skipped", "note: x never met y"]
 
 
 def test_grammar_of_one():
     text = ratings_table(dataclasses.replace(SUMMARY, games=1, matches=1, matches_skipped=1))
     assert text.splitlines()[-2:] == [
-        "go:9, 1 game of 1 match; by all three methods: data/ratings.json", "1 damaged match is missing here",
+        "go:9, 1 game of 1 match; by all three methods: data/ratings.json", "1 damaged match skipped",
     ]  # fmt: skip
 
 

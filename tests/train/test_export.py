@@ -16,7 +16,7 @@ from pipeline.train.config import ExportConfig
 from pipeline.train.export import STRENGTH, export
 from tests.helpers import make_model
 from tests.reports.test_show import match_game
-from tests.reports.test_show_records import LEFT_COLUMN
+from tests.reports.test_show_games import LEFT_COLUMN
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Kills at every call that changes files: what compact and prune are tried with."""
+"""Kills at every call that changes files: used to test compact and prune."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from pipeline.gather.command import gather
 from pipeline.gather.config import GatherConfig
 from pipeline.progress import Progress
 from pipeline.reports.config import StatusConfig
-from pipeline.reports.run_files import look_at
+from pipeline.reports.run_files import scan_run
 from pipeline.reports.show import show
 from pipeline.reports.status import status
 from pipeline.run import layout, packs
@@ -72,14 +72,14 @@ def files(run: Path, generation: int) -> list[str]:
 
 
 def test_old_generations_become_few_files_and_nothing_changes(run):
-    before, listed = content(run), look_at(run)
+    before, listed = content(run), scan_run(run)
     newest = files(run, 3)
     summary = compact(CompactConfig(directory=run))
     assert (summary.generations, summary.packs, summary.shards, summary.games) == (2, 4, 20, 40)
     assert (summary.files_before, summary.files_after, summary.skipped) == (40, 8, 0)
     assert summary.positions == sum(m.positions for m in newest_shards(run / layout.GAMES) if m.generation != 3)
     assert content(run) == before
-    after = look_at(run)
+    after = scan_run(run)
     assert after.shards == listed.shards and not after.uncommitted and not after.unreadable
     assert files(run, 3) == newest and len(files(run, 1)) == len(files(run, 2)) == 4
     assert all(path.name.endswith(("x00005.gz", "x00005.meta")) for path in (run / layout.GAMES).glob("000001-a/*/*"))
@@ -183,7 +183,7 @@ def test_a_kill_anywhere_loses_nothing_and_the_next_run_goes_on(tmp_path, call):
         assert content(run) == before
         compact(CompactConfig(directory=run))
         assert content(run) == before
-        assert len(files(run, 1)) == 4 and not look_at(run).uncommitted and not look_at(run).temporaries
+        assert len(files(run, 1)) == 4 and not scan_run(run).uncommitted and not scan_run(run).temporaries
         if moment >= 2 * calls:
             break
     assert moment >= 8
@@ -234,7 +234,7 @@ def test_a_full_disk_leaves_everything_as_it_was(run, monkeypatch):
         compact(CompactConfig(directory=run))
     monkeypatch.setattr(os, "fsync", fsync)
     assert content(run) == before
-    assert not look_at(run).temporaries
+    assert not scan_run(run).temporaries
 
 
 def test_other_commands_see_no_difference(run):
@@ -285,7 +285,7 @@ import sys, time
 from collections import Counter
 from pathlib import Path
 from pipeline.gather.window import Capacity, scan_window
-from pipeline.reports.run_files import look_at
+from pipeline.reports.run_files import scan_run
 from pipeline.run.order import Counted, newest_files
 from pipeline.run.shards import meta_of, newest_shards, read_shard
 
@@ -310,7 +310,7 @@ while not (run / "stop").exists():
     files = list(newest_files(games))
     now = whole(files)
     assert not last - now, last - now
-    assert not now - whole(look_at(run).shards)
+    assert not now - whole(scan_run(run).shards)
     last = now
     for file in files:
         meta = meta_of(file, games, fail)
@@ -329,7 +329,7 @@ STEPS = 140
 
 
 def read_beside(run: Path, reader: str, step: Callable[[int], None]) -> int:
-    """Take steps 2, 3, … while two processes run this program, which none of them may fail. Returns how many."""
+    """Take steps 2, 3, … while two processes run this program; neither may fail. Returns the number of steps."""
     path = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     readers = [
         subprocess.Popen(

@@ -16,7 +16,7 @@ from pipeline.phrases import size
 from pipeline.progress import SILENT
 from pipeline.reports.config import StatusConfig
 from pipeline.reports.report.facts import collect
-from pipeline.reports.run_files import look_at
+from pipeline.reports.run_files import scan_run
 from pipeline.reports.show_run import show_run
 from pipeline.reports.status import status
 from pipeline.run import atomic, layout, packs
@@ -86,14 +86,14 @@ def test_of_old_generations_a_sample_stays_and_totals_are_what_they_were(run, pa
     assert "files, or parts of packs" in listed.lines()[0]
     assert "264 files or parts of packs, " in listed.lines()[-1]
     assert "nothing was removed: --apply" in listed.lines()[-1] and not (run / GAMES / FILE).exists()
-    size = look_at(run).num_bytes["selfplay"]
+    size = scan_run(run).num_bytes["selfplay"]
     kept = {generation: ids(run, generation) for generation in (4, 5)}
     done = pruned(run)
     assert done.removals == listed.removals and done.lines()[-1].startswith("removed: ")
     assert {generation: ids(run, generation) for generation in (4, 5)} == kept
     assert [len(ids(run, generation)) for generation in (1, 2, 3)] == [16, 16, 16]
     assert ids(run, 2)[0] == last  # numbers go on behind it
-    assert size - look_at(run).num_bytes["selfplay"] > done.num_bytes * 0.8
+    assert size - scan_run(run).num_bytes["selfplay"] > done.num_bytes * 0.8
     for meta in newest_shards(run / GAMES, pytest.fail):
         read_shard(meta.path, meta)
     assert shown_counts(run) == counts
@@ -156,7 +156,7 @@ def test_old_games_that_were_too_few_to_prune_are_counted(tmp_path):
 def test_a_report_counts_what_was_played(run):
     def games() -> list[tuple[int, int, int]]:
         facts = collect(Run(run), SILENT, datetime.now(UTC))
-        assert not facts.warnings
+        assert not facts.reading.warnings
         return [(one.generation, one.games, one.positions) for one in facts.games]
 
     before = games()
@@ -225,7 +225,7 @@ def test_a_kill_anywhere_and_the_next_run_goes_on(tmp_path, monkeypatch, call):
         pruned(run, keep=0)
         assert shown_counts(run) == counts
         assert len(ids(run, 1)) == 4 and len(ids(run, 2)) == len(ids(run, 3)) == 2
-        assert len(files(run, 1)) == 4 and not look_at(run).uncommitted and not look_at(run).temporaries
+        assert len(files(run, 1)) == 4 and not scan_run(run).uncommitted and not scan_run(run).temporaries
         if moment >= 2 * calls:
             break
     assert moment >= 8
@@ -398,9 +398,9 @@ def test_readers_beside_it_never_fail(tmp_path):
     for old, new in (
         ("list(range(1, len(numbers) + 1))", "sorted(set(numbers))"),  # what is pruned leaves gaps
         ("    assert not last - now, last - now\n", ""),
-        ("    assert not now - whole(look_at(run).shards)\n", "    look_at(run)\n"),
+        ("    assert not now - whole(scan_run(run).shards)\n", "    scan_run(run)\n"),
         ("for file in files:\n        meta", "for file in files[:40]:\n        meta"),  # the rest may go meanwhile
-        (  # and, beside a reader that got no processor for long, some of these: then nobody finds them any more
+        (  # and, beside a reader that waited long for a processor, some of these
             "        assert meta is not None, file\n",
             "        if meta is None:\n"
             "            assert file.name not in {one.name for one in newest_files(games)}, file\n"

@@ -17,7 +17,7 @@ import main
 from pipeline.errors import FileError
 from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.examples import column_types
-from pipeline.reports.run_files import RunFiles, look_at
+from pipeline.reports.run_files import RunFiles, scan_run
 from pipeline.run import atomic, layout, packs
 from pipeline.run.chunks import read_chunk, write_chunk
 from pipeline.run.evaluations import Evaluation, write_evaluation
@@ -296,7 +296,7 @@ def test_a_promotion_by_another_match(run: Path) -> None:
     assert "wanted their own match" in found
 
 
-def test_the_match_of_a_further_condition_is_its_own(run: Path) -> None:
+def test_a_promotion_condition_has_a_match_of_its_own(run: Path) -> None:
     """In a run that was moved, with a match of the same players for the promotion itself."""
     match, journal = games_file(run).parent, run / "saved_models/promotions.jsonl"
     lines = read_journal(run / "saved_models")
@@ -380,7 +380,7 @@ def test_a_damaged_line_of_the_journal(run: Path, monkeypatch: pytest.MonkeyPatc
     for damaged, number in ((b"#" + first[1:] + last, 1), (first + b"#" + last[1:], 2), (first + last + last[:40], 3)):
         journal.write_bytes(damaged)
         (problem,) = problems(run)
-        assert problem.startswith(f"saved_models/promotions.jsonl: its line {number} is no promotion")
+        assert problem.startswith(f"saved_models/promotions.jsonl: line {number} is neither a promotion")
     journal.write_bytes(first + last)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(atomic, "append_line", interrupted)
@@ -469,10 +469,10 @@ def test_a_pack_that_is_committed_while_verify_reads_stays(run: Path, monkeypatc
     shards = [(name, (place / name.shard).read_bytes(), (place / name.meta).read_bytes()) for name in names]
     torn = place / layout.PackName(names[-1], len(names)).shard
     torn.write_bytes(b"half")
-    monkeypatch.setattr(command, "look_at", lambda *args, **more: read_and_pack(*args, **more))
+    monkeypatch.setattr(command, "scan_run", lambda *args, **more: read_and_pack(*args, **more))
 
     def read_and_pack(directory: Path, whole: bool) -> RunFiles:
-        found = look_at(directory, whole)
+        found = scan_run(directory, whole)
         packs.write_pack(place, shards)
         packs.remove_files(place, names)
         return found
@@ -489,12 +489,12 @@ def test_what_was_left_over_and_is_gone_by_now_is_no_problem(
 
     def look_and_lose(directory: Path, whole: bool) -> RunFiles:
         left_over(run)
-        found = look_at(directory, whole)
+        found = scan_run(directory, whole)
         for path in (directory / one for one in (*found.temporaries, *found.uncommitted)):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         return found
 
-    monkeypatch.setattr(command, "look_at", look_and_lose)
+    monkeypatch.setattr(command, "scan_run", look_and_lose)
     found = check(run, repair)
     assert [one.where for one in found.problems] == ["data/ratings.json", "saved_models/.000001-b1c8.training"]
 

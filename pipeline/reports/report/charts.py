@@ -8,7 +8,7 @@ colour-blind readers.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from itertools import pairwise
@@ -34,18 +34,8 @@ class Point:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Series:
-    name: str
-    points: Sequence[Point]
-
-
-@dataclass(frozen=True)
-class Level:
-    """A labelled horizontal line."""
-
-    name: str
-    y: float
+Series = Mapping[str, Sequence[Point]]
+"""Points by the name of their series."""
 
 
 @dataclass(frozen=True)
@@ -54,22 +44,24 @@ class Chart:
 
     series    lines
     stacks    instead of lines: stacked columns, as series of equal x from bottom to top
+    levels    horizontal lines: y by name
     y_from    a number that the y axis includes
     """
 
     title: str
     about: str
-    series: Sequence[Series] = ()
-    stacks: Sequence[Series] = ()
-    levels: Sequence[Level] = ()
+    series: Series = field(default_factory=dict)
+    stacks: Series = field(default_factory=dict)
+    levels: Mapping[str, float] = field(default_factory=dict)
     x_name: str = "generation"
     y_name: str = ""
-    number: Number = field(default=lambda y: f"{y:.3g}")
+    number: Number = "{:.3g}".format
     y_from: float | None = None
 
     def html(self) -> str:
-        """The figure; empty without points."""
-        drawn = [one for one in (self.series or self.stacks) if one.points]
+        """The figure; empty without points. Series without points, and columns of height 0, are left out."""
+        drawn = {name: points for name, points in self.series.items() if points}
+        drawn |= {name: points for name, points in self.stacks.items() if any(point.y for point in points)}
         if not drawn:
             return ""
         drawing = _columns(self, drawn) if self.stacks else _lines(self, drawn)
@@ -122,32 +114,32 @@ class _Axes:
         return "".join(parts)
 
 
-def _lines(chart: Chart, drawn: Sequence[Series]) -> str:
-    points = [point for one in drawn for point in one.points]
-    ys = [level.y for level in chart.levels]
+def _lines(chart: Chart, drawn: Series) -> str:
+    points = [point for series in drawn.values() for point in series]
+    ys = list(chart.levels.values())
     ys += [end for p in points for end in (p.y - p.error, p.y + p.error, p.low, p.high) if end is not None]
     ys += [chart.y_from] if chart.y_from is not None else []
     axes = _Axes([point.x for point in points], min(ys), max(ys), 0)
     parts = [axes.frame(chart)]
-    for level in chart.levels:
-        y = axes.y(level.y)
+    for name, level in chart.levels.items():
+        y = axes.y(level)
         parts.append(f'<path class="level" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
-        parts.append(f'<text class="tick label" x="{LEFT + 4}" y="{y - 6:.1f}">{escape(level.name)}</text>')
-    parts += [_line(axes, chart, number, one) for number, one in enumerate(drawn)]
+        parts.append(f'<text class="tick label" x="{LEFT + 4}" y="{y - 6:.1f}">{escape(name)}</text>')
+    parts += [_line(axes, chart, number, name, series) for number, (name, series) in enumerate(drawn.items())]
     return "".join(parts)
 
 
-def _line(axes: _Axes, chart: Chart, number: int, one: Series) -> str:
+def _line(axes: _Axes, chart: Chart, number: int, name: str, points: Sequence[Point]) -> str:
     parts, style = [], f"s{number % len(DASHES)}"
-    places = [(axes.x(point.x), axes.y(point.y)) for point in one.points]
-    band = [point for point in one.points if point.low is not None and point.high is not None]
+    places = [(axes.x(point.x), axes.y(point.y)) for point in points]
+    band = [(axes.x(p.x), axes.y(p.low), axes.y(p.high)) for p in points if p.low is not None and p.high is not None]
     if len(band) > 1:
-        upper = "L".join(f"{axes.x(p.x):.1f} {axes.y(p.high or 0.0):.1f}" for p in band)
-        lower = "L".join(f"{axes.x(p.x):.1f} {axes.y(p.low or 0.0):.1f}" for p in reversed(band))
+        upper = "L".join(f"{x:.1f} {high:.1f}" for x, _, high in band)
+        lower = "L".join(f"{x:.1f} {low:.1f}" for x, low, _ in reversed(band))
         parts.append(f'<path class="band {style}" d="M{upper}L{lower}Z"/>')
     bars = "".join(
         f"M{x:.1f} {axes.y(point.y - point.error):.1f}V{axes.y(point.y + point.error):.1f}"
-        for point, (x, _) in zip(one.points, places, strict=True)
+        for point, (x, _) in zip(points, places, strict=True)
         if point.error
     )
     if bars:
@@ -156,15 +148,15 @@ def _line(axes: _Axes, chart: Chart, number: int, one: Series) -> str:
         line = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
         parts.append(f'<path class="line {style}" stroke-dasharray="{DASHES[number % len(DASHES)]}" d="M{line}"/>')
     if len(places) <= MOST_MARKERS:
-        for point, (x, y) in zip(one.points, places, strict=True):
+        for point, (x, y) in zip(points, places, strict=True):
             hollow = " hollow" if point.hollow else ""
-            tooltip = _tooltip(chart, one, point)
+            tooltip = _tooltip(chart, name, point)
             parts.append(f'<path class="marker {style}{hollow}" d="{_marker(number, x, y)}">{tooltip}</path>')
     return "".join(parts)
 
 
-def _tooltip(chart: Chart, one: Series, point: Point) -> str:
-    text = point.note or f"{one.name}, {chart.x_name} {point.x:g}: {chart.number(point.y)}"
+def _tooltip(chart: Chart, name: str, point: Point) -> str:
+    text = point.note or f"{name}, {chart.x_name} {point.x:g}: {chart.number(point.y)}"
     return f"<title>{escape(text)}</title>"
 
 
@@ -181,53 +173,49 @@ def _marker(number: int, x: float, y: float, size: float = 3.4) -> str:
     return "M" + "L".join(f"{x + size * dx:.1f} {y + size * dy:.1f}" for dx, dy in corners) + "Z"
 
 
-def _columns(chart: Chart, drawn: Sequence[Series]) -> str:
-    xs = sorted({point.x for one in drawn for point in one.points})
+def _columns(chart: Chart, drawn: Series) -> str:
+    xs = sorted({point.x for points in drawn.values() for point in points})
     distance = min((b - a for a, b in pairwise(xs)), default=1.0)
     heights = dict.fromkeys(xs, 0.0)
-    for one in drawn:
-        for point in one.points:
+    for points in drawn.values():
+        for point in points:
             heights[point.x] += point.y
     axes = _Axes(xs, 0.0, max(heights.values()) or 1.0, distance / 2)
     axes.low = 0.0
     parts = [axes.frame(chart)]
     width = max(0.8 * (axes.x(xs[0] + distance) - axes.x(xs[0])), 0.5)
     base = dict.fromkeys(xs, 0.0)
-    for number, one in enumerate(drawn):
-        for point in one.points:
+    for number, (name, points) in enumerate(drawn.items()):
+        for point in points:
             bottom, top = axes.y(base[point.x]), axes.y(base[point.x] + point.y)
             base[point.x] += point.y
             if bottom - top < 0.05:
                 continue
             parts.append(
                 f'<rect class="column s{number % len(DASHES)}" x="{axes.x(point.x) - width / 2:.1f}" y="{top:.1f}" '
-                f'width="{width:.1f}" height="{bottom - top:.1f}">{_tooltip(chart, one, point)}</rect>'
+                f'width="{width:.1f}" height="{bottom - top:.1f}">{_tooltip(chart, name, point)}</rect>'
             )
     return "".join(parts)
 
 
-def _legend(drawn: Sequence[Series], stacked: bool) -> str:
+def _legend(drawn: Series, stacked: bool) -> str:
     items = []
-    for number, one in enumerate(drawn):
-        style = f"s{number % len(DASHES)}"
-        if stacked:
-            key = f'<rect class="column {style}" x="4" y="1" width="16" height="10"/>'
-        else:
-            dash = DASHES[number % len(DASHES)]
+    for number, name in enumerate(drawn):
+        style, dash = f"s{number % len(DASHES)}", DASHES[number % len(DASHES)]
+        key = f'<rect class="column {style}" x="4" y="1" width="16" height="10"/>'
+        if not stacked:
             key = f'<path class="line {style}" stroke-dasharray="{dash}" d="M0 6H24"/>'
             key += f'<path class="marker {style}" d="{_marker(number, 12, 6)}"/>'
-        picture = f'<svg viewBox="0 0 24 12" aria-hidden="true">{key}</svg>'
-        items.append(f"<li>{picture}{escape(one.name)}</li>")
+        items.append(f'<li><svg viewBox="0 0 24 12" aria-hidden="true">{key}</svg>{escape(name)}</li>')
     return f'<ul class="legend">{"".join(items)}</ul>'
 
 
-def _table(chart: Chart, drawn: Sequence[Series]) -> str:
-    xs = sorted({point.x for one in drawn for point in one.points})
-    cells = [{point.x: point for point in one.points} for one in drawn]
+def _table(chart: Chart, drawn: Series) -> str:
+    xs = sorted({point.x for points in drawn.values() for point in points})
+    cells = [{point.x: point for point in points} for points in drawn.values()]
     rows = [(f"{x:g}", *(_cell(chart, of_one.get(x)) for of_one in cells)) for x in xs]
-    rows += [(level.name, chart.number(level.y), *("" for _ in drawn[1:])) for level in chart.levels]
-    header = (chart.x_name, *(one.name for one in drawn))
-    return f"<details><summary>Numbers</summary>{table(header, rows)}</details>"
+    rows += [(name, chart.number(y), *[""] * (len(drawn) - 1)) for name, y in chart.levels.items()]
+    return f"<details><summary>Numbers</summary>{table((chart.x_name, *drawn), rows)}</details>"
 
 
 def _cell(chart: Chart, point: Point | None) -> str:

@@ -45,10 +45,11 @@ def report(config: ReportConfig, progress: Progress = SILENT) -> ReportSummary:
         raise FileError(output, "its folder doesn't exist; make it first")
     facts = collect(run, progress, datetime.now(UTC))
     shown = replays(facts)
-    for warning in facts.warnings:
+    warnings = facts.reading.warnings
+    for warning in warnings:
         progress.warn(warning)
     text = page(facts, shown)
     atomic.write_text(output, text)
     return ReportSummary(
-        output, len(text.encode()), len(facts.trainings), len(facts.games), len(shown), list(facts.warnings)
+        output, len(text.encode()), len(facts.reading.infos), len(facts.games), len(shown), list(warnings)
     )

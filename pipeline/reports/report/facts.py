@@ -11,39 +11,41 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import partial
 from itertools import pairwise
-from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import MuGoError
 from pipeline.games.specs import are_related
-from pipeline.matches.statistics import score_of, wilson_interval
 from pipeline.methods.named import method_named
 from pipeline.methods.resignation import NEVER, RESIGN_THRESHOLD, calibrate, no_resign_games
 from pipeline.progress import Progress
 from pipeline.ratings.command import Rated, rate, read_matches
-from pipeline.reports.run_files import SizedShard, look_at, parse_time, spread
-from pipeline.reports.show_match import counted_games
+from pipeline.reports.reading import Reading, ScoredMatch, number_in, parse_time
+from pipeline.reports.run_files import SizedShard, scan_run, spread
 from pipeline.reports.tracked import Tracked, of_shards
-from pipeline.run.matches import MatchResults
-from pipeline.run.models import ModelInfo, list_models, read_info, read_journal
+from pipeline.run.models import ModelInfo
 from pipeline.run.order import generation_of
 from pipeline.run.pruned import Pruned, read_pruned
 from pipeline.run.run import Run
-from pipeline.run.shards import POLICY_COUNTS, End, Shard, ShardMeta, meta_of, read_shard
+from pipeline.run.shards import POLICY_COUNTS, End, Shard, ShardMeta, read_shard
 
 MOST_META = 4_000  # sidecars that are read; at least one of each generation
 MOST_SHARDS = 400  # shards that are opened; at least one of each generation
 PAUSE = timedelta(hours=1)  # a loop that writes nothing for this long wasn't running
 STAGES = ("selfplay", "gather", "train", "evaluate")
 
-T = TypeVar("T")
+
+WINNERS = ("first player wins", "drawn", "second player wins")
+ENDS = {
+    "by the rules": End.PLAYED_OUT,
+    "nothing left to decide": End.SETTLED,
+    "resignation": End.RESIGNED,
+    "move limit": End.MOVE_LIMIT,
+}
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,7 @@ class Games:
     """The self-play of one generation. Lengths come from the sidecars read, the fields after it from the shards opened.
 
     lengths           plies, at the 10th, 50th and 90th percentile
-    first, drawn      shares of games won by the first player, and drawn
-    resigned, settled, at_limit  shares of games that ended so; the others ended by the rules
+    winners, ends     shares of games, by the names in WINNERS and ENDS; empty if no shard was opened
     wrong             (wrong resignations, all resignations) that would have happened in the games that were played on
                       to check the threshold
     policy_entropy    mean over searches that are policy targets, in nats
@@ -64,57 +65,12 @@ class Games:
     games: int
     positions: int
     lengths: tuple[float, float, float]
-    first: float | None = None
-    drawn: float | None = None
-    resigned: float | None = None
-    settled: float | None = None
-    at_limit: float | None = None
+    winners: Mapping[str, float] = field(default_factory=dict)
+    ends: Mapping[str, float] = field(default_factory=dict)
     wrong: tuple[int, int] | None = None
     policy_entropy: float | None = None
     surprise: float | None = None
     tracked: Tracked = field(default_factory=Tracked)
-
-    @property
-    def by_the_rules(self) -> float | None:
-        if self.resigned is None or self.at_limit is None:
-            return None
-        return 1 - self.resigned - (self.settled or 0) - self.at_limit
-
-    @property
-    def second(self) -> float | None:
-        return None if self.first is None else 1 - self.first - (self.drawn or 0)
-
-
-@dataclass(frozen=True)
-class Training:
-    """metrics: "train", "holdout_before", "holdout_after" → name → mean, as in the manifest."""
-
-    model: str
-    number: int
-    created: datetime | None
-    seconds: float | None
-    samples_per_second: float | None
-    size: str
-    metrics: dict[str, dict[str, float]]
-
-    def metric(self, part: str, name: str) -> float | None:
-        value = (self.metrics.get(part) or {}).get(name)
-        return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
-
-
-@dataclass(frozen=True)
-class Gate:
-    """A match of a challenger with the champion. Counts and shares are the challenger's."""
-
-    match: MatchResults
-    wins: int
-    draws: int
-    losses: int
-    share: float
-    low: float
-    high: float
-    decided: datetime | None
-    promoted: bool | None  # None: not decided yet
 
 
 @dataclass
@@ -123,120 +79,73 @@ class Facts:
 
     share_read    share of shards whose sidecars were read, for numbers of games, positions and lengths
     share_opened  share of shards that were opened, for everything else about games
+    matches       of models, oldest first: those that may promote
     seconds       by generation: seconds of each stage, of "other" and of "pause"
     metas         sidecars read, by generation
     """
 
-    run: Run
+    reading: Reading
     time: datetime
-    game: str | None = None
-    champion: str | None = None
-    shards: list[SizedShard] = field(default_factory=list)
     share_read: float = 1.0
     share_opened: float = 1.0
     games: list[Games] = field(default_factory=list)
-    trainings: list[Training] = field(default_factory=list)
-    gates: list[Gate] = field(default_factory=list)
-    journal: list[dict[str, Any]] = field(default_factory=list)
+    matches: list[ScoredMatch] = field(default_factory=list)
     rated: Rated | None = None
     seconds: dict[int, dict[str, float]] = field(default_factory=dict)
     metas: dict[int, list[ShardMeta]] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-
-    @property
-    def promoted(self) -> set[str]:
-        return {str(line.get("champion")) for line in self.journal}
 
 
 def collect(run: Run, progress: Progress, now: datetime) -> Facts:
     """The facts of a run. Damaged files become warnings, not errors."""
-    facts = Facts(run, now)
-    models = readable(facts, lambda: list_models(run.models)) or []
-    infos = [info for path in models if (info := readable(facts, partial(read_info, path)))]
-    facts.game = infos[-1].game if infos else None
-    facts.trainings = [_training(info) for info in infos]
-    facts.journal = readable(facts, lambda: read_journal(run.models)) or []
-    if models:
-        facts.champion = readable(facts, lambda: run.resolve_champion().name)
-    files = look_at(run.folder)
-    facts.shards = files.shards
-    facts.warnings += map(str, files.unreadable)
-    _read_games(facts, progress)
-    _read_matches(facts, progress)
-    facts.seconds = time_spent(facts)
-    facts.warnings = list(dict.fromkeys(facts.warnings))
+    facts = Facts(Reading.of(run), now)
+    files = scan_run(run.folder)
+    for error in files.unreadable:
+        facts.reading.warn(error)
+    _read_games(facts, files.shards, progress)
+    _read_matches(facts)
+    facts.seconds = time_spent(facts.reading.infos, facts.matches, sorted(shard.time for shard in files.shards))
     return facts
-
-
-def readable(facts: Facts, read: Callable[[], T]) -> T | None:
-    """The result of read(); None and a warning if the file is damaged or unreadable."""
-    try:
-        return read()
-    except (MuGoError, OSError) as error:
-        facts.warnings.append(str(error))
-        return None
-
-
-def _training(info: ModelInfo) -> Training:
-    metrics = info.manifest.get("metrics")
-    seconds, speed = (info.manifest.get(name) for name in ("seconds", "samples_per_second"))
-    size = "b{blocks}c{channels}".format_map({"blocks": "?", "channels": "?", **info.architecture})
-    return Training(
-        model=info.name,
-        number=info.number,
-        created=parse_time(info.created),
-        seconds=float(seconds) if isinstance(seconds, int | float) else None,
-        samples_per_second=float(speed) if isinstance(speed, int | float) and speed > 0 else None,
-        size=size,
-        metrics={k: v for k, v in metrics.items() if isinstance(v, dict)} if isinstance(metrics, dict) else {},
-    )
 
 
 # Games
 
 
-def _read_games(facts: Facts, progress: Progress) -> None:
+def _read_games(facts: Facts, shards: Sequence[SizedShard], progress: Progress) -> None:
+    reading = facts.reading
     groups: dict[int, list[SizedShard]] = defaultdict(list)
-    for shard in facts.shards:
+    for shard in shards:
         groups[shard.generation].append(shard)
-    step = math.ceil(len(facts.shards) / MOST_META)
-    samples = {number: spread(of_one, math.ceil(len(of_one) / step)) for number, of_one in groups.items()}
-    shares = {number: len(sample) / len(groups[number]) for number, sample in samples.items()}
+    step = math.ceil(len(shards) / MOST_META)
+    samples = {generation: spread(of_one, math.ceil(len(of_one) / step)) for generation, of_one in groups.items()}
+    shares = {generation: len(sample) / len(groups[generation]) for generation, sample in samples.items()}
     chosen = [shard for sample in samples.values() for shard in sample]
-    progress.start("reading sidecars", total=len(chosen), unit="shards")
     metas: dict[int, list[ShardMeta]] = defaultdict(list)
-    for shard in chosen:
-        meta = meta_of(shard, facts.run.games, lambda error: facts.warnings.append(str(error)))
-        if meta is not None and _is_of_run(facts, meta):
+    for shard in progress.each(chosen, "reading sidecars", "shards"):
+        meta = reading.meta(shard)
+        if meta and (reading.game is None or reading.readable(are_related, meta.game, reading.game)):
             metas[meta.generation].append(meta)
-        progress.advance()
-    progress.finish()
     facts.metas = dict(sorted(metas.items()))
-    pruned = readable(facts, partial(read_pruned, facts.run.games)) or Pruned()
-    facts.share_read = len(chosen) / len(facts.shards) if facts.shards else 1.0
+    pruned = reading.readable(read_pruned, reading.run.games) or Pruned()
+    facts.share_read = len(chosen) / len(shards) if shards else 1.0
     per_generation = max(1, MOST_SHARDS // max(len(facts.metas), 1))
-    opened = {number: spread(of_one, per_generation) for number, of_one in facts.metas.items()}
+    opened = {generation: spread(of_one, per_generation) for generation, of_one in facts.metas.items()}
     num_read, num_opened = (sum(map(len, of_all.values())) for of_all in (facts.metas, opened))
     facts.share_opened = facts.share_read * num_opened / num_read if num_read else 1.0
     before = pruned.by_generation()
     progress.start("reading games", total=num_opened, unit="shards")
-    for number, of_one in facts.metas.items():
+    for generation, of_one in facts.metas.items():
         read = []
-        for meta in opened[number]:
-            if (found := readable(facts, partial(read_shard, meta.path, meta))) is not None:
+        for meta in opened[generation]:
+            if (found := reading.readable(read_shard, meta.path, meta)) is not None:
                 read.append(found)
             progress.advance()
-        facts.games.append(_games(facts, number, of_one, read, shares, pruned, before))
+        facts.games.append(_games(reading, generation, of_one, read, shares, pruned, before))
     progress.finish()
 
 
-def _is_of_run(facts: Facts, meta: ShardMeta) -> bool:
-    return facts.game is None or bool(readable(facts, partial(are_related, meta.game, facts.game)))
-
-
 def _games(
-    facts: Facts,
-    number: int,
+    reading: Reading,
+    generation: int,
     metas: Sequence[ShardMeta],
     shards: Sequence[Shard],
     shares: Mapping[int, float],
@@ -249,22 +158,20 @@ def _games(
     """
     lengths = np.concatenate([meta.lengths for meta in metas])
     low, median, high = (float(one) for one in np.percentile(lengths, (10, 50, 90)))
-    games, positions = (counts.get(number, 0) for counts in before)
+    games, positions = (counts.get(generation, 0) for counts in before)
     others = [(meta, shares[generation_of(meta.path.parts[-3])]) for meta in metas if not pruned.has(meta.path)]
     games += round(sum(meta.games / share for meta, share in others))
     positions += round(sum(meta.positions / share for meta, share in others))
-    found = Games(number, games, positions, (low, median, high))
+    found = Games(generation, games, positions, (low, median, high))
     if not shards:
         return found
     results, ends = (np.concatenate([getattr(shard, name) for shard in shards]) for name in ("results", "ends"))
-    entropy, surprise = _of_searches(facts, shards)
+    entropy, surprise = _of_searches(reading, shards)
+    winners = (float((np.sign(results) == sign).mean()) for sign in (1, 0, -1))
     return replace(
         found,
-        first=float((results > 0).mean()),
-        drawn=float((results == 0).mean()),
-        resigned=float((ends == End.RESIGNED).mean()),
-        settled=float((ends == End.SETTLED).mean()),
-        at_limit=float((ends == End.MOVE_LIMIT).mean()),
+        winners=dict(zip(WINNERS, winners, strict=True)),
+        ends={name: float((ends == end).mean()) for name, end in ENDS.items()},
         wrong=wrong_resignations(shards),
         policy_entropy=entropy,
         surprise=surprise,
@@ -272,11 +179,11 @@ def _games(
     )
 
 
-def _of_searches(facts: Facts, shards: Sequence[Shard]) -> tuple[float | None, float | None]:
+def _of_searches(reading: Reading, shards: Sequence[Shard]) -> tuple[float | None, float | None]:
     """Means of (policy entropy, surprise); None if no search was recorded, as by methods that record only steps."""
     entropies, surprises = [np.zeros(0)], [np.zeros(0)]
     for shard in shards:
-        method = readable(facts, partial(method_named, shard.header["method"]))
+        method = reading.readable(method_named, shard.header["method"])
         if method is not None and not method.steps_only:
             chosen = (shard.flags & POLICY_COUNTS) != 0
             entropies.append(policy_entropies(shard)[chosen])
@@ -311,69 +218,54 @@ def wrong_resignations(shards: Sequence[Shard]) -> tuple[int, int] | None:
 # Matches
 
 
-def _read_matches(facts: Facts, progress: Progress) -> None:
-    matches = read_matches(facts.run.match_folders, _Collecting(facts.warnings))
-    matches = [match for match in matches if facts.game is None or match.header.game == facts.game]
+def _read_matches(facts: Facts) -> None:
+    reading = facts.reading
+    matches = read_matches(reading.run.match_folders, _Collecting(reading))
+    matches = [match for match in matches if reading.game is None or match.header.game == reading.game]
     if matches:
-        facts.rated = readable(facts, lambda: rate(matches))
-    promoted = {str(line.get("match", "")).rpartition("/")[2]: parse_time(line.get("time")) for line in facts.journal}
-    for match in matches:
-        if match.folder.parent == facts.run.matches and match.header.is_of_models:
-            gate = readable(facts, partial(_gate, match, promoted))
-            if gate is not None:
-                facts.gates.append(gate)
+        facts.rated = reading.readable(rate, matches)
+    of_models = [one for one in matches if one.folder.parent == reading.run.matches and one.header.is_of_models]
+    facts.matches = [found for match in of_models if (found := reading.readable(ScoredMatch.of, match))]
 
 
 class _Collecting(Progress):
     """Collects warnings and shows nothing."""
 
-    def __init__(self, warnings: list[str]) -> None:
-        self._warnings = warnings
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
 
     def warn(self, text: str) -> None:
-        self._warnings.append(text)
-
-
-def _gate(match: MatchResults, promoted: Mapping[str, datetime | None]) -> Gate:
-    """promoted: promotion times by match name, for summaries without a time."""
-    match = match.with_summary()
-    score = score_of(counted_games(match))
-    low, high = wilson_interval(score)
-    summary = match.summary
-    decided = None if summary is None else parse_time(summary.get("decided")) or promoted.get(match.folder.name)
-    is_promoted = None if summary is None else bool(summary.get("promoted"))
-    return Gate(match, score.wins, score.draws, score.losses, score.share, low, high, decided, is_promoted)
+        self._reading.warn(text)
 
 
 # Time
 
 
-def time_spent(facts: Facts) -> dict[int, dict[str, float]]:
+def time_spent(
+    models: Sequence[ModelInfo], matches: Sequence[ScoredMatch], times: Sequence[datetime]
+) -> dict[int, dict[str, float]]:
     """Seconds of each stage by generation. A generation lasts from the end of its model's training to the next one's.
 
+    times: of all shards, ascending.
     Assumes the order of a single loop: the model's match, self-play up to the last shard, gather, the next training.
     If stages run concurrently, the later one gets the time. Breaks longer than PAUSE are "pause", except during
-    training. If a manifest doesn't tell the duration of training, gather and training are "other".
+    training. If a manifest lacks the duration of the training, gather and training are "other".
     """
-    models = [one for one in facts.trainings if one.created is not None]
     decided: dict[str, datetime] = {}  # of each model's first match, the one for its promotion
-    for gate in facts.gates:
-        if gate.decided:
-            challenger = gate.match.header.challenger
-            decided[challenger] = min(gate.decided, decided.get(challenger, gate.decided))
+    for found in matches:
+        if time := found.decided:
+            challenger = found.match.header.challenger
+            decided[challenger] = min(time, decided.get(challenger, time))
+    created = [(one, time) for one in models if (time := parse_time(one.created))]
     spent = {}
-    times = sorted(shard.time for shard in facts.shards)
-    for model, after in zip(models, [*models[1:], None], strict=False):
-        begin = model.created
-        assert begin is not None
-        end = after.created if after else None
+    for (model, begin), (after, end) in zip(created, [*created[1:], (None, None)], strict=False):
         shards = times[bisect_right(times, begin) : None if end is None else bisect_right(times, end)]
         if end is None and not shards:
             continue
         finish = end or shards[-1]
-        known = after is not None and after.seconds is not None
-        trains_from = finish - timedelta(seconds=after.seconds or 0) if after else finish
-        match_end = decided.get(model.model) if model.number else None
+        seconds = number_in(after.manifest, "seconds") if after else None
+        trains_from = finish - timedelta(seconds=seconds or 0)
+        match_end = decided.get(model.name) if model.number else None
         played_from = min(max(match_end or begin, begin), trains_from)
         played_to = max(min(shards[-1], trains_from), played_from) if shards else played_from
         in_play = _pauses([played_from, *(time for time in shards if played_from < time < played_to), played_to])
@@ -382,9 +274,9 @@ def time_spent(facts: Facts) -> dict[int, dict[str, float]]:
         spent[model.number] = {
             "evaluate": (played_from - begin).total_seconds(),
             "selfplay": max((played_to - played_from).total_seconds() - in_play, 0.0),
-            "gather": gathered if known else 0.0,
-            "train": (finish - trains_from).total_seconds() if known else 0.0,
-            "other": 0.0 if known else gathered,
+            "gather": 0.0 if seconds is None else gathered,
+            "train": seconds or 0.0,
+            "other": gathered if seconds is None else 0.0,
             "pause": in_play + behind,
         }
     return spent

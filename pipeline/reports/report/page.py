@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from pipeline.phrases import counted, long_duration, percent
-from pipeline.reports.report.charts import Chart, Level, Point, Series, table
-from pipeline.reports.report.facts import STAGES, Facts, Games, Gate, Training
-from pipeline.run import layout
+from pipeline.reports.reading import ScoredMatch, metric, number_in, number_of
+from pipeline.reports.report.charts import Chart, Point, table
+from pipeline.reports.report.facts import ENDS, STAGES, WINNERS, Facts, Games
+from pipeline.run.models import ModelInfo
 from pipeline.run.ratings import RatedPlayer, Ratings
 
 FOLDER = Path(__file__).parent
@@ -23,27 +24,33 @@ POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 )
 PLAYERS_SHOWN = 40
-GATES_SHOWN = 30
-MOST_LEVELS = 4  # lines of other players in the Elo chart
+MATCHES_SHOWN = 30
+MODEL_LINES = 4  # in the Elo chart: numbers of readouts
+MOST_LEVELS = 4  # in the Elo chart: other players
 HOUR = 3600.0
 
 
 def page(facts: Facts, replays: Sequence[dict[str, Any]]) -> str:
     """The complete HTML."""
-    title = f"{facts.run.folder.resolve().name}: {facts.game or 'a run'}"
+    title = f"{facts.reading.run.folder.resolve().name}: {facts.reading.game or 'a run'}"
     style, script = ((FOLDER / name).read_text(encoding="utf-8") for name in ("report.css", "replay.js"))
-    sections = [
-        _section("strength", "Strength", [*_strength(facts)]),
-        _section("learning", "Learning", [*_learning(facts)]),
-        _section("games", "Self-play", [*_self_play(facts)]),
-        _section("time", "Time", [*_time(facts)]),
-        _section("replay", "Games to look at", [_viewer(replays)] if replays else []),
-        _section("matches", "Matches for the championship", [*_matches(facts)]),
-        _section("warnings", "Warnings", [_list(facts.warnings)] if facts.warnings else []),
-    ]
-    found = [section for section in sections if section]
-    links = "".join(f'<a href="#{name}">{escape(heading)}</a>' for name, heading, _ in found)
-    body = "".join(html for _, _, html in found) or "<p>Nothing to report yet: no games, no trained models.</p>"
+    warnings = "".join(f"<li>{escape(warning)}</li>" for warning in facts.reading.warnings)
+    sections = {
+        ("strength", "Strength"): _strength(facts),
+        ("learning", "Learning"): _learning(facts),
+        ("games", "Self-play"): _self_play(facts),
+        ("time", "Time"): _time(facts),
+        ("replay", "Games to look at"): [_viewer(replays)] if replays else [],
+        ("matches", "Matches for the championship"): _matches(facts.matches),
+        ("warnings", "Warnings"): [f'<ul class="wide">{warnings}</ul>'] if warnings else [],
+    }
+    found = {name: content for name, parts in sections.items() if (content := "".join(parts))}
+    links = "".join(f'<a href="#{name}">{escape(heading)}</a>' for name, heading in found)
+    body = "".join(
+        f'<section id="{name}"><h2>{escape(heading)}</h2><div class="grid">{content}</div></section>'
+        for (name, heading), content in found.items()
+    )
+    body = body or "<p>Nothing to report yet: no games, no trained models.</p>"
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -73,18 +80,6 @@ def _json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def _section(name: str, heading: str, parts: Sequence[str]) -> tuple[str, str, str] | None:
-    content = "".join(parts)
-    if not content:
-        return None
-    html = f'<section id="{name}"><h2>{escape(heading)}</h2><div class="grid">{content}</div></section>'
-    return name, heading, html
-
-
-def _list(items: Sequence[str]) -> str:
-    return '<ul class="wide">' + "".join(f"<li>{escape(item)}</li>" for item in items) + "</ul>"
-
-
 def _facts(facts: Facts) -> str:
     """The key numbers at the top of the page."""
     spent = Counter[str]()
@@ -94,9 +89,9 @@ def _facts(facts: Facts) -> str:
     about = "" if facts.share_read == 1 else "about "
     positions = sum(one.positions for one in facts.games)
     rows = [
-        ("champion", facts.champion or "none"),
-        ("generations", str(max((one.number for one in facts.trainings), default=0))),
-        ("promotions", str(sum(line.get("previous") is not None for line in facts.journal))),
+        ("champion", facts.reading.champion or "none"),
+        ("generations", str(facts.reading.generation or 0)),
+        ("promotions", str(facts.reading.promotions)),
         ("games", f"{about}{sum(one.games for one in facts.games):,}"),
         ("positions", f"{about}{positions:,}"),
         ("time at work", long_duration(worked) if worked else "–"),
@@ -105,126 +100,122 @@ def _facts(facts: Facts) -> str:
     return '<dl class="facts">' + "".join(f"<div><dt>{n}</dt><dd>{escape(v)}</dd></div>" for n, v in rows) + "</dl>"
 
 
-# Strength
-
-
-def _strength(facts: Facts) -> Iterator[str]:
-    ratings = facts.rated.ratings if facts.rated is not None else None
-    if ratings is not None:
-        yield _elo_chart(ratings, facts.promoted)
-    yield _match_results(facts.gates)
-    if ratings is not None:
-        yield _rating_table(ratings.players)
-
-
-def _elo_chart(ratings: Ratings, promoted: set[str]) -> str:
-    models: dict[str, list[tuple[int, RatedPlayer]]] = {}
-    others = []
-    for player in ratings.players:
-        name, _, readouts = player.name.rpartition("@")
-        parsed = layout.parse_model_name(name)
-        if player.group:
-            continue
-        if parsed is not None and player.kind == "model":
-            models.setdefault(readouts, []).append((parsed.number, player))
-        else:
-            others.append(player)
-    series = [
-        Series(
-            f"{readouts} readouts per move",
-            [
-                Point(
-                    number,
-                    player.bradley_terry,
-                    error=player.bradley_terry_error,
-                    hollow=player.name.rpartition("@")[0] not in promoted,
-                    note=f"{player.name}: {player.bradley_terry:.0f} ± {player.bradley_terry_error:.0f}",
-                )
-                for number, player in sorted(found, key=lambda one: one[0])
-            ],
-        )
-        for readouts, found in sorted(models.items(), key=lambda item: (-len(item[1]), item[0]))[:4]
-    ]
-    levels = [Level(player.name, player.bradley_terry) for player in others[:MOST_LEVELS]]
-    return Chart(
-        "Elo",
-        f"Bradley-Terry ratings from all matches, {ratings.anchor} at {ratings.anchor_elo:g}; bars are 95 % intervals. "
-        "Hollow: not promoted. A chain of matches between neighbours overstates the total gain; a tournament with "
-        "other players corrects that.",
-        series,
-        levels=levels,
-        x_name="model",
-        y_name="Elo",
-        number=lambda y: f"{y:,.0f}",
-    ).html()
-
-
-def _match_results(gates: Sequence[Gate]) -> str:
-    points = []
-    for gate in gates:
-        name = layout.parse_model_name(gate.match.header.challenger)
-        if name is None or not gate.wins + gate.draws + gate.losses:
-            continue
-        points.append(
-            Point(
-                name.number,
-                gate.share,
-                low=gate.low,
-                high=gate.high,
-                hollow=not gate.promoted,
-                note=f"{gate.match.folder.name}: {percent(gate.share)}, {percent(gate.low)} to {percent(gate.high)}",
-            )
-        )
-    return Chart(
-        "Matches against the champion",
-        f"The challenger's share of the {_shared(gates)} with its 95 % interval. Hollow: not promoted.",
-        [Series("challenger", sorted(points, key=lambda point: point.x))],
-        levels=[Level("equal", 0.5)] if points else [],
-        x_name="model",
-        number=_percent,
-    ).html()
-
-
-def _shared(gates: Sequence[Gate]) -> str:
-    """The unit of a gate's share. Points only if a win counts 1; otherwise shares count games won."""
-    return "games" if any(gate.match.header.max_result > 1 for gate in gates) else "points"
+# Numbers and series
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
+_whole = "{:,.0f}".format
+
+
+def _points(places: Iterable[tuple[int, float | None]]) -> list[Point]:
+    """places: (x, y); unknown y are left out."""
+    return [Point(x, y) for x, y in places if y is not None]
+
+
+def _sampled(share: float, what: str = "From") -> str:
+    """The note on a chart that is made from a sample of the shards."""
+    return "" if share == 1 else f" {what} a sample of the shards, {percent(share)} of them."
+
+
+# Strength
+
+
+def _strength(facts: Facts) -> Iterator[str]:
+    ratings = facts.rated.ratings if facts.rated is not None else None
+    if ratings is not None:
+        yield _elo_chart(ratings, {str(line.get("champion")) for line in facts.reading.journal})
+    yield _match_results(facts.matches)
+    if ratings is not None:
+        yield _rating_table(ratings.players)
+
+
+def _elo_chart(ratings: Ratings, promoted: set[str]) -> str:
+    models: dict[str, list[Point]] = {}  # by readouts
+    levels: dict[str, float] = {}
+    for player in ratings.players:
+        name, _, readouts = player.name.rpartition("@")
+        number, elo, error = number_of(name), player.bradley_terry, player.bradley_terry_error
+        if player.group:
+            continue
+        if number is None or player.kind != "model":
+            if len(levels) < MOST_LEVELS:
+                levels[player.name] = elo
+            continue
+        note = f"{player.name}: {elo:.0f} ± {error:.0f}"
+        models.setdefault(readouts, []).append(Point(number, elo, error, hollow=name not in promoted, note=note))
+    shown = sorted(models.items(), key=lambda item: (-len(item[1]), item[0]))[:MODEL_LINES]
+    return Chart(
+        "Elo",
+        f"Bradley-Terry ratings from all matches, {ratings.anchor} at {ratings.anchor_elo:g}; bars are 95 % intervals. "
+        "Hollow: not promoted. A chain of matches between neighbours overstates the total gain; a tournament with "
+        "other players corrects that.",
+        {f"{readouts} readouts per move": sorted(found, key=lambda one: one.x) for readouts, found in shown},
+        levels=levels,
+        x_name="model",
+        y_name="Elo",
+        number=_whole,
+    ).html()
+
+
+def _match_results(matches: Sequence[ScoredMatch]) -> str:
+    points = [
+        Point(number, found.score.share, low=found.interval[0], high=found.interval[1],
+              hollow=found.decision != "promoted", note=f"{found.match.folder.name}: {_share(found)}")
+        for found in matches
+        if found.score.games and (number := number_of(found.match.header.challenger)) is not None
+    ]  # fmt: skip
+    return Chart(
+        "Matches against the champion",
+        f"The challenger's share of the {_unit(matches)} with its 95 % interval. Hollow: not promoted.",
+        {"challenger": sorted(points, key=lambda point: point.x)},
+        levels={"equal": 0.5},
+        x_name="model",
+        number=_percent,
+    ).html()
+
+
+def _share(found: ScoredMatch) -> str:
+    low, high = found.interval
+    return f"{percent(found.score.share)} ({percent(low)} to {percent(high)})"
+
+
+def _unit(matches: Sequence[ScoredMatch]) -> str:
+    """The unit of a challenger's share. Points only if a win counts 1; otherwise shares count games won."""
+    return "games" if any(found.match.header.max_result > 1 for found in matches) else "points"
+
+
 def _rating_table(players: Sequence[RatedPlayer]) -> str:
     rows = [
         (
-            player.name,
+            player.name + (" (not connected)" if player.group else ""),
             f"{player.bradley_terry:,.0f}",
             f"± {player.bradley_terry_error:,.0f}",
             f"{player.games:,}",
             f"{player.wins:,} / {player.draws:,} / {player.losses:,}",
-            "" if not player.group else "not connected",
         )
         for player in players[:PLAYERS_SHOWN]
     ]
-    header = ("player", "Elo", "95 %", "games", "won / drawn / lost", "")
-    if not any(row[-1] for row in rows):
-        header, rows = header[:-1], [row[:-1] for row in rows]  # type: ignore[assignment,misc]
+    shown = table(("player", "Elo", "95 %", "games", "won / drawn / lost"), rows)
     left = len(players) - len(rows)
     more = f"<p>… and {left} more: <code>python main.py ratings</code>.</p>" if left > 0 else ""
-    return f'<div class="card wide"><h3>Ratings</h3>{table(header, rows)}{more}</div>'
+    return f'<div class="card wide"><h3>Ratings</h3>{shown}{more}</div>'
 
 
 # Learning
 
 
 def _learning(facts: Facts) -> Iterator[str]:
-    trained = [one for one in facts.trainings if one.metrics]
-    losses = (("in training", "train"), ("held out, after", "holdout_after"), ("held out, before", "holdout_before"))
+    losses = {"in training": "train", "held out, after": "holdout_after", "held out, before": "holdout_before"}
+    agreement = {"same best move": "policy_accuracy", "winner": "value_sign_accuracy"}
+    infos = facts.reading.infos
     yield Chart(
         "Policy loss",
         "Cross-entropy with the searches' policy, in nats. Held-out games are never trained on; before: at the start "
         "of the training.",
-        _of_metrics(trained, [(name, part, "policy") for name, part in losses]),
+        _of_models(infos, {name: (part, "policy") for name, part in losses.items()}),
         x_name="model",
         y_name="nats",
     ).html()
@@ -232,56 +223,41 @@ def _learning(facts: Facts) -> Iterator[str]:
         "Value error",
         "Mean squared error, from 0 to 4. A growing gap between held-out and training error means overfitting. If "
         "td_lambda is below 1, training labels are smoother than results; held-out games keep the results.",
-        _of_metrics(trained, [(name, part, "value_mse") for name, part in losses]),
+        _of_models(infos, {name: (part, "value_mse") for name, part in losses.items()}),
         x_name="model",
     ).html()
     yield Chart(
         "Agreement of policy and search",
         "How often the network's most likely move is the search's best move, and how often its value predicts the "
         "winner, on held-out games.",
-        _of_metrics(
-            trained,
-            [
-                ("same best move", "holdout_after", "policy_accuracy"),
-                ("winner", "holdout_after", "value_sign_accuracy"),
-            ],
-        ),
+        _of_models(infos, {series: ("holdout_after", name) for series, name in agreement.items()}),
         x_name="model",
         number=_percent,
     ).html()
-    entropies = _of_metrics(trained, [("policy of the network", "holdout_after", "policy_entropy")])
-    of_searches = {"policy of the search": "policy_entropy", "surprise of the search": "surprise"}
-    entropies += _of_games(facts.games, of_searches)
     yield Chart(
         "Policy entropy and surprise",
         "How undecided network and search are, and how many nats the search's policy differs from the network's: what "
         "is left to learn." + _sampled(facts.share_opened, "The search's numbers are from"),
-        entropies,
+        {
+            **_of_models(infos, {"policy of the network": ("holdout_after", "policy_entropy")}),
+            "policy of the search": _points((one.generation, one.policy_entropy) for one in facts.games),
+            "surprise of the search": _points((one.generation, one.surprise) for one in facts.games),
+        },
         y_name="nats",
         y_from=0.0,
     ).html()
 
 
-def _of_metrics(trained: Sequence[Training], wanted: Sequence[tuple[str, str, str]]) -> list[Series]:
-    found = []
-    for name, part, metric in wanted:
-        values = [(one, one.metric(part, metric)) for one in trained]
-        points = [
-            Point(one.number, value, note=f"{one.model} ({one.size}), {name}: {value:.4g}")
-            for one, value in values
-            if value is not None
+def _of_models(infos: Sequence[ModelInfo], wanted: Mapping[str, tuple[str, str]]) -> dict[str, list[Point]]:
+    """wanted: (part, name) of a metric, by the name of its series."""
+    return {
+        series: [
+            Point(info.number, value, note=f"{info.name}, {series}: {value:.4g}")
+            for info in infos
+            if (value := metric(info, part, name)) is not None
         ]
-        found.append(Series(name, points))
-    return [one for one in found if one.points]
-
-
-def _of_games(games: Sequence[Games], wanted: Mapping[str, str]) -> list[Series]:
-    """wanted: name of a series → attribute of Games."""
-    found = [
-        Series(name, [Point(one.generation, value) for one in games if (value := getattr(one, attribute)) is not None])
-        for name, attribute in wanted.items()
-    ]
-    return [one for one in found if one.points]
+        for series, (part, name) in wanted.items()
+    }
 
 
 # Self-play
@@ -294,106 +270,78 @@ def _self_play(facts: Facts) -> Iterator[str]:
     yield Chart(
         "Game length",
         f"Plies: the median and the band of the middle four fifths of games.{_sampled(facts.share_read)}",
-        [Series("median", lengths)],
+        {"median": lengths},
         y_name="plies",
-        number=lambda y: f"{y:,.0f}",
+        number=_whole,
     ).html()
-    ends = {
-        "by the rules": "by_the_rules",
-        "nothing left to decide": "settled",
-        "resignation": "resigned",
-        "move limit": "at_limit",
-    }
-    yield Chart("How games end", f"Share of the games.{sampled}", stacks=_stacks(games, ends), number=_percent).html()
-    balance = {"first player wins": "first", "drawn": "drawn", "second player wins": "second"}
+    ends = {name: _points((one.generation, one.ends.get(name)) for one in games) for name in ENDS}
+    yield Chart("How games end", f"Share of the games.{sampled}", stacks=ends, number=_percent).html()
     yield Chart(
         "Colour balance",
         f"Far from even: the game or its komi favours a side, or the players are still weak.{sampled}",
-        stacks=_stacks(games, balance),
+        stacks={name: _points((one.generation, one.winners.get(name)) for one in games) for name in WINNERS},
         number=_percent,
     ).html()
-    wrong = [(one.generation, *one.wrong) for one in games if one.wrong and one.wrong[1]]
-    wrong_points = [Point(x, bad / made, note=f"generation {x}: {bad} of {made}") for x, bad, made in wrong]
+    wrong = [
+        Point(one.generation, bad / made, note=f"generation {one.generation}: {bad} of {made}")
+        for one in games
+        for bad, made in [one.wrong or (0, 0)]
+        if made
+    ]
     yield Chart(
         "Wrong resignations",
         "In some games nobody may resign. Of the players who would have resigned in these games, the share who didn't "
         f"lose.{sampled}",
-        [Series("wrong", wrong_points)],
-        number=lambda y: f"{100 * y:.1f} %",
+        {"wrong": wrong},
+        number=percent,
         y_from=0.0,
     ).html()
+    yield from _measures(games, sampled)
+
+
+def _measures(games: Sequence[Games], sampled: str) -> Iterator[str]:
+    """A chart for each of the method's own measures that has a heading."""
+    sources = sorted({source for one in games for source in one.tracked.numbers})
     measures = {name: measure for one in games for name, measure in one.tracked.measures.items() if measure.heading}
     for name, measure in measures.items():
-        series = [
-            Series(
-                source,
-                [
-                    Point(one.generation, one.tracked.numbers[source][name])
-                    for one in games
-                    if name in one.tracked.numbers.get(source, {})
-                ],
-            )
-            for source in sorted({source for one in games for source in one.tracked.numbers})
-        ]
-        if any(one.points for one in series):
-            number = _percent if measure.share else "{:.3g}".format
-            yield Chart(measure.heading, measure.about + sampled, series, number=number, y_from=0.0).html()
-
-
-def _sampled(share: float, what: str = "From") -> str:
-    """The note on a chart that is made from a sample of the shards."""
-    return "" if share == 1 else f" {what} a sample of the shards, {percent(share)} of them."
-
-
-def _stacks(games: Sequence[Games], wanted: Mapping[str, str]) -> list[Series]:
-    """As _of_games, without series that are 0 everywhere."""
-    return [one for one in _of_games(games, wanted) if any(point.y > 0 for point in one.points)]
+        series = {
+            source: _points((one.generation, one.tracked.numbers.get(source, {}).get(name)) for one in games)
+            for source in sources
+        }
+        number = _percent if measure.share else "{:.3g}".format
+        yield Chart(measure.heading, measure.about + sampled, series, number=number, y_from=0.0).html()
 
 
 # Time
 
 
 def _time(facts: Facts) -> Iterator[str]:
+    labels = {name: name for name in STAGES} | {"other": "gather and training", "pause": "not running"}
     spent = facts.seconds
-    names = [*STAGES, "other", "pause"]
-    labels = {"other": "gather and training", "pause": "not running"}
-    series = [
-        Series(labels.get(name, name), [Point(number, of_one[name] / 60) for number, of_one in spent.items()])
-        for name in names
-        if any(of_one[name] > 0 for of_one in spent.values())
-    ]
     yield Chart(
         "Where the time went",
         "Minutes per generation, from the times in the run's files. If stages run concurrently, the later one gets the "
         "time.",
-        stacks=series,
+        stacks={
+            label: _points((number, of_one[name] / 60) for number, of_one in spent.items())
+            for name, label in labels.items()
+        },
         y_name="minutes",
-        number=lambda y: f"{y:.3g}",
     ).html()
-    speeds = [
-        Point(one.number, one.samples_per_second, note=f"{one.model}: {one.samples_per_second:,.0f} samples/s")
-        for one in facts.trainings
-        if one.samples_per_second is not None
-    ]
-    if speeds:
-        yield Chart(
-            "Speed of training",
-            "Samples per second. A larger network and self-play on the same cores slow it down; if it stays low "
-            "without either, something is wrong.",
-            [Series("training", speeds)],
-            x_name="model",
-            y_name="samples/s",
-            number=lambda y: f"{y:,.0f}",
-            y_from=0.0,
-        ).html()
-    total = {name: sum(of_one[name] for of_one in spent.values()) for name in names}
-    whole = sum(total.values())
-    if whole:
-        rows = [
-            (labels.get(name, name), long_duration(seconds), percent(seconds / whole))
-            for name, seconds in total.items()
-            if seconds > 0
-        ]
+    speeds = [(info.number, number_in(info.manifest, "samples_per_second")) for info in facts.reading.infos]
+    yield Chart(
+        "Speed of training",
+        "Samples per second. A larger network and self-play on the same cores slow it down; if it stays low "
+        "without either, something is wrong.",
+        {"training": _points(speeds)},
+        x_name="model",
+        y_name="samples/s",
+        number=_whole,
+        y_from=0.0,
+    ).html()
+    total = {label: sum(of_one[name] for of_one in spent.values()) for name, label in labels.items()}
+    if whole := sum(total.values()):
+        rows = [(label, long_duration(one), percent(one / whole)) for label, one in total.items() if one > 0]
         rows.append(("total", long_duration(whole), ""))
         yield f'<div class="card"><h3>Total</h3>{table(("stage", "time", "share"), rows)}</div>'
 
@@ -419,22 +367,20 @@ def _viewer(replays: Sequence[dict[str, Any]]) -> str:
 </div></div></div><noscript><p>Stepping through games needs JavaScript, which is part of this page.</p></noscript>"""
 
 
-def _matches(facts: Facts) -> Iterator[str]:
-    gates = facts.gates[::-1]
-    if not gates:
-        return
-    rows = []
-    for gate in gates[:GATES_SHOWN]:
-        played = gate.wins + gate.draws + gate.losses
-        decision = {True: "promoted", False: "not promoted", None: "not decided"}[gate.promoted]
-        share = f"{percent(gate.share)} ({percent(gate.low)} to {percent(gate.high)})" if played else "–"
-        when = f"{gate.decided:%Y-%m-%d %H:%M}" if gate.decided else "–"
-        header = gate.match.header
-        rows.append(
-            (header.challenger, header.champion, f"{gate.wins} / {gate.draws} / {gate.losses}", share, decision, when)
+def _matches(matches: Sequence[ScoredMatch]) -> Iterator[str]:
+    rows = [
+        (
+            found.match.header.challenger,
+            found.match.header.champion,
+            f"{found.score.wins} / {found.score.draws} / {found.score.losses}",
+            _share(found) if found.score.games else "–",
+            found.decision,
+            f"{found.decided:%Y-%m-%d %H:%M}" if found.decided else "–",
         )
-    left = len(gates) - len(rows)
+        for found in matches[: -MATCHES_SHOWN - 1 : -1]  # newest first
+    ]
+    left = len(matches) - len(rows)
     more = f"<p>… and {counted(left, 'earlier match', 'earlier matches')}.</p>" if left else ""
-    of_what = f"{_shared(gates)}, 95 %"
-    header_row = ("challenger", "champion", "won / drawn / lost", of_what, "decision", "decided (UTC)")
-    yield f'<div class="card wide">{table(header_row, rows)}{more}</div>'
+    header = ("challenger", "champion", "won / drawn / lost", f"{_unit(matches)}, 95 %", "decision", "decided (UTC)")
+    if rows:
+        yield f'<div class="card wide">{table(header, rows)}{more}</div>'

@@ -45,54 +45,11 @@ def check_chunks(directory: Path, known: KnownGames, findings: Findings, progres
             findings.count(OTHERS, "priority list")
 
 
-class _Origins:
-    """The games that the examples of one set come from, by side: True is the hold-out.
-
-    numbers  of shards, by name
-    games    as shard number · 2^32 + game
-    ids      of games that are known
-    """
-
-    def __init__(self, known: KnownGames) -> None:
-        self.known = known
-        self.numbers: dict[str, int] = {}
-        self.games: dict[bool, list[NDArray[np.uint64]]] = {True: [], False: []}
-        self.ids: dict[bool, list[NDArray[np.uint64]]] = {True: [], False: []}
-
-    def add(self, chunk: Chunk, is_holdout: bool) -> str:
-        """Returns what is wrong with an origin; empty if nothing."""
-        shard, game, ply = (chunk.columns[name] for name in ("shard", "game", "ply"))
-        numbers = np.array([self.numbers.setdefault(name, len(self.numbers)) for name in chunk.shards], np.uint64)
-        if len(shard):
-            self.games[is_holdout].append(np.unique((numbers[shard] << np.uint64(32)) | game.astype(np.uint64)))
-        for local, name in enumerate(chunk.shards):
-            found = self.known.of(name)
-            if found is None:
-                continue
-            ids, lengths = found
-            here = shard == local
-            theirs = game[here]
-            if len(theirs) and int(theirs.max()) >= len(ids):
-                return f"an example of game {int(theirs.max())} of {name}, which has {counted(len(ids), 'game')}"
-            late = ply[here] >= lengths[theirs]
-            if late.any():
-                return f"an example of game {int(theirs[late][0])} of {name} at a ply behind its end"
-            self.ids[is_holdout].append(np.unique(ids[theirs]))
-        return ""
-
-    def on_both_sides(self) -> int:
-        """The number of hold-out games that are also in chunks, by name or by id."""
-        most = 0
-        for side in (self.games, self.ids):
-            held_out, trained = (np.concatenate([np.zeros(0, np.uint64), *side[key]]) for key in (True, False))
-            most = max(most, len(np.intersect1d(held_out, trained)))
-        return most
-
-
 def _check_set(
     name: layout.SetName, files: list[Path], known: KnownGames, findings: Findings, progress: Progress
 ) -> None:
-    origins = _Origins(known)
+    numbers: dict[str, int] = {}  # of unknown shards
+    origins: dict[bool, list[NDArray[np.uint64]]] = {True: [], False: []}  # True: of the hold-out
     kind: tuple[str, ColumnTypes] | None = None  # of the first readable file; all others must have the same
     for path in files:
         with findings.checking(CHUNKS, path):
@@ -104,20 +61,43 @@ def _check_set(
             if found != (str(name), parsed.index, parsed.count):
                 text = f"it says that it is chunk {header.index} of {header.num_chunks} of set {header.set_id}"
                 findings.problem(CHUNKS, path, f"{text}; wanted what its name says; was it renamed? rename it back")
-            problem = origins.add(chunk, parsed.index < 0)
-            if problem:
-                findings.problem(CHUNKS, path, f"{problem}; wanted the games it was made from; run gather again")
+            origins[parsed.index < 0].append(_origins(path, chunk, known, numbers))
             findings.count(CHUNKS, "chunk")
             findings.count(CHUNKS, "example", chunk.num_examples)
         progress.advance()
-    shared = origins.on_both_sides()
-    if shared:
+    held_out, trained = (np.concatenate([np.zeros(0, np.uint64), *origins[side]]) for side in (True, False))
+    if shared := len(np.intersect1d(held_out, trained)):
+        text = f"{counted(shared, 'game')} of the hold-out {'is' if shared == 1 else 'are'} in its chunks, too"
         findings.problem(
-            CHUNKS,
-            f"set {name}",
-            f"{counted(shared, 'game')} of the hold-out {'is' if shared == 1 else 'are'} in its chunks, too; wanted "
-            "games apart; remove the set's files and run gather again",
+            CHUNKS, f"set {name}", f"{text}; wanted games apart; remove the set's files and run gather again"
         )
+
+
+def _origins(path: Path, chunk: Chunk, known: KnownGames, numbers: dict[str, int]) -> NDArray[np.uint64]:
+    """The ids of the games that a chunk's examples come from; instead of an unknown id, shard number · 2^32 + game.
+
+    numbers: of unknown shards by name; new ones are added.
+    Raises FileError for an example that its shard can't have given.
+    """
+    shard, game, ply = (chunk.columns[name] for name in ("shard", "game", "ply"))
+    origins = np.zeros(len(shard), np.uint64)
+    for local, name in enumerate(chunk.shards):
+        here = shard == local
+        games, plies = game[here], ply[here]
+        if name not in known.shards:
+            number = np.uint64(numbers.setdefault(name, len(numbers)))
+            origins[here] = (number << np.uint64(32)) | games.astype(np.uint64)
+            continue
+        ids, lengths = known.shards[name]
+        wanted = "wanted the games it was made from; run gather again"
+        if len(games) and int(games.max()) >= len(ids):
+            found = f"an example of game {int(games.max())} of {name}, which has {counted(len(ids), 'game')}"
+            raise FileError(path, f"{found}; {wanted}")
+        if (late := plies >= lengths[games]).any():
+            found = f"an example of game {int(games[late][0])} of {name} at a ply behind its end"
+            raise FileError(path, f"{found}; {wanted}")
+        origins[here] = ids[games]
+    return np.unique(origins)
 
 
 def _kind(path: Path) -> tuple[str, ColumnTypes]:

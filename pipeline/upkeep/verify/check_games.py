@@ -29,45 +29,34 @@ from pipeline.upkeep.verify.findings import GAMES, Findings
 
 @dataclass
 class KnownGames:
-    """The ids of all games, shard after shard. Call closed() before any lookup.
+    """The games of all shards that were read.
 
+    shards    (ids, plies) of its games, by shard
     oldest    the oldest generation; None without games
     is_whole  False if there are older games, which weren't asked for
     """
 
-    shards: list[str] = field(default_factory=list)
-    lengths: list[NDArray[np.int32]] = field(default_factory=list)  # [games] plies, of each shard
-    _ids: list[NDArray[np.uint64]] = field(default_factory=list)
+    shards: dict[str, tuple[NDArray[np.uint64], NDArray[np.int32]]] = field(default_factory=dict)
     oldest: int | None = None
     is_whole: bool = True
 
-    def add(self, shard: str, ids: NDArray[np.uint64], lengths: NDArray[np.int32]) -> None:
-        self.shards.append(shard)
-        self._ids.append(ids.copy())  # not a view that keeps the whole shard in memory
-        self.lengths.append(lengths.copy())
-
-    def closed(self) -> KnownGames:
-        self.numbers = {shard: number for number, shard in enumerate(self.shards)}
-        self.ids = np.concatenate([np.zeros(0, np.uint64), *self._ids])  # [G]
-        self.starts = np.cumsum([0, *map(len, self._ids)])
-        return self
-
-    def of(self, shard: str) -> tuple[NDArray[np.uint64], NDArray[np.int32]] | None:
-        """(ids, plies) of a shard's games; None for an unknown shard."""
-        number = self.numbers.get(shard)
-        if number is None:
-            return None
-        return self.ids[self.starts[number] : self.starts[number + 1]], self.lengths[number]
+    def add(self, shard: Shard) -> None:
+        # Copies, since views would keep the whole shard in memory.
+        self.shards[shard.id] = (shard.game_ids.copy(), shard.lengths.copy())
+        generation = generation_of(shard.path.parts[-3])
+        self.oldest = generation if self.oldest is None else min(self.oldest, generation)
 
     def repeated(self) -> Iterator[tuple[str, int, str]]:
         """(shard, number of its games that occur in an earlier shard or twice in it, one such shard)."""
-        order = np.argsort(self.ids, kind="stable")
-        again = np.flatnonzero(self.ids[order][1:] == self.ids[order][:-1])
-        shards = np.searchsorted(self.starts, order[again + 1], side="right") - 1
-        others = np.searchsorted(self.starts, order[again], side="right") - 1
+        names = list(self.shards)
+        ids = np.concatenate([np.zeros(0, np.uint64), *(ids for ids, _ in self.shards.values())])  # [G]
+        starts = np.cumsum([0, *(len(ids) for ids, _ in self.shards.values())])
+        order = np.argsort(ids, kind="stable")
+        again = np.flatnonzero(ids[order][1:] == ids[order][:-1])
+        shards, others = (np.searchsorted(starts, order[one], side="right") - 1 for one in (again + 1, again))
         for number in np.unique(shards).tolist():
             here = np.flatnonzero(shards == number)
-            yield self.shards[number], len(here), self.shards[int(others[here[0]])]
+            yield names[number], len(here), names[int(others[here[0]])]
 
 
 def check_games(
@@ -91,15 +80,12 @@ def check_games(
             if not is_gone(layout.meta_path(error.path)):
                 findings.problem(GAMES, error.path, error.problem)
         for shard in shards:
-            known.add(shard.id, shard.game_ids, shard.lengths)
-            generation = generation_of(shard.path.parts[-3])
-            known.oldest = generation if known.oldest is None else min(known.oldest, generation)
+            known.add(shard)
             games.add(_family(shard.game_spec))
             findings.count(GAMES, "shard")
             findings.count(GAMES, "game", shard.num_games)
             findings.count(GAMES, "position", shard.num_positions)
     progress.finish()
-    known.closed()
     for name, count, other in known.repeated():
         findings.problem(
             GAMES,

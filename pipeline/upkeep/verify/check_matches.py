@@ -25,8 +25,7 @@ SCORE = ("wins", "draws", "losses")
 def check_matches(directories: Sequence[Path], findings: Findings, progress: Progress, since: int = -1) -> None:
     """since: only matches of models with at least this number; -1: all."""
     folders = [folder for directory in directories for folder in list_matches(directory, since=since)]
-    progress.start("checking matches", len(folders), "matches")
-    for folder in folders:
+    for folder in progress.each(folders, "checking matches", "matches"):
         games = folder / layout.MATCH_GAMES
         with findings.checking(MATCHES, games):
             summary = read_summary(folder)  # before the games: more may be added meanwhile
@@ -40,8 +39,6 @@ def check_matches(directories: Sequence[Path], findings: Findings, progress: Pro
             if summary is not None:
                 _check_summary(match, summary)
                 findings.count(MATCHES, "summary")
-        progress.advance()
-    progress.finish()
 
 
 def check_evaluations(directory: Path, findings: Findings, since: int = -1) -> None:

@@ -19,6 +19,7 @@ from pipeline.games.specs import recorded_game
 from pipeline.methods.named import method_named
 from pipeline.phrases import counted
 from pipeline.progress import Progress
+from pipeline.reports.reading import number_of
 from pipeline.run import atomic, layout
 from pipeline.run.matches import has_match, read_match
 from pipeline.run.models import (
@@ -43,19 +44,16 @@ def check_models(saved_models: Path, findings: Findings, progress: Progress, sin
 
     since: only models with at least this number, and their promotions; -1: all.
     """
-    models = [*takewhile(lambda path: _number(path.name) >= since, newest_models(saved_models))][::-1]
-    progress.start("checking models", len(models), "models")
+    models = [*takewhile(lambda path: (number_of(path.name) or 0) >= since, newest_models(saved_models))][::-1]
     games: set[str] = set()
-    for path in models:
+    for path in progress.each(models, "checking models", "models"):
         with findings.checking(MODELS, path):
             model = read_model(path)
             read_optimizer(path)
             read_calibration(model)
-            _check_model(model, findings)
+            _check_model(model)
             games.add(model.info.game)
             findings.count(MODELS, "model")
-        progress.advance()
-    progress.finish()
     if len(games) > 1:
         findings.problem(
             MODELS, saved_models, f"models of {' and '.join(sorted(games))}; wanted a folder for each game"
@@ -64,20 +62,14 @@ def check_models(saved_models: Path, findings: Findings, progress: Progress, sin
         _check_champion(saved_models, findings, since)
 
 
-def _number(name: str) -> int:
-    """A model's number; -1 for any other name."""
-    parsed = layout.parse_model_name(name)
-    return parsed.number if parsed else -1
-
-
-def _check_model(model: Model, findings: Findings) -> None:
+def _check_model(model: Model) -> None:
     """Raises MuGoError."""
     info, path = model.info, model.path
     parsed = layout.parse_model_name(path.name)
     if parsed is not None and parsed.number != info.number:
         raise FileError(path, f"it says that it is number {info.number}; was it renamed? rename it back")
     if info.manifest.get("stage") == "train" and not info.parents:
-        raise FileError(path / layout.MODEL_JSON, "it was trained, and names no parent; wanted one; restore the file")
+        raise FileError(path / layout.MODEL_JSON, "it was trained but names no parent; wanted one; restore the file")
     for parent in info.parents:
         ancestor = path.parent / parent
         if has_model(ancestor):
@@ -111,10 +103,10 @@ def _check_champion(saved_models: Path, findings: Findings, since: int) -> None:
             journal.append(pending)
         damaged = damaged_promotions(saved_models, pending)
         for number in damaged:
-            found = f"its line {number} is no promotion, nor a part of one that a kill left"
+            found = f"line {number} is neither a promotion nor part of one that a kill interrupted"
             findings.problem(MODELS, saved_models / layout.PROMOTIONS, f"{found}; restore it from a copy, or remove it")
         if target is None:
-            raise FileError(link, "it is no symlink; wanted a link to a model; move it away and link it")
+            raise FileError(link, "it isn't a symlink; wanted a link to a model; move it away and link it")
         last = journal[-1].get("champion") if journal else None
         if target != last and not damaged:
             found = f"it points to {target}, the last promotion is {'missing' if last is None else f'of {last}'}"
@@ -122,12 +114,12 @@ def _check_champion(saved_models: Path, findings: Findings, since: int) -> None:
                 link, f"{found}; ignore this if you changed it by hand, otherwise point it to {last or target}"
             )
         for line in journal:
-            if _number(str(line.get("champion"))) >= since:
+            if (number_of(str(line.get("champion"))) or 0) >= since:
                 _check_promotion(saved_models, line, findings)
 
 
 def _promotions(saved_models: Path) -> tuple[str | None, list[dict[str, Any]], dict[str, Any] | None]:
-    """(best_model's target, None if it is no link; the journal; a promotion that isn't in it yet), all consistent."""
+    """(best_model's target, None if it isn't a link; the journal; a promotion that isn't in it yet), all consistent."""
     link = saved_models / layout.CHAMPION
     while True:
         atomic.bring(link)
@@ -158,7 +150,7 @@ def _check_promotion(saved_models: Path, line: Mapping[str, Any], findings: Find
             )
             raise FileError(where, f"{found}; wanted their own match; restore it from a copy")
         if has_model(champion) and read_info(champion).files[layout.WEIGHTS].sha256 != header.players[0].weights:
-            raise FileError(where, f"{name} was promoted by {line['match']}, which another model of that name played")
+            raise FileError(where, f"{name} was promoted by {line['match']}, but another model of that name played it")
         _check_passed(where, folder, rule_of(header), line)
         conditions = line.get("guards")
         for text, result in (conditions if isinstance(conditions, dict) else {}).items():

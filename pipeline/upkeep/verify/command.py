@@ -10,9 +10,8 @@ doesn't grow with the run.
 from __future__ import annotations
 
 import os
-import shutil
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +19,7 @@ from pathlib import Path
 from pipeline.errors import FileError, NotYet
 from pipeline.phrases import counted, duration
 from pipeline.progress import SILENT, Progress
-from pipeline.reports.run_files import RunFiles, look_at
+from pipeline.reports.run_files import RunFiles, scan_run
 from pipeline.reports.tables import table
 from pipeline.run import atomic, layout
 from pipeline.run.models import pending_promotion, read_promotions
@@ -30,6 +29,7 @@ from pipeline.run.ratings import read_pool, read_ratings
 from pipeline.run.run import Run
 from pipeline.train.checkpoint import finished_checkpoints
 from pipeline.upkeep.config import VerifyConfig
+from pipeline.upkeep.prune import remove_tree
 from pipeline.upkeep.verify.check_chunks import check_chunks
 from pipeline.upkeep.verify.check_games import check_games
 from pipeline.upkeep.verify.check_matches import check_evaluations, check_matches
@@ -37,7 +37,7 @@ from pipeline.upkeep.verify.check_models import check_models
 from pipeline.upkeep.verify.findings import LEFT_OVER, OTHERS, SUBJECTS, Findings, Problem
 
 PROBLEMS_SHOWN = 40  # unless all are asked for
-PLURALS = {"match": "matches", "summary": "summaries", "set": "sets"}
+PLURALS = {"match": "matches", "summary": "summaries"}
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def verify(config: VerifyConfig, progress: Progress = SILENT) -> VerifySummary:
     """
     start = time.monotonic()
     run = Run.at(config.directory)
-    files = look_at(run.folder, whole=config.newest is None)
+    files = scan_run(run.folder, whole=config.newest is None)
     findings = Findings(run.folder)
     known = check_games(run.games, files.num_shards, findings, progress, config.newest)
     since = -1 if config.newest is None or known.oldest is None else known.oldest
@@ -110,38 +110,36 @@ def verify(config: VerifyConfig, progress: Progress = SILENT) -> VerifySummary:
 
 
 def _check_pool_and_ratings(run: Run, repair: bool, findings: Findings) -> None:
-    pool, ratings, pruned = run.pool, run.ratings, run.pruned
-    if pruned.exists():
-        with findings.checking(OTHERS, pruned):
-            read_pruned(pruned.parent)
-            findings.count(OTHERS, "list of pruned games", 1)
-    if pool.exists():
-        with findings.checking(OTHERS, pool):
-            read_pool(pool)
+    if run.pruned.exists():
+        with findings.checking(OTHERS, run.pruned):
+            read_pruned(run.games)
+            findings.count(OTHERS, "list of pruned games")
+    if run.pool.exists():
+        with findings.checking(OTHERS, run.pool):
+            read_pool(run.pool)
             findings.count(OTHERS, "pool")
-    if ratings.exists():
+    if run.ratings.exists():
         try:
-            read_ratings(ratings)
-            findings.count(OTHERS, "file of ratings", 1)
+            read_ratings(run.ratings)
+            findings.count(OTHERS, "file of ratings")
         except FileError as error:
             if repair:
-                atomic.remove([ratings])  # a copy of what the match records say
+                atomic.remove([run.ratings])  # a copy of what the match records say
             findings.problem(OTHERS, error.path, error.problem, repaired=repair)
 
 
 def _check_left_over(run: Run, files: RunFiles, repair: bool, findings: Findings) -> None:
-    """Leftovers: files that no process will resume."""
-    saved_models = run.models
+    """Files that no process will resume."""
     for error in files.unreadable:
         findings.problem(LEFT_OVER, error.path, error.problem)
-    dead = [run.folder / path for path in files.temporaries if atomic.is_left_over(path.name)]
-    old = f"{datetime.now(UTC) - atomic.LONGEST_WRITE:{layout.TIME_FORMAT}}"
-    uncommitted = [run.folder / path for path in files.uncommitted if path.name < old]
     findings.count(LEFT_OVER, "temporary file", len(files.temporaries))
     findings.count(LEFT_OVER, "uncommitted shard", len(files.uncommitted))
     findings.count(LEFT_OVER, "checkpoint", len(files.checkpoints))
-    for path in dead:
-        _take_away(path, "a temporary file of a killed process; nothing reads it", repair, findings)
+    for path in files.temporaries:
+        if atomic.is_left_over(path.name):
+            _take_away(run.folder / path, "a temporary file of a killed process; nothing reads it", repair, findings)
+    old = f"{datetime.now(UTC) - atomic.LONGEST_WRITE:{layout.TIME_FORMAT}}"
+    uncommitted = [run.folder / path for path in files.uncommitted if path.name < old]
     with ExitStack() as stack:
         is_alone = True
         if repair and uncommitted:
@@ -154,10 +152,10 @@ def _check_left_over(run: Run, files: RunFiles, repair: bool, findings: Findings
             if not layout.meta_path(path).exists():  # checked again: a pack may have been committed since the scan
                 found = "a shard without its .meta file, a day old; nothing reads it"
                 _take_away(path, found, repair and is_alone, findings)
-    for path in finished_checkpoints(saved_models):
+    for path in finished_checkpoints(run.models):
         _take_away(path, "the checkpoint of a training that has ended", repair, findings)
-    if repair and pending_promotion(saved_models) is not None:
-        read_promotions(saved_models)
+    if repair and pending_promotion(run.models) is not None:
+        read_promotions(run.models)  # which completes the journal
 
 
 def _take_away(path: Path, found: str, repair: bool, findings: Findings) -> None:
@@ -165,10 +163,6 @@ def _take_away(path: Path, found: str, repair: bool, findings: Findings) -> None
     if not os.path.lexists(path):
         return
     if repair:
-        if path.is_dir() and not path.is_symlink():
-            with atomic.os_errors(path), suppress(FileNotFoundError):  # removed by another process
-                shutil.rmtree(path)
-        else:
-            atomic.remove([path])
+        remove_tree(path)
     remedy = "wanted nothing left over; `python main.py verify --repair` removes it"
     findings.problem(LEFT_OVER, path, "removed: " + found if repair else f"{found}; {remedy}", repaired=repair)

@@ -14,7 +14,7 @@ from pipeline.methods.alphazero.batch import make_batch
 from pipeline.methods.alphazero.examples import make_examples
 from pipeline.methods.alphazero.method import AlphaZero
 from pipeline.methods.method import Positions
-from pipeline.reports.show_records import distributions, example
+from pipeline.reports.show_chunks import distributions, example
 from pipeline.run.chunks import newest_complete_set, read_chunk, read_header
 from pipeline.run.models import read_info, read_model
 from pipeline.run.shards import newest_shards, read_shard

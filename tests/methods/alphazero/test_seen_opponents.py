@@ -14,7 +14,7 @@ from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.examples import Positions, make_examples
 from pipeline.players.searching import SearchPlayer
 from pipeline.reports.show import show
-from pipeline.reports.show_csv import csv_lines
+from pipeline.reports.show_as import csv_lines
 from pipeline.run.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, read_shard
 from pipeline.search.options import SearchOptions
 from tests.helpers import make_model

@@ -13,10 +13,10 @@ from pipeline.games.replay import replay_one
 from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.actor import TreeActor
 from pipeline.methods.alphazero.examples import make_examples
-from pipeline.methods.alphazero.method import AlphaZero
 from pipeline.methods.method import ActorJob, FinishedGame, Learner, game_seeds
-from pipeline.reports.show_as import shard_records
-from pipeline.reports.show_records import show_game
+from pipeline.reports.recorded_games import RecordedGame
+from pipeline.reports.show_as import records_of
+from pipeline.reports.show_games import show_game
 from pipeline.run.shards import End, GameRecord, read_shard
 from pipeline.selfplay.config import SelfplayConfig
 from tests.methods.alphazero.test_examples import everything
@@ -101,7 +101,7 @@ def test_show_counts_what_can_be_captured(tmp_path: Path, finished: list[Finishe
     shard = read_shard(write_shard(tmp_path, "000001-a", "w00", SPEC, records, {}))
     last = list(replay_one(GAME, records[0].moves.tolist()))[-1]
     score = float(GAME.settled_scores(last, GAME.settled_owners(last))[0])
-    text = "\n".join(show_game(GAME, shard.game(0), 0, moves=False, brief=False, method=AlphaZero()))
+    text = "\n".join(show_game(RecordedGame.of_shard(shard, 0), boards=False))
     assert "nothing left to decide" in text
     assert f"score of X, with all that can be captured captured: {score:+g}" in text
-    assert f"RE[{'B' if score > 0 else 'W'}+{abs(score):g}]" in next(iter(shard_records(shard.path, 0)))[1]
+    assert f"RE[{'B' if score > 0 else 'W'}+{abs(score):g}]" in next(records_of(shard.path, 0))[1]

@@ -15,7 +15,7 @@ import pytest
 from pipeline.errors import FileError, NotYet, UsageError
 from pipeline.games.specs import parse_game
 from pipeline.reports.show import show
-from pipeline.reports.show_csv import csv_lines
+from pipeline.reports.show_as import csv_lines
 from pipeline.run import atomic, chunks, layout, models, order, packs
 from pipeline.run.matches import match_lock, open_match, read_match, write_summary
 from pipeline.run.ratings import Member, pool_lock, read_pool, write_pool

@@ -41,7 +41,7 @@ from pipeline.progress import SILENT
 from pipeline.reports.config import ReportConfig, StatusConfig
 from pipeline.reports.report.command import report
 from pipeline.reports.show import show
-from pipeline.reports.show_csv import csv_lines
+from pipeline.reports.show_as import csv_lines
 from pipeline.reports.status import status
 from pipeline.reports.status_metrics import exposition
 from pipeline.reports.status_screen import screen

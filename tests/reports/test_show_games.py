@@ -1,4 +1,4 @@
-"""What a person reads of shards, sidecars and chunks."""
+"""``show`` for shards, sidecars and chunks."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import pytest
 from pipeline.errors import FileError, UsageError
 from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.examples import column_types
-from pipeline.reports.show_as import shard_records
-from pipeline.reports.show_records import show_chunk, show_shard, show_sidecar, top_moves
+from pipeline.reports.recorded_games import top_moves
+from pipeline.reports.show_as import records_of
+from pipeline.reports.show_chunks import show_chunk
+from pipeline.reports.show_games import show_shard, show_sidecar
 from pipeline.reports.tables import described, table
 from pipeline.run.chunks import ORIGIN, ChunkHeader, write_chunk
 from pipeline.run.layout import SetName, chunk_name, meta_path
@@ -87,7 +89,7 @@ def test_uncommitted_shard_is_called_so(shard: Path) -> None:
 
 def test_an_unknown_game_is_said_with_the_file(tmp_path: Path) -> None:
     path = write_shard(tmp_path / "selfplay", "000001-a", "w00", "chess", [record([0])], {"generation": 3})
-    for shown in (show_shard(path, None, False), shard_records(path, None)):
+    for shown in (show_shard(path, None, False), records_of(path)):
         with pytest.raises(UsageError, match=rf"{path.name}: game 'chess': unknown name"):
             list(shown)
 
@@ -155,9 +157,9 @@ def test_chunk(tmp_path: Path) -> None:
 def test_top_moves_are_the_heaviest() -> None:
     game = parse_game("tictactoe")
     names = [game.action_name(action) for action in range(9)]
-    text = top_moves(game, np.arange(9), np.array([0, 1, 2, 3, 4, 5, 6, 7, 0]), unit="×")
+    text = top_moves(game.action_name, np.arange(9), np.array([0, 1, 2, 3, 4, 5, 6, 7, 0]), unit="×")
     assert text.startswith(f"{names[7]} 7× (25%)  {names[6]} 6×") and text.endswith("and 2 more")
-    assert top_moves(game, np.arange(9), np.zeros(9)) == "none"
+    assert top_moves(game.action_name, np.arange(9), np.zeros(9)) == "none"
 
 
 def test_tables_align() -> None:

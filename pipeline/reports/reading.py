@@ -1,0 +1,182 @@
+"""What ``show``, ``status`` and ``report`` read of a run in the same way: its models, champion, journal and matches.
+
+Unknown values are None. Damaged and half-written files become warnings. Takes no lock and writes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from pipeline.errors import MuGoError, explain
+from pipeline.matches.statistics import (
+    Played,
+    Record,
+    Score,
+    measured_games,
+    repeated_games,
+    score_of,
+    wilson_interval,
+)
+from pipeline.phrases import counted, results
+from pipeline.run import layout
+from pipeline.run.matches import MatchResults, read_results
+from pipeline.run.models import ModelInfo, read_info, read_journal
+from pipeline.run.order import ShardFile
+from pipeline.run.run import Run
+from pipeline.run.shards import ShardMeta, meta_of
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass
+class Reading:
+    """A run as far as it can be read.
+
+    infos     of models, oldest first
+    champion  its name
+    journal   of promotions, oldest first
+    """
+
+    run: Run
+    infos: list[ModelInfo] = field(default_factory=list)
+    generation: int | None = None
+    champion: str | None = None
+    journal: list[dict[str, Any]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, run: Run, num_models: int | None = None) -> Reading:
+        """num_models: read only so many of the newest models."""
+        reading = cls(run)
+        models = reading.readable(lambda: list(islice(run.newest_models(), num_models))) or []
+        reading.infos = [info for path in models[::-1] if (info := reading.readable(read_info, path))]
+        if models:
+            reading.generation = number_of(models[0].name)
+            reading.champion = reading.readable(lambda: run.resolve_champion().name)
+        reading.journal = reading.readable(read_journal, run.models) or []
+        return reading
+
+    @property
+    def game(self) -> str | None:
+        return self.infos[-1].game if self.infos else None
+
+    @property
+    def promotions(self) -> int:
+        """Number so far, without the first model."""
+        return sum(line.get("previous") is not None for line in self.journal)
+
+    def warn(self, problem: object) -> None:
+        if str(problem) not in self.warnings:
+            self.warnings.append(str(problem))
+
+    def readable(self, read: Callable[P, T], *args: P.args, **changes: P.kwargs) -> T | None:
+        """The result of read(); None and a warning if the file is damaged or unreadable."""
+        try:
+            return read(*args, **changes)
+        except MuGoError as error:
+            self.warn(error)
+        except OSError as error:
+            self.warn(explain(error.filename or self.run.folder, error))
+        return None
+
+    def meta(self, shard: ShardFile) -> ShardMeta | None:
+        """The shard's sidecar; None if it is damaged or gone."""
+        return meta_of(shard, self.run.games, self.warn)
+
+
+def number_of(model: str) -> int | None:
+    found = layout.parse_model_name(model)
+    return found.number if found else None
+
+
+def parse_time(text: object) -> datetime | None:
+    """A time in the format of the run's files, in UTC; None if the text isn't one."""
+    try:
+        return datetime.fromisoformat(str(text)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def number_in(values: object, *names: str) -> float | None:
+    """A finite number in nested JSON objects; None if there is none."""
+    for name in names:
+        values = values.get(name) if isinstance(values, dict) else None
+    is_number = isinstance(values, int | float) and not isinstance(values, bool) and math.isfinite(values)
+    return float(values) if is_number else None  # type: ignore[arg-type]
+
+
+def metric(info: ModelInfo, part: str, name: str) -> float | None:
+    """A mean over a model's training. part: train, holdout_before or holdout_after."""
+    return number_in(info.manifest, "metrics", part, name)
+
+
+# Matches
+
+
+def countable_games(match: Record) -> Sequence[Played]:
+    """The measured games of a decided match, otherwise all."""
+    return match.games if match.summary is None else measured_games(match)
+
+
+def counted_games(match: Record) -> Sequence[Played]:
+    """The countable games without those that the match excludes as duplicates."""
+    games = countable_games(match)
+    if not match.header.settings.get("exclude_duplicates"):
+        return games
+    repeated = repeated_games(games)
+    return [game for game in games if game.index not in repeated]
+
+
+@dataclass(frozen=True)
+class ScoredMatch:
+    """A match with its summary. score: the challenger's, in the games that count."""
+
+    match: MatchResults
+    score: Score
+
+    @classmethod
+    def of(cls, match: MatchResults) -> ScoredMatch:
+        """Raises FileError for a damaged summary."""
+        match = match.with_summary()
+        return cls(match, score_of(counted_games(match)))
+
+    @classmethod
+    def read(cls, folder: Path) -> ScoredMatch:
+        """Raises FileError for damaged games or a damaged summary."""
+        return cls.of(read_results(folder))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 %, of the challenger's share."""
+        return wilson_interval(self.score)
+
+    @property
+    def decision(self) -> str:
+        """promoted, passed (the match of a promotion condition), not promoted, or not decided."""
+        summary = self.match.summary
+        if summary is None:
+            return "not decided"
+        return next((word for word in ("promoted", "passed") if summary.get(word)), "not promoted")
+
+    @property
+    def decided(self) -> datetime | None:
+        return parse_time((self.match.summary or {}).get("decided"))
+
+
+def promotion_conditions(summary: Mapping[str, Any]) -> dict[str, str]:
+    """The outcome of each promotion condition beside the match itself, by condition. Each has a match of its own."""
+    conditions = summary.get("guards")
+    outcomes: dict[str, str] = {}
+    for text, result in (conditions if isinstance(conditions, dict) else {}).items():
+        if isinstance(result, dict) and {"wins", "draws", "losses", "match"} <= result.keys():
+            counts = [result[name] if isinstance(result[name], int) else 0 for name in ("wins", "draws", "losses")]
+            played = f"{results(*counts)} of {counted(sum(counts), 'game')}"
+            outcomes[text] = f"{'met' if result.get('passed') else 'not met'}: {played}, in {result['match']}"
+    return outcomes
