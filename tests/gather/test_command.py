@@ -25,7 +25,7 @@ from pipeline.gather import command as gather_module
 from pipeline.gather import extraction
 from pipeline.gather.command import gather
 from pipeline.gather.config import GatherConfig
-from pipeline.gather.window import Capacity, holdout_games, scan_window
+from pipeline.gather.window import holdout_games, scan_window
 from pipeline.methods.alphazero.examples import column_types
 from pipeline.run import atomic, layout
 from pipeline.run.chunks import Chunk, ChunkSet, check_holdout, newest_complete_set, read_chunk, read_header
@@ -273,7 +273,8 @@ def test_more_than_exists_is_an_error_with_the_number_missing(tmp_path: Path, se
 
 
 def training_positions(directory: Path) -> int:
-    return len(scan_window(directory, Capacity(10**9), Counted(), 0.1, pytest.fail).pool(held_out=False))
+    config = GatherConfig(directory=directory, max_positions=10**9, holdout_fraction=0.1)
+    return len(scan_window(config, Counted(), pytest.fail).pool(held_out=False))
 
 
 def test_as_many_as_possible(tmp_path: Path, selfplay: Path) -> None:

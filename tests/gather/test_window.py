@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from scipy.stats import chisquare
 
 from pipeline.errors import FileError, MuGoError
 from pipeline.gather import window as window_module
-from pipeline.gather.window import Capacity, Window, holdout_games, scan_window
+from pipeline.gather.config import GatherConfig
+from pipeline.gather.window import Window, capacity_after, holdout_games, scan_window
 from pipeline.methods.method import Positions
 from pipeline.run import layout
 from pipeline.run.order import Counted, ShardFile, generation_of
@@ -21,6 +23,7 @@ from pipeline.run.shards import RunNumbers, ShardMeta
 
 NOTHING = Counted()
 FUTURE = datetime(2060, 1, 1, tzinfo=UTC)
+GROWING = {"max_positions": 1000, "window_start": 100, "window_exponent": 0.5, "window_slope": 0.5}
 
 
 def meta(number: int, lengths: list[int], game: str = "go:9", model: str = "000001-a") -> ShardMeta:
@@ -72,15 +75,15 @@ def counted_up_to(meta: ShardMeta, total: int) -> Counted:
 def scan(
     monkeypatch: pytest.MonkeyPatch,
     metas: list[ShardMeta],
-    capacity: Capacity | int,
+    capacity: int = 1000,
     holdout_fraction: float = 0.0,
     before: Counted = NOTHING,
-    random_seed: int | None = None,
+    **options: Any,
 ) -> Window:
     """metas: newest first."""
     lay_out(monkeypatch, metas)
-    capacity = Capacity(capacity) if isinstance(capacity, int) else capacity
-    return scan_window(Path("selfplay"), capacity, before, holdout_fraction, pytest.fail, random_seed)
+    config = GatherConfig(**{"max_positions": capacity, "holdout_fraction": holdout_fraction, **options})
+    return scan_window(config, before, pytest.fail)
 
 
 def members(positions: Positions) -> list[tuple[int, int, int]]:
@@ -127,7 +130,7 @@ def test_the_scan_stops_when_the_window_is_full(monkeypatch: pytest.MonkeyPatch)
 
     opened = lay_out(monkeypatch, shards())
     before = counted_up_to(meta(3, [5], model="000002-b"), 15)
-    assert scan_window(Path("x"), Capacity(10), before, 0.0, pytest.fail).num_positions == 10
+    assert scan_window(GatherConfig(max_positions=10), before, pytest.fail).num_positions == 10
     assert opened == [5, 5]
 
 
@@ -145,12 +148,12 @@ def test_a_sidecar_of_an_unknown_game_or_method_is_skipped_unless_there_is_no_ot
     metas = [replace(meta(3, [5]), **change), meta(2, [3]), replace(meta(1, [4]), **change)]  # type: ignore[arg-type]
     lay_out(monkeypatch, metas)
     told: list[FileError] = []
-    window = scan_window(Path("selfplay"), Capacity(100), NOTHING, 0.0, told.append)
+    window = scan_window(GatherConfig(), NOTHING, told.append)
     assert window.metas == (metas[1],) and window.num_positions == 3
     assert [error.path for error in told] == [layout.meta_path(metas[index].path) for index in (0, 2)]
     lay_out(monkeypatch, [metas[0], metas[2]])
     with pytest.raises(FileError, match=rf"{layout.meta_path(metas[0].path).name}: .*wanted games that this program"):
-        scan_window(Path("selfplay"), Capacity(100), NOTHING, 0.0, told.append)
+        scan_window(GatherConfig(), NOTHING, told.append)
 
 
 # Holding out
@@ -233,8 +236,7 @@ def test_others_are_drawn_from_what_is_left(monkeypatch: pytest.MonkeyPatch) -> 
     ],
 )
 def test_a_growing_window_by_the_formula_of_katago(total: int, expected: int) -> None:
-    capacity = Capacity(most=1_500_000, start=250_000, exponent=0.65, slope=0.4)
-    found = capacity.at(total)
+    found = capacity_after(GatherConfig(max_positions=1_500_000, window_start=250_000), total)
     assert found == expected
     if 250_000 < total < 10_000_000:  # as it is written: β·(x^a − s^a)/(a·s^(a−1)) + min_rows
         s, a, b = 250_000.0, 0.65, 0.4
@@ -243,24 +245,23 @@ def test_a_growing_window_by_the_formula_of_katago(total: int, expected: int) ->
 
 def test_a_window_that_grows_by_hand() -> None:
     # s = 100, a = 1/2, β = 1/2, N = 400: .5 · (20 − 10)/(.5 · 100^−.5) + 100 = 5/.05 + 100 = 200
-    capacity = Capacity(most=1000, start=100, exponent=0.5, slope=0.5)
-    assert [capacity.at(total) for total in (50, 100, 400, 900, 10_000)] == [100, 100, 200, 300, 1000]
-    assert Capacity(most=80, start=100).at(50) == 80  # never more than most
-    assert {Capacity(most=70).at(total) for total in (0, 70, 10**9)} == {70}
+    growing = GatherConfig(**GROWING)
+    assert [capacity_after(growing, total) for total in (50, 100, 400, 900, 10_000)] == [100, 100, 200, 300, 1000]
+    assert capacity_after(GatherConfig(max_positions=80, window_start=100), 50) == 80  # never more than that
+    assert {capacity_after(GatherConfig(max_positions=70), total) for total in (0, 70, 10**9)} == {70}
 
 
 def test_the_window_grows_with_all_there_ever_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    capacity = Capacity(most=1000, start=100, exponent=0.5, slope=0.5)
     metas = [meta(number, [10]) for number in range(100, 0, -1)]
-    first = scan(monkeypatch, metas[60:], capacity)  # N = 400
+    first = scan(monkeypatch, metas[60:], **GROWING)  # N = 400
     assert (first.num_positions, first.capacity, first.counted.total, first.new_positions) == (200, 200, 400, 400)
     assert first.counted.numbers == {"000001-a/w00": 40}
-    later = scan(monkeypatch, metas[10:], capacity, before=first.counted)  # N = 900
+    later = scan(monkeypatch, metas[10:], before=first.counted, **GROWING)  # N = 900
     assert (later.num_positions, later.capacity, later.counted.total, later.new_positions) == (300, 300, 900, 500)
-    at_once = scan(monkeypatch, metas[10:], capacity)
+    at_once = scan(monkeypatch, metas[10:], **GROWING)
     assert at_once.counted == later.counted
     np.testing.assert_array_equal(at_once.spans.shard, later.spans.shard)
-    again = scan(monkeypatch, metas[10:], capacity, before=later.counted)
+    again = scan(monkeypatch, metas[10:], before=later.counted, **GROWING)
     assert (again.counted, again.new_positions, again.num_positions) == (later.counted, 0, 300)
 
 
@@ -269,7 +270,7 @@ def test_counting_costs_the_window_and_what_is_new(monkeypatch: pytest.MonkeyPat
 
     def sidecars_opened(since: int, counted: Counted) -> int:
         opened = lay_out(monkeypatch, metas[since:])
-        window = scan_window(Path("x"), Capacity(200), counted, 0.0, pytest.fail)
+        window = scan_window(GatherConfig(max_positions=200), counted, pytest.fail)
         assert window.num_positions == 200 and window.counted.total == 10 * (1000 - since)
         return len(opened)
 
@@ -374,7 +375,7 @@ def test_random_eviction_keeps_each_position_as_often_as_a_buffer_would(
     buffer = np.mean([literal_buffer(capacity, total, rng) for _ in range(runs)], axis=0)
     sizes, found = [], np.zeros(total)
     for seed in range(runs):
-        window = scan(monkeypatch, metas, capacity, random_seed=seed)
+        window = scan(monkeypatch, metas, capacity, replacement="random", seed=seed)
         sizes.append(window.num_positions)
         found += survivors(window, metas)
     expected = (1 - 1 / capacity) ** np.minimum(np.arange(total)[::-1], max(total - capacity, 0))
@@ -389,8 +390,8 @@ def test_who_was_evicted_never_comes_back(monkeypatch: pytest.MonkeyPatch) -> No
     metas = [meta(number, [7, 13]) for number in range(40, 0, -1)]
     counted, before = Counted(), None
     for since in range(39, -1, -1):
-        window = scan(monkeypatch, metas[since:], 100, before=counted, random_seed=4)
-        at_once = scan(monkeypatch, metas[since:], 100, random_seed=4)
+        window = scan(monkeypatch, metas[since:], 100, before=counted, replacement="random", seed=4)
+        at_once = scan(monkeypatch, metas[since:], 100, replacement="random", seed=4)
         there = survivors(window, metas[since:])
         np.testing.assert_array_equal(there, survivors(at_once, metas[since:]))  # no state but the files
         if before is not None:
@@ -403,14 +404,14 @@ def test_random_eviction_looks_no_further_than_its_horizon(monkeypatch: pytest.M
     metas = [meta(number, [10]) for number in range(400, 0, -1)]
     opened = lay_out(monkeypatch, metas)
     counted = counted_up_to(metas[0], 4000)
-    window = scan_window(Path("x"), Capacity(50), counted, 0.0, pytest.fail, random_seed=0)
+    window = scan_window(GatherConfig(max_positions=50, replacement="random"), counted, pytest.fail)
     assert len(opened) == 14 * 5 and window.counted.total == 4000
     assert (1 - 1 / 50) ** (14 * 50) < 2e-6
 
 
 def test_spans_lie_within_games(monkeypatch: pytest.MonkeyPatch) -> None:
     metas = [meta(number, [1, 9, 5]) for number in range(60, 0, -1)]
-    window = scan(monkeypatch, metas, 300, random_seed=1)
+    window = scan(monkeypatch, metas, 300, replacement="random", seed=1)
     spans = window.spans
     lengths = np.array([window.metas[s].lengths[g] for s, g in zip(spans.shard, spans.game, strict=True)])
     assert (spans.num_plies >= 1).all() and (spans.first_ply + spans.num_plies <= lengths).all()
@@ -419,5 +420,5 @@ def test_spans_lie_within_games(monkeypatch: pytest.MonkeyPatch) -> None:
     assert spans.num_games == len({position[:2] for position in everything}) < len(spans)
     figures = window.figures(frozenset({0, 2}))
     left = [position for position in everything if position[0] not in (0, 2)]
-    assert (figures.positions, figures.games) == (len(left), len({position[:2] for position in left}))
-    assert (figures.shards, figures.newest) == (len({p[0] for p in left}), window.metas[1].id)
+    assert (figures["positions"], figures["games"]) == (len(left), len({position[:2] for position in left}))
+    assert (figures["shards"], figures["newest"]) == (len({p[0] for p in left}), window.metas[1].id)

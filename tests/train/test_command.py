@@ -104,8 +104,8 @@ def test_makes_the_next_model_and_records_where_it_came_from(folder: Path) -> No
     assert summary.loss > 0
     assert summary.samples_per_second > 0
     metrics = info.manifest["metrics"]
-    assert metrics["holdout_before"]["total"] == summary.holdout_loss_before > 0
-    assert metrics["holdout_after"]["total"] == summary.holdout_loss_after > 0
+    for part in ("holdout_before", "holdout_after"):
+        assert metrics[part]["total"] == summary.metrics[part]["total"] > 0
     gap = metrics["holdout_after"]["value_mse"] - metrics["set_after"]["value_mse"]
     assert summary.value_gap == info.manifest["value_gap"] == pytest.approx(gap)
     assert hidden(Path("saved_models")) == []
@@ -135,7 +135,7 @@ def test_curves_are_written(folder: Path) -> None:
     assert set(of_steps.Tags()["scalars"]) == both | {"step/gradient_norm", "step/learning_rate"}
     assert set(of_holdout.Tags()["scalars"]) == both | {"overfitting/value_gap"}
     assert [step for step, _ in points(of_steps, "loss/total")] == [10, 15]
-    losses = [(0, summary.holdout_loss_before), (15, summary.holdout_loss_after)]
+    losses = [(0, metrics["holdout_before"]["total"]), (15, metrics["holdout_after"]["total"])]
     assert losses == points(of_holdout, "loss/total")
     # one chart with two lines, of the same measure
     for accumulator, part in ((of_steps, "set"), (of_holdout, "holdout")):
@@ -299,7 +299,7 @@ class TestResume:
         assert any("resuming at step" in text for text in progress.said)
         assert_equal_models(whole.model, resumed.model)
         assert resumed.loss == whole.loss
-        assert resumed.holdout_loss_before == whole.holdout_loss_before
+        assert resumed.metrics["holdout_before"] == whole.metrics["holdout_before"]
         assert hidden(Path("parts")) == []
 
     def test_a_killed_run_ends_with_the_same_bits(self, folder: Path) -> None:
@@ -724,7 +724,7 @@ class TestAverage:
         raw = read_model(plain.model).weights
         assert all(np.array_equal(state[f"raw.{name}"], array) for name, array in raw.items())
         assert not np.array_equal(read_model(averaged.model).weights["stem.conv.weight"], raw["stem.conv.weight"])
-        assert averaged.holdout_loss_after != plain.holdout_loss_after
+        assert averaged.metrics["holdout_after"] != plain.metrics["holdout_after"]
         next_paths = [
             {"original_model": Path(name) / "000001-x", "new_model": Path(name) / "000002-x"} for name in "ab"
         ]
