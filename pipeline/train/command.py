@@ -308,7 +308,7 @@ class _Run:
                 remove_stale_priorities(self._config.directory, self._chunks.id)
         except KeyboardInterrupt:
             self._save()
-            self._progress.say(f"interrupted after step {self._done.step} of {self._steps}; run it again to go on")
+            self._progress.say(f"interrupted after step {self._done.step} of {self._steps}; run it again to continue")
             raise
         in_manifest = "chunk_set", "examples", "steps", "steps_cut", "total_samples", "value_gap"
         return TrainSummary(

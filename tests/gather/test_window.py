@@ -50,7 +50,7 @@ def file_of(meta: ShardMeta) -> ShardFile:
 
 
 def lay_out(monkeypatch: pytest.MonkeyPatch, metas: Iterable[ShardMeta]) -> list[int]:
-    """Let the window find these, newest first. Returns the positions of each sidecar that it opens, as it does so."""
+    """Make scans find these shards, newest first. Returns a list: the positions of each sidecar opened."""
     by_file: dict[ShardFile, ShardMeta] = {}
     opened: list[int] = []
 
@@ -180,10 +180,10 @@ def test_hold_out_has_its_share_and_grows_with_it() -> None:
     assert 300 < one_game.sum() < 500  # one-game shards are not all alike
 
 
-# Drawing
+# Sampling
 
 
-def test_draws_are_uniform_and_without_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sampling_is_uniform_and_without_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
     window = scan(monkeypatch, [meta(3, [1, 9, 2]), meta(2, [30]), meta(1, [8, 10])], 55)
     pool = window.pool(held_out=False)
     counts = dict.fromkeys(members(pool.positions(np.arange(55))), 0)
@@ -202,7 +202,7 @@ def test_draws_are_uniform_and_without_replacement(monkeypatch: pytest.MonkeyPat
     assert chisquare(places).pvalue > 1e-4  # every place is as likely: the order is random
 
 
-def test_others_are_drawn_from_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_are_sampled_from_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     window = scan(monkeypatch, [meta(3, [4, 4]), meta(2, [6]), meta(1, [9])], 20)  # cuts the oldest game
     rng = np.random.default_rng(0)
     pool = window.pool(held_out=False)
@@ -285,7 +285,7 @@ def test_counting_costs_the_window_and_what_is_new(monkeypatch: pytest.MonkeyPat
 def test_games_of_an_older_model_that_end_late_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     before = [meta(3, [10], model="000002-b"), meta(1, [10], model="000001-a")]
     first = scan(monkeypatch, before, 1000)
-    after = [before[0], meta(4, [7], model="000001-a"), before[1]]  # the old model's folder stands behind the new one's
+    after = [before[0], meta(4, [7], model="000001-a"), before[1]]  # the old model's folder comes after the new one's
     second = scan(monkeypatch, after, 1000, before=first.counted)
     assert (second.counted.total, second.new_positions) == (27, 7)
 
@@ -296,7 +296,7 @@ def test_shards_that_are_gone_stay_counted(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_is_new_is_counted_without_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker's clock is years ahead; its shards stand first, and yet those of the others are seen to be new."""
+    """One worker's clock is years ahead, so its shards sort first; new shards of the others still count as new."""
     ahead = replace(meta(10**9, [5]), path=Path("selfplay/000001-a/w01") / layout.ShardName(FUTURE, 1).shard)
     first = scan(monkeypatch, [ahead, meta(1, [10])], 1000)
     assert (first.counted.total, first.counted.numbers) == (15, {"000001-a/w00": 1, "000001-a/w01": 1})
@@ -304,8 +304,8 @@ def test_what_is_new_is_counted_without_clocks(monkeypatch: pytest.MonkeyPatch) 
     assert (second.counted.total, second.new_positions, second.num_positions) == (30, 15, 12)
 
 
-def test_every_new_shard_is_counted_once_whatever_clocks_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Random runs: generations begin, workers with wild clocks add shards, some late; gather comes now and then."""
+def test_every_new_shard_is_counted_once_with_any_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random runs: generations begin, workers with wrong clocks add shards, some late, and gather runs now and then."""
     rng = np.random.default_rng(0)
     for _ in range(60):
         run: list[ShardMeta] = []
@@ -330,7 +330,7 @@ def test_every_new_shard_is_counted_once_whatever_clocks_do(monkeypatch: pytest.
 
 
 def test_what_the_window_has_left_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shard that comes into it late is not looked for, so that scans cost the window and not the history."""
+    """A shard added later to generations behind the window is ignored, so that a scan costs only the window."""
     run = [meta(3, [10], model="000003-c"), meta(2, [10], model="000002-b"), meta(1, [10], model="000001-a")]
     first = scan(monkeypatch, run, 20)
     assert first.counted.numbers == {"000003-c/w00": 3, "000002-b/w00": 2}
@@ -338,14 +338,14 @@ def test_what_the_window_has_left_is_closed(monkeypatch: pytest.MonkeyPatch) -> 
     second = scan(monkeypatch, late, 10, before=first.counted)
     assert (second.counted.total, second.new_positions, second.counted.numbers) == (34, 4, {"000003-c/w00": 3})
     wide = scan(monkeypatch, late, 1000, before=second.counted)
-    assert (wide.counted.total, wide.num_positions) == (39, 39)  # more than was counted is there to be seen
+    assert (wide.counted.total, wide.num_positions) == (39, 39)  # the window has more than was counted
 
 
 # Random eviction
 
 
 def literal_buffer(capacity: int, total: int, rng: np.random.Generator) -> np.ndarray:
-    """[total] which of the positions 0, 1, … are there when each that comes to a full buffer replaces any of those."""
+    """[total] which of the positions 0, 1, … remain if each new one replaces a random one of a full buffer."""
     buffer = list(range(min(capacity, total)))
     for position in range(capacity, total):
         buffer[int(rng.integers(capacity))] = position
@@ -386,7 +386,7 @@ def test_random_eviction_keeps_each_position_as_often_as_a_buffer_would(
     assert np.std(sizes) < np.sqrt(capacity)
 
 
-def test_who_was_evicted_never_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_evicted_position_never_returns(monkeypatch: pytest.MonkeyPatch) -> None:
     metas = [meta(number, [7, 13]) for number in range(40, 0, -1)]
     counted, before = Counted(), None
     for since in range(39, -1, -1):
