@@ -31,7 +31,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
@@ -459,7 +459,7 @@ class _Run:
                 signal.raise_signal(number)
             held()
 
-    def _batches(self) -> Iterator[tuple[IndexArray | None, Any]]:
+    def _batches(self) -> Generator[tuple[IndexArray | None, Any], None, None]:
         """The remaining batches; with priorities each is sampled only when requested, and comes with its rows [B]."""
         from pipeline.train.dataset import prefetched
 

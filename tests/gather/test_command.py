@@ -824,7 +824,7 @@ def test_options_of_other_methods_are_refused(tmp_path: Path, method: str, optio
 
 
 def test_copies_only_of_what_weighs_more_than_one_carries(tmp_path: Path) -> None:
-    """All are sampled, every third with a large weight: it occurs twice and displaces others. Also with a damaged shard."""
+    """Every third position has a large weight: it occurs twice and displaces others. Also with a damaged shard."""
     write_every_third_surprised(tmp_path / "selfplay")
     flip(sorted((tmp_path / "selfplay").rglob("*.gz"))[4])
     gather(config(tmp_path, surprise_weight=0.5, holdout_fraction=0.0, chunks_to_make=16))
