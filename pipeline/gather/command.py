@@ -420,14 +420,13 @@ class _SetMaker:
         size = self.config.positions_per_chunk
         self.progress.start("writing chunks", len(indices), "chunks")
         if len(holdout):
-            columns = scratch.get(int(holdout[0]), int(holdout[-1]) + 1)
-            columns = {name: column[holdout - holdout[0]] for name, column in columns.items()}
-            self._write_file(self.output / layout.holdout_name(self.set_name), -1, num_chunks, columns)
+            path = self.output / layout.holdout_name(self.set_name)
+            self._write_file(path, -1, num_chunks, scratch.get(holdout))
         paths = self._paths(num_chunks)
 
         def work(slot: int) -> None:
-            index = indices[slot]
-            self._write_file(paths[index], index, num_chunks, scratch.get(slot * size, (slot + 1) * size))
+            columns = scratch.get(np.arange(slot * size, (slot + 1) * size))
+            self._write_file(paths[indices[slot]], indices[slot], num_chunks, columns)
 
         for _ in in_threads(work, range(len(indices))):
             self.progress.advance()

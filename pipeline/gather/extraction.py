@@ -62,9 +62,9 @@ class Scratch:
         as_bytes = np.dtype((np.void, packed.itemsize))  # copied whole, not field by field
         self.examples.view(as_bytes)[rows] = packed.view(as_bytes)
 
-    def get(self, start: int, stop: int) -> Columns:
+    def get(self, rows: IndexArray) -> Columns:
         """The columns of these rows, copied."""
-        return {name: self.examples[name][start:stop].copy() for name in self.examples.dtype.names or ()}
+        return {name: self.examples[name][rows] for name in self.examples.dtype.names or ()}
 
     def close(self) -> None:
         del self.examples
