@@ -203,8 +203,9 @@ def _without_repeated(inside: Inside) -> tuple[Inside, int, str]:
     where, parts = "", np.split(is_first, np.cumsum([len(one) for one in ids])[:-1])
     for (meta, mask), games, part in zip(oldest_first, present, parts, strict=True):
         if not part.all():
-            games[games] = part
-            mask &= np.repeat(games, meta.lengths)
+            stays = games.copy()
+            stays[games] = part
+            mask &= np.repeat(stays, meta.lengths)
             where = meta.id
     return [(meta, mask) for meta, mask in inside if mask.any()], int((~is_first).sum()), where
 
