@@ -107,4 +107,3 @@ def test_damaged_global_planes(found: object) -> None:
     with pytest.raises(MuGoError, match="global_planes"):
         Architecture.from_dict({**HOME.to_dict(), "global_planes": found})
     assert Architecture.from_dict(HOME.to_dict()) == HOME
-    assert "global_planes" not in replace(HOME, global_planes=0).to_dict()
