@@ -1,7 +1,5 @@
 """A network for boards of every size: one set of weights, each board's own folded network, growth from one board."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
