@@ -58,7 +58,7 @@ def test_what_the_run_made_is_read_without_further_ado(trained: Path, site: Path
     chunk = str(next((trained / "data/training_data").glob("*.h5")))
     assert "A B C D" in run(site, tmp_path, "show", chunk)
     assert "all is well" in run(site, trained, "verify")
-    run(site, tmp_path, "report", "--directory", str(trained), "--output", str(tmp_path / "report.html"))
+    run(site, tmp_path, "report", str(trained), "--output", str(tmp_path / "report.html"))
     assert "hex:4" in (tmp_path / "report.html").read_text()
     assert "hex:4" in run(site, trained, "status", "--json")
     assert "hex:4" in run(site, trained, "show")

@@ -628,8 +628,8 @@ def test_a_preset_that_plays_on_ray_adds_it_unless_an_option_says_local(fresh: S
     preset = fresh.folder / "mine.yaml"
     for lines, options, extras in (
         ("selfplay:\n  runner: ray\n", ["--runner", "local"], "fast"),
-        ("# engine: ray\nselfplay: {engine: local}\n", [], "fast"),
-        ("selfplay: {games: 8, engine: ray}\n", [], "fast,ray"),
+        ("# runner: ray\nselfplay: {runner: local}\n", [], "fast"),
+        ("selfplay: {games: 8, runner: ray}\n", [], "fast,ray"),
     ):
         preset.write_text(lines)
         assert fresh.run("--preset", str(preset), "--generations", "1", *options)[0] == 0

@@ -540,7 +540,7 @@ def _check_stones(sample: _Sample) -> None:
         if game.plies(step.after)[0] > 60:
             break
     _demand(len(turned_over) == 1, game, "play", "some moves that turn stones over and some that don't",
-            "either every move turns some over, as in Othello, or none does")  # fmt: skip
+            "either every move turns some over or none does")
 
 
 def _check_symmetry_tables(sample: _Sample) -> None:

@@ -307,8 +307,8 @@ class _Starter:
         if policy <= allowed[0] and value <= allowed[1]:
             return ""
         self.has_differed = True
-        found = f"differs from float32 {mean}by {policy:.3g} in policy and {value:.3g} in value"
-        return f"{found}; allowed {allowed[0]} and {allowed[1]}"
+        differs = f"differs from float32 {mean}by {policy:.3g} in policy and {value:.3g} in value"
+        return f"{differs}; allowed {allowed[0]} and {allowed[1]}"
 
 
 def softmax(logits: FloatArray) -> FloatArray:

@@ -76,7 +76,7 @@ def test_eight_workers_lose_no_game_and_play_none_twice(workshop: Workshop, fold
     slow = Fault("slow", seconds=0.02)  # so that the first still plays when another of its name comes
     running = [workshop.start(selfplay(number), folder, slow, name) for number, name in enumerate(names)]
     until = time.monotonic() + 60
-    while not list(folder.glob("data/selfplay/*/w0/*.meta")):
+    while not layout.lock_path(folder / "data/selfplay/w0").exists():
         assert time.monotonic() < until
         time.sleep(0.01)
     double = workshop.start(selfplay(0), folder, host="another")

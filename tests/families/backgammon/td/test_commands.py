@@ -18,6 +18,7 @@ from pipeline.progress import SILENT
 from pipeline.reports.report.facts import collect
 from pipeline.reports.report.replays import replays
 from pipeline.reports.summaries import summary_text
+from pipeline.run.run import Run
 from pipeline.selfplay.command import selfplay
 from pipeline.train.config import InitConfig, TrainConfig
 from pipeline.train.cuda_graph_pass import CudaGraphPass
@@ -56,7 +57,7 @@ def test_games_that_count_several_points(tmp_path: Path, monkeypatch: pytest.Mon
 def test_options_that_only_workers_can_check_are_wrong_usage_there_too(tmp_path):
     path = tmp_path / "saved_models/000000-init"
     init(InitConfig(game="hypergammon", method="td", network_size="h8", new_model=path))
-    with pytest.raises(MuGoError, match="worker 0: selfplay --readouts: method td plays its games by") as caught:
+    with pytest.raises(MuGoError, match="worker 0: selfplay --readouts: method td plays without a search") as caught:
         selfplay(selfplay_config(tmp_path, "games", workers=1, network=path, opponents="mirror=1"))
     assert caught.value.exit_code == UsageError.exit_code
 
@@ -78,7 +79,7 @@ def test_games_that_count_points_have_no_win_rates(tmp_path: Path) -> None:
     """Their values are points, of throws too."""
     (tmp_path / "saved_models").mkdir()
     shard_of(tmp_path / "data/selfplay", [one.record for one in play(small_network(), 3)])
-    found = replays(collect(tmp_path, SILENT, NOW))
+    found = replays(collect(Run(tmp_path), SILENT, NOW))
     assert found and all("diagram" in here and "winrate" not in here for one in found for here in one["plies"])
 
 

@@ -460,7 +460,7 @@ def test_what_init_refuses_leaves_no_base_model(tmp_path: Path) -> None:
 def test_a_base_model_that_is_given_can_read_what_the_game_shows(tmp_path: Path) -> None:
     base = first_model(tmp_path).parent / "base"
     asked = {"method": "reinforce", "network_size": "r4", "base_model": base, "new_model": tmp_path / "x/000000-init"}
-    with pytest.raises(UsageError, match=r"reads at most 90 tokens; wanted 100, .*; choose another --base-model"):
+    with pytest.raises(UsageError, match=r"at most 90 tokens; wanted 100 for .*; choose another --base-model"):
         init(InitConfig(**asked, game=KUHN.replace("80", "90")))
     init(InitConfig(**asked, game=KUHN))
 
