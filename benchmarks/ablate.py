@@ -307,7 +307,7 @@ def begin(plan: Plan, arm: Arm, minutes: float, folder: Path, core: int) -> subp
 def branch(run: Path, folder: Path) -> None:
     """Begin a run as a copy of another's models, games and pool, without its clock, unless the folder has a run.
 
-    Raises FileError while the other run's loop is running.
+    Raises Busy while the other run's loop is running.
     """
     if (folder / layout.SAVED_MODELS).exists():
         return

@@ -38,8 +38,15 @@ from pipeline.evaluate.promotion import Rule, stored, summarise
 from pipeline.games.specs import parse_game
 from pipeline.run import layout, packs
 from pipeline.run.gzipped import compress, decompress
-from pipeline.run.match_results import KeptResults, read_results
-from pipeline.run.matches import MatchGame, MatchHeader, PlayerInfo, open_match, write_summary
+from pipeline.run.matches import (
+    KeptResults,
+    MatchGame,
+    MatchHeader,
+    PlayerInfo,
+    open_match,
+    read_results,
+    write_summary,
+)
 from pipeline.run.models import newest_number, read_info
 from pipeline.run.shards import RunNumbers, newest_shards, read_shard
 from pipeline.train.config import InitConfig, TrainConfig

@@ -1,5 +1,7 @@
 """What makes a function a kernel: compiled by numba, without the interpreter's lock, and kept on disk.
 
+A kernel runs in one thread and takes all parameters as arguments. It doesn't check the shapes of arrays.
+
 Numba compares a compiled kernel with the time stamp of its own file only. A kernel that uses another file's kernels or
 constants would therefore go on running the old code after a change there, and a new docstring would cost a minute of
 compiling. Here the code itself decides: kernels are kept in a folder named by a hash of their module and of all that it

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 
 class Progress:
     """Silent base. A stage calls start once per phase, advance when units are done, say for a line worth reading."""
@@ -29,3 +31,15 @@ class Progress:
 
 
 SILENT = Progress()
+
+
+def once(tell: Callable[[str], None]) -> Callable[[str], None]:
+    """The same function, called with each text only the first time."""
+    told: set[str] = set()
+
+    def tell_once(text: str) -> None:
+        if text not in told:
+            told.add(text)
+            tell(text)
+
+    return tell_once

@@ -34,8 +34,8 @@ class Watch:
         self._looked = clock()
         self._moved: dict[int, tuple[object, float]] = {}  # thread → its last count, and when that was new
 
-    def stuck(self, counts: Counts) -> dict[int, float]:
-        """The threads that hang, and for how many seconds they have made no step."""
+    def stuck(self, counts: Counts, limit: float | None = None) -> dict[int, float]:
+        """The threads that made no step for more than this many seconds (None: HANG_SECONDS): thread → seconds."""
         now = self._clock()
         pause = now - self._looked
         if pause > PAUSE_SECONDS:
@@ -44,7 +44,8 @@ class Watch:
         for thread, count in enumerate(counts):
             if count is None or thread not in self._moved or self._moved[thread][0] != count:
                 self._moved[thread] = count, now
-        return {thread: now - since for thread, (_, since) in self._moved.items() if now - since > HANG_SECONDS}
+        limit = limit or HANG_SECONDS
+        return {thread: now - since for thread, (_, since) in self._moved.items() if now - since > limit}
 
     def look(self, counts: Counts) -> None:
         """Raises Hung if a thread hangs."""

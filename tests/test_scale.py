@@ -100,7 +100,7 @@ def selfplay_starts() -> None:
     games, generation = Path("data/selfplay"), newest_number(Path("saved_models"))
     champion = resolve_champion(Path("saved_models/best_model")).name
     found = numbering(games, "w00", generation, 10, pytest.fail)
-    assert found.behind == generation * OF_A_GENERATION
+    assert found.numbers[0] == generation * OF_A_GENERATION
     check_same_game(games, "tictactoe")
     prepare_folder(games, champion, "w00", generation)
 

@@ -1,12 +1,12 @@
-"""``bench``: how fast this machine runs each stage, beside the ceiling of each rate.
+"""``bench``: how fast this machine runs each stage, with an upper bound (the ceiling) for some.
 
-Everything is measured on random weights and games, in a temporary folder. Rates that are compared are measured in
-alternating windows, and a share is the median over pairs of neighbouring windows: on a machine that isn't idle, shares
-vary less than rates.
+Everything is measured on random weights and games, in a temporary folder. Rates to be compared are measured in
+alternating windows, and a share is the median over pairs of neighbouring windows: on a busy machine, shares vary less
+than rates.
 
 Windows are too short to finish games, so self-play of random weights is measured on openings. With a model, network,
-self-play and tree are measured as in the middle of its run: each game starts part-way through a game played by the
-model's raw policy. Rules cost more there than in openings.
+self-play and tree are measured in the middle of games: each game starts part-way through one played by the model's raw
+policy. Rules cost more there than in openings.
 
     network      the bare network at self-play's batch size and number of threads: the ceiling of self-play
     self-play    the same threads with trees, rules and recording
@@ -99,70 +99,77 @@ class BenchSummary:
 def bench(config: BenchConfig, progress: Progress = SILENT) -> BenchSummary | MatchBenchSummary:
     """Measure every stage, which takes about 6 × config.seconds and compiling; with "evaluate" see bench_match.
 
-    Raises UsageError for a game that AlphaZero can't play, a preset that doesn't play by its searches, or an option
-    that "evaluate" doesn't read.
+    Raises UsageError for a game that AlphaZero can't play, a preset without its searches, or an option that "evaluate"
+    doesn't read.
     """
     if config.what == "evaluate":
-        if config.model is not None:
-            raise UsageError("bench evaluate --model: found a model; wanted none, its matches are of random weights")
-        for name, found in (("preset", config.preset), ("boards", config.boards)):
+        for name, found in (("model", config.model), ("preset", config.preset), ("boards", config.boards)):
             if found is not None:
                 raise UsageError(
-                    f"bench evaluate --{name}: found {found!r}; wanted none, its matches are played on one board with "
-                    "the settings that evaluate has without options"
+                    f"bench evaluate --{name}: found {str(found)!r}; wanted none, as its match is between random "
+                    "weights, on one board, with evaluate's default settings"
                 )
         AlphaZero().check(parse_game(config.game))
         return bench_match(config, progress)
     if config.preset is not None:
-        _check_preset(config.preset, config.readouts)
-    return _bench_pipeline(config, config.games or PARALLEL_GAMES, progress)
+        method = make_config(InitConfig, "init", config.preset).method
+        if method != AlphaZero.name:
+            raise UsageError(
+                f"bench --preset {config.preset}: found method {method}; wanted a preset of {AlphaZero.name}"
+            )
+        if _play_settings(config).readouts == 0:
+            raise UsageError(f"bench --preset {config.preset}: self-play begins with 0 readouts; wanted at least 1")
+    return _bench_pipeline(config, progress)
 
 
-def _check_preset(preset: str, readouts: int | None) -> None:
-    """Raises UsageError for a preset that doesn't play by AlphaZero's searches. readouts: instead of its own."""
-    method = make_config(InitConfig, "init", preset).method
-    if method != AlphaZero.name:
-        raise UsageError(f"bench --preset {preset}: found method {method}; wanted a preset of {AlphaZero.name}")
-    if readouts is None and make_config(SelfplayConfig, "selfplay", preset).readouts == 0:
-        raise UsageError(f"bench --preset {preset}: self-play begins with 0 readouts; wanted at least 1")
+class _Network(NamedTuple):
+    """The network that is measured. model: None for random weights."""
 
+    game: Game
+    architecture: Architecture
+    weights: Weights
+    model: Model | None
 
-def _measured_network(config: BenchConfig) -> tuple[Game, Architecture, Weights, Model | None]:
-    """What is measured; the model: None for random weights."""
-    from pipeline.networks.architecture import Architecture, random_weights
+    @staticmethod
+    def of(config: BenchConfig) -> _Network:
+        from pipeline.networks.architecture import Architecture, random_weights
 
-    if config.model is not None:
-        model = read_model(resolve_champion(config.model))
-        game = parse_game(model.info.game)
+        model = None if config.model is None else read_model(resolve_champion(config.model))
+        game = parse_game(model.info.game if model else config.game)
         AlphaZero().check(game)
-        return game, Architecture.from_dict(model.info.architecture), model.weights, model
-    game = parse_game(config.game)
-    AlphaZero().check(game)
-    value_head = make_config(InitConfig, "init", config.preset).value_head
-    architecture = Architecture.for_game(config.network_size, game, value_head)
-    return game, architecture, random_weights(architecture, 0), None
+        if model:
+            return _Network(game, Architecture.from_dict(model.info.architecture), model.weights, model)
+        value_head = make_config(InitConfig, "init", config.preset).value_head
+        architecture = Architecture.for_game(config.network_size, game, value_head)
+        return _Network(game, architecture, random_weights(architecture, 0), None)
+
+    def on(self, game: Any, rows: int, threads: int, progress: Progress) -> _Board:
+        from pipeline.networks.inference import make_evaluators
+
+        there = self.architecture.at(*game.board_shape)
+        calibration = calibration_of(self.model, there) if self.model else calibration_positions(game)
+        evaluators = make_evaluators(there, self.weights, rows, threads, progress=progress, calibration=calibration)
+        return _Board(game, rows, evaluators, calibration[np.arange(rows) % len(calibration)])
 
 
-def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> BenchSummary:
-    game, architecture, weights, model = _measured_network(config)
+def _bench_pipeline(config: BenchConfig, progress: Progress) -> BenchSummary:
+    game, architecture, weights, model = network = _Network.of(config)
     settings = _play_settings(config)
+    parallel = config.games or PARALLEL_GAMES
     threads = min(available_cores(), parallel)
-    rows = -(-parallel // threads)
     window = config.seconds / (2 * ROUNDS)
     progress.start("bench", 5, "parts")
     progress.describe("network and self-play")
     variety = Variety.of(settings, game)
-    boards = [
-        _Board.on(one, architecture, weights, share, threads, progress, model)
-        for one, share in zip(variety.games, variety.rows(rows), strict=True)
-    ]
+    rows = variety.rows(-(-parallel // threads))
+    boards = [network.on(one, its_rows, threads, progress) for one, its_rows in zip(variety.games, rows, strict=True)]
     raw = [_raw_games(board) if model else [] for board in boards]
     begun = [_stages(games) for games in raw]
     selfplay = _selfplay_rates(boards, _Actors(settings, boards, begun), window)
     progress.advance(2)
     progress.describe("tree")
     constant = _Actors(settings, [one.without_network() for one in boards], begun)
-    tree_rate = statistics.median(constant.run(window).simulations for _ in range(ROUNDS))
+    tree_rate = statistics.median(constant.run(window)[1] for _ in range(ROUNDS))
     progress.advance()
     with tempfile.TemporaryDirectory(prefix="mugo-bench-") as name:
         folder = Path(name)
@@ -215,29 +222,12 @@ def _play_settings(config: BenchConfig) -> SelfplayConfig:
 
 @dataclass(frozen=True)
 class _Board:
-    """A game on one board, as self-play plays it. rows: of each thread; planes [rows, …] for the bare network."""
+    """A game on one board in self-play. rows: of each thread; planes [rows, …]: for the bare network."""
 
     game: Game
     rows: int
     evaluators: Sequence[Any]
     planes: Planes
-
-    @staticmethod
-    def on(
-        game: Any,
-        architecture: Architecture,
-        weights: Weights,
-        rows: int,
-        threads: int,
-        progress: Progress,
-        model: Model | None = None,
-    ) -> _Board:
-        from pipeline.networks.inference import make_evaluators
-
-        there = architecture.at(*game.board_shape)
-        calibration = calibration_of(model, there) if model else calibration_positions(game)
-        evaluators = make_evaluators(there, weights, rows, threads, progress=progress, calibration=calibration)
-        return _Board(game, rows, evaluators, calibration[np.arange(rows) % len(calibration)])
 
     def without_network(self) -> _Board:
         constant = [_Constant(self.game, self.rows) for _ in self.evaluators]
@@ -245,19 +235,21 @@ class _Board:
 
 
 def _raw_games(board: _Board) -> list[list[int]]:
-    """The moves, but for the last, of a game for each of a thread's rows, sampled from the network's policy."""
+    """A game for each of a thread's rows, without its last move, sampled from the network's policy."""
     streams = [np.random.default_rng(row) for row in range(board.rows)]
     return sample_moves(board.game, board.evaluators[:1], board.game.max_plies, 1.0, streams, [()] * board.rows)
 
 
 def _stages(games: Sequence[list[int]]) -> list[list[int]]:
-    """All stages of games: the first one's beginning, and so on, to near the last one's end."""
+    """Beginnings of games of all lengths: none of the first game's moves, nearly all of the last one's."""
     return [moves[: len(moves) * row // len(games)] for row, moves in enumerate(games)]
 
 
 class _SelfplayRates(NamedTuple):
-    """Per second, medians. share: of the time that the bare network needs for the same evaluations, each board's in
-    batches of its rows; ceiling: how many it makes then.
+    """Medians, per second.
+
+    share    of self-play's time that the bare network needs for the same evaluations, each board's in its own batches
+    ceiling  the bare network's evaluations at that mixture of boards
     """
 
     ceiling: float
@@ -267,7 +259,7 @@ class _SelfplayRates(NamedTuple):
 
 
 def _selfplay_rates(boards: Sequence[_Board], playing: _Actors, window: float) -> _SelfplayRates:
-    """Network and self-play in turn: ROUNDS windows of self-play, each between two of the network on all boards."""
+    """Measure in turn: ROUNDS windows of self-play, each between two of the network on all boards."""
     from pipeline.networks.inference import evaluation_rate
 
     def measured() -> FloatArray:
@@ -279,13 +271,13 @@ def _selfplay_rates(boards: Sequence[_Board], playing: _Actors, window: float) -
         played.append(playing.run(window))
         network.append(measured())
     ceilings = [(before + after) / 2 for before, after in itertools.pairwise(network)]
-    shares = [(found.evaluations / rates).sum() for found, rates in zip(played, ceilings, strict=True)]
-    evaluations = [found.evaluations.sum() for found in played]
+    shares = [(evaluations / rates).sum() for (evaluations, _), rates in zip(played, ceilings, strict=True)]
+    totals = [evaluations.sum() for evaluations, _ in played]
     return _SelfplayRates(
-        statistics.median(made / share for made, share in zip(evaluations, shares, strict=True)),
-        statistics.median(evaluations),
-        statistics.median(found.simulations for found in played),
-        statistics.median(shares),
+        ceiling=statistics.median(total / share for total, share in zip(totals, shares, strict=True)),
+        evaluations=statistics.median(totals),
+        simulations=statistics.median(simulations for _, simulations in played),
+        share=statistics.median(shares),
     )
 
 
@@ -300,20 +292,11 @@ class _Constant:
         return self._logits[: len(planes)], self._values[: len(planes)]
 
 
-class _Played(NamedTuple):
-    """Per second, over all threads. evaluations: of each board."""
-
-    evaluations: NDArray[np.float64]
-    simulations: float
-
-
 class _Actors:
-    """Endless self-play, one thread per evaluator of a board, in which all boards take turns.
-
-    begun: the moves behind which the games of each board go on; empty: they begin.
-    """
+    """Endless self-play, one thread per evaluator of a board, in which all boards take turns."""
 
     def __init__(self, settings: SelfplayConfig, boards: Sequence[_Board], begun: Sequence[list[list[int]]]) -> None:
+        """begun: for each board the moves with which its games begin; empty: none."""
         threads = len(boards[0].evaluators)
 
         def actor(thread: int, board: _Board) -> TreeActor:
@@ -328,15 +311,15 @@ class _Actors:
         compiling = itertools.count()
         run_together([partial(run_in_turn, actors, lambda: next(compiling) >= 2) for actors in self._actors])
 
-    def run(self, seconds: float) -> _Played:
-        """Play for this long."""
+    def run(self, seconds: float) -> tuple[NDArray[np.float64], float]:
+        """Play for this long. Returns evaluations per second [boards] and simulations per second, over all threads."""
         before = self._counts()
         started = time.perf_counter()
         run_together(
             [partial(run_in_turn, actors, lambda: time.perf_counter() - started >= seconds) for actors in self._actors]
         )
         made = (self._counts() - before) / (time.perf_counter() - started)
-        return _Played(made[0], float(made[1].sum()))
+        return made[0], float(made[1].sum())
 
     def _counts(self) -> NDArray[np.int64]:
         """[2, boards] evaluations and simulations so far, over all threads."""

@@ -10,10 +10,10 @@ from pipeline.options import Options
 
 
 class BenchConfig(Options):
-    """Measure this machine: inference, self-play, gathering and training, each against its ceiling.
+    """Measure this machine: inference, self-play, gathering and training, with upper bounds.
 
-    Self-play is measured against the bare network on the same batches, training on chunks against training on one batch
-    in memory. Gathering 200,000 positions and compiling take a minute or more, whatever --seconds is. `bench evaluate`
+    Self-play is compared with the bare network on the same batches, training on chunks with training on one batch in
+    memory. Gathering 200,000 positions and compiling take a minute or more, regardless of --seconds. `bench evaluate`
     compares a match played in batches with the same games played one after another.
 
     \b
@@ -26,14 +26,14 @@ class BenchConfig(Options):
     what: str = Field(
         "pipeline",
         pattern="^(pipeline|evaluate)$",
-        description="pipeline: every command; evaluate: a match in batches, and one game after another.",
+        description="pipeline: every command; evaluate: a match in batches and one game after another.",
         json_schema_extra={"argument": True},
     )
     game: str = Field("go:9", description="Game spec; see init --help.")
     network_size: str = Field("b6c96", description="Blocks and channels of the network, which has random weights.")
     model: Path | None = Field(
         None,
-        description="Measure with this model, its game and games of its own, instead of --network-size and --game.",
+        description="Measure with this model, its game and its own games instead of --network-size and --game.",
     )
     games: int | None = Field(
         None, ge=1, description="Games in parallel [default: 256]; with evaluate, games of the match [default: 400]."
@@ -42,6 +42,6 @@ class BenchConfig(Options):
     preset: str | None = Field(None, description="Play and train with this preset's settings [default: plain search].")
     boards: str | None = Field(
         None,
-        description="Of a model of all boards: play on these, see selfplay --boards [default: the preset's].",
+        description="For a model of all boards: play on these, see selfplay --boards [default: the preset's].",
     )
     seconds: float = Field(10.0, gt=0, description="Seconds per measurement; each is repeated and paired.")

@@ -1,10 +1,9 @@
-"""``bench evaluate``: a match played in batches against the same games played one after another.
+"""``bench evaluate``: a match played in batches, compared with the same games played one after another.
 
 Two networks with random weights play a whole match as evaluate does, then ALONE of its games again, one at a time in
-one thread. Both ways the games should be the same, move for move, as far as the network's arithmetic allows it; the
-summary says how many were. One at a time is measured twice: "padded", as evaluate would (a batch is never smaller than
-LEAST_BATCH, so that rounding is the same), and "single", with batches of one, which is the fastest way to play one game
-at a time but may round differently.
+one thread. Both ways should give the same moves, as far as the network's arithmetic allows; the summary says how often
+they did. Playing alone is measured twice: "padded" as in evaluate, where no batch is smaller than LEAST_BATCH so that
+rounding is the same, and "single" with batches of one, which is the fastest but may round differently.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ NAMES = ("one", "other")
 
 @dataclass(frozen=True)
 class MatchBenchSummary:
-    """speedup: seconds per game, one after another and padded, over those of the match in batches."""
+    """speedup: seconds per game one after another (padded, unless a name says unpadded), over those in batches."""
 
     game: str
     network_size: str
@@ -145,7 +144,9 @@ def _play_alone(
     numbers: Sequence[int],
     together: Mapping[int, MatchGame],
 ) -> tuple[dict[str, float], dict[str, int]]:
-    """Play these games one at a time: by way, the mean of seconds per move, and how many equal those of together."""
+    """Play these games one at a time in each way. Returns, by way, the mean seconds per move, and how many games have
+    the same moves as in `together`.
+    """
     seconds_per_move: dict[str, list[float]] = {how: [] for how in ways}
     same = dict.fromkeys(ways, 0)
     for number in numbers:
@@ -158,7 +159,7 @@ def _play_alone(
 
 
 class NetworkMatch:
-    """A match between two networks, each with its own search settings, that can be played in batches of any size."""
+    """A match between two networks, each with its own search settings, to be played in batches of any size."""
 
     def __init__(
         self,
@@ -183,7 +184,7 @@ class NetworkMatch:
         seconds: float | None,
         progress: Progress = SILENT,
     ) -> dict[int, MatchGame]:
-        """Play these games; returns them by number. With seconds, only those that ended within that time."""
+        """Play these games; returns them by number. seconds: only those that end within this time; None: all."""
 
         def maker(evaluators: Sequence[Evaluator], search: SearchOptions) -> MakePlayer:
             return lambda game, rows, thread: self._make(game, rows, evaluators[thread], search, self._readouts)
@@ -196,7 +197,7 @@ class NetworkMatch:
             progress.advance(len(games))
             return time.perf_counter() < stop
 
-        makers = (maker(evaluators[0], self._searches[0]), maker(evaluators[1], self._searches[1]))
+        makers = maker(evaluators[0], self._searches[0]), maker(evaluators[1], self._searches[1])
         pairing = Pairing(self._game, makers, NAMES, 0, self._openings)
         conduct(ThreadPool(pairing, threads, rows), list(numbers), on_outcomes)
         return found

@@ -60,8 +60,7 @@ from pipeline.run.evaluations import (
     read_evaluation,
     write_evaluation,
 )
-from pipeline.run.match_results import MatchResults
-from pipeline.run.matches import has_match, list_matches, match_lock
+from pipeline.run.matches import MatchResults, has_match, list_matches, match_lock
 from pipeline.run.models import list_models
 from pipeline.stalls import Hung
 

@@ -170,17 +170,6 @@ class Endings(Named):
         """[B] float32, as scores(), of states [B, S] whose points belong to owners [B, P]."""
         raise NotImplementedError(f"{self.spec} is played to its end")
 
-    def dead_groups(self, state: States, owners: FloatArray | None) -> list[list[int]]:
-        """The points of each group of stones on the last board [S] of a game that count as captured; here none.
-
-        owners [P]: who is expected to have each point in the end, +1 the first player; None: nobody knows.
-        """
-        return []
-
-    def score_without(self, state: States, groups: list[list[int]]) -> float:
-        """scores() of the board [S] without these groups."""
-        raise NotImplementedError(f"{self.spec}: no stones are taken off the board after a game")
-
     def without_move_limit(self) -> Self:
         """The same game without a limit on its length that its rules don't need: for games against others."""
         return self

@@ -27,6 +27,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -452,6 +453,43 @@ class OneAnalysis(Game):
             out = np.empty((len(states), self.num_actions), np.bool_), planes
         self.analyse(states, history, out[0], out[1].reshape(len(states), self.num_planes, self.num_points))
         return out
+
+
+class KernelGame(OneAnalysis):
+    """A game whose rules are kernels, over states that have the words TO_MOVE, PLY, OVER and WINNER, in this order.
+
+    OVER is 0 until the game is over; WINNER is 1 for the first player, 2 for the second, else 0. A game without a word
+    for its winner overrides returns().
+
+    first_word  where TO_MOVE stands in a state
+    refusals    why an action is refused, by the kernel's status
+    """
+
+    first_word: int
+    refusals: ClassVar[Mapping[int, str]]
+
+    @abstractmethod
+    def attempt(self, states: States, actions: Actions, history: History) -> tuple[States, NDArray[np.uint8]]:
+        """-> states [B, S] after actions [B] int32, and status [B]: 0, or one of refusals (then the row is garbage)."""
+
+    def play(self, states: States, actions: Actions, history: History) -> States:
+        actions = np.asarray(actions, np.int32)
+        after, status = self.attempt(states, actions, history)
+        self._refuse(states, actions, status, self.refusals)
+        return after
+
+    def to_move(self, states: States) -> NDArray[np.int8]:
+        return states[:, self.first_word].astype(np.int8)
+
+    def plies(self, states: States) -> IntArray:
+        return states[:, self.first_word + 1].astype(np.int32)
+
+    def is_over(self, states: States) -> BoolArray:
+        return states[:, self.first_word + 2] != 0
+
+    def returns(self, states: States) -> FloatArray:
+        winners = states[:, self.first_word + 3]
+        return (winners == 1).astype(np.float32) - (winners == 2)
 
 
 def board_symmetries(height: int, width: int, extra_actions: int = 0) -> Symmetries:

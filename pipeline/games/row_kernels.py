@@ -8,8 +8,6 @@ One state row, S = P + 4 words:
     P + PLY       moves made
     P + OVER      1 after a line or on a full board
     P + WINNER    the player who made a line, FIRST or SECOND; 0 while nobody did
-
-Kernels run one thread and take all parameters as arguments. They don't check array shapes.
 """
 
 from __future__ import annotations
@@ -24,6 +22,14 @@ EMPTY, FIRST, SECOND = 0, 1, 2
 TO_MOVE, PLY, OVER, WINNER = 0, 1, 2, 3
 EXTRA_WORDS = 4
 LEGAL, OUT_OF_RANGE, GAME_OVER, OCCUPIED = 0, 1, 2, 3
+
+
+@kernel
+def unplayable(action: int, num_actions: int, over: int) -> int:
+    """LEGAL, OUT_OF_RANGE or GAME_OVER: what can be said of an action without a look at the board."""
+    if action < 0 or action >= num_actions:
+        return OUT_OF_RANGE
+    return GAME_OVER if over else LEGAL
 
 
 @kernel
@@ -70,11 +76,8 @@ def play(
     status = np.zeros(len(states), np.uint8)
     for b in range(len(states)):
         state, action = after[b], actions[b]
-        if action < 0 or action >= num_actions:
-            status[b] = OUT_OF_RANGE
-            continue
-        if state[num_points + OVER]:
-            status[b] = GAME_OVER
+        status[b] = unplayable(action, num_actions, state[num_points + OVER])
+        if status[b]:
             continue
         point = landing_point(state, height, width, falls, action)
         if point < 0:

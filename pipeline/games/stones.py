@@ -13,17 +13,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.games import row_kernels as line_kernels
-from pipeline.games.contract import (
-    BoolArray,
-    FloatArray,
-    Game,
-    IntArray,
-    KeyArray,
-    Planes,
-    States,
-    board_symmetries,
-    small_number,
-)
+from pipeline.games.contract import Game, KernelGame, KeyArray, Planes, States, board_symmetries, small_number
 
 REFUSALS = {
     line_kernels.OUT_OF_RANGE: "no such action",
@@ -56,11 +46,23 @@ def square_board(
         found = "no size" if size is None else f"size {size!r}"
         kind = "a number" if sizes.step == 1 else "an even number"
         raise UsageError(f"game {name}: {found}; wanted {kind} from {sizes[0]} to {sizes[-1]}, e.g. {name}:{usual}")
+    check_options(f"{name}:{size}", options, known)
+    return number
+
+
+def check_options(spec: str, options: Mapping[str, str], known: tuple[str, ...]) -> None:
+    """Raises UsageError for an option that isn't known. spec: what the message calls the game."""
     for option in options:
         if option not in known:
             wanted = f"known: {', '.join(known)}" if known else "there are none"
-            raise UsageError(f"game {name}:{size}: unknown option {option!r}; {wanted}")
-    return number
+            raise UsageError(f"game {spec}: unknown option {option!r}; {wanted}")
+
+
+def whose_turn(game: Game, state: States) -> str:
+    """ "X to move, ply 7" or "over, ply 9", of one state [S]."""
+    one = state[None]
+    turn = "over" if game.is_over(one)[0] else f"{'XO'[game.to_move(one)[0]]} to move"
+    return f"{turn}, ply {game.plies(one)[0]}"
 
 
 @lru_cache(maxsize=16)
@@ -120,7 +122,7 @@ class BoardGame(Game):
 
     def diagram(self, state: States) -> str:
         lines = self._board([".XO"[found] for found in state[: self.num_points]])
-        return "\n".join([*lines, self._indent() + self._whose_turn(state)])
+        return "\n".join([*lines, self._indent() + self._turn(state)])
 
     def planes_diagram(self, planes: Planes) -> str:
         own, theirs = planes[0].ravel().tolist(), planes[1].ravel().tolist()
@@ -139,14 +141,12 @@ class BoardGame(Game):
     def _indent(self) -> str:
         return " " * len(self._row_label(0))
 
-    def _whose_turn(self, state: States) -> str:
-        """ "X to move, ply 7" or "over, ply 9", of one state [S]."""
-        one = state[None]
-        turn = "over" if self.is_over(one)[0] else f"{'XO'[self.to_move(one)[0]]} to move"
-        return f"{turn}, ply {self.plies(one)[0]}"
+    def _turn(self, state: States) -> str:
+        """The diagram's last line."""
+        return whose_turn(self, state)
 
 
-class RowGame(BoardGame):
+class RowGame(BoardGame, KernelGame):
     """A game that a row of stones wins, or something else that is written down as a winner, and that can draw.
 
     A state is the points; then TO_MOVE, PLY, OVER and WINNER as in row_kernels.py; perhaps more words of the game's
@@ -155,18 +155,9 @@ class RowGame(BoardGame):
 
     repeats = False
 
-    def is_over(self, states: States) -> BoolArray:
-        return self._word(states, line_kernels.OVER) != 0
-
-    def returns(self, states: States) -> FloatArray:
-        winners = self._word(states, line_kernels.WINNER)
-        return (winners == line_kernels.FIRST).astype(np.float32) - (winners == line_kernels.SECOND)
-
-    def to_move(self, states: States) -> NDArray[np.int8]:
-        return self._word(states, line_kernels.TO_MOVE).astype(np.int8)
-
-    def plies(self, states: States) -> IntArray:
-        return self._word(states, line_kernels.PLY).astype(np.int32)
+    def __init__(self, height: int, width: int, extra_words: int, passes: bool = False) -> None:
+        super().__init__(height, width, extra_words, passes)
+        self.first_word = self.num_points
 
     def keys(self, states: States) -> KeyArray:
         return line_kernels.keys(states, _key_weights(self.num_points))
@@ -174,8 +165,3 @@ class RowGame(BoardGame):
     def ownership(self, states: States) -> NDArray[np.int8]:
         points = states[:, : self.num_points]
         return (points == line_kernels.FIRST).astype(np.int8) - (points == line_kernels.SECOND)
-
-    def _word(self, states: States, word: int) -> NDArray[np.int16]:
-        """[B] of states [B, S]; word: as row_kernels.py counts them."""
-        found: NDArray[np.int16] = states[:, self.num_points + word]
-        return found

@@ -52,6 +52,7 @@ from pipeline.run.chunks import (
 )
 from pipeline.run.order import COUNTED, TOTAL, Counted, generation_of
 from pipeline.run.pruned import read_pruned
+from pipeline.run.store.base import current_store
 
 HOLDOUT_CHUNKS = 4  # the hold-out's largest size, in chunks
 TRAINING, HOLDOUT, REPLACEMENTS = 0, 1, 2  # random streams of a seed
@@ -132,7 +133,7 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
         made = maker.make(num_chunks)
         chunk_set = maker.chunk_set()
         sets_removed = remove_old_sets(output, config.keep_sets) if made else 0
-    atomic.forget_shards(config.directory, generation_of(window.metas[-1].path.parts[-3]))
+    current_store().forget_shards(config.directory, generation_of(window.metas[-1].path.parts[-3]))
     seconds = time.monotonic() - start
     short = config.chunks_to_make - len(chunk_set.chunks)
     if short:

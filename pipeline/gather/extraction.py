@@ -29,6 +29,7 @@ from pipeline.progress import Progress
 from pipeline.run import atomic
 from pipeline.run.chunks import Columns, ColumnTypes
 from pipeline.run.shards import Shard, read_shard
+from pipeline.run.store.base import current_store
 
 POSITIONS_PER_GROUP = 32_768  # replayed in one batch: enough to keep kernels busy, few enough for memory
 MAX_THREADS = 8
@@ -121,7 +122,7 @@ class Reader:
         shards: dict[int, Shard] = {}
         errors: dict[int, FileError] = {}
         metas = {number: self.window.metas[number] for number in np.unique(wanted.shard).tolist()}
-        atomic.bring_all([meta.path for meta in metas.values() if meta.pack is None])
+        current_store().fetch([meta.path for meta in metas.values() if meta.pack is None])
         for number, meta in metas.items():
             try:
                 shards[number] = read_shard(meta.path, meta)

@@ -1,16 +1,16 @@
 """Play the games of a match in parallel, and retry those that fail.
 
-An outcome is a game or a failure; as bytes it is a JSON line: {"game": MatchGame} or {"failure": MatchFailure}.
+An outcome is a game or a failure; as JSON it is {"game": MatchGame} or {"failure": MatchFailure}.
 ThreadPool plays in this process, with a MatchThread in each thread; workers/ has pools of processes and Ray actors.
 conduct() gives a pool its games, and failed games again.
 """
 
 from __future__ import annotations
 
-import json
 import queue
 import threading
 from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 from pipeline.matches.match import GameQueue, MatchThread, Outcome, Pairing
 from pipeline.run.matches import MatchFailure, MatchGame
@@ -22,18 +22,17 @@ ATTEMPTS = 2  # at each game
 WorkerPool = worker_pool.WorkerPool[Outcome]
 
 
-def line_of(outcome: Outcome) -> bytes:
+def json_of(outcome: Outcome) -> dict[str, Any]:
     kind = "game" if isinstance(outcome, MatchGame) else "failure"
-    return json.dumps({kind: outcome.model_dump(mode="json")}).encode()
+    return {kind: outcome.model_dump(mode="json")}
 
 
-def _outcome_of(line: bytes) -> tuple[int, Outcome]:
-    """(the game's number, the outcome) of a line_of(). Raises ValueError, TypeError, KeyError or RecursionError."""
-    message = json.loads(line)
-    if "game" in message:
-        game = MatchGame.model_validate(message["game"])
+def _outcome_of(said: dict[str, Any]) -> tuple[int, Outcome]:
+    """(the game's number, the outcome) from json_of(). Raises ValueError, TypeError or KeyError for anything else."""
+    if "game" in said:
+        game = MatchGame.model_validate(said["game"])
         return game.index, game
-    failure = MatchFailure.model_validate(message["failure"])
+    failure = MatchFailure.model_validate(said["failure"])
     return failure.failed, failure
 
 
@@ -41,7 +40,7 @@ def _lost(number: int, problem: str) -> Outcome:
     return MatchFailure(failed=number, attempt=1, kind="crash", player="", problem=problem, moves=[])
 
 
-READING: worker_pool.Reading[Outcome] = worker_pool.Reading(_outcome_of, _lost)
+READER: worker_pool.OutcomeReader[Outcome] = worker_pool.OutcomeReader(_outcome_of, _lost)
 
 
 def conduct(

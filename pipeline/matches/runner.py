@@ -2,7 +2,7 @@
 
 An *entrant* is a player that takes part in a match: its spec, its entry in the match record, and a model's weights. A
 MatchRunner opens match folders with a command's config and plays the missing games with a pool of threads, worker
-processes or Ray actors. In a worker, ``MatchPlaying`` plays them. The caller decides when a match is settled.
+processes or Ray actors. In a worker, ``MatchExecutor`` plays them. The caller decides when a match is settled.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pipeline.machine import available_cores
 from pipeline.matches.match import Pairing
 from pipeline.matches.openings import choose_openings, make_openings
 from pipeline.matches.options import MatchOptions
-from pipeline.matches.parallel_games import READING, ThreadPool, WorkerPool, conduct, line_of
+from pipeline.matches.parallel_games import READER, ThreadPool, WorkerPool, conduct, json_of
 from pipeline.matches.statistics import score_of
 from pipeline.methods.named import method_named
 from pipeline.players.kinds import ENGINE_ROWS, PlayerKind, kind_named, make_player
@@ -49,8 +49,8 @@ from pipeline.run.matches import (
 )
 from pipeline.run.models import Model, check_game, game_as_seen, read_model, resolve_champion
 from pipeline.run.openings import read_openings
-from pipeline.workers.processes import ProcessPool, beat_seconds, check_workers, child_command
-from pipeline.workers.worker_pool import Counts, Models, Playing
+from pipeline.workers.processes import ProcessPool, check_workers
+from pipeline.workers.worker_pool import Counts, JobExecutor, Models
 
 if TYPE_CHECKING:
     from pipeline.workers.cluster import Cluster
@@ -61,7 +61,7 @@ PLACEMENTS = 8  # attempts at handicap stones that no other game has
 STONES = 0x57  # keeps the seeds of placements apart from those of games and openings
 DIGEST = 16  # characters that identify a file of openings
 GAMES_NAMED = 8  # in a warning about games that failed for the same reason
-PLAY = "pipeline.matches.runner:MatchPlaying"  # a job's "play"
+EXECUTOR = "pipeline.matches.runner:MatchExecutor"
 
 
 @dataclass(frozen=True)
@@ -391,10 +391,9 @@ class MatchRunner:
         workers = min(config.workers, num_games)
         each = max(1, threads // workers)
         rows = min(rows, -(-config.parallel_games // (workers * each)))
-        job = {**self._job(writer, entrants, each, rows), "beat_seconds": beat_seconds(config.hang_seconds)}
-        command, environment = child_command()
         self._progress.say(f"starting {workers} workers")
-        return ProcessPool(READING, command, [job] * workers, each * rows, config.hang_seconds, environment)
+        jobs = [self._job(writer, entrants, each, rows)] * workers
+        return ProcessPool(READER, jobs, each * rows, config.hang_seconds)
 
     def _cluster_pool(
         self, cluster: Cluster, writer: MatchWriter, entrants: tuple[Entrant, Entrant], num_games: int
@@ -407,11 +406,11 @@ class MatchRunner:
         job = self._job(writer, entrants, threads, rows)
         models = [entrant.spec.path for entrant in entrants if entrant.spec.path is not None]
         capacity, most = threads * rows, config.parallel_games
-        return RayPool(cluster, READING, job, models, capacity, config.hang_seconds, most)
+        return RayPool(cluster, READER, job, models, capacity, config.hang_seconds, most=most)
 
     def _job(self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], threads: int, rows: int) -> dict[str, Any]:
         return {
-            "play": PLAY,
+            "executor": EXECUTOR,
             "config": self.config.model_dump(mode="json", include=set(MatchOptions.model_fields)),
             "game": self.game.spec,
             "players": [entrant.full_spec for entrant in entrants],
@@ -479,8 +478,8 @@ def _warn_of(failed: Sequence[MatchFailure], given_up: set[int], progress: Progr
 # In a worker
 
 
-class MatchPlaying(Playing):
-    """See Playing. Plays the games of one match in threads; outcomes are bytes of line_of()."""
+class MatchExecutor(JobExecutor):
+    """Plays the games of one match in threads."""
 
     def __init__(self, job: dict[str, Any], models: Models) -> None:
         self._pool = ThreadPool(job_pairing(job, models), job["threads"], job["rows"], watched=False)
@@ -488,8 +487,8 @@ class MatchPlaying(Playing):
     def give(self, numbers: Sequence[int]) -> None:
         self._pool.give(numbers)
 
-    def outcomes(self, seconds: float) -> list[bytes]:
-        return [line_of(outcome) for outcome in self._pool.outcomes(seconds)]
+    def outcomes(self, seconds: float) -> list[Any]:
+        return [json_of(outcome) for outcome in self._pool.outcomes(seconds)]
 
     def counts(self) -> Counts:
         threads = self._pool.match_threads

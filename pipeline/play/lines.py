@@ -32,6 +32,11 @@ def read_line(stream: TextIO, longest: int) -> str:
     return TOO_LONG
 
 
+def shown(word: str) -> str:
+    """A manager's word as answers quote it: short and printable."""
+    return "".join(letter if letter.isprintable() else "?" for letter in word[:40])
+
+
 class CommandLines:
     """Lines without their ends, in order. next() gives None at the end of the input, and from then on.
 

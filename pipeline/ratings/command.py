@@ -17,8 +17,7 @@ from pipeline.progress import SILENT, Progress
 from pipeline.ratings import strength
 from pipeline.ratings.config import RatingsConfig
 from pipeline.run import atomic, layout
-from pipeline.run.match_results import MatchResults, read_results
-from pipeline.run.matches import UnknownGame, list_matches
+from pipeline.run.matches import MatchResults, UnknownGame, list_matches, read_results
 from pipeline.run.ratings import RatedPlayer, Ratings, read_ratings, write_ratings
 
 NAMES_SHOWN = 3

@@ -25,8 +25,7 @@ from pipeline.ratings.config import RatingsConfig, TournamentConfig
 from pipeline.ratings.scheduling import next_pair, worst_error
 from pipeline.ratings.strength import bradley_terry
 from pipeline.run import layout
-from pipeline.run.match_results import MatchResults
-from pipeline.run.matches import MatchWriter, list_matches, match_lock
+from pipeline.run.matches import MatchResults, MatchWriter, list_matches, match_lock
 from pipeline.run.ratings import Member, read_pool
 
 

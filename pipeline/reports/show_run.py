@@ -15,8 +15,7 @@ from pipeline.matches.statistics import score_of
 from pipeline.reports.show_match import counted_games
 from pipeline.reports.tables import described, table
 from pipeline.run import layout
-from pipeline.run.match_results import MatchResults, read_results
-from pipeline.run.matches import list_matches
+from pipeline.run.matches import MatchResults, list_matches, read_results
 from pipeline.run.models import ModelInfo, list_models, read_info, resolve_champion
 from pipeline.run.pruned import read_pruned
 from pipeline.run.run import Run

@@ -42,8 +42,7 @@ from pipeline.reports.tables import further_conditions
 from pipeline.reports.tracked import Tracked, of_newest_games
 from pipeline.run import atomic, layout, packs
 from pipeline.run.evaluations import list_evaluations, read_evaluation
-from pipeline.run.match_results import read_results
-from pipeline.run.matches import begin_lines, newest_matches, read_lines, read_summary
+from pipeline.run.matches import begin_lines, newest_matches, read_lines, read_results, read_summary
 from pipeline.run.models import ModelInfo, read_info, read_journal
 from pipeline.run.order import Counted, generation_of
 from pipeline.run.pruned import Pruned, read_pruned

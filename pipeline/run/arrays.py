@@ -1,6 +1,6 @@
-"""Arrays as safetensors whose bytes depend on nothing but the arrays and the metadata.
+"""Arrays as safetensors whose bytes depend only on the arrays and the metadata.
 
-The library writes metadata in the order of a hash table, which is another in every process.
+The library alone writes metadata in the order of a hash table, which differs between processes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 METADATA = "__metadata__"
-LENGTH_BYTES = 8  # of the number before the header; the header is padded to a multiple of it
+LENGTH_BYTES = 8  # of the number before the header, whose length is padded to a multiple of it
 
 
 def pack(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None) -> bytes:
@@ -32,7 +32,7 @@ def pack(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None 
 
 
 def metadata_of(packed: bytes) -> dict[str, str]:
-    """What pack() was given beside the arrays. Raises ValueError or KeyError for anything else."""
+    """The metadata of an output of pack(). Raises ValueError or KeyError for other bytes."""
     return json.loads(packed[LENGTH_BYTES : _header_end(packed)])[METADATA]
 
 

@@ -1,10 +1,10 @@
-"""Atomic writing: a reader sees a whole file or none, whenever the writer is killed. And checked reading.
+"""Atomic writing, so that a reader sees a whole file or none, whenever the writer is killed; checked reading; locks.
 
-Everything is written under a temporary name in the same folder, flushed, synced and renamed; then the folder is
-synced. A failed write removes its temporary; a killed one leaves it, and ``sweep`` removes it later.
-A full or read-only disk is a FileError of one line.
+Files are written under a temporary name in the same folder, synced and renamed; then the folder is synced. A failed
+write removes its temporary file; a killed one leaves it, and ``sweep`` removes it later. A full or read-only disk is a
+FileError of one line.
 
-The store in force (store/base.py) is told before a file is read, listed, renamed into place or removed, and holds a
+The store in force (store/base.py) is called before a file is read, listed, renamed into place or removed, and holds a
 lock for the other copies of the run.
 """
 
@@ -19,7 +19,7 @@ import os
 import shutil
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,21 +29,18 @@ from pydantic import BaseModel, ValidationError
 
 from pipeline.errors import FileError, explain
 from pipeline.run import layout
-from pipeline.run.store.base import Held, current_store
+from pipeline.run.store.base import Busy, current_store
 
 Record = TypeVar("Record", bound=BaseModel)
-MOST_NESTED = 64  # lists and objects of JSON in each other; ours have fewer than ten
-LONGEST_NUMBER = 300  # characters of a whole number: what float64 holds
+MOST_NESTED = 64  # levels of lists and objects in JSON; MuGo's files have fewer than ten
+LONGEST_INT = 300  # characters
 TOO_DEEP = "lists or objects nested too deeply"
 
 ZEROS_AT_ONCE = 2**20  # bytes
 LONGEST_WRITE = timedelta(days=1)
 
-LOCKS, MOUNTS = Path("/proc/locks"), Path("/proc/self/mountinfo")  # of Linux
-
-
-class Busy(FileError):
-    """Another process holds the lock of a file or folder."""
+BUSY = "another process is at work on it; wait until it is done"
+LOCKS, MOUNTS = Path("/proc/locks"), Path("/proc/self/mountinfo")  # Linux only
 
 
 @contextmanager
@@ -56,7 +53,7 @@ def os_errors(path: Path | str) -> Iterator[None]:
 
 
 def make_folder(path: Path) -> None:
-    """The folder and its parents, if missing. Raises FileError."""
+    """Make the folder and its parents if they are missing. Raises FileError."""
     with os_errors(path):
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -65,21 +62,21 @@ def make_folder(path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Make a file's content, or the renames done in a folder, survive a power cut."""
+    """Make a file's content, or the renames in a folder, survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network disks can't sync folders
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems can't sync folders
             raise
     finally:
         os.close(descriptor)
 
 
 def write_bytes(path: Path, data: bytes | memoryview, folder_sync: bool = True) -> None:
-    """Put a file with this content at path, replacing what was there.
+    """Write a file, replacing an existing one.
 
-    folder_sync: False saves one sync when several files go into a folder; call sync after the last.
+    folder_sync: False omits the folder's sync, for when several files go into it; call sync after the last.
     Raises FileError.
     """
     with _replacing(path, folder_sync) as temporary:
@@ -92,7 +89,7 @@ def write_bytes(path: Path, data: bytes | memoryview, folder_sync: bool = True) 
 
 @contextmanager
 def _replacing(path: Path, folder_sync: bool = True) -> Iterator[Path]:
-    """A temporary name, renamed to path at the end of the block; removed on an error."""
+    """A temporary name that is renamed to path at the end of the block, or removed on an error."""
     temporary = layout.temporary_path(path)
     with os_errors(path):
         try:
@@ -108,16 +105,16 @@ def _replacing(path: Path, folder_sync: bool = True) -> Iterator[Path]:
 
 
 def _write_all(descriptor: int, rest: memoryview) -> None:
-    """Write and sync; the system may take only a part at a time."""
+    """Write and sync, however little os.write takes at a time."""
     while rest.nbytes:
         rest = rest[os.write(descriptor, rest) :]
     os.fsync(descriptor)
 
 
 def allocate(descriptor: int, num_bytes: int) -> None:
-    """Give an empty file this size, and its room on the disk now. Raises OSError if there isn't enough.
+    """Give an empty file this size and reserve its space on the disk. Raises OSError if there isn't enough.
 
-    Without posix_fallocate (macOS) it is filled with zeros: a file that is only made longer gets its room later.
+    Without posix_fallocate (macOS) it writes zeros, because truncating a file to a larger size reserves nothing.
     """
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(descriptor, 0, num_bytes)
@@ -139,11 +136,11 @@ def write_json(path: Path, value: Any, indent: int | None = None, folder_sync: b
 
 
 def append_line(path: Path, line: str) -> None:
-    """Add one line to a text file, and sync it. A failure leaves the file as it was; Ctrl-C or SIGTERM leave it so or
-    with the whole line.
+    """Add one line to a text file and sync it. After a failure the file is as before; after Ctrl-C or SIGTERM it is as
+    before or has the whole line.
 
-    A kill can leave an unfinished line; the next append begins a line of its own. Doesn't lock: two writers need a
-    file_lock. Raises FileError.
+    A kill can leave an unfinished line; the next append starts a new line. Takes no lock: two writers need a file_lock.
+    Raises FileError.
     """
     with os_errors(path):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -155,7 +152,7 @@ def append_line(path: Path, line: str) -> None:
                 _write_all(descriptor, memoryview(data))
             except BaseException as error:
                 with suppress(OSError):
-                    # A line that is whole when a signal comes may be on the disk already, where others have read it.
+                    # If a signal comes after the whole line was written, other processes may have read it.
                     if isinstance(error, OSError) or os.fstat(descriptor).st_size < size + len(data):
                         os.ftruncate(descriptor, size)
                 raise
@@ -165,11 +162,11 @@ def append_line(path: Path, line: str) -> None:
 
 
 def read_bytes(path: Path, wanted: str) -> bytes:
-    """The whole file. Raises FileError, which says what was wanted, if it is missing or unreadable."""
+    """The whole file. Raises FileError that says what was wanted if it is missing or unreadable."""
     bring(path)
     try:
         if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
-            raise FileError(path, f"it is no regular file; wanted {wanted}")  # a pipe would keep the reader waiting
+            raise FileError(path, f"it is no regular file; wanted {wanted}")  # reading a pipe could block for ever
         return path.read_bytes()
     except FileNotFoundError as error:
         raise FileError(path, f"no such file; wanted {wanted}") from error
@@ -182,32 +179,12 @@ def read_bytes(path: Path, wanted: str) -> bytes:
 
 
 def bring(path: Path) -> None:
-    """Bring a file here that is in object storage, for whoever opens it without read_bytes. Raises FileError."""
+    """Fetch a file from object storage before it is opened in another way than by read_bytes. Raises FileError."""
     current_store().want(path)
 
 
-def bring_all(paths: Sequence[Path]) -> None:
-    """Bring files of one folder's kind that never change, many at once. Raises FileError."""
-    current_store().fetch(paths)
-
-
-def look_at_place(place: Path) -> None:
-    """Where games are kept in object storage, see what others packed or pruned of a worker's. Raises FileError."""
-    current_store().look_at_place(place)
-
-
-def forget_shards(directory: Path, before: int) -> None:
-    """Where games are kept in object storage, remove the copies here of generations before this one."""
-    current_store().forget_shards(directory, before)
-
-
-def is_listed(folder: Path) -> bool:
-    """Whether a model or match of this name was found in object storage, whether its files are here or not."""
-    return current_store().is_listed(folder)
-
-
 def exists(path: Path) -> bool:
-    """Whether the file is here, or in object storage, from where it is brought. Raises FileError."""
+    """Whether the file is here, or in object storage: then it is fetched. Raises FileError."""
     bring(path)
     return os.path.exists(path)
 
@@ -229,10 +206,10 @@ def parse_json(path: Path, data: bytes, wanted: str) -> dict[str, Any]:
 
 
 def load_json(data: bytes | str) -> Any:
-    """JSON that can be worked with: every number fits a float64, every text can be written again.
+    """JSON in which every number fits into a float64 and every text can be written again.
 
-    Raises ValueError for anything else: NaN and Infinity, numbers beyond float64, names that stand twice, nesting
-    beyond MOST_NESTED, half of a surrogate pair, the character NUL, which no path and no name can hold.
+    Raises ValueError for anything else: NaN and Infinity, numbers beyond float64, duplicate names, nesting beyond
+    MOST_NESTED, half of a surrogate pair, and the character NUL, which no path or name can hold.
     """
     text = data if isinstance(data, str) else data.decode()
     try:
@@ -248,36 +225,26 @@ def load_json(data: bytes | str) -> Any:
     return value
 
 
-def _parse_int(text: str) -> int:
-    if len(text) > LONGEST_NUMBER:
-        raise ValueError(f"a number of {len(text)} digits")
-    return int(text)
-
-
-def _parse_float(text: str) -> float:
+def _number(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"the number {text[:40]}, which is too large")
+        raise ValueError(f"the number {text[:40]}, which no float64 holds")
     return number
 
 
-def _refuse_constant(text: str) -> Any:
-    raise ValueError(f"{text}, which is no number")
-
-
-def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        double, _ = Counter(name for name, _ in pairs).most_common(1)[0]
-        raise ValueError(f"the name {double[:40]!r} stands twice")
+        duplicate, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+        raise ValueError(f"the name {duplicate[:40]!r} appears twice")
     return value
 
 
 _DECODER = json.JSONDecoder(
-    parse_int=_parse_int,
-    parse_float=_parse_float,
-    parse_constant=_refuse_constant,
-    object_pairs_hook=_without_doubles,
+    parse_int=lambda text: int(text) if len(text) <= LONGEST_INT else _number(text),
+    parse_float=_number,
+    parse_constant=_number,
+    object_pairs_hook=_object,
 )
 
 
@@ -305,9 +272,9 @@ def check_format(path: Path, raw: dict[str, Any], file_format: str, version: int
 
 
 def parse_record(path: Path, kind: type[Record], raw: dict[str, Any], wanted: str) -> Record:
-    """raw, read from path, as a record of this kind; its Literals `format` and `version` say what can be read.
+    """raw, read from path, as a record of this kind, whose fields `format` and `version` are Literals.
 
-    Raises FileError that says what was wanted, and names the first field that is wrong.
+    Raises FileError that says what was wanted and names the first wrong field.
     """
     (file_format,), (version,) = (get_args(kind.model_fields[name].annotation) for name in ("format", "version"))
     check_format(path, raw, file_format, version, wanted)
@@ -318,12 +285,12 @@ def parse_record(path: Path, kind: type[Record], raw: dict[str, Any], wanted: st
 
 
 def read_record(path: Path, kind: type[Record], wanted: str) -> Record:
-    """The JSON file as a record, like parse_record."""
+    """A JSON file as a record; see parse_record."""
     return parse_record(path, kind, read_json(path, wanted), wanted)
 
 
 def check_content(path: Path, data: bytes, num_bytes: int, sha256: str, said_by: str) -> None:
-    """Raises FileError unless data, read from path, has this size and checksum. said_by: the file that has them."""
+    """Raises FileError unless data, read from path, has this size and checksum. said_by: the file that states them."""
     if len(data) != num_bytes:
         raise FileError(path, f"damaged: {len(data)} bytes; {said_by} says {num_bytes}")
     if hashlib.sha256(data).hexdigest() != sha256:
@@ -331,7 +298,7 @@ def check_content(path: Path, data: bytes, num_bytes: int, sha256: str, said_by:
 
 
 def first_problem(error: ValidationError) -> str:
-    """ "FIELD: PROBLEM", or the problem alone if it is of the whole record."""
+    """ "FIELD: PROBLEM", or the problem alone if it concerns the whole record."""
     first = error.errors()[0]
     where = ".".join(map(str, first["loc"]))
     problem = first["msg"].removeprefix("Value error, ")
@@ -339,7 +306,7 @@ def first_problem(error: ValidationError) -> str:
 
 
 def names_in(folder: Path) -> list[str]:
-    """The names in a folder, in no order; a missing folder has none. Raises FileError if it can't be listed."""
+    """The names in a folder, unordered; none if it is missing. Raises FileError if it can't be listed."""
     elsewhere = current_store().names(folder)
     with os_errors(folder):
         try:
@@ -350,7 +317,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 def remove(files: Iterable[Path]) -> None:
-    """Remove files, of which some may be gone already. Raises FileError."""
+    """Remove files; some may already be gone. Raises FileError."""
     files = list(files)
     current_store().removing(files)
     for path in files:
@@ -359,24 +326,24 @@ def remove(files: Iterable[Path]) -> None:
 
 
 def utc_now() -> str:
-    """The time that a record was made, ISO 8601 to the second."""
+    """Now, ISO 8601 to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def utc_now_exactly() -> str:
-    """The same to the microsecond. As text it sorts behind the second that it is in, as that is written without."""
+    """Now, ISO 8601 to the microsecond. As text it sorts after the same second from utc_now."""
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
 @contextmanager
 def new_directory(path: Path) -> Iterator[Path]:
-    """A temporary folder to fill; at the end of the block it is synced and renamed to path, or removed on an error.
+    """A temporary folder to fill. At the end of the block it is synced and renamed to path, or removed on an error.
 
-    Raises FileError if path exists, before the block and again after it.
+    A store gets its files first, model.json last. Raises FileError if path exists, before the block and again after it.
     """
     refuse_existing(path)
     make_folder(path.parent)
-    temporary = layout.temporary_path(path)
+    temporary, store = layout.temporary_path(path), current_store()
     with os_errors(path):
         try:
             temporary.mkdir()
@@ -386,10 +353,10 @@ def new_directory(path: Path) -> Iterator[Path]:
                     sync(Path(folder, name))
                 sync(Path(folder))
             refuse_existing(path)
-            if current_store().commit_folder(path, temporary):
-                _merge(temporary, path)
-            else:
-                os.rename(temporary, path)
+            for name in sorted(os.listdir(temporary), key=lambda name: (name == layout.MODEL_JSON, name)):
+                if (temporary / name).is_file():
+                    store.commit(path / name, temporary / name)
+            (_merge if store.shared else os.rename)(temporary, path)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
@@ -397,7 +364,9 @@ def new_directory(path: Path) -> Iterator[Path]:
 
 
 def _merge(temporary: Path, path: Path) -> None:
-    """Rename a folder that is in object storage already, where another process may have found and made it meanwhile."""
+    """Rename a folder whose files are already in object storage. Another process may have found them there and made the
+    folder in the meantime.
+    """
     try:
         os.rename(temporary, path)
     except OSError as error:
@@ -409,15 +378,15 @@ def _merge(temporary: Path, path: Path) -> None:
 
 
 def refuse_existing(path: Path) -> None:
-    """Raises FileError if anything stands there."""
+    """Raises FileError if anything has this path."""
     if os.path.lexists(path):
         raise FileError(path, "it exists already, and is never overwritten; choose another name or remove it")
 
 
 def replace_symlink(link: Path, target: str) -> None:
-    """Make link a symlink with this text, atomically; its former target is left alone.
+    """Make link a symlink with this text, atomically. Its former target stays.
 
-    Raises FileError, also if link exists and is not a symlink.
+    Raises FileError, also if link exists and is no symlink.
     """
     if os.path.lexists(link) and not link.is_symlink():
         raise FileError(link, "it is no symlink, and is never overwritten; wanted a symlink or nothing; move it away")
@@ -426,12 +395,15 @@ def replace_symlink(link: Path, target: str) -> None:
 
 
 @contextmanager
-def file_lock(path: Path, on_wait: Callable[[], None] | None = None, wait: bool = True) -> Iterator[None]:
+def file_lock(
+    path: Path, on_wait: Callable[[], None] | None = None, wait: bool = True, busy: str = BUSY
+) -> Iterator[None]:
     """Hold the lock of this file or folder. The system releases it when the process ends, however it ends.
 
-    The holder may remove the lock with the folder that it is in: whoever waited makes both anew.
+    The holder may remove the lock together with its folder: a process that waited for it makes both again.
     on_wait: called once before waiting for another process.
-    Raises FileError if the lock can't be created, and with wait=False Busy if another process holds it.
+    wait: False raises Busy with the text `busy` if another process holds the lock.
+    Raises FileError if the lock can't be created.
     """
     lock = layout.lock_path(path)
     while True:
@@ -442,31 +414,17 @@ def file_lock(path: Path, on_wait: Callable[[], None] | None = None, wait: bool 
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError as error:
                     if not wait:
-                        raise Busy(path, "another process is at work on it; wait until it is done") from error
+                        raise Busy(f"{path}: {busy}") from error
                     if on_wait is not None:
                         on_wait()
                         on_wait = None
                     fcntl.flock(descriptor, fcntl.LOCK_EX)
             if _is_at(descriptor, lock):
-                with _lease(path, on_wait, wait):
+                with current_store().hold(path, on_wait, None if wait else busy):
                     yield
                 return
         finally:
             os.close(descriptor)
-
-
-@contextmanager
-def _lease(path: Path, on_wait: Callable[[], None] | None, wait: bool) -> Iterator[None]:
-    """The lock for other working copies of the same run. Raises like file_lock."""
-    holding = current_store().hold(path, on_wait, wait)
-    try:
-        holding.__enter__()
-    except Held as error:
-        raise Busy(error.path, error.problem) from error
-    try:
-        yield
-    finally:
-        holding.__exit__(None, None, None)
 
 
 def _open_lock(lock: Path) -> int:
@@ -476,7 +434,7 @@ def _open_lock(lock: Path) -> int:
             try:
                 return os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
             except FileNotFoundError:
-                if lock.parent.exists():  # else another process has just removed it
+                if lock.parent.exists():  # otherwise another process has just removed the folder
                     raise
 
 
@@ -489,9 +447,9 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def held_locks() -> set[tuple[int, int]] | None:
-    """lock_id of the files that processes of this machine have locked; None if the system doesn't list them.
+    """The lock_id of every file that a process of this machine has locked; None if the system doesn't list them.
 
-    Takes no lock, so it can't get into anybody's way. Doesn't see processes of other machines and containers.
+    Takes no lock, so it never disturbs other processes. Doesn't see processes of other machines and containers.
     """
     try:
         lines = LOCKS.read_text().splitlines()
@@ -507,12 +465,12 @@ def held_locks() -> set[tuple[int, int]] | None:
 
 
 def lock_id(path: Path) -> tuple[int, int] | None:
-    """(device, inode) by which held_locks lists a file; None if it is gone. Opens it for neither reading nor writing.
+    """(device, inode) of a file as in held_locks; None if it is gone. Opens it for neither reading nor writing.
 
-    The device is that of the mount. What stat says differs from it on btrfs and overlayfs, for each subvolume or layer.
+    The device is that of the mount, from which stat's differs on btrfs and overlayfs for each subvolume or layer.
     """
     try:
-        descriptor = os.open(path, getattr(os, "O_PATH", os.O_RDONLY))  # of Linux
+        descriptor = os.open(path, getattr(os, "O_PATH", os.O_RDONLY))  # O_PATH: Linux only
     except OSError:
         return None
     try:
@@ -523,7 +481,7 @@ def lock_id(path: Path) -> tuple[int, int] | None:
 
 
 def _mounted_device(descriptor: int) -> int | None:
-    """Of the mount that an open file is in; None if the system doesn't say."""
+    """The device of the mount that an open file is in; None if the system doesn't say."""
     with suppress(OSError):
         facts = dict(line.split(":", 1) for line in Path(f"/proc/self/fdinfo/{descriptor}").read_text().splitlines())
         for line in MOUNTS.read_text().splitlines():
@@ -535,18 +493,13 @@ def _mounted_device(descriptor: int) -> int | None:
 
 
 def sweep(folder: Path) -> list[str]:
-    """Remove the temporary files that killed processes left in this folder; returns their names.
-
-    A missing folder has none. See is_left_over.
-    """
-    removed = []
+    """Remove the temporary files that killed processes left in this folder, if there is one; returns their names."""
+    removed: list[str] = []
     try:
         names = os.listdir(folder)
     except OSError:
-        return []
-    for name in names:
-        if not is_left_over(name):
-            continue
+        return removed
+    for name in filter(is_left_over, names):
         path = folder / name
         with suppress(OSError):
             if path.is_dir() and not path.is_symlink():
@@ -560,9 +513,9 @@ def sweep(folder: Path) -> list[str]:
 def is_left_over(name: str) -> bool:
     """Whether this is the name of a temporary file that a killed process left.
 
-    It is if its process was one of this host and has ended, or if the writing began more than a day ago: it takes
-    minutes at most, and nobody can ask other hosts, containers that are gone or whoever got the process's number since.
-    The time is the one in the name.
+    That is so if its process was one of this host and has ended, or if the time in the name is more than a day ago. A
+    write takes minutes at most, and a process of another host or a former container can't be checked, nor can one
+    whose number has been reused.
     """
     temporary = layout.parse_temporary_name(name)
     if temporary is None:
@@ -573,7 +526,7 @@ def is_left_over(name: str) -> bool:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether this machine has a process of that number."""
+    """Whether this machine has a process with this number."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

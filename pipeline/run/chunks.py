@@ -1,8 +1,8 @@
 """Chunks: training examples in HDF5, and the sets that they form.
 
-A chunk holds n examples in columns; axes: A actions, C planes, P points. The chunks of one gather run are a *set*. Its
-hold-out, from games that no chunk contains, is written before the first chunk, so a set is complete when all its
-numbered chunks are there; they say how large it is, so that one that was lost is noticed.
+A chunk has n examples in columns; axes: A actions, C planes, P points. The chunks of one gather run are a *set*. Its
+hold-out, from games of which no chunk has examples, is written before the first chunk, so a set is complete when all
+its numbered chunks exist. Chunks state the size of the hold-out, so that a missing one is noticed.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from pipeline.run.order import COUNTED, MOST, TOTAL
 
 FORMAT, VERSION = "mugo-chunk", 1
 SHARD_LIST = "shards"  # dataset of names, beside the columns
-SEAL_BYTES = 512  # the least that HDF5 allows before its own part
-MOST_NAMES_BYTES = 64 << 20  # of the list of shards, unpacked: a million names
-HELD_OUT = "holdout_positions"  # of a window: examples in the set's hold-out
-COUNTS = (TOTAL, "new_positions", HELD_OUT)  # of a window, that are read again
+SEAL_BYTES = 512  # the smallest user block that HDF5 allows
+MOST_NAMES_BYTES = 64 << 20  # of an uncompressed list of names: about a million
+HELD_OUT = "holdout_positions"  # key of a window: examples in the set's hold-out
+COUNTS = (TOTAL, "new_positions", HELD_OUT)  # keys of a window that commands read
 
 
 Columns = dict[str, NDArray[Any]]
 ColumnTypes = dict[str, tuple[str, tuple[int, ...]]]  # name → (dtype, shape of one example)
 
-# Columns that every chunk has after those of its method: index into the chunk's list of shards, index in the shard,
-# moves made before the position.
+# Columns of every chunk after its method's: index into the chunk's list of shards, the game's index in the shard, moves
+# made before the position.
 ORIGIN: ColumnTypes = {"shard": ("<u4", ()), "game": ("<u4", ()), "ply": ("<u2", ())}
 
 
@@ -51,20 +51,20 @@ class ChunkHeader:
     index: int  # of this chunk in its set, from 0; -1: the hold-out
     num_chunks: int  # in the set, the hold-out not counted
     seed: int
-    num_planes: int  # that the game shows; 0 if it has none
+    num_planes: int  # of the game; 0 if it has none
     method: str  # that extracted the examples
-    window: dict[str, Any]  # what it was sampled from, as JSON, with COUNTS and COUNTED
-    num_examples: int = 0  # filled on reading
+    window: dict[str, Any]  # what the set was sampled from, as JSON, with COUNTS and COUNTED
+    num_examples: int = 0  # set by reading
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Columns of the method that extracted it, then ORIGIN, each with n rows."""
+    """Columns of the method, then ORIGIN, each with n rows."""
 
     path: Path
     header: ChunkHeader
     columns: dict[str, NDArray[Any]]
-    shards: list[str]  # ``MODEL/WORKER/FILE.gz``; the column shard is an index into it
+    shards: list[str]  # ``MODEL/WORKER/FILE.gz``; the column shard is an index into this list
 
     @property
     def num_examples(self) -> int:
@@ -73,7 +73,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class ChunkSet:
-    """The files of a set that is complete."""
+    """The files of a complete set."""
 
     id: str
     chunks: tuple[Path, ...]  # by index
@@ -95,9 +95,9 @@ def write_chunk(
     shards: list[str],
     folder_sync: bool = True,
 ) -> None:
-    """Write a chunk, whole or not at all.
+    """Write a chunk atomically. types: of the method's columns.
 
-    Raises ValueError if the columns are not those of the game, FileError if the disk is full or read-only.
+    Raises ValueError if the columns don't have these types, FileError if the disk is full or read-only.
     """
     types = {**types, **ORIGIN}
     num_examples = len(columns["ply"])
@@ -107,11 +107,11 @@ def write_chunk(
         if columns[name].shape != (num_examples, *shape) or columns[name].dtype != np.dtype(dtype):
             found = f"{columns[name].dtype} {columns[name].shape}"
             raise ValueError(f"{path}: column {name} is {found}, wanted {dtype} {(num_examples, *shape)}")
-    image = io.BytesIO()  # in memory first: HDF5 reports a full disk in a heap of errors
+    image = io.BytesIO()  # in memory first, because HDF5 reports a full disk by many errors
     with h5py.File(image, "w", userblock_size=SEAL_BYTES) as file:
         facts = asdict(replace(header, num_examples=num_examples))
         window = dict(facts.pop("window"))
-        numbers = window.pop(COUNTED)  # a dataset of its own: an attribute holds 64 KiB at most
+        numbers = window.pop(COUNTED)  # in a dataset, because an attribute has at most 64 KiB
         file.attrs.update({"format": FORMAT, "version": VERSION, **facts, "window": json.dumps(window)})
         for name, column in columns.items():
             file.create_dataset(name, data=column)
@@ -127,10 +127,9 @@ def _write_names(file: h5py.File, dataset: str, names: list[str]) -> None:
 
 
 def _seal(data: memoryview) -> bytes:
-    """The block before the HDF5 part, which HDF5 skips: one line of JSON with that part's length and checksum.
+    """The user block, which HDF5 skips: one line of JSON with the length and checksum of the rest.
 
-    So every flipped bit is noticed before HDF5 sees it; on damaged files its behaviour is undefined, up to endless
-    loops.
+    It is checked first, because HDF5's behaviour on damaged files is undefined and includes endless loops.
     """
     body = data[SEAL_BYTES:]
     seal = {"format": FORMAT, "version": VERSION, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
@@ -152,7 +151,7 @@ def _unseal(path: Path) -> io.BytesIO:
     if data[:SEAL_BYTES] != _seal(memoryview(data)):
         length = seal.get("bytes")
         wanted = length + SEAL_BYTES if isinstance(length, int) else f"{SEAL_BYTES} and more"
-        found = f"{len(data)} bytes; wanted {wanted}" if len(data) != wanted else "its checksum is another one"
+        found = f"{len(data)} bytes; wanted {wanted}" if len(data) != wanted else "its checksum differs"
         raise FileError(path, f"damaged or cut off: {found}; run the same gather again, or remove it")
     return io.BytesIO(data)
 
@@ -174,14 +173,14 @@ def read_chunk(path: Path, game_spec: str, types: ColumnTypes) -> Chunk:
 
 
 def read_header(path: Path) -> ChunkHeader:
-    """A chunk's attributes, whatever its game. Raises FileError like read_chunk."""
+    """A chunk's attributes. Raises FileError like read_chunk, but for no game."""
     with _opened(path) as file:
         return _read_header(path, file)
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[h5py.File]:
-    """The file, checked against its seal; what HDF5 objects to inside the block is raised as FileError."""
+    """The file, checked against its seal. Errors of HDF5 inside the block become FileErrors."""
     data = _unseal(path)
     try:
         with h5py.File(data, "r") as file:
@@ -201,7 +200,7 @@ def _read_header(path: Path, file: h5py.File) -> ChunkHeader:
 
 
 def _read_attribute(file: h5py.File, name: str) -> Any:
-    """A text or a number. Raises ValueError for anything else, KeyError if it isn't there."""
+    """A text or a number. Raises ValueError for anything else, KeyError if it is missing."""
     shape = file.attrs.get_id(name).shape
     if shape != ():
         raise ValueError(f"attribute {name} has shape {shape}")
@@ -216,7 +215,7 @@ def _read_window(text: str) -> dict[str, Any]:
     if not isinstance(window, dict):
         raise ValueError(f"window is a {type(window).__name__}")
     if missing := [name for name in (*COUNTS, "td_lambda", "skipped") if name not in window]:
-        raise ValueError(f"window says nothing of {missing[0]}")
+        raise ValueError(f"window has no {missing[0]}")
     for name in COUNTS:
         count = window[name]
         if not isinstance(count, int) or not 0 <= count < 2**63:
@@ -232,26 +231,23 @@ def _read_counted(line: str) -> tuple[str, int]:
 
 
 def _dataset(path: Path, file: h5py.File, name: str) -> h5py.Dataset:
-    """A dataset that lies in this file: as far as its type goes, reading it opens no other file.
+    """A dataset in this file, so that reading it opens no other file.
 
-    Whoever made the file also made its seal, which so says nothing about what HDF5 will do with it.
+    A correct seal doesn't exclude that, because the author of the file also made the seal.
     """
     link = file.get(name, getlink=True)
     if link is None:
         raise KeyError(f"{name} is missing")
-    if not isinstance(link, h5py.HardLink):  # before anything is opened: h5py follows all links
-        raise FileError(path, f"{name} is a link to elsewhere; wanted a chunk; remove it and run gather again")
-    dataset = file[name]
-    if not isinstance(dataset, h5py.Dataset):
-        raise FileError(path, f"{name} is no array; wanted a chunk; remove it and run gather again")
-    stored = dataset.id.get_create_plist()
-    if stored.get_layout() not in (h5py.h5d.CONTIGUOUS, h5py.h5d.CHUNKED) or stored.get_external_count():
-        raise FileError(path, f"{name} lies in other files; wanted a chunk; remove it and run gather again")
-    return dataset
+    # The link is checked before it is opened, because h5py follows all links.
+    if isinstance(link, h5py.HardLink) and isinstance(dataset := file[name], h5py.Dataset):
+        stored = dataset.id.get_create_plist()
+        if stored.get_layout() in (h5py.h5d.CONTIGUOUS, h5py.h5d.CHUNKED) and not stored.get_external_count():
+            return dataset
+    raise FileError(path, f"{name} is no array in this file; wanted a chunk; remove it and run gather again")
 
 
 def _is_whole(dataset: h5py.Dataset, file_bytes: int) -> bool:
-    """Whether its bytes stand in the file as they are, one after the other, as many as its shape says."""
+    """Whether all its bytes are in the file, contiguous and uncompressed."""
     if dataset.id.get_create_plist().get_layout() != h5py.h5d.CONTIGUOUS:
         return False
     offset = dataset.id.get_offset() or 0  # None: it has no bytes
@@ -279,9 +275,9 @@ def _read_names(path: Path, file: h5py.File, name: str) -> list[str]:
 
 
 def _unpacked(dataset: h5py.Dataset) -> NDArray[Any]:
-    """[n] of a dataset that is packed by zlib alone. HDF5 would unpack whatever a packed part claims to hold.
+    """[n] a dataset that is compressed by zlib alone. HDF5 itself would unpack a part without a limit.
 
-    Raises ValueError for one that is stored in any other way.
+    Raises ValueError if it is stored in another way.
     """
     stored, (num_names,) = dataset.id.get_create_plist(), dataset.shape
     filters = [stored.get_filter(number)[0] for number in range(stored.get_nfilters())]
@@ -305,7 +301,7 @@ def _unpacked(dataset: h5py.Dataset) -> NDArray[Any]:
 
 
 def list_sets(directory: Path) -> dict[layout.SetName, list[Path]]:
-    """The files of every set in a folder, complete or not, oldest set first. A missing folder has none."""
+    """The files of every set in a folder, complete or not, oldest set first; none if the folder is missing."""
     names = atomic.names_in(directory)
     sets: dict[layout.SetName, list[Path]] = {}
     for parsed, name in sorted((parsed, name) for name in names if (parsed := layout.parse_chunk_name(name))):
@@ -314,7 +310,7 @@ def list_sets(directory: Path) -> dict[layout.SetName, list[Path]]:
 
 
 def complete_set(set_name: layout.SetName, files: list[Path]) -> ChunkSet | None:
-    """These files of one set as a ChunkSet; None if a numbered chunk is missing."""
+    """The files of one set as a ChunkSet; None if a numbered chunk is missing."""
     by_count: dict[int, list[Path]] = defaultdict(list)
     for path in sorted(files):
         if parsed := layout.parse_chunk_name(path.name):
@@ -327,7 +323,7 @@ def complete_set(set_name: layout.SetName, files: list[Path]) -> ChunkSet | None
 
 
 def check_holdout(chunks: ChunkSet, header: ChunkHeader) -> None:
-    """Raises FileError if the set has lost its hold-out. header: of one of its chunks."""
+    """Raises FileError if the set's hold-out is missing. header: of one of its chunks."""
     examples = header.window[HELD_OUT]
     if examples and chunks.holdout is None:
         path = chunks.chunks[0].with_name(f"{chunks.id}-holdout{layout.CHUNK_SUFFIX}")
@@ -336,17 +332,14 @@ def check_holdout(chunks: ChunkSet, header: ChunkHeader) -> None:
 
 def newest_complete_set(directory: Path) -> ChunkSet | None:
     """The newest complete set in a folder; None if no set is complete."""
-    for set_name, files in reversed(list_sets(directory).items()):
-        found = complete_set(set_name, files)
-        if found is not None:
-            return found
-    return None
+    newest_first = (complete_set(name, files) for name, files in reversed(list_sets(directory).items()))
+    return next(filter(None, newest_first), None)
 
 
 def remove_old_sets(directory: Path, keep: int) -> int:
-    """Remove all but the newest `keep` complete sets, including incomplete ones; returns how many.
+    """Remove all sets, also incomplete ones, but the newest `keep` complete ones; returns how many were removed.
 
-    Call it under the folder's lock, once the set being made is complete.
+    Call it under the folder's lock when the new set is complete.
     """
     sets = list_sets(directory)
     complete = [name for name, files in sets.items() if complete_set(name, files)]

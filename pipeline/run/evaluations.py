@@ -1,10 +1,8 @@
-"""How ``evaluate --watch`` found a model to be: ``data/evaluate/watch/000018-name.json``, a file per model.
+"""Evaluations by ``evaluate --watch``: ``data/evaluate/watch/000018-name.json``, one file per model.
 
-It is written twice. First with the *plan*: by which strategies the model is evaluated, whom it may meet, how many
-games, with which settings, and what was known of everybody's strength then. So whoever goes on after a kill does
-exactly what was begun, whatever has become of pool, ratings and options meanwhile. Then with the results, which are
-those of the matches beside it; all of them are the model's. Knows names and numbers; evaluate/watch.py knows what they
-mean.
+The file is written twice. First with the *plan*: strategies, possible opponents and their ratings, numbers of games,
+settings. So after a kill the evaluation continues as it was begun, even if the pool, the ratings or the options have
+changed. Then with the results, which summarise the matches beside it. evaluate/watch.py knows what the fields mean.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ from pipeline.run import atomic, layout
 FORMAT = "mugo-evaluation"
 WANTED = "an evaluation; remove it and run `python main.py evaluate --watch` again: its matches are kept"
 
-
 Number = Annotated[int, Field(ge=0, lt=2**31)]
 StrategyName = Literal["single", "benchmark", "ladder", "tournament"]
 
@@ -30,22 +27,22 @@ class _Record(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
 
 
 class Opponent(_Record):
-    """Somebody whom the model may meet, as known when the plan was made."""
+    """A possible opponent of the model, as known when the plan was made."""
 
     name: str = Field(min_length=1, description="As rated: a model's always with @READOUTS.")
-    spec: str = Field(min_length=1, description="The player, as a spec string.")
+    spec: str = Field(min_length=1, description="The player's spec string.")
     weights: str = Field("", description="SHA-256 of a model's weights.")
     games: int = Field(ge=2, lt=2**31, multiple_of=2, description="Of their match.")
-    elo: float = Field(description="Match after match, from 1500 on, K 32.")
+    elo: float = Field(description="Updated after each match, from 1500 on, K 32.")
     rating: float | None = Field(description="Bradley-Terry's, in Elo; None: unrated.")
 
 
 class Plan(_Record):
-    """A strategy that was due. opponents: names, in the order of play; a ladder's with rising ratings."""
+    """A strategy that was due. opponents: names in the order of play; of a ladder, by increasing rating."""
 
     strategy: StrategyName
     opponents: list[str]
-    start: Number = Field(0, description="Where on the ladder the model begins.")
+    start: Number = Field(0, description="Index of the ladder's first opponent.")
 
 
 class Counts(_Record):
@@ -61,7 +58,7 @@ class Counts(_Record):
 
 
 class Rates(Counts):
-    """The same, and what they say. share: points per game, a draw counting 1/2; low, high: its 95 % interval."""
+    """Counts and their share of points, a draw counting 1/2. low, high: its 95 % interval."""
 
     share: float = Field(ge=0, le=1)
     low: float = Field(ge=0, le=1)
@@ -69,7 +66,7 @@ class Rates(Counts):
 
 
 class Result(Rates):
-    """A match with one opponent. Its games are in the folder of that name."""
+    """A match with one opponent. match: the name of its folder."""
 
     opponent: str
     match: str
@@ -79,11 +76,11 @@ class Result(Rates):
     shortest: Number
     longest: Number
     ends: dict[str, Number] = Field(description="How the games ended: played_out, move_limit, resigned.")
-    duplicates: Number = Field(description="Games whose moves and colours repeat those of another.")
-    failed: Number = Field(description="Games that failed twice and count for nobody.")
+    duplicates: Number = Field(description="Games with the moves and colours of an earlier one.")
+    failed: Number = Field(description="Games that failed twice and count for neither side.")
     elo_before: float
     elo_after: float
-    points_per_game: float | None = Field(None, description="Where games count more than 1.")
+    points_per_game: float | None = Field(None, description="If games may count more than 1.")
 
     @field_validator("match")
     @classmethod
@@ -94,23 +91,23 @@ class Result(Rates):
 
 
 class Outcome(Rates):
-    """What a strategy has shown, over its opponents together."""
+    """The result of a strategy, over all its opponents."""
 
     strategy: StrategyName
     conclusion: str
 
 
 class Skipped(_Record):
-    """A match that was wanted and not played, or not whole. again: whether another run tries again."""
+    """A planned match that wasn't played completely. again: whether another run tries again."""
 
     opponent: str
     reason: str
     again: bool
-    strategies: list[StrategyName] = Field([], description="That would meet it, were it in the plan; [] if it is.")
+    strategies: list[StrategyName] = Field([], description="If the opponent isn't in the plan: the strategies for it.")
 
 
 class Evaluation(_Record):
-    """A model's file. finished: None while it has only the plan."""
+    """A model's file. finished: None as long as it has only the plan."""
 
     format: Literal["mugo-evaluation"] = "mugo-evaluation"
     version: Literal[1] = 1
@@ -119,7 +116,7 @@ class Evaluation(_Record):
     weights: str = Field(description="SHA-256 of its weights.")
     generation: Number
     game: str = Field(description="Canonical game spec.")
-    settings: dict[str, Any] = Field(description="What the games depend on: readouts, search, openings, seed …")
+    settings: dict[str, Any] = Field(description="All that the games depend on: readouts, search, openings, seed …")
     opponents: list[Opponent]
     strategies: list[Plan]
     elo_before: float
@@ -141,14 +138,14 @@ class Evaluation(_Record):
             raise ValueError(str(error)) from error
         names = [one.name for one in self.opponents]
         if len(set(names)) < len(names):
-            raise ValueError("an opponent stands twice")
+            raise ValueError("an opponent appears twice")
         if unknown := {name for plan in self.strategies for name in plan.opponents} - set(names):
-            raise ValueError(f"{min(unknown)!r} is in a strategy, but not among the opponents")
+            raise ValueError(f"{min(unknown)!r} is in a strategy, but not one of the opponents")
         return self
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is left that another run would try again."""
+        """Whether another run has nothing left to try."""
         return self.finished is not None and not any(one.again for one in self.skipped)
 
     @property
@@ -157,18 +154,9 @@ class Evaluation(_Record):
 
 
 def list_evaluations(directory: Path, since: int = -1) -> list[Path]:
-    """The files of models in a folder, oldest model first. A missing folder has none.
-
-    since: only those of a model with this number or a higher one.
-    """
+    """The files of evaluations in a folder, oldest model first; none if it is missing. since: lowest model number."""
     names = sorted(filter(layout.parse_evaluation_name, atomic.names_in(directory)))
-    return [directory / name for name in names if _number(name) >= since]
-
-
-def _number(name: str) -> int:
-    """Of the model whose file has this name."""
-    model = layout.parse_model_name(layout.parse_evaluation_name(name) or "")
-    return model.number if model else -1
+    return [directory / name for name in names if int(name.partition("-")[0]) >= since]
 
 
 def read_evaluation(path: Path) -> Evaluation:

@@ -1,28 +1,28 @@
 """Every name of a file or folder: built and parsed here and nowhere else.
 
     saved_models/000018-name/            a model: six digits, then a label
-    saved_models/.000018-name.training/  the checkpoint of a training run that will become it
+    saved_models/.000018-name.training/  the checkpoint of the training that will become it
     saved_models/best_model              the champion, a relative symlink; promotions.jsonl beside it
     data/selfplay/000018-name/WORKER/20261121T131500.123456-000001.gz    a shard; .meta beside it commits it
-    data/selfplay/000021+000018-name/WORKER/…                            games that model 18 ended in generation 21
-    data/selfplay/…/WORKER/20261121T131500.123456-002000x01998.gz        a pack: 1998 shards, of which this is the last
+    data/selfplay/000021+000018-name/WORKER/…                            games of model 18 in generation 21
+    data/selfplay/…/WORKER/20261121T131500.123456-002000x01998.gz        a pack of 1998 shards, named by the last
     data/training_data/000007-1a2b3c4d-0003-of-0190.h5            chunk 3 of 190 of set 000007-1a2b3c4d
     data/training_data/000007-1a2b3c4d-holdout.h5                 its hold-out
     data/training_data/000007-1a2b3c4d-priorities.safetensors     how often to sample each of its examples
     data/evaluate/CHALLENGER-vs-CHAMPION/                         a match of two players
-    data/evaluate/watch/000018-name.json                          how evaluate --watch found a model to be
-    .NAME~HOST~PID~TIME~RANDOM.tmp       NAME while it is being written; no reader looks at hidden names
+    data/evaluate/watch/000018-name.json                          a model's evaluation by evaluate --watch
+    .NAME~HOST~PID~TIME~RANDOM.tmp       NAME while it is being written; readers ignore hidden names
     .NAME.lock                           held while NAME is changed
-    .mugo-copy.json                      says that a folder is the working copy of a run in object storage
+    .mugo-copy.json                      marks a folder as the working copy of a run in object storage
 
 Names of one kind sort alphabetically by age: numbers are zero-padded, times are UTC. A set's number counts the sets
-made in its folder, so that age shows even between two sets of one model; the hash after it says what it was made from.
+made in its folder, so that even two sets of one model sort by age; the hash after it identifies what it was made from.
 
-The age of a game is its *generation*: the number of the newest model in saved_models/ when it began. The folder of
-games carries it: a model's name begins with its number, and where it plays in a later generation, that one stands
-before it with a "+", which no model's name has. So games sort by when they were begun in the run, also those of a
-champion that nobody replaced or that was called back. A game that a promoted model went on with is of that one's
-generation, if it has the higher number. Folders of one generation are of one age; see order.py.
+The age of a game is its *generation*: the number of the newest model in saved_models/ when it began, or the number of
+the model that finished it, if that is higher. It is in the name of the folder of games: as the number with which a
+model's name begins, or, if the model plays in a later generation, as a number before it with a "+", which no model's
+name has. So games sort by when they began in the run, even those of an old champion or one that was reinstated. Folders
+of one generation are of the same age; see order.py.
 """
 
 from __future__ import annotations
@@ -38,15 +38,9 @@ from pathlib import Path
 
 from pipeline.errors import UsageError
 
-DATA, SELFPLAY, TRAINING, LOGS, EVALUATE, TOURNAMENT = (
-    "data",
-    "selfplay",
-    "training_data",
-    "logs",
-    "evaluate",
-    "tournament",
-)
-PRETRAINED = "pretrained"  # beside the modules: models that come with them
+DATA, SELFPLAY, TRAINING, LOGS = "data", "selfplay", "training_data", "logs"
+EVALUATE, TOURNAMENT = "evaluate", "tournament"
+PRETRAINED = "pretrained"  # beside the package: models that come with MuGo
 CHAMPION = "best_model"
 PROMOTIONS = "promotions.jsonl"
 MODEL_JSON = "model.json"
@@ -59,22 +53,22 @@ MATCH_SUMMARY = "summary.json"
 MATCH_RESULTS = "results.json"
 MATCH_SGF = "sgf"
 DEFAULT_WORKER = "w00"
-REQUIRED = "required"  # matches for further conditions of promotion, beside those for promotion itself
-WATCH = "watch"  # matches of evaluate --watch, and what they say of each model
+REQUIRED = "required"  # matches of promotion conditions
+WATCH = "watch"  # matches and evaluations of evaluate --watch
 SHARD_SUFFIX = ".gz"
 META_SUFFIX = ".meta"
 CHUNK_SUFFIX = ".h5"
 
-# What a run consists of, relative to its folder: see run.py
+# The parts of a run, relative to its folder: see run.py
 SAVED_MODELS = Path("saved_models")
 CHAMPION_LINK = SAVED_MODELS / CHAMPION
 GAMES, CHUNKS, CURVES = Path(DATA, SELFPLAY), Path(DATA, TRAINING), Path(DATA, LOGS)
 MATCHES = Path(DATA, EVALUATE)
 REQUIRED_MATCHES, WATCH_MATCHES, TOURNAMENT_MATCHES = MATCHES / REQUIRED, MATCHES / WATCH, Path(DATA, TOURNAMENT)
-MATCH_FOLDERS = (MATCHES, REQUIRED_MATCHES, WATCH_MATCHES, TOURNAMENT_MATCHES)  # those that count for ratings
+MATCH_FOLDERS = (MATCHES, REQUIRED_MATCHES, WATCH_MATCHES, TOURNAMENT_MATCHES)  # all count for ratings
 POOL_FILE, RATINGS_FILE = Path(DATA, POOL), Path(DATA, RATINGS)
 
-MACHINES_PROCESSES = 0xEFFFFFFC  # number of Linux's first space of processes, outside of all containers
+HOST_PID_NAMESPACE = 0xEFFFFFFC  # inode of Linux's initial PID namespace, outside of all containers
 MAX_NUMBER = 999_999
 MAX_CHUNKS = 9_999
 VERSUS = "-vs-"
@@ -99,7 +93,7 @@ _TEMPORARY = re.compile(r"\.(.+)~([A-Za-z0-9-]+)~(\d+)~(\d{8}T\d{6})~[0-9a-f]{8}
 
 @dataclass(frozen=True, order=True)
 class ModelName:
-    number: int  # the initial model is 0, each trained one counts up
+    number: int  # 0 for the initial model, then counting up
     label: str
 
     def __str__(self) -> str:
@@ -107,14 +101,14 @@ class ModelName:
 
 
 def model_name(number: int, label: str) -> str:
-    """``000018-label``. Raises UsageError for a number or label that the name can't hold."""
+    """``000018-label``. Raises UsageError for a number or label that a name can't have."""
     if not 0 <= number <= MAX_NUMBER:
         raise UsageError(f"model number {number}: wanted 0 to {MAX_NUMBER}")
     return check_model_name(f"{number:06d}-{label}")
 
 
 def check_model_name(name: str) -> str:
-    """Returns name if a model's folder may have it, numbered or not. Raises UsageError otherwise."""
+    """Returns name if a model's folder may have it, numbered or not; otherwise raises UsageError."""
     if not _NAME.fullmatch(name) or VERSUS in name or name == CHAMPION:
         raise UsageError(
             f"model name {name!r}: wanted letters, digits, '.', '_' and '-', no {VERSUS!r} and not {CHAMPION!r}, "
@@ -130,12 +124,12 @@ def parse_model_name(name: str) -> ModelName | None:
 
 
 def checkpoint_path(model: Path) -> Path:
-    """Where the training of this model keeps its checkpoint: hidden, in the same folder."""
+    """The checkpoint of this model's training: hidden, in the same folder."""
     return model.with_name(f".{model.name}.training")
 
 
 def parse_checkpoint_name(name: str) -> str | None:
-    """The name of the model that a checkpoint folder will become; None for any other folder."""
+    """The name of the model that a checkpoint's folder will become; None for any other folder."""
     match = _CHECKPOINT.fullmatch(name)
     return match[1] if match else None
 
@@ -145,7 +139,7 @@ def parse_checkpoint_name(name: str) -> str | None:
 
 @dataclass(frozen=True, order=True)
 class GamesFolder:
-    """The folder of a model's games of a generation."""
+    """The folder of a model's games in a generation."""
 
     generation: int
     model: str
@@ -156,7 +150,7 @@ class GamesFolder:
 
 
 def games_folder(model: str, generation: int) -> GamesFolder:
-    """A generation below the model's number stands for that number. Raises UsageError for names it can't have."""
+    """The generation is at least the model's number. Raises UsageError for an invalid model name or generation."""
     own = parse_model_name(check_model_name(model))
     if own:
         generation = max(generation, own.number)
@@ -166,7 +160,7 @@ def games_folder(model: str, generation: int) -> GamesFolder:
 
 
 def parse_games_folder(name: str) -> GamesFolder | None:
-    """The parts of the name of a folder of games; None if it isn't one."""
+    """The parts of a folder's name; None if it isn't a folder of games."""
     if match := _GAMES.fullmatch(name):
         return GamesFolder(int(match[1]), match[2])
     model = parse_model_name(name)
@@ -175,7 +169,7 @@ def parse_games_folder(name: str) -> GamesFolder | None:
 
 @dataclass(frozen=True, order=True)
 class ShardName:
-    """Both strictly increase within a worker's folder."""
+    """Time and number strictly increase within a worker's folder."""
 
     time: datetime  # UTC
     number: int  # 1, 2, …
@@ -202,23 +196,27 @@ def parse_shard_name(name: str) -> ShardName | None:
         time = datetime.fromisoformat(match[1]).replace(tzinfo=UTC)
     except ValueError:
         return None
-    return ShardName(time, int(match[2])) if 2000 <= time.year <= 9998 else None  # hours can be added and taken away
+    return ShardName(time, int(match[2])) if 2000 <= time.year <= 9998 else None  # so that adding hours can't overflow
 
 
 @dataclass(frozen=True, order=True)
 class PackName:
-    """Of many shards in one file: see packs.py."""
+    """Many shards in one file: see packs.py."""
 
     last: ShardName
     count: int  # of shards
 
     @property
+    def stem(self) -> str:
+        return f"{self.last.stem}x{self.count:05d}"
+
+    @property
     def shard(self) -> str:
-        return f"{self.last.stem}x{self.count:05d}{SHARD_SUFFIX}"
+        return self.stem + SHARD_SUFFIX
 
     @property
     def meta(self) -> str:
-        return f"{self.last.stem}x{self.count:05d}{META_SUFFIX}"
+        return self.stem + META_SUFFIX
 
 
 def parse_pack_name(name: str) -> PackName | None:
@@ -229,10 +227,7 @@ def parse_pack_name(name: str) -> PackName | None:
 
 
 def shard_folder(directory: Path, model: str, worker: str, generation: int) -> Path:
-    """Where a worker puts a model's games of a generation.
-
-    Raises UsageError for a model or worker whose name a folder can't have.
-    """
+    """The folder for a worker's games of a model in a generation. Raises UsageError for an invalid model or worker."""
     if not _WORKER.fullmatch(worker):
         raise UsageError(f"worker {worker!r}: wanted letters, digits, '_' and '-', e.g. w03")
     return directory / str(games_folder(model, generation)) / worker
@@ -246,12 +241,8 @@ def meta_path(shard: Path) -> Path:
     return shard.with_suffix(META_SUFFIX)
 
 
-def shard_path(meta: Path) -> Path:
-    return meta.with_suffix(SHARD_SUFFIX)
-
-
 def shard_id(path: Path) -> str:
-    """``FOLDER/WORKER/FILE.gz``, which identifies a shard wherever its directory is. path: the shard or its sidecar."""
+    """``FOLDER/WORKER/FILE.gz``, which identifies a shard wherever the run is. path: the shard or its sidecar."""
     return "/".join((*path.parts[-3:-1], path.stem + SHARD_SUFFIX))
 
 
@@ -261,7 +252,7 @@ def shard_id(path: Path) -> str:
 @dataclass(frozen=True, order=True)
 class SetName:
     number: int  # counts the sets made in a folder, so that names sort by age
-    digest: str  # eight hexadecimal digits of a hash of window, settings and seed
+    digest: str  # eight hexadecimal digits: a hash of window, settings and seed
 
     def __str__(self) -> str:
         return f"{self.number:06d}-{self.digest}"
@@ -271,11 +262,11 @@ class SetName:
 class ChunkName:
     set: SetName
     index: int  # from 0; -1 for the hold-out
-    count: int  # chunks in the set, the hold-out not counted; 0 for the hold-out
+    count: int  # chunks in the set without the hold-out; 0 for the hold-out
 
 
 def chunk_name(set_name: SetName, index: int, count: int) -> str:
-    """Raises UsageError if the numbers don't fit the name."""
+    """Raises UsageError for numbers that a name can't have."""
     if not 0 <= index < count <= MAX_CHUNKS or not 0 <= set_name.number <= MAX_NUMBER:
         raise UsageError(f"chunk {index} of {count} of set {set_name}: wanted at most {MAX_CHUNKS} chunks in a set")
     return f"{set_name}-{index:04d}-of-{count:04d}{CHUNK_SUFFIX}"
@@ -302,7 +293,7 @@ def priorities_name(set_id: str) -> str:
 
 
 def parse_priorities_name(name: str) -> SetName | None:
-    """The set whose priorities a file of this name holds; None for any other file."""
+    """The set of a file of priorities; None for any other file."""
     match = _PRIORITIES.fullmatch(name)
     return SetName(int(match[1]), match[2]) if match else None
 
@@ -311,7 +302,7 @@ def parse_priorities_name(name: str) -> SetName | None:
 
 
 def check_player_name(name: str) -> str:
-    """Returns name if a player may have it: like a model's folder, also with '@'. Raises UsageError otherwise."""
+    """Returns name if a player may have it: as a model's folder, but also with '@'; otherwise raises UsageError."""
     if not _is_player_name(name):
         raise UsageError(
             f"player name {name!r}: wanted letters, digits, '.', '_', '-' and '@', a letter or digit first, "
@@ -321,17 +312,17 @@ def check_player_name(name: str) -> str:
 
 
 def _is_player_name(name: str) -> bool:
-    # Otherwise "a-vs-vs-b" could be the match of "a-vs" with "b", or of "a" with "vs-b".
+    # The "-" is appended because "a-vs-vs-b" could be a match of "a-vs" with "b" or of "a" with "vs-b".
     return _PLAYER.fullmatch(name) is not None and VERSUS not in f"{name}-" and name != CHAMPION
 
 
 def match_name(challenger: str, champion: str) -> str:
-    """``CHALLENGER-vs-CHAMPION``, from players' names. Raises UsageError for invalid ones."""
+    """``CHALLENGER-vs-CHAMPION``. Raises UsageError for invalid players' names."""
     return f"{check_player_name(challenger)}{VERSUS}{check_player_name(champion)}"
 
 
 def parse_match_name(name: str) -> tuple[str, str] | None:
-    """(challenger, champion); None if name isn't a match's."""
+    """(challenger, champion); None if it isn't the name of a match."""
     challenger, versus, champion = name.partition(VERSUS)
     if not versus or not _is_player_name(challenger) or not _is_player_name(champion):
         return None
@@ -339,12 +330,12 @@ def parse_match_name(name: str) -> tuple[str, str] | None:
 
 
 def evaluation_name(model: str) -> str:
-    """The file with what evaluate --watch says of a model. Raises UsageError for a name that no model has."""
+    """The file of a model's evaluation by evaluate --watch. Raises UsageError for an invalid model name."""
     return check_model_name(model) + ".json"
 
 
 def parse_evaluation_name(name: str) -> str | None:
-    """The model; None if the file isn't one of evaluate --watch."""
+    """The model's name; None if it isn't the file of an evaluation."""
     model = name.removesuffix(".json")
     return model if model != name and parse_model_name(model) else None
 
@@ -354,7 +345,7 @@ def parse_evaluation_name(name: str) -> str | None:
 
 @dataclass(frozen=True)
 class TemporaryName:
-    name: str  # what it will be renamed to
+    name: str  # after the rename
     host: str
     pid: int
     time: datetime  # when the writing began
@@ -362,19 +353,19 @@ class TemporaryName:
 
 @lru_cache(maxsize=1)
 def this_host() -> str:
-    """This machine's name, in characters that temporary names can hold; of a container, which may have the name of its
-    machine and yet numbers its processes anew, also the number of its space of processes.
+    """This machine's name in characters that temporary names can have. A container's name includes its PID namespace:
+    its host name may be its machine's, but its process ids are its own.
     """
     name = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname()) or "host"
     try:
-        space = os.stat("/proc/self/ns/pid").st_ino
+        namespace = os.stat("/proc/self/ns/pid").st_ino
     except OSError:  # not Linux
         return name
-    return name if space == MACHINES_PROCESSES else f"{name}-{space}"
+    return name if namespace == HOST_PID_NAMESPACE else f"{name}-{namespace}"
 
 
 def temporary_path(path: Path) -> Path:
-    """A fresh hidden name in the same folder, which says which process of which host writes it, and since when."""
+    """A new hidden name in the same folder, with the host and process that write it and the time of the start."""
     who = f"{this_host()}~{os.getpid()}~{datetime.now(UTC):{SECOND_FORMAT}}"
     return path.with_name(f".{path.name}~{who}~{secrets.token_hex(4)}.tmp")
 
@@ -391,29 +382,29 @@ def parse_temporary_name(name: str) -> TemporaryName | None:
 
 
 def lock_path(path: Path) -> Path:
-    """The lock of a file or folder: beside it, hidden."""
+    """The lock of a file or folder: hidden, beside it."""
     return path.with_name(f".{path.name}.lock")
 
 
-# Runs in object storage: a bucket holds what data/ and saved_models/ hold, under the same names, but for models
+# Runs in object storage: a bucket has the contents of data/ and saved_models/ under the same names, except weights
 
 WORKING_COPY = ".mugo-copy.json"  # in the folder of a run
 LISTED = ".listed"  # in the folder of a model or match: it is in the bucket, whether its files are here or not
 WHOLE = ".whole"  # in the folder of all models, games or matches: it was listed from its beginning
-FORGOTTEN = ".forgotten"  # in a folder of games: no window needs them, so the shards aren't kept here any more
-CLOSED = ".closed"  # in a folder of games, or a worker's: it was listed when nobody played in that generation any more
-INTENT = f".{PROMOTIONS}.intent"  # of a promotion that is under way
+FORGOTTEN = ".forgotten"  # in a folder of games: no window needs them, so the shards were removed here
+CLOSED = ".closed"  # in a folder of games or a worker's: it was listed after the last game of that generation
+INTENT = f".{PROMOTIONS}.intent"  # of a promotion in progress
 
 Parts = tuple[str, ...]
-"""Of a path below the folder of a run."""
+"""The parts of a path below the folder of a run."""
 
 
 def end_of_run(parts: Parts, is_run: bool) -> int | None:
-    """How many parts of an address are the folder of a run; None: it leads into none.
+    """The number of parts of an address that are the folder of a run; None if it leads into no run.
 
-    A run may lie below a folder that is called data itself, so what stands behind it decides: the last data/ with
-    selfplay/, … in it, or saved_models/ with a model; otherwise the last of these names. is_run: the address may be
-    that of a run, so in this last case nothing may follow.
+    A run may be below another folder named data, so the run ends before the last data/ that is followed by selfplay/, …
+    or saved_models/ that is followed by a model; if there is none, before the last folder of these names. is_run: the
+    address may be that of a run; then nothing may follow in this last case.
     """
     named = [at for at, part in enumerate(parts) if at and part in (DATA, SAVED_MODELS.name)]
     known = [at for at in named if _is_below(parts[at], "".join(parts[at + 1 : at + 2]))]
@@ -425,12 +416,12 @@ def end_of_run(parts: Parts, is_run: bool) -> int | None:
 def _is_below(folder: str, name: str) -> bool:
     if folder == DATA:
         return name in (SELFPLAY, TRAINING, LOGS, EVALUATE, TOURNAMENT, POOL, RATINGS)
-    # Players may have more behind their model, like best_model>=0.5.
+    # In player specs more may follow the model: best_model>=0.5
     return name.startswith(CHAMPION) or name == PROMOTIONS or _MODEL.match(name) is not None
 
 
 def is_shared(parts: Parts) -> bool:
-    """Whether a file is kept in the bucket, too: not temporaries, locks, checkpoints, curves, games as SGF."""
+    """Whether the bucket has a file: all but temporary files, locks, checkpoints, curves and SGF."""
     if len(parts) < 2 or parts[0] not in (DATA, SAVED_MODELS.name):
         return False
     if parts == (SAVED_MODELS.name, INTENT):
@@ -441,7 +432,7 @@ def is_shared(parts: Parts) -> bool:
 
 
 def is_written_once(parts: Parts) -> bool:
-    """Whether a shared file never changes: shards, their sidecars, packs, chunks, and what a model consists of."""
+    """Whether a shared file never changes: shards, sidecars, packs, chunks and the files of models."""
     if parts[0] == SAVED_MODELS.name:
         return len(parts) == 3
     name = parts[-1]
@@ -451,7 +442,7 @@ def is_written_once(parts: Parts) -> bool:
 
 
 def has_known_name(parts: Parts) -> bool:
-    """Whether a file that changes has a name that the commands give: other files below data/ may be a user's own."""
+    """Whether a file that changes has a name that commands use: other files below data/ may be a user's own."""
     name = parts[-1]
     if parts[0] == SAVED_MODELS.name:
         return name in (CHAMPION, PROMOTIONS, INTENT)
@@ -462,27 +453,26 @@ def has_known_name(parts: Parts) -> bool:
 
 
 def is_kept_by_all(parts: Parts) -> bool:
-    """Whether a file that changes must never be replaced without having been read: others are copies, or made anew."""
+    """Whether a file that changes must be read before it is replaced: others are copies, or can be made again."""
     return parts[-1] in (CHAMPION, PROMOTIONS, INTENT, MATCH_GAMES, POOL, PRUNED)
 
 
 def model_file_key(model: str, name: str, sha256: str) -> str:
-    """Of a file of a model beside model.json. Apart from it, and named by its content: of two trainings that make one
-    model only one commits model.json, and its files are those that this names.
+    """The key of a model's file other than model.json. It contains the file's checksum: if two trainings make models of
+    the same name, only one of them commits model.json, which has the checksums of its files.
     """
     return f"{SAVED_MODELS.name}/.files/{model}/{sha256[:16]}-{name}"
 
 
-def number_in(parts: Parts, name: str) -> int | None:
-    """The number by which the folders in this folder sort, of the one with this name; None: it has none.
-
-    Of models, of generations in the folder of all games, and of matches, which begin with their challenger's.
+def number_in(parts: Parts, name: str) -> int:
+    """The number by which a folder with this name sorts in the folder of these parts: that of a model, of a generation
+    or of a match's challenger. -1: it has none.
     """
     if parts == (SAVED_MODELS.name,):
         model = parse_model_name(name)
-        return model.number if model else None
+        return model.number if model else -1
     if parts == (DATA, SELFPLAY):
         games = parse_games_folder(name)
-        return games.generation if games else None
+        return games.generation if games else -1
     match = _MODEL.match(name) if parts == (DATA, EVALUATE) else None
-    return int(match[1]) if match else None
+    return int(match[1]) if match else -1

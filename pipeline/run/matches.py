@@ -1,45 +1,61 @@
-"""Matches: a folder each, ``CHALLENGER-vs-CHAMPION/``, from which an interrupted match is resumed.
+"""Matches: one folder each, ``CHALLENGER-vs-CHAMPION/``, from which an interrupted match is resumed.
 
-    games.jsonl   first line: what is played (players, settings, openings); then, as they happen, a line per finished
-                  game, per failed game, and per addition of openings. Lines are appended and synced in small groups; a
+    games.jsonl   the first line says what is played (players, settings, openings); each further line is a finished
+                  game, a failed game or an addition of openings. Lines are appended and synced in small groups; a
                   line that a kill cut off doesn't count
     summary.json  the result, written when the match is decided
+    results.json  the results of the games without their moves; a copy
     sgf/          game records, if the game has SGF
 
-Games 2k and 2k+1 are pair k and play opening k; the challenger moves first in the even one. Where a player takes a
-handicap it is the first player (black) of every game, and game k plays opening k: its stones, then its moves, of which
-white makes the first. Openings that are added later continue the numbers. A game may fail and be played again: failures
-don't count.
+Games 2k and 2k+1 are pair k and play opening k; the challenger moves first in game 2k. If a player takes a handicap, it
+is the first player (black) in every game, and game k plays opening k: its stones, then its moves, white's first. Later
+openings continue the numbers. A game that failed may be played again: failures don't count.
 
-Sides: 0 the challenger, 1 the champion; players: 0 moves first, 1 second. Results are seen by the first player, values
-of a move by the player who made it; the names say so. Plays nothing, and doesn't know what a result means: see matches/
-and evaluate/.
+Most readers of matches need the results of games, not their moves, and parsing moves takes nearly all the time. So
+results.json has a row for each game in the first ``num_bytes`` bytes of games.jsonl, with the checksum of these bytes
+and the openings added in them. Games after these bytes are read from games.jsonl, so reading a match that grows costs
+only its new games. results.json has only games that were verified by the rules. It may be deleted, and is used only if
+it is undamaged and games.jsonl begins with exactly these bytes. ``ratings``, ``tournament`` and ``evaluate`` replace it
+as a whole; two of them may do so at once.
+
+Sides: 0 the challenger, 1 the champion; players: 0 moves first, 1 second. Results are from the first player's view,
+values of a move from the view of the player who made it; the names say so. This module plays nothing and doesn't know
+what a result means: see matches/ and evaluate/.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from pipeline.errors import FileError, IllegalMove, NotYet, UsageError
+from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.games.contract import Game, States
 from pipeline.games.replay import IllegalRecord, handicap_start, replay
 from pipeline.games.specs import recorded_game
 from pipeline.run import atomic, layout
+from pipeline.run.store.base import current_store
 
 GAMES_AT_ONCE = 2_048  # verified together: bounds the memory of their histories
 SIDES = ("challenger", "champion")
-RESULT = ("wins", "draws", "losses", "passed")  # in a summary: the match's, whatever came of it
-MEASURED = "measured"  # in a summary: the games below this number decide the match
+RESULT = ("wins", "draws", "losses", "passed")  # of a summary: they tell one result of the match from another
+MEASURED = "measured"  # in a summary: the games with numbers below this one decide the match
+
+# A finished game in results.json: its number, its plies, the index of its end in the file's list of ends, its result
+# from the first player's view, and the checksum of its moves
+ROW = np.dtype([("index", "<u4"), ("length", "<u4"), ("end", "|u1"), ("result", "<f8"), ("moves", "<u8")])
 
 # The lines of games.jsonl
 
@@ -52,12 +68,12 @@ class PlayerInfo(BaseModel, frozen=True):
     """The player of one side."""
 
     name: str = Field(description="Unique in the match, and fit for a folder.")
-    kind: str = Field(description="model, or what offers it at the extension point mugo.players, e.g. random")
+    kind: str = Field(description="model, or a name at the extension point mugo.players, e.g. random")
     spec: str = Field(description="The spec string that named the player.")
     readouts: int | None = Field(None, description="Simulations per move; models only.")
     weights: str = Field("", description="SHA-256 of a model's weights.")
     parents: list[str] = Field([], description="The models it was trained from, as they are rated.")
-    handicap: int = Field(0, ge=0, le=99, description="Stones that it has on the board, as black, when white begins.")
+    handicap: int = Field(0, ge=0, le=99, description="Its stones on the board, as black, before white begins.")
 
     @field_validator("name")
     @classmethod
@@ -69,7 +85,7 @@ class PlayerInfo(BaseModel, frozen=True):
 
     @property
     def rated_as(self) -> str:
-        """The name in ratings. A model's has its readouts, which determine how strong it is, and so do its stones."""
+        """The name in ratings. It includes what determines the strength: a model's readouts, a player's stones."""
         stones = handicap_suffix(self.handicap)
         name = self.name.removesuffix(stones)
         if self.kind == "model" and not re.search(r"@\d+$", name):
@@ -78,22 +94,22 @@ class PlayerInfo(BaseModel, frozen=True):
 
 
 def handicap_suffix(stones: int) -> str:
-    """What the name of a player ends with that takes so many handicap stones; empty for none."""
+    """The end of the name of a player that takes handicap stones; empty if it takes none."""
     return f"-h{stones}" if stones else ""
 
 
 def challenger_player(index: int, handicap_side: int | None) -> int:
-    """Which player of game `index` the challenger is: by turns, or always the same where a side takes a handicap."""
+    """Which player of game `index` the challenger is: they alternate, unless a side takes a handicap."""
     return index % 2 if handicap_side is None else handicap_side
 
 
 def games_per_opening(handicap_side: int | None) -> int:
-    """Two, with colours swapped; one where a side takes a handicap, since it is black in all games."""
+    """Two, with colours swapped; one if a side takes a handicap, because it is black in all games."""
     return 2 if handicap_side is None else 1
 
 
 class MatchHeader(BaseModel, frozen=True):
-    """The first line of games.jsonl: what is played. Two runs with the same settings play the same match."""
+    """The first line of games.jsonl. Two runs with the same header play the same match."""
 
     format: Literal["mugo-match"] = "mugo-match"
     version: Literal[1] = 1
@@ -103,21 +119,19 @@ class MatchHeader(BaseModel, frozen=True):
     threshold: float | None = Field(
         ge=-3,
         le=1,
-        description="Share of games to win, or points per game where games count several; None: derived from the "
+        description="Share of games to win, or points per game if max_result is above 1; None: derived from the "
         "number of games.",
     )
     settings: dict[str, Any] = Field(description="All else that the games depend on: search, opening plies, seed …")
-    openings: list[Moves] = Field(
-        description="Moves of opening k, which games 2k and 2k+1 begin with; with a handicap, game k."
-    )
-    stones: list[Moves] = Field([], description="Points of the handicap stones of game k, as their player placed them.")
-    max_result: float = Field(1.0, gt=0, lt=1000, description="The most that a game counts.")
-    created: str = Field(default_factory=atomic.utc_now_exactly, description="Matches count in this order.")
+    openings: list[Moves] = Field(description="First moves of games 2k and 2k+1; with a handicap, of game k.")
+    stones: list[Moves] = Field([], description="Points of the handicap stones of game k, in the order placed.")
+    max_result: float = Field(1.0, gt=0, lt=1000, description="The most points that a game counts.")
+    created: str = Field(default_factory=atomic.utc_now_exactly, description="Ratings count matches in this order.")
 
     @model_validator(mode="after")
     def _fits_together(self) -> MatchHeader:
         if self.challenger == self.champion:
-            raise ValueError(f"both players are called {self.champion}")
+            raise ValueError(f"both players are named {self.champion}")
         if len(self.openings) * games_per_opening(self.handicap_side) != self.games:
             raise ValueError(f"{len(self.openings)} openings for {self.games} games")
         if self.handicap and (self.max_result != 1 or all(player.handicap for player in self.players)):
@@ -126,7 +140,7 @@ class MatchHeader(BaseModel, frozen=True):
         return self
 
     def check_stones(self, openings: Sequence[Moves], stones: Sequence[Moves]) -> None:
-        """Raises ValueError unless these openings have the handicap stones that this match wants."""
+        """Raises ValueError unless these openings have the handicap stones of this match."""
         wanted = len(openings) if self.handicap else 0
         if len(stones) != wanted or any(len(points) != self.handicap for points in stones):
             raise ValueError(
@@ -135,12 +149,12 @@ class MatchHeader(BaseModel, frozen=True):
 
     @property
     def handicap(self) -> int:
-        """Stones that one of the players takes; 0: an even match."""
+        """The stones of the player that takes a handicap; 0: an even match."""
         return max(player.handicap for player in self.players)
 
     @property
     def handicap_side(self) -> int | None:
-        """Which side takes them."""
+        """The side that takes the handicap."""
         return None if not self.handicap else int(self.players[1].handicap > 0)
 
     @property
@@ -148,12 +162,11 @@ class MatchHeader(BaseModel, frozen=True):
         return games_per_opening(self.handicap_side)
 
     def challenger_player(self, index: int) -> int:
-        """Which player of game `index` the challenger is."""
         return challenger_player(index, self.handicap_side)
 
     @property
     def is_of_models(self) -> bool:
-        """Whether both players are models: only such a match can promote."""
+        """Whether both players are models: only then can the match promote."""
         return all(player.kind == "model" for player in self.players)
 
     @property
@@ -171,15 +184,14 @@ class MatchGame(BaseModel, frozen=True, extra="forbid"):
     index: int = Field(ge=0)
     challenger_player: Literal[0, 1] = Field(description="0: the challenger is the first player, black.")
     opening_plies: int = Field(ge=0)
-    stones: Moves = Field([], description="Of black, there when white makes the first move.")
+    stones: Moves = Field([], description="Black's handicap stones, placed before white's first move.")
     moves: Moves
     values_to_move: list[float | None] = Field(
-        description="Root value at each move, by its mover; None: opening, or the mover had no opinion."
+        description="Root value at each move, from its player's view; None: an opening move, or no value known."
     )
-    result_first_player: int | float = Field(description="Points; as a whole number where it is one.")
+    result_first_player: int | float = Field(description="Points; whole numbers are integers.")
     end: End = Field(
-        description="move_limit: ended by it, though the rules would go on; resigned: the player to move after the "
-        "last move gave up."
+        description="move_limit: cut off before the rules ended it; resigned: by the player to move after the last one."
     )
 
     @property
@@ -204,14 +216,14 @@ class MatchGame(BaseModel, frozen=True, extra="forbid"):
 
 
 class MatchFailure(BaseModel, frozen=True, extra="forbid"):
-    """An attempt at a game that failed: a line of games.jsonl. The game may fail again, or be played after all."""
+    """A failed attempt at a game: a line of games.jsonl. The game is tried again."""
 
     failed: int = Field(description="Index of the game.", ge=0)
-    attempt: int = Field(description="1: the first time that it was tried.", ge=1)
+    attempt: int = Field(description="1: the first attempt.", ge=1)
     kind: str = Field(description="broken, protocol, refusal, illegal or crash: see players/player.py.")
     player: str = Field(description="The player at fault; empty if none is known.")
     problem: str
-    moves: Moves = Field(description="As far as they are known.")
+    moves: Moves = Field(description="Those known.")
 
 
 class MoreOpenings(BaseModel, frozen=True, extra="forbid"):
@@ -225,15 +237,18 @@ class MoreOpenings(BaseModel, frozen=True, extra="forbid"):
 
 
 class UnknownGame(FileError):
-    """A record of a game whose rules aren't known here: those of other packages aren't loaded for a file."""
+    """The record of a game whose rules aren't known here. A data file doesn't load another package's game."""
 
 
 @dataclass(frozen=True)
 class Match:
     """A match as it is on disk.
 
-    openings: of pair 0, 1, 2 …, with a handicap of game 0, 1, 2 …; games: sorted by index; failures: as they happened;
-    summary: None before the match is decided; stones: of each opening, with a handicap.
+    openings  of pairs 0, 1, 2 …; with a handicap, of games 0, 1, 2 …
+    games     by index
+    failures  in the order of their lines
+    summary   None before the match is decided
+    stones    of each opening; empty without a handicap
     """
 
     folder: Path
@@ -246,7 +261,7 @@ class Match:
 
     @property
     def num_games(self) -> int:
-        """Played or still to be played."""
+        """Including those still to be played."""
         return self.header.games_per_opening * len(self.openings)
 
     @property
@@ -259,9 +274,9 @@ class Match:
 
 
 def list_matches(directory: Path, challenger: str = "", since: int = -1) -> list[Path]:
-    """The match folders in a directory, by name. A missing directory has none.
+    """The match folders in a directory, by name; none if it is missing.
 
-    challenger: only its matches; since: only those of a model with this number or a higher one.
+    challenger: only its matches; since: only matches of a model with this number or a higher one.
     """
     begin = f"{challenger}{layout.VERSUS}" if challenger else ""
     names = sorted(name for name in atomic.names_in(directory) if name.startswith(begin))
@@ -270,19 +285,19 @@ def list_matches(directory: Path, challenger: str = "", since: int = -1) -> list
 
 
 def newest_match(directory: Path) -> Path | None:
-    """That of the newest model, whomever it met. None: there is none."""
+    """A match of the newest model that has one; None if there is no match."""
     return next(newest_matches(directory), None)
 
 
 def newest_matches(directory: Path) -> Iterator[Path]:
-    """All of them, those of the newest model first: players without a number are of no age."""
+    """All match folders, the newest model's first and those without a model last."""
     names = filter(layout.parse_match_name, atomic.names_in(directory))
     newest_first = [directory / name for _, name in sorted((_newest_number(name), name) for name in names)[::-1]]
     return filter(_is_match, newest_first)
 
 
 def _is_match(folder: Path) -> bool:
-    return (folder / layout.MATCH_GAMES).is_file() or atomic.is_listed(folder)
+    return (folder / layout.MATCH_GAMES).is_file() or current_store().is_listed(folder)
 
 
 def _newest_number(name: str) -> int:
@@ -293,7 +308,7 @@ def _newest_number(name: str) -> int:
 def read_match(folder: Path, with_summary: bool = True) -> Match:
     """Raises FileError if games.jsonl is missing, or a file is damaged or of another version.
 
-    with_summary: False leaves summary.json unread and the summary None.
+    with_summary: False doesn't read summary.json; the summary is None.
     """
     found, _ = _read_games(folder)
     games = sorted(found.games.values(), key=lambda game: game.index)
@@ -302,7 +317,7 @@ def read_match(folder: Path, with_summary: bool = True) -> Match:
 
 
 def has_match(folder: Path) -> bool:
-    return atomic.exists(folder / layout.MATCH_GAMES)  # False also for a name that no file system takes
+    return atomic.exists(folder / layout.MATCH_GAMES)  # also False for a name that the file system refuses
 
 
 def read_summary(folder: Path) -> dict[str, Any] | None:
@@ -319,10 +334,12 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
 
 @dataclass
 class MatchLines:
-    """The contents of games.jsonl.
+    """The lines of games.jsonl read so far.
 
-    openings: all of them; games: finished ones by index; failures: as they happened; before: indexes of finished games
-    in lines that were read earlier, and aren't among games; stones: as in the header, of all openings.
+    openings, stones  the header's and the added ones
+    games             finished ones by index
+    failures          in the order of their lines
+    before            indexes of finished games that results.json has, and `games` hasn't
     """
 
     folder: Path
@@ -335,18 +352,37 @@ class MatchLines:
 
     @property
     def num_games(self) -> int:
-        """Played or still to be played."""
+        """Including those still to be played."""
         return self.header.games_per_opening * len(self.openings)
 
     def check(self, line: MatchGame | MatchFailure) -> None:
-        """Raises ValueError if it can't be of this match."""
+        """Raises ValueError unless the line fits this match."""
+        index = line.index if isinstance(line, MatchGame) else line.failed
+        if index >= self.num_games:
+            raise ValueError(f"game {index} of {self.num_games}")
         if isinstance(line, MatchGame):
-            check_game(self.openings, line, self.header.max_result, self.header.handicap_side, self.stones)
-        elif line.failed >= self.num_games:
-            raise ValueError(f"game {line.failed} of {self.num_games}")
+            self._check_game(line)
+
+    def _check_game(self, game: MatchGame) -> None:
+        header, name = self.header, f"game {game.index}"
+        most, result = header.max_result, game.result_first_player
+        if not abs(result) <= most or (most == 1 and result % 1):
+            raise ValueError(f"{name}: a result of {result:g}; it counts {most:g}")
+        if game.challenger_player != header.challenger_player(game.index):
+            began = (game.challenger_player == 0) == (header.handicap_side is None)
+            found, wanted = ("first", "second") if began else ("second", "first")
+            raise ValueError(f"{name}: the challenger moves {found}, it must move {wanted}")
+        number = game.index // header.games_per_opening
+        opening = self.openings[number]
+        if game.stones != (self.stones[number] if self.stones else []):
+            raise ValueError(f"{name}: it doesn't begin with the handicap stones of its opening")
+        if game.moves[: game.opening_plies] != opening or game.opening_plies != len(opening):
+            raise ValueError(f"{name}: it doesn't begin with its opening")
+        if len(game.values_to_move) != len(game.moves):
+            raise ValueError(f"{name}: {len(game.values_to_move)} values for {len(game.moves)} moves")
 
     def take(self, line: bytes) -> None:
-        """Read a line after the first. Raises ValueError that says what is wrong with it."""
+        """Add a line after the first. Raises ValueError that says what is wrong with it."""
         raw = atomic.load_json(line)
         if not isinstance(raw, dict):
             raise ValueError(f"a JSON {type(raw).__name__}")
@@ -360,18 +396,18 @@ class MatchLines:
             game = MatchGame.model_validate(raw)
             self.check(game)
             if game.index in self.games or game.index in self.before:
-                raise ValueError(f"game {game.index} stands twice")
+                raise ValueError(f"game {game.index} appears twice")
             self.games[game.index] = game
 
     def take_more(self, added: MoreOpenings) -> None:
-        """Add openings. Raises ValueError for such as this match can't have."""
+        """Add openings. Raises ValueError if they don't fit this match."""
         self.header.check_stones(added.more, added.stones)
         self.openings += added.more
         self.stones += added.stones
 
 
 def _read_games(folder: Path) -> tuple[MatchLines, int]:
-    """All whole lines of games.jsonl, and the number of their bytes."""
+    """(all whole lines of games.jsonl, the number of their bytes)."""
     data = read_lines(folder)
     found, first = begin_lines(folder, data)
     take_lines(found, data, first)
@@ -379,27 +415,27 @@ def _read_games(folder: Path) -> tuple[MatchLines, int]:
 
 
 def read_lines(folder: Path) -> bytes:
-    """The whole lines of games.jsonl: without one that is being written, or that a kill cut off. Raises FileError."""
+    """The whole lines of games.jsonl, without a last one that is being written or was cut off. Raises FileError."""
     data = atomic.read_bytes(folder / layout.MATCH_GAMES, "the games of a match")
     return data[: data.rfind(b"\n") + 1]
 
 
 def begin_lines(folder: Path, data: bytes) -> tuple[MatchLines, int]:
-    """What the first line of data says, which read_lines found, and where the others begin. Raises FileError."""
+    """(the contents of the first line, where the others begin). data: from read_lines. Raises FileError."""
     end = data.find(b"\n")
     header = _header(folder / layout.MATCH_GAMES, data[: max(end, 0)])
     return MatchLines(folder, header, list(header.openings), stones=list(header.stones)), end + 1
 
 
 def take_lines(found: MatchLines, data: bytes, start: int) -> None:
-    """Read the lines of data from byte `start` on. Raises FileError that says which line is damaged, and how."""
+    """Add the lines of data from byte `start` on. Raises FileError that says which line is damaged and how."""
     path = found.folder / layout.MATCH_GAMES
     lines = data[start:].split(b"\n")[:-1]
     for number, line in enumerate(lines, start=data.count(b"\n", 0, start) + 1):
         try:
             found.take(line)
         except ValueError as error:
-            # Later games may be those of these openings, so they can't stay without them.
+            # Later games may play these openings, so they can't stay without them.
             remedy = "that line and all that follow" if line.startswith(b'{"more"') else "that line to replay it"
             problem = atomic.first_problem(error) if isinstance(error, ValidationError) else str(error)
             wanted = f"wanted a game of this match; remove {remedy}"
@@ -416,7 +452,7 @@ def _header(path: Path, line: bytes) -> MatchHeader:
 
 
 def verify_match(match: Match) -> None:
-    """Play its games again, like verify_games. Raises FileError also if the rules of its game aren't known here."""
+    """Replay its games; see verify_games. Raises UnknownGame if the rules of its game aren't known here."""
     path = match.folder / layout.MATCH_GAMES
     try:
         game = recorded_game(match.header.game)
@@ -426,16 +462,16 @@ def verify_match(match: Match) -> None:
 
 
 def verify_games(path: Path, game: Game, games: Sequence[MatchGame]) -> None:
-    """Play every game again. Raises FileError if a move is illegal or a result isn't what the moves lead to.
+    """Replay every game. Raises FileError if a move is illegal or the moves don't lead to the result.
 
-    A game that was resigned must not be over, and the player to move must have lost it.
+    A resigned game must not be over, and the player to move must have lost it.
     """
     for start in range(0, len(games), GAMES_AT_ONCE):
-        _verify(path, game, games[start : start + GAMES_AT_ONCE])
+        _verify(path, game, sorted(games[start : start + GAMES_AT_ONCE], key=lambda one: -one.length))
 
 
 def _verify(path: Path, game: Game, games: Sequence[MatchGame]) -> None:
-    games = sorted(games, key=lambda one: -one.length)
+    """games: longest first."""
     lengths = np.array([one.length for one in games], np.int64)
     moves = np.full((int(lengths.max()), len(games)), -1, np.int32)
     for row, one in enumerate(games):
@@ -458,7 +494,8 @@ def _verify(path: Path, game: Game, games: Sequence[MatchGame]) -> None:
 
 
 def _starts(path: Path, game: Game, games: Sequence[MatchGame]) -> States | None:
-    """[G, S] where these games begin; None: without handicap stones. Raises FileError for stones that can't stand."""
+    """[G, S] the states at which these games begin; None: without handicap stones. Raises FileError for illegal stones.
+    """
     if not any(one.stones for one in games):
         return None
     starts = []
@@ -471,50 +508,19 @@ def _starts(path: Path, game: Game, games: Sequence[MatchGame]) -> States | None
     return np.concatenate(starts)
 
 
-def check_game(
-    openings: Sequence[Sequence[int]],
-    game: MatchGame,
-    max_result: float = 1.0,
-    handicap_side: int | None = None,
-    stones: Sequence[Sequence[int]] = (),
-) -> None:
-    """Raises ValueError if a game can't be one of a match with these openings whose games count so much.
-
-    handicap_side: who takes the stones of each opening; None: nobody.
-    """
-    num_games = games_per_opening(handicap_side) * len(openings)
-    if not abs(game.result_first_player) <= max_result or (max_result == 1 and game.result_first_player % 1):
-        raise ValueError(f"game {game.index}: a result of {game.result_first_player:g}; it counts {max_result:g}")
-    if game.index >= num_games:
-        raise ValueError(f"game {game.index} of {num_games}")
-    if game.challenger_player != challenger_player(game.index, handicap_side):
-        began = (game.challenger_player == 0) == (handicap_side is None)
-        found, wanted = ("first", "second") if began else ("second", "first")
-        raise ValueError(f"game {game.index}: the challenger moves {found}, it must move {wanted}")
-    number = game.index // games_per_opening(handicap_side)
-    opening = openings[number]
-    if list(game.stones) != (list(stones[number]) if stones else []):
-        raise ValueError(f"game {game.index}: it doesn't begin with the handicap stones of its opening")
-    if game.moves[: game.opening_plies] != opening or game.opening_plies != len(opening):
-        raise ValueError(f"game {game.index}: it doesn't begin with its opening")
-    if len(game.values_to_move) != len(game.moves):
-        raise ValueError(f"game {game.index}: {len(game.values_to_move)} values for {len(game.moves)} moves")
-
-
 # Writing
 
 
 @dataclass
 class MatchWriter(MatchLines):
-    """A match folder that only this process writes. Made by open_match. added: games that came through add()."""
+    """A match folder that only this process writes. Made by open_match. added: indexes of games added by add()."""
 
     added: set[int] = field(default_factory=set)
 
     def add(self, games: Sequence[MatchGame]) -> None:
-        """Append finished games and sync them together. Raises FileError; then none of them was added.
+        """Append finished games and sync them together. After a FileError none of them was added.
 
-        Of two attempts at a game that both came to an end, the first counts. Raises ValueError for a game that this
-        match can't have.
+        If two attempts at a game were both finished, the first counts. Raises ValueError for a game that doesn't fit.
         """
         new: dict[int, MatchGame] = {}
         for game in games:
@@ -526,13 +532,13 @@ class MatchWriter(MatchLines):
         self.added.update(new)
 
     def add_failure(self, failure: MatchFailure) -> None:
-        """Append a failed game. Raises FileError; then it wasn't added."""
+        """Append a failed game. After a FileError it wasn't added."""
         self.check(failure)
         self._append([failure])
         self.failures.append(failure)
 
     def extend(self, openings: Sequence[list[int]], stones: Sequence[list[int]] = ()) -> None:
-        """Add the games of these openings. Raises FileError; then none was added."""
+        """Add openings, whose games are missing then. After a FileError none was added."""
         if openings:
             added = MoreOpenings(more=list(openings), stones=list(stones))
             self.header.check_stones(added.more, added.stones)
@@ -548,32 +554,19 @@ class MatchWriter(MatchLines):
             atomic.append_line(self.folder / layout.MATCH_GAMES, "\n".join(line.model_dump_json() for line in lines))
 
 
-BUSY = (
-    "this match is being played by another process; wait until it is done, or stop that one and go on with the match "
-    "here"
-)
+BUSY = "this match is being played by another process; wait until it is done, or stop it and continue the match here"
 
 
-@contextmanager
-def match_lock(folder: Path, busy: str = BUSY) -> Iterator[None]:
-    """Keep other processes from a match. Raises NotYet that says busy if one holds it.
-
-    Raises FileError if the folder can't be made.
-    """
-    atomic.make_folder(folder.parent)
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(atomic.file_lock(folder, wait=False))
-        except atomic.Busy as error:
-            raise NotYet(f"{folder}: {busy}") from error
-        yield
+def match_lock(folder: Path, busy: str = BUSY) -> AbstractContextManager[None]:
+    """The lock of a match. Raises Busy with this text if another process holds it, FileError if it can't be made."""
+    return atomic.file_lock(folder, wait=False, busy=busy)
 
 
 def open_match(folder: Path, header: MatchHeader) -> MatchWriter:
-    """Go on with the match in the folder, or begin it; call it under match_lock.
+    """Continue the match in the folder, or begin it. Call it under match_lock.
 
-    The header of an existing match must say the same, except for openings and time, which are taken from the file.
-    Raises FileError that names the first setting that differs, and if the folder can't be written.
+    An existing match must have the same header, except for openings and time: the file's count. Raises FileError that
+    names the first setting that differs, or if the folder can't be written.
     """
     path = folder / layout.MATCH_GAMES
     atomic.make_folder(folder)
@@ -590,15 +583,15 @@ def open_match(folder: Path, header: MatchHeader) -> MatchWriter:
 
 
 def check_same_match(path: Path, found: MatchHeader, wanted: MatchHeader) -> None:
-    """Raises FileError that names the first difference, unless both describe one match.
+    """Raises FileError that names the first difference, unless both headers describe the same match.
 
-    A player is the same if its kind, name, readouts and weights are, and for any but a model its spec.
+    Players are the same if kind, name, readouts, weights and handicap are, and the spec unless they are models.
     """
     now, before = _identity(wanted), _identity(found)
     for name in dict.fromkeys((*now, *before)):
         if now.get(name) != before.get(name):
             if name.endswith("weights"):
-                difference = f"another {name.split(chr(39))[0]} of the same name: that model was made anew since;"
+                difference = f"another {name.split(chr(39))[0]} of the same name: that model was made again since then;"
             else:
                 values = f"{before.get(name)!r}, now it is {now.get(name)!r}"
                 difference = f"{name} {values}; go on with the old setting,"
@@ -607,7 +600,7 @@ def check_same_match(path: Path, found: MatchHeader, wanted: MatchHeader) -> Non
 
 
 def _identity(header: MatchHeader) -> dict[str, Any]:
-    """The facts that two descriptions of one match agree on, by names for the user."""
+    """What determines a match, by names for the user."""
     facts: dict[str, Any] = {"game": header.game}
     for side, player in zip(SIDES, header.players, strict=True):
         same = ("kind", "name", "readouts", "weights", "handicap")
@@ -615,14 +608,189 @@ def _identity(header: MatchHeader) -> dict[str, Any]:
         if player.kind != "model":
             facts[f"{side}'s command"] = player.spec
     facts |= {"games": header.games, "threshold": header.threshold}
-    return facts | json.loads(json.dumps(header.settings))  # as read from a file: tuples become lists
+    return facts | json.loads(json.dumps(header.settings))  # tuples become lists, as in a file
 
 
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:
-    """The summary, with the time at which the match was decided: when it was first written with this result."""
+    """Write the summary and the time when the match was decided: when a summary with this result was first written."""
     before: dict[str, Any] = {}
-    with suppress(FileError):  # a damaged one is replaced
+    with suppress(FileError):  # a damaged summary is replaced
         before = read_summary(folder) or {}
     same = all(before.get(name) == summary.get(name) for name in RESULT)
     decided = (before.get("decided") if same else None) or atomic.utc_now()
     atomic.write_json(folder / layout.MATCH_SUMMARY, {**summary, "decided": decided}, indent=2)
+
+
+# Results without moves
+
+
+@dataclass(frozen=True, slots=True)
+class GameResult:
+    """A finished game without its moves; fields as in MatchGame."""
+
+    index: int
+    length: int
+    end: str
+    result_first_player: int | float
+    moves_checksum: int
+    challenger_player: int
+
+    @property
+    def challenger_result(self) -> float:
+        """Points: above 0 won, 0 drawn, below lost."""
+        return self.result_first_player if self.challenger_player == 0 else -self.result_first_player
+
+    @property
+    def identity(self) -> object:
+        """The same for games with the same moves, colours and handicap stones."""
+        return self.challenger_player, self.moves_checksum
+
+
+@dataclass(frozen=True)
+class MatchResults:
+    """A match like Match, but without the moves of its games.
+
+    num_games  including those still to be played
+    num_bytes  of the whole lines of games.jsonl
+    rows       [G] ROW, by index
+    ends       the names of the games' ends
+    failed     indexes of games that failed at least once
+    summary    None before with_summary
+    """
+
+    folder: Path
+    header: MatchHeader
+    num_games: int
+    num_bytes: int
+    rows: NDArray[Any]
+    ends: tuple[str, ...]
+    failed: frozenset[int]
+    summary: dict[str, Any] | None = None
+
+    def with_summary(self) -> MatchResults:
+        """A copy with the present summary.json. Raises FileError if that is damaged."""
+        return replace(self, summary=read_summary(self.folder))
+
+    @cached_property
+    def games(self) -> list[GameResult]:
+        """By index."""
+        return [
+            GameResult(
+                index,
+                length,
+                self.ends[end],
+                int(result) if result.is_integer() else result,
+                moves,
+                self.header.challenger_player(index),
+            )
+            for index, length, end, result, moves in self.rows.tolist()
+        ]
+
+
+class KeptResults(BaseModel, frozen=True, extra="forbid"):
+    """results.json."""
+
+    format: Literal["mugo-match-results"] = "mugo-match-results"
+    version: Literal[1] = 1
+    num_bytes: int = Field(ge=0, description="Of games.jsonl, from its beginning; whole lines.")
+    sha256: str = Field(description="Of these bytes.")
+    num_more: int = Field(ge=0, description="Number of openings added after the header's.")
+    more: str = Field(description="MoreOpenings of them as JSON in a string, parsed only if new games need them.")
+    ends: list[str] = Field(description="How games ended.")
+    failed: list[int] = Field(description="Games that failed at least once.")
+    rows: str = Field(description="ROW of each game, by index, in base64.")
+    seal: str = Field("", description="SHA-256 of all of the above.")
+
+    def sealed(self) -> str:
+        return hashlib.sha256(self.model_dump_json(exclude={"seal"}).encode()).hexdigest()
+
+
+def read_results(folder: Path, checked: bool = False, keep: bool = False) -> MatchResults:
+    """The results of a match. Raises FileError if games.jsonl is missing or damaged.
+
+    checked  verify the games that results.json doesn't have; raises like verify_match
+    keep     if checked, write a results.json that isn't up to date; a failure, as on a read-only disk, is ignored
+    """
+    data = read_lines(folder)
+    found, start = begin_lines(folder, data)
+    rows, ends, failed = np.zeros(0, ROW), list[str](), frozenset[int]()
+    kept = _kept(found, data, start)
+    if kept is not None:
+        before, rows, more = kept
+        start, ends, failed = before.num_bytes, before.ends, frozenset(before.failed)
+        found.take_more(more)
+    is_new = kept is None or start < len(data)
+    if is_new:
+        found.before = frozenset(rows["index"].tolist())
+        take_lines(found, data, start)
+        if checked:
+            verify_match(Match(folder, found.header, found.openings, list(found.games.values()), [], None))
+        rows, ends = _with_new(found, rows, ends)
+        failed |= {failure.failed for failure in found.failures}
+    results = MatchResults(folder, found.header, found.num_games, len(data), rows, tuple(ends), failed)
+    if is_new and checked and keep:
+        with suppress(FileError):
+            _keep(results, found, data)
+    return results
+
+
+def _kept(found: MatchLines, data: bytes, first: int) -> tuple[KeptResults, NDArray[Any], MoreOpenings] | None:
+    """(results.json, its rows, the openings added); None unless it is whole and fits the lines of games.jsonl, data.
+
+    found: the contents of the first line; first: where the second begins.
+    """
+    try:
+        kept = atomic.read_record(found.folder / layout.MATCH_RESULTS, KeptResults, "the results of a match")
+        rows = np.frombuffer(base64.b64decode(kept.rows), ROW)
+        more = MoreOpenings.model_validate(atomic.load_json(kept.more))
+        found.header.check_stones(more.more, more.stones)
+    except (FileError, ValueError):
+        return None
+    indexes = rows["index"]
+    num_games = found.header.games_per_opening * (len(found.openings) + kept.num_more)
+    fits = (
+        kept.seal == kept.sealed()
+        and kept.num_more == len(more.more)
+        and first <= kept.num_bytes <= len(data)
+        and (indexes[1:] > indexes[:-1]).all()
+        and (indexes[-1:] < num_games).all()
+        and (rows["end"] < len(kept.ends)).all()
+        and (np.abs(rows["result"]) <= found.header.max_result).all()
+        and hashlib.sha256(memoryview(data)[: kept.num_bytes]).hexdigest() == kept.sha256
+    )
+    return (kept, rows, more) if fits else None
+
+
+def _with_new(found: MatchLines, rows: NDArray[Any], ends: Sequence[str]) -> tuple[NDArray[Any], list[str]]:
+    """(rows, ends) with the games in found added."""
+    games = found.games.values()
+    ends = list(dict.fromkeys([*ends, *(game.end for game in games)]))
+    new = [
+        (game.index, game.length, ends.index(game.end), game.result_first_player, _moves_checksum(game))
+        for game in games
+    ]
+    both = np.concatenate([rows, np.array(new, ROW)])
+    return both[np.argsort(both["index"], kind="stable")], ends
+
+
+def _moves_checksum(game: MatchGame) -> int:
+    """Of handicap stones and moves; all games of a match have equally many stones."""
+    moves = np.array([*game.stones, *game.moves], "<u2").tobytes()
+    return int.from_bytes(hashlib.blake2b(moves, digest_size=8).digest(), "little")
+
+
+def _keep(results: MatchResults, found: MatchLines, data: bytes) -> None:
+    """Write results.json. data: the lines of games.jsonl, found: their contents."""
+    header = found.header
+    more = MoreOpenings(more=found.openings[len(header.openings) :], stones=found.stones[len(header.stones) :])
+    kept = KeptResults(
+        num_bytes=len(data),
+        sha256=hashlib.sha256(data).hexdigest(),
+        num_more=len(more.more),
+        more=more.model_dump_json(),
+        ends=list(results.ends),
+        failed=sorted(results.failed),
+        rows=base64.b64encode(results.rows.tobytes()).decode(),
+    )
+    whole = kept.model_copy(update={"seal": kept.sealed()})
+    atomic.write_text(results.folder / layout.MATCH_RESULTS, whole.model_dump_json() + "\n", folder_sync=False)

@@ -1,10 +1,9 @@
-"""Models: directories under saved_models/, the champion among them, and the journal of promotions.
+"""Models: directories in saved_models/; the champion; the journal of promotions.
 
-A model is ``model.json`` (what it is and where it came from), ``weights.safetensors`` and, if training may continue
+A model is ``model.json`` (what it is and where it came from), ``weights.safetensors`` and, if training can continue
 from it, ``optimizer.safetensors``; if it was trained and its method runs networks in int8, also
-``calibration.safetensors``. It is renamed into place whole and never changes. Arrays of 16 bits, which exported
-models have, are read as 32. This module knows arrays only:
-networks/ and train/ know what they mean.
+``calibration.safetensors``. It is renamed into place as a whole and never changes. Float16 arrays, which exported
+models have, are read as float32. This module handles arrays; networks/ and train/ know what they mean.
 """
 
 from __future__ import annotations
@@ -32,14 +31,15 @@ from pipeline.games.contract import AnyGame
 from pipeline.games.specs import parse_game
 from pipeline.run import atomic, layout
 from pipeline.run.arrays import pack
+from pipeline.run.store.base import current_store
 
 FORMAT = "mugo-model"
 Weights = dict[str, NDArray[Any]]
 MODEL_JSON_IS = "the description of a model"
 PLANES = "planes"  # the array in calibration.safetensors
-LOOKS_SHARE = 0.01  # of the time, at most, goes into looking for the newest model
-QUICK_SECONDS = 0.001  # a look that takes no longer is taken every time
-LONGEST_SECONDS = 10.0  # and no look is put off for longer
+LOOKS_SHARE = 0.01  # the most time that may go into looking for the newest model
+QUICK_SECONDS = 0.001  # a look that takes no longer isn't put off
+LONGEST_SECONDS = 10.0  # for which a look is put off
 
 
 class FileStamp(BaseModel, frozen=True):
@@ -50,10 +50,10 @@ class FileStamp(BaseModel, frozen=True):
 
 
 class KnownFacts(BaseModel, frozen=True):
-    """What is read again of a model's manifest, and so checked. Whatever else stands there is only shown."""
+    """The fields of a model's manifest that commands read. Everything else in it is only shown."""
 
-    total_samples: int = Field(0, ge=0, lt=2**63, description="That the model and its ancestors were trained on.")
-    seconds: float | None = Field(None, ge=0, le=1e9, description="That its training took.")
+    total_samples: int = Field(0, ge=0, lt=2**63, description="Of the trainings of the model and its ancestors.")
+    seconds: float | None = Field(None, ge=0, le=1e9, description="Of its training.")
     metrics: dict[str, dict[str, Any] | None] = Field({}, description="By part: train, holdout_before, holdout_after.")
     window: dict[str, Any] = Field({}, description="The window of its chunks.")
     config: dict[str, Any] = Field({}, description="Settings in effect.")
@@ -64,7 +64,7 @@ class ModelInfo(BaseModel, frozen=True):
 
     format: Literal["mugo-model"] = "mugo-model"
     version: Literal[1] = 1
-    name: str = Field(description="Name of its directory when it was made.")
+    name: str = Field(description="Name of its directory when made.")
     number: int = Field(ge=0, lt=2**31, description="0 for an initial model, then counting up.")
     game: str = Field(description="Canonical game spec.")
     architecture: dict[str, Any]
@@ -72,9 +72,9 @@ class ModelInfo(BaseModel, frozen=True):
     parents: list[str] = Field(default_factory=list, description="Names of the models it was trained from.")
     created: str = Field(default_factory=atomic.utc_now, description="UTC, ISO 8601.")
     manifest: dict[str, Any] = Field(
-        default_factory=dict, description="Whatever its maker recorded: config, data window, commit, seeds, metrics."
+        default_factory=dict, description="How it was made: config, data window, commit, seeds, metrics."
     )
-    files: dict[str, FileStamp] = Field(default_factory=dict, description="Filled by write_model.")
+    files: dict[str, FileStamp] = Field(default_factory=dict, description="Set by write_model.")
 
     @field_validator("manifest")
     @classmethod
@@ -91,7 +91,7 @@ Files = Mapping[str, bytes]  # of a model, by name
 
 @dataclass(frozen=True)
 class Model:
-    """files: of one that was read from memory; None: it stands on the disk, at path."""
+    """files: of a model in memory; None: it is on the disk, at path."""
 
     path: Path
     info: ModelInfo
@@ -109,10 +109,9 @@ def write_model(
     optimizer: Weights | None = None,
     calibration: NDArray[np.uint8] | None = None,
 ) -> None:
-    """Make a model directory, whole or not at all.
+    """Make a model directory atomically. calibration: see read_calibration.
 
-    calibration: see read_calibration.
-    Raises FileError if path exists or can't be written, UsageError if a model can't have that name.
+    Raises FileError if path exists or can't be written, UsageError for an invalid name.
     """
     layout.check_model_name(path.name)
     blobs = {layout.WEIGHTS: pack(weights)}
@@ -129,16 +128,16 @@ def write_model(
 
 
 def read_info(path: Path) -> ModelInfo:
-    """model.json of a model directory. Raises FileError if it is missing, damaged or of another version."""
+    """A model's model.json. Raises FileError if it is missing, damaged or of another version."""
     if not path.is_dir() and not has_model(path):
         raise FileError(path, "no such directory; wanted a model directory; `python main.py init` makes a first one")
     return atomic.read_record(path / layout.MODEL_JSON, ModelInfo, MODEL_JSON_IS)
 
 
 def read_model(path: Path, files: Files | None = None) -> Model:
-    """A model with its weights. files: those of model_files(), if it doesn't stand on this disk.
+    """A model with its weights. files: from model_files(), if it isn't on this disk.
 
-    Raises FileError if anything is missing or differs from what model.json says.
+    Raises FileError if a file is missing or differs from what model.json says.
     """
     if files is None:
         info = read_info(path)
@@ -149,24 +148,23 @@ def read_model(path: Path, files: Files | None = None) -> Model:
 
 
 def model_files(path: Path) -> dict[str, bytes]:
-    """What of a model it takes to play with it, as bytes. Raises FileError if a file is missing."""
+    """The files that playing with a model needs. Raises FileError if one is missing."""
     stamped = read_info(path).files
     names = [layout.MODEL_JSON, *(name for name in (layout.WEIGHTS, layout.CALIBRATION) if name in stamped)]
     return {name: atomic.read_bytes(path / name, "a part of a model") for name in names}
 
 
 def read_optimizer(path: Path) -> Weights | None:
-    """The state of a model's optimiser; None if it has none. Raises FileError like read_model."""
+    """The state of a model's optimiser; None if there is none. Raises FileError like read_model."""
     info = read_info(path)
     return _read_arrays(path / layout.OPTIMIZER, info) if layout.OPTIMIZER in info.files else None
 
 
 def read_calibration(model: Model) -> NDArray[np.uint8] | None:
-    """[N, bytes] the planes of N positions from its training window as bits; None if it has none.
+    """[N, bytes] the planes of N positions from its training window, by numpy.packbits in C order; None if it has none.
 
-    C-order, numpy.packbits. Every second position, from the first on, is of one half of the games, the others are of
-    the other half. Whether they are the planes of the model's network is whoever's business who knows networks.
-    Raises FileError like read_model.
+    Positions 0, 2, 4 … are from one half of the games, the others from the other half. The caller checks that they fit
+    the model's network. Raises FileError like read_model.
     """
     if layout.CALIBRATION not in model.info.files:
         return None
@@ -191,28 +189,28 @@ def _read_arrays(file: Path, info: ModelInfo, files: Files | None = None) -> Wei
 
 
 def check_game(info: ModelInfo, spec: str, path: Path | str | None = None) -> None:
-    """Raises FileError unless the model plays this game. spec: canonical."""
+    """Raises FileError unless the model plays the game with this canonical spec."""
     if game_as_seen(info, parse_game(spec)) is None:
         raise FileError(path or info.name, f"it plays {info.game}; wanted a model that plays {spec}")
 
 
 def game_as_seen(info: ModelInfo, game: AnyGame) -> AnyGame | None:
-    """The game as the model sees it, see AnyGame.as_seen; None: the model can't play it."""
+    """The game as the model sees it, see AnyGame.as_seen; None if the model can't play it."""
     return game if info.game == game.spec else parse_game(info.game).as_seen(game)
 
 
 def trust_games(paths: Iterable[Path]) -> None:
-    """Let data files name the games that models name of the runs in which these paths lie, and no further ones.
+    """Let data files name the games of other packages that models of these paths' runs name, and no others.
 
-    A path lies in a run if it is the run's folder, or below its data/ or saved_models/. Models are only looked at when
-    a data file names another package's game.
+    A path is in a run if it is the run's folder, or in its data/ or saved_models/. Models are read only when a data
+    file names another package's game.
     """
     places = sorted({Path(os.path.abspath(path)) for path in paths})
     specs.TRUSTED[:] = [partial(_games_named, place) for place in places]
 
 
 def _games_named(place: Path) -> Iterator[str]:
-    """The specs that models of the run around this place name, newest first; those that can't be read name none."""
+    """The game specs of the readable models of the run around this place, newest first."""
     for folder in (place, *place.parents):
         if folder.is_dir() and place.relative_to(folder).parts[:1] in ((), (layout.DATA,), (layout.SAVED_MODELS.name,)):
             for path in newest_models(folder / layout.SAVED_MODELS):
@@ -224,21 +222,21 @@ def _games_named(place: Path) -> Iterator[str]:
 
 
 def list_models(folder: Path) -> list[Path]:
-    """The numbered models in a folder, oldest first. A missing folder has none."""
+    """The numbered models in a folder, oldest first; none if it is missing."""
     names = sorted(filter(layout.parse_model_name, atomic.names_in(folder)))
     return [folder / name for name in names if has_model(folder / name)]
 
 
 def has_model(path: Path) -> bool:
-    """Whether a model stands there, or in object storage."""
-    if atomic.is_listed(path):
+    """Whether there is a model, here or in object storage."""
+    if current_store().is_listed(path):
         return True
     atomic.bring(description := path / layout.MODEL_JSON)
-    return os.path.isfile(description)  # False also for a name that no file system takes
+    return os.path.isfile(description)  # also False for a name that the file system refuses
 
 
 def newest_models(folder: Path) -> Iterator[Path]:
-    """Like list_models, newest first, and lazy: only the folders of models that are asked for are looked at."""
+    """Like list_models, but newest first, and lazy: looks into a model's folder only when it comes to it."""
     names = sorted(atomic.names_in(folder), reverse=True)
     return (folder / name for name in names if layout.parse_model_name(name) and has_model(folder / name))
 
@@ -251,19 +249,21 @@ def newest_model(folder: Path) -> Path:
     return newest
 
 
-def newest_number(folder: Path) -> int:
-    """The number of the newest model, which is the generation of games that start now; 0 without a model."""
-    return _highest_number(folder) or 0
+def newest_number(folder: Path, without: int = 0) -> int:
+    """The number of the newest model, which is the generation of games that begin now. without: if there is none."""
+    newest = next(newest_models(folder), None)
+    parsed = layout.parse_model_name(newest.name) if newest else None
+    return parsed.number if parsed else without
 
 
 class NewestNumber:
-    """newest_number() for those who ask at every game. Where listing models takes a while, what was found stands for
-    some seconds: see LOOKS_SHARE. For any thread: at worst two of them look.
+    """newest_number() for callers that ask at every game. If listing the models is slow, an answer is kept for some
+    seconds: see LOOKS_SHARE. For any thread: at worst two of them look at once.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._seen = (0, -1.0)  # what was found, and until when that will do
+        self._seen = (0, -1.0)  # (number, time until which it is kept)
 
     def __call__(self) -> int:
         begun = time.monotonic()
@@ -278,31 +278,24 @@ class NewestNumber:
 
 
 def next_model_path(folder: Path, label: str) -> Path:
-    """The path of the next model: its number is one above the folder's highest, or 0."""
-    number = _highest_number(folder)
-    return folder / layout.model_name(0 if number is None else number + 1, label)
-
-
-def _highest_number(folder: Path) -> int | None:
-    newest = next(newest_models(folder), None)
-    parsed = layout.parse_model_name(newest.name) if newest else None
-    return parsed.number if parsed else None
+    """The path of the next model: its number is one more than the folder's highest, or 0."""
+    return folder / layout.model_name(newest_number(folder, without=-1) + 1, label)
 
 
 # The champion
 
 
 def with_pretrained(path: Path) -> Path:
-    """The same, but for pretrained/NAME in a folder that has none of that name: then the model that comes with MuGo."""
+    """path; for a pretrained/NAME that doesn't exist, the model of this name that comes with MuGo."""
     if path.parts[:1] == (layout.PRETRAINED,) and not os.path.lexists(path):
         return Path(__file__).parents[2] / path
     return path
 
 
 def resolve_champion(path: Path) -> Path:
-    """The real directory behind ``saved_models/best_model``, or behind any other path to a model; see with_pretrained.
+    """The real directory of ``saved_models/best_model``, or of any other path to a model; see with_pretrained.
 
-    Resolve once and keep the answer, because best_model may be re-pointed. Raises FileError if there is no model.
+    Resolve once and keep the answer, because best_model may change. Raises FileError if there is no model.
     """
     path = with_pretrained(path)
     atomic.bring(path if path.name == layout.CHAMPION else path / layout.MODEL_JSON)
@@ -318,19 +311,19 @@ def resolve_champion(path: Path) -> Path:
 
 
 def present_champion(saved_models: Path) -> Path | None:
-    """The real directory behind best_model in this folder; None if there is no such link, or no model behind it."""
+    """The real directory of best_model in this folder; None if there is no link or it leads to no model."""
     link = saved_models / layout.CHAMPION
     atomic.bring(link)
     return real if link.is_symlink() and has_model(real := Path(os.path.realpath(link))) else None
 
 
 def set_champion(saved_models: Path, target: Path, entry: dict[str, Any], over: Path | None = None) -> Path | None:
-    """Re-point best_model to target and append to promotions.jsonl, under a lock.
+    """Point best_model to target and append to promotions.jsonl, under a lock.
 
     entry  the reason as JSON: the match, its result, …; champion, previous and time are added
-    over   re-point only if best_model points to this model; otherwise whoever came first stays
-    Returns the present champion: target, unless best_model didn't point to over (None: best_model is missing).
-    A call that repeats the last promotion changes nothing. After a kill, the next call of this or of read_promotions
+    over   do so only if best_model points to this model: another process may have been first
+    Returns the present champion: target, unless best_model doesn't point to over (None: best_model is missing).
+    Repeating the last promotion changes nothing. After a kill, the next call of this function or of read_promotions
     completes the journal. Raises FileError if target is not a model.
     """
     target = Path(os.path.realpath(target))
@@ -350,7 +343,7 @@ def set_champion(saved_models: Path, target: Path, entry: dict[str, Any], over: 
             return target
         if over is not None and present != Path(os.path.realpath(over)):
             return present
-        # The intent is written first: whoever finds it can tell from the link whether the promotion happened.
+        # The intent is written first, so that after a kill the link tells whether the promotion happened.
         atomic.write_json(_intent_path(saved_models), line)
         atomic.replace_symlink(link, text)
         _settle(saved_models)
@@ -366,14 +359,14 @@ def read_promotions(saved_models: Path) -> list[dict[str, Any]]:
 
 
 def read_champions(saved_models: Path) -> list[Path]:
-    """The real directories of all champions by the journal in saved_models, oldest first, no two neighbours the same.
+    """The real directories of all champions in the journal, oldest first, without repetitions in a row.
 
-    Models that were deleted meanwhile are there too. Raises FileError as read_promotions.
+    Some may have been deleted. Raises FileError like read_promotions.
     """
     folder = os.path.realpath(saved_models)
     champions: list[Path] = []
     for line in read_promotions(saved_models):
-        for text in (line.get("previous"), line.get("champion")):  # previous: also one that was put there by hand
+        for text in (line.get("previous"), line.get("champion")):  # previous may have been set by hand
             path = Path(os.path.realpath(os.path.join(folder, text))) if isinstance(text, str) else None
             if path and (not champions or champions[-1] != path):
                 champions.append(path)
@@ -389,7 +382,7 @@ def _intent_path(saved_models: Path) -> Path:
 
 
 def _settle(saved_models: Path) -> None:
-    """Finish an interrupted promotion: journal it if the link was re-pointed, otherwise forget it."""
+    """Finish an interrupted promotion: add it to the journal if the link was changed, otherwise forget it."""
     intent = _intent_path(saved_models)
     if not atomic.exists(intent):
         return
@@ -400,35 +393,33 @@ def _settle(saved_models: Path) -> None:
 
 
 def pending_promotion(saved_models: Path) -> dict[str, Any] | None:
-    """A promotion that happened, though a kill kept it from the journal; None: there is none. Writes nothing."""
+    """A promotion that happened, but that a kill kept out of the journal; None if there is none. Writes nothing."""
     intent, link = _intent_path(saved_models), saved_models / layout.CHAMPION
     if not atomic.exists(intent):
         return None
     atomic.bring(link)
-    line = atomic.read_json(intent, "a promotion that is under way")
+    line = atomic.read_json(intent, "a promotion in progress")
     journal = read_journal(saved_models)
     happened = link.is_symlink() and os.readlink(link) == line.get("champion")
     return line if happened and (not journal or journal[-1] != line) else None
 
 
 def read_journal(saved_models: Path) -> list[dict[str, Any]]:
-    """Like read_promotions, but writes nothing: a promotion that a kill interrupted may be missing."""
+    """Like read_promotions, but writes nothing: an interrupted promotion may be missing."""
     return [line for _, line in _journal_lines(saved_models) if line is not None]
 
 
 def damaged_promotions(saved_models: Path, pending: dict[str, Any] | None) -> list[int]:
-    """The lines of the journal, from 1, that are no promotions, nor what a kill left of one: that is written again.
-
-    pending: see pending_promotion.
+    """The numbers, from 1, of the journal's lines that are neither a promotion nor one that a kill cut off and a later
+    line repeats. pending: from pending_promotion.
     """
-    damaged: list[int] = []
-    following = b"" if pending is None else _journal_line(pending).encode()
-    for number, (data, line) in reversed([*enumerate(_journal_lines(saved_models), 1)]):
-        if line is not None:
-            following = data
-        elif not following.startswith(data):
-            damaged.insert(0, number)
-    return damaged
+    lines = _journal_lines(saved_models)
+    written = [data for data, _ in lines] + ([_journal_line(pending).encode()] if pending else [])
+    return [
+        number
+        for number, (data, line) in enumerate(lines, 1)
+        if line is None and not any(later.startswith(data) for later in written[number:])
+    ]
 
 
 def _journal_line(line: dict[str, Any]) -> str:
@@ -436,7 +427,7 @@ def _journal_line(line: dict[str, Any]) -> str:
 
 
 def _journal_lines(saved_models: Path) -> list[tuple[bytes, dict[str, Any] | None]]:
-    """Each line as it stands in the journal, and as a promotion; None: it is damaged, or a kill left it unfinished."""
+    """(bytes, promotion) of each line of the journal; the promotion is None if the line is damaged or unfinished."""
     path = saved_models / layout.PROMOTIONS
     if not atomic.exists(path):
         return []

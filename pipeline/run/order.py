@@ -1,24 +1,24 @@
-"""Which shards there are, and their order: by when their games were begun in the run. From names alone: of files it
-opens only the lists of names in packs.
+"""Which shards exist and their order: by when their games began in the run. It follows from names alone; the only files
+opened are the lists of shards in packs.
 
-The order, which every command goes by:
+All commands use this order:
 
-1. The *generation*, in the name of the folder: the number of the newest model when the games began. No clock has a say
-   in it, and neither has which model played. See layout.py.
-2. Within a generation, the time in the shard's name. It is the writer's clock's, so one that goes wrong misplaces the
-   games of its generation among those of other workers, and no others. In a worker's folder times strictly increase
-   whatever its clock does: a shard's time is at least a microsecond after the one before.
+1. The *generation*, in the folder's name: the number of the newest model when the games began. It depends neither on
+   clocks nor on which model played. See layout.py.
+2. Within a generation, the time in the shard's name, by the writer's clock. A wrong clock misplaces games only among
+   those of other workers in the same generation. In a worker's folder times strictly increase whatever the clock does:
+   a shard's time is at least a microsecond after its predecessor's.
 
-``ls`` shows the same order: folders sort by generation, files by time. What is newest is found from the end, so that
-finding it costs what is looked at, not what lies before it.
+``ls`` shows the same order: folders sort by generation, files by time. The newest shards are found from the end, so
+older ones cost nothing.
 
-A shard's *number* counts the shards in its worker's folder: 1, 2, … for as long as the folder is there, whichever
-process writes. Whoever has seen a folder up to a number knows what is new in it, whatever the times say; that is how
-gather counts. Two things keep this true:
+A shard's *number* counts the shards in its worker's folder, 1, 2, …, as long as the folder exists and whichever process
+writes. A reader that has seen a folder up to a number knows what is new, whatever the times say; gather counts this
+way. It works because
 
-- One process at a time writes as a worker.
-- A shard keeps its name in a pack (see packs.py), and numbers go on behind it. Who removes shards leaves a folder's
-  last one.
+- one process at a time writes as a worker;
+- a shard keeps its name in a pack (packs.py), later shards continue the numbers, and a folder's last shard is never
+  removed.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from typing import Any
 from pipeline.run import atomic, layout, packs
 from pipeline.run.store.base import current_store
 
-TOTAL, COUNTED = "total_positions", "counted_shards"  # in the description of a window
+TOTAL, COUNTED = "total_positions", "counted_shards"  # keys of a window's description
 MOST = 2**63  # shards or positions
 
 
 @dataclass(frozen=True, order=True)
 class ShardFile:
-    """A committed shard, by names alone. Sorts as the module docstring says, then by worker and folder."""
+    """A committed shard, known by names alone. Sorts as the module docstring says, then by worker and folder."""
 
     generation: int
     name: layout.ShardName
     worker: str
     folder: str  # of the games of a model and generation
-    pack: packs.Packed = field(default=None, compare=False)  # where it lies
+    pack: packs.Packed = field(default=None, compare=False)  # where its bytes are
 
     @property
     def place(self) -> str:
@@ -59,7 +59,7 @@ class ShardFile:
 
     @property
     def age(self) -> tuple[int, datetime, int, str, str]:
-        """Sorts like the file itself, and many times faster."""
+        """A key that sorts like the file itself, many times faster."""
         return self.generation, self.name.time, self.name.number, self.worker, self.folder
 
     @property
@@ -72,7 +72,7 @@ class ShardFile:
 
     @property
     def model(self) -> str:
-        """That played."""
+        """The model that played."""
         found = layout.parse_games_folder(self.folder)
         return found.model if found else self.folder
 
@@ -82,22 +82,22 @@ class ShardFile:
 
 
 def newest_files(directory: Path, worker: str | None = None) -> Iterator[ShardFile]:
-    """Committed shards under directory, newest first; of this worker alone, or of all. A missing directory has none.
+    """The committed shards under directory, newest first, of one worker or of all; none if the directory is missing.
 
-    Lazy: lists the folders of a generation when it comes to it; older ones cost nothing.
+    Lazy: lists the folders of a generation only when it comes to it.
     """
     for generation, folders in newest_generations(directory):
         found = sorted(_found(directory, folders, worker), key=itemgetter(0), reverse=True)
-        for (_, _, by, folder), name, pack in found:  # made one by one: most are never asked for
+        for (_, _, by, folder), name, pack in found:  # most are never asked for, so each is made only here
             yield ShardFile(generation, name, by, folder, pack)
 
 
 _Found = tuple[tuple[datetime, int, str, str], layout.ShardName, packs.Packed]
-"""What shards of one generation sort by, as ShardFile does; name and pack."""
+"""(sort key of a shard within its generation, its name, its pack)."""
 
 
 def newest_generations(directory: Path) -> Iterator[tuple[int, list[str]]]:
-    """Each generation that games lie in, newest first, and its folders by name."""
+    """Each generation that has games, newest first, and its folders by name."""
     folders = folders_in(directory, lambda name: layout.parse_games_folder(name) is not None)
     keyed = sorted((generation_of(name), name) for name in folders)
     for generation, group in groupby(reversed(keyed), key=lambda pair: pair[0]):
@@ -105,7 +105,7 @@ def newest_generations(directory: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def files_of(directory: Path, generation: int, folders: list[str]) -> Iterator[ShardFile]:
-    """The committed shards of a generation, in no order."""
+    """The committed shards of a generation, unordered."""
     for (_, _, worker, folder), name, pack in _found(directory, folders, None):
         yield ShardFile(generation, name, worker, folder, pack)
 
@@ -118,16 +118,16 @@ def _found(directory: Path, folders: list[str], only: str | None) -> Iterator[_F
 
 
 def generation_of(folder: str) -> int:
-    """Of the games in a folder of this name; -1, before all others, if it is none of games."""
+    """The generation of the games in a folder with this name; -1, before all others, if it isn't a folder of games."""
     found = layout.parse_games_folder(folder)
     return -1 if found is None else found.generation
 
 
-def folders_in(directory: Path, is_ours: Callable[[str], bool]) -> list[str]:
-    """The names of the folders there that are ours, in no order; a missing directory has none. Raises FileError."""
-    current_store().names(directory)  # makes those that are in object storage
+def folders_in(directory: Path, is_wanted: Callable[[str], bool]) -> list[str]:
+    """The names of the wanted folders there, unordered; none if directory is missing. Raises FileError."""
+    current_store().names(directory)  # makes folders that are only in object storage
     with atomic.os_errors(directory), suppress(FileNotFoundError), os.scandir(directory) as entries:
-        return [entry.name for entry in entries if is_ours(entry.name) and entry.is_dir()]
+        return [entry.name for entry in entries if is_wanted(entry.name) and entry.is_dir()]
     return []
 
 
@@ -136,10 +136,11 @@ def folders_in(directory: Path, is_ours: Callable[[str], bool]) -> list[str]:
 
 @dataclass(frozen=True)
 class Counted:
-    """What earlier scans counted: total positions, and how far.
+    """What earlier scans counted.
 
-    numbers  the number of the last shard counted in each place, of the generations that the window reached back to.
-    reach    the generation behind which nothing is counted any more; None: the oldest in numbers
+    total    positions
+    numbers  the number of the last counted shard of each place, in the generations that the window reached
+    reach    older generations are counted completely; None: that of the oldest place in numbers
     """
 
     total: int = 0
@@ -148,16 +149,16 @@ class Counted:
 
     @classmethod
     def in_window(cls, window: Mapping[str, Any]) -> Counted:
-        """By a window that a chunk or a model's manifest describes. Raises ValueError if that is damaged."""
+        """From a window's description in a chunk or a model's manifest. Raises ValueError if that is damaged."""
         numbers, total = window.get(COUNTED), window.get(TOTAL, -1)
         if not _is_count(total):
             raise ValueError(f"window {TOTAL} is {str(total)[:40]}")
         if not (isinstance(numbers, dict) and all(map(_is_count, numbers.values()))):
-            raise ValueError(f"window {COUNTED} has something other than numbers")
+            raise ValueError(f"window {COUNTED} has values that aren't numbers of shards")
         return cls(total, numbers)
 
     def in_words(self) -> dict[str, Any]:
-        """What a window says of it."""
+        """As in a window's description."""
         return {TOTAL: self.total, COUNTED: dict(self.numbers)}
 
     def has(self, file: ShardFile) -> bool:
@@ -166,7 +167,7 @@ class Counted:
 
     @cached_property
     def oldest(self) -> int:
-        """The generation behind which everything was counted."""
+        """All older generations were counted completely."""
         if self.reach is not None:
             return self.reach
         return min(map(place_generation, self.numbers), default=0)
@@ -184,7 +185,7 @@ def _is_count(value: Any) -> bool:
 
 
 class ShardNames:
-    """The next name in each folder, whatever the clock does: see the module docstring. For any thread."""
+    """Gives the next name in each folder, with increasing times and numbers. For any thread."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -194,7 +195,7 @@ class ShardNames:
         """Raises OSError if the folder can't be listed."""
         with self._lock:
             last = self._last.get(folder)
-            if last is None:  # earlier processes may have written here, under another clock
+            if last is None:  # earlier processes may have written here, by another clock
                 found = [name for name in map(layout.parse_shard_name, atomic.names_in(folder)) if name]
                 found += packs.shards_in(folder)
                 last = max(found, default=None)

@@ -1,20 +1,19 @@
-"""Packs: many shards of a place in one file, for the generations that nobody plays in any more.
+"""Packs: many shards of a place in one file, for generations in which nobody plays any more.
 
-A place is a folder of shards, FOLDER/WORKER. Self-play writes a shard about once a second; years of two small files
-each are what a file system bears least. A *pack* is two files that hold what the files of its shards held, byte for
-byte, one after the other:
+A place is a folder of shards, FOLDER/WORKER. Self-play writes a shard, two small files, about once a second, and file
+systems are slow with millions of small files. A *pack* is two files that hold the bytes of its shards' files, one after
+the other:
 
-    20261121T131500.123456-002000x01998.gz    the shards: gzip, like each of them, so zcat prints them all
-    20261121T131500.123456-002000x01998.meta  a line of JSON with their names and sizes, then their sidecars, which
-                                              are lines of JSON, too; written last: it commits the pack
+    20261121T131500.123456-002000x01998.gz    the shards: also gzip, so zcat prints all of them
+    20261121T131500.123456-002000x01998.meta  a line of JSON with their names and sizes, then their sidecars, also
+                                              lines of JSON; written last: it commits the pack
 
-Its name is that of its last shard and how many there are. So a shard is what it was: its name, its place in the order,
-its checksum, its games. Only where its bytes lie has changed, and nobody but this module and run/shards.py knows.
+A pack's name is its last shard's name and the number of shards. Packing changes nothing about a shard (name, order,
+checksum, games) but the location of its bytes, which only this module and run/shards.py know.
 
-A pack never changes. It is written before the files of its shards are removed, and a shard that lies in both is one
-shard. Whoever looks at a place sees every shard once, whatever happens there meanwhile: a pack is made before anything
-is missing, so the names of packs are read after all others. A file that was listed and is gone now lies in a pack, or
-was pruned.
+A pack never changes. It is written before the files of its shards are removed; a shard in both places counts once.
+Readers see every shard once, whatever happens in the meantime: they list the packs after the other files, and again if
+a pack has disappeared. A file that was listed and is gone is now in a pack, or was pruned.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -35,26 +34,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import FileError, NotYet
+from pipeline.errors import FileError
 from pipeline.run import atomic, layout
 
 FORMAT, VERSION = "mugo-shard-pack", 1
+BUSY = "its packs change faster than they can be read; try again"
 WANTED = "the sidecar of a pack of game shards"
 LOCK = "packs"  # in the folder of all games
-PACKS_KEPT = 64  # whose lists of shards are kept in memory
+PACKS_KEPT = 64  # lists of shards in memory
 MOST_INDEX = 64 << 20  # bytes of a pack's list of shards
-MOST_LOOKS = 1_000  # at a folder in which packs come and go
-MOST_MOVES = 100  # of a shard from one pack to another while it is read
+MOST_LOOKS = 1_000  # at a folder whose packs change
+MOST_MOVES = 100  # of a shard while it is read
 
 
 @dataclass(frozen=True, eq=False)
 class Pack:
-    """Where the shards of a pack lie.
+    """The locations of a pack's shards.
 
-    names         [S] of the shards, ascending
-    sizes         [S, 2] bytes of each shard and of its sidecar
-    checksums     [S] CRC-32 of the sidecars; they know the shards' own checksums
-    first_sidecar where the sidecars begin in the .meta
+    names          [S] of the shards, ascending
+    sizes          [S, 2] bytes of each shard and of its sidecar
+    checksums      [S] CRC-32 of the sidecars, which have the shards' own checksums
+    first_sidecar  offset of the sidecars in the .meta file
     """
 
     folder: Path
@@ -86,7 +86,7 @@ class Pack:
         return int(self.sizes[self.index[name]].sum())
 
     def sidecar(self, name: layout.ShardName) -> bytes:
-        """Of a shard. Raises FileError if the pack is damaged, FileNotFoundError if it is gone."""
+        """A shard's sidecar. Raises FileError if the pack is damaged, FileNotFoundError if it is gone."""
         number = self.index[name]
         data = self._read(self.meta, number, 1, self.first_sidecar)
         if zlib.crc32(data) != self.checksums[number]:
@@ -94,18 +94,14 @@ class Pack:
         return data
 
     def shard(self, name: layout.ShardName) -> bytes:
-        """The shard's file as it was. Raises like sidecar(), but its checksum is the sidecar's business."""
+        """A shard's file, not checked against its sidecar. Raises like sidecar()."""
         return self._read(self.path, self.index[name], 0, 0)
 
     def _read(self, path: Path, number: int, column: int, before: int) -> bytes:
         start, size = before + int(self._starts[number, column]), int(self.sizes[number, column])
         atomic.bring(path)
-        try:
+        with _os_errors(path, "a pack of game shards"):
             descriptor = os.open(path, os.O_RDONLY)
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise FileError(path, f"{error.strerror}; wanted a pack of game shards") from error
         try:
             with atomic.os_errors(path):
                 found = os.fstat(descriptor).st_size
@@ -120,22 +116,22 @@ class Pack:
 
 
 Packed = Pack | FileError | None
-"""Where a shard lies: in a pack, in a pack that can't be read, in files of its own."""
+"""Where a shard is: in a pack, in an unreadable pack, or in files of its own."""
 
 
 def shards_in(folder: Path) -> dict[layout.ShardName, Packed]:
-    """The committed shards of a place, in no order, and where each lies. A missing folder has none.
+    """The committed shards of a place, unordered, and where each is. A missing folder has none.
 
-    Of a pack that can't be read only the last is known; what lies in files of its own as well is taken from there.
-    Raises FileError if the folder can't be listed.
+    Only the last shard of an unreadable pack is known. A shard's own files are preferred to a pack. Raises FileError if
+    the folder can't be listed.
     """
     for _ in range(MOST_LOOKS):
         names = atomic.names_in(folder)
         packs = list_packs(folder)  # after the names: see the module docstring
-        if packs is not None:
+        if {name for name, _ in packs}.issuperset(_pack_names(names)):  # otherwise one was replaced since
             break
     else:
-        raise FileError(folder, "its packs come and go faster than they can be read; try again")
+        raise FileError(folder, BUSY)
     found: dict[layout.ShardName, Packed] = {}
     for pack_name, error in packs:
         if isinstance(error, FileError):
@@ -149,46 +145,47 @@ def shards_in(folder: Path) -> dict[layout.ShardName, Packed]:
     return found
 
 
-def list_packs(folder: Path) -> list[tuple[layout.PackName, Pack | FileError]] | None:
-    """The committed packs of a place, by name. None: one disappeared just now; look at everything again."""
-    found: list[tuple[layout.PackName, Pack | FileError]] = []
-    for name in sorted(atomic.names_in(folder)):
-        parsed = layout.parse_pack_name(name) if name.endswith(layout.META_SUFFIX) else None
-        if parsed is None:
-            continue
+def list_packs(folder: Path) -> list[tuple[layout.PackName, Pack | FileError]]:
+    """The committed packs of a place, by name; an error for an unreadable one. Raises FileError if it can't be listed.
+    """
+    for _ in range(MOST_LOOKS):
+        found: list[tuple[layout.PackName, Pack | FileError]] = []
         try:
-            found.append((parsed, _opened(folder / name)))
-        except FileNotFoundError:
-            return None
-        except FileError as error:
-            found.append((parsed, error))
-    return found
+            for name in sorted(_pack_names(atomic.names_in(folder))):
+                try:
+                    found.append((name, _opened(folder / name.meta)))
+                except FileError as error:
+                    found.append((name, error))
+        except FileNotFoundError:  # replaced or removed since it was listed
+            continue
+        return found
+    raise FileError(folder, BUSY)
+
+
+def _pack_names(names: Iterable[str]) -> list[layout.PackName]:
+    return [pack for name in names if name.endswith(layout.META_SUFFIX) and (pack := layout.parse_pack_name(name))]
 
 
 def find(shard: Path) -> tuple[layout.ShardName, Pack] | None:
-    """Where a shard lies whose own files are gone. shard: its path or its sidecar's. None: in no pack that is readable.
-
-    Raises FileError if the folder can't be listed.
+    """The readable pack that has a shard without files of its own; None if there is none. shard: its path or its
+    sidecar's. Raises FileError if the folder can't be listed.
     """
     name = layout.parse_shard_name(shard.name)
-    for _ in range(MOST_LOOKS):
-        packs = list_packs(shard.parent) if name else []
-        if packs is not None:
-            break
-    for _, pack in packs or ():
-        if name is not None and isinstance(pack, Pack) and name in pack.index:
-            return name, pack
+    if name is not None:
+        for _, pack in list_packs(shard.parent):
+            if isinstance(pack, Pack) and name in pack.index:
+                return name, pack
     return None
 
 
 class Gone(FileError):
-    """A shard has neither files of its own nor a place in a pack: it was removed, or never there."""
+    """A shard is neither in files of its own nor in a pack: it was removed, or never there."""
 
 
 def read_stored(path: Path, pack: Pack | None, wanted: str) -> tuple[bytes, Pack | None]:
-    """(the content of a shard's file or of its sidecar, the pack in which it lies; None: in a file of its own).
+    """(content of a shard's file or sidecar, the pack that has it; None: a file of its own).
 
-    pack: where it lay when it was listed. Looks again if it isn't there any more. Raises FileError, Gone among them.
+    pack: where it was listed. If it isn't there any more, looks for it again. Raises FileError; Gone if it is missing.
     """
     name = layout.parse_shard_name(path.name)
     for _ in range(MOST_MOVES):
@@ -209,18 +206,18 @@ def read_stored(path: Path, pack: Pack | None, wanted: str) -> tuple[bytes, Pack
 
 
 def is_gone(path: Path) -> bool:
-    """Whether a file or folder is neither here nor in object storage, from where it is brought, nor a shard or sidecar
-    in a pack. Damaged ones aren't gone. Raises FileError.
+    """Whether a file or folder is missing: here, in object storage, from which it is fetched, and, if it is a shard or
+    a sidecar, in packs. Damaged ones aren't gone. Raises FileError.
     """
     if not os.path.lexists(path):
-        atomic.names_in(path.parent)  # makes the folders in it that are in object storage
+        atomic.names_in(path.parent)  # makes its folders that are only in object storage
         if not os.path.lexists(path):
             atomic.bring(path)
     return not os.path.lexists(path) and find(path) is None
 
 
 def open_pack(path: Path) -> Pack:
-    """path: of the pack or its sidecar. Raises FileError if it is missing or damaged."""
+    """path: the pack or its sidecar. Raises FileError if it is missing or damaged."""
     try:
         return _opened(layout.meta_path(path))
     except FileNotFoundError as error:
@@ -229,32 +226,34 @@ def open_pack(path: Path) -> Pack:
 
 def _opened(path: Path) -> Pack:
     """Raises FileError, or FileNotFoundError if it is gone."""
-    try:
+    with _os_errors(path, WANTED):
         stat = path.stat()
+    return _read_pack(path, stat.st_ino, stat.st_size)
+
+
+@contextmanager
+def _os_errors(path: Path, wanted: str) -> Iterator[None]:
+    """Turn every OSError inside but FileNotFoundError into a FileError about path."""
+    try:
+        yield
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise FileError(path, f"{error.strerror}; wanted {WANTED}") from error
-    return _read_pack(path, stat.st_ino, stat.st_size)
+        raise FileError(path, f"{error.strerror}; wanted {wanted}") from error
 
 
 @lru_cache(maxsize=PACKS_KEPT)
 def _read_pack(path: Path, inode: int, size: int) -> Pack:
-    """inode, size: of the file, so that what was read of another one of the same name isn't taken for it."""
+    """inode, size: of the file, so that the cache doesn't take it for an earlier file of the same name."""
     name = layout.parse_pack_name(path.name)
     assert name is not None
-    try:
-        with open(path, "rb") as file:
-            line = file.readline(MOST_INDEX)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise FileError(path, f"{error.strerror}; wanted {WANTED}") from error
+    with _os_errors(path, WANTED), open(path, "rb") as file:
+        line = file.readline(MOST_INDEX)
     raw = atomic.parse_json(path, line, WANTED)
     atomic.check_format(path, raw, FORMAT, VERSION, WANTED)
     try:
         if raw.pop("seal") != _seal(raw):
-            raise ValueError("its checksum is another")
+            raise ValueError("its checksum differs")
         names = tuple(_shard_name(text) for text in raw["shards"])
         sizes = np.stack([_numbers(raw[key], "<u4") for key in ("bytes", "sidecar_bytes")], axis=1).astype(np.int64)
         checksums = _numbers(raw["sidecar_checksums"], "<u4")
@@ -285,24 +284,16 @@ def _seal(raw: dict[str, Any]) -> str:
 # Writing
 
 
-@contextmanager
-def packing(directory: Path) -> Iterator[None]:
-    """Be the one process that packs games under directory, or removes any. Raises NotYet if another is at it."""
-    lock = atomic.file_lock(directory / LOCK, wait=False)
-    try:
-        lock.__enter__()
-    except atomic.Busy as error:
-        raise NotYet(f"{directory}: another process packs or prunes these games; wait until it is done") from error
-    try:
-        yield
-    finally:
-        lock.__exit__(None, None, None)
+def packing(directory: Path) -> AbstractContextManager[None]:
+    """The lock of the one process that packs or removes games under directory. Raises Busy if another has it."""
+    busy = "another process packs or prunes these games; wait until it is done"
+    return atomic.file_lock(directory / LOCK, wait=False, busy=busy)
 
 
 def write_pack(folder: Path, shards: Sequence[tuple[layout.ShardName, bytes, bytes]]) -> Pack:
-    """Write and commit a pack of these shards of the place; what it replaces is left to the caller.
+    """Write and commit a pack of shards of this place. The caller removes what it replaces.
 
-    shards: ascending; the name of each, its file and its sidecar, as they are. Raises FileError.
+    shards: (name, content of the file, content of the sidecar), ascending. Raises FileError.
     """
     name = layout.PackName(shards[-1][0], len(shards))
     table = np.array([(len(data), len(sidecar)) for _, data, sidecar in shards], "<u4")
@@ -322,7 +313,7 @@ def write_pack(folder: Path, shards: Sequence[tuple[layout.ShardName, bytes, byt
 
 
 def remove_files(folder: Path, names: Sequence[layout.ShardName]) -> None:
-    """Remove the files that shards have of their own. The sidecars go first: a shard without one doesn't exist."""
+    """Remove the shards' own files, sidecars first: a shard without one doesn't exist."""
     atomic.remove(folder / name.meta for name in names)
     atomic.remove(folder / name.shard for name in names)
     with atomic.os_errors(folder):

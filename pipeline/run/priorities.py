@@ -1,7 +1,7 @@
 """Priorities of the examples of a chunk set, in one file beside its chunks.
 
-The file belongs to one set and is replaced whole. Each priority is stored with its example's number, which is made from
-the example's origin, so that a later set with the same position finds the priority again.
+The file belongs to one set and is replaced as a whole. Each priority has its example's number, a hash of the example's
+origin, by which a later set with the same position finds the priority.
 
 n: the examples of a set, in the order of its chunks.
 """
@@ -39,10 +39,10 @@ class Priorities:
 def example_numbers(
     shards: Sequence[str], shard: NDArray[np.integer], game: NDArray[np.integer], ply: NDArray[np.integer]
 ) -> ExampleArray:
-    """[n] a number per position, the same in every chunk; two positions share one only by a rare chance.
+    """[n] a 64-bit hash of each position's origin, the same in every chunk.
 
     shards: the chunk's list of names; shard [n] index into it, game [n] in the shard, ply [n] in the game.
-    Source of the mixing: the finaliser of splitmix64 (Steele et al. 2014).
+    Source: the finaliser of splitmix64 (Steele et al. 2014).
     """
     digests = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in shards]
     hashes = np.array([int.from_bytes(digest, "little") for digest in digests], np.uint64)
@@ -54,14 +54,14 @@ def example_numbers(
 
 
 def write_priorities(path: Path, priorities: Priorities) -> None:
-    """Write the file, whole or not at all. Raises FileError if the disk is full or read-only."""
+    """Write the file atomically. Raises FileError if the disk is full or read-only."""
     arrays: dict[str, NDArray[Any]] = {"examples": priorities.examples, "priorities": priorities.values}
     metadata = {"format": FORMAT, "version": str(VERSION), "sha256": _digest(arrays)}
     atomic.write_bytes(path, pack(arrays, metadata))
 
 
 def read_priorities(path: Path) -> Priorities:
-    """Raises FileError if the file is missing, damaged or of another version, or a priority is not above 0."""
+    """Raises FileError if the file is missing, damaged or of another version, or a priority isn't above 0."""
     atomic.bring(path)
     try:
         with safetensors.safe_open(path, framework="np") as opened:
@@ -70,7 +70,7 @@ def read_priorities(path: Path) -> Priorities:
         if metadata.get("format") != FORMAT or metadata.get("version") != str(VERSION):
             raise ValueError(f"format {metadata.get('format')!r}, version {metadata.get('version')!r}")
         if metadata.get("sha256") != _digest(arrays):
-            raise ValueError("its checksum is another one")
+            raise ValueError("its checksum differs")
         examples, values = arrays["examples"], arrays["priorities"]
         if examples.dtype != np.uint64 or values.dtype != np.float32 or examples.ndim != 1:
             raise ValueError(f"{examples.dtype} {examples.shape} and {values.dtype} {values.shape}")
@@ -91,13 +91,13 @@ def _digest(arrays: dict[str, NDArray[Any]]) -> str:
 
 
 def newest_priorities(directory: Path, set_id: str) -> Path | None:
-    """The file of this set, else of the newest set before it that has one; None if there is none."""
+    """The file of this set, or of the newest earlier set that has one; None if there is none."""
     found = [(name, path) for name, path in list_priorities(directory) if str(name) <= set_id]
     return max(found)[1] if found else None
 
 
 def remove_stale_priorities(directory: Path, keep: str) -> int:
-    """Remove the files of sets that have no chunks any more, except that of the set `keep`; returns how many.
+    """Remove the files of sets whose chunks are gone, except that of the set `keep`; returns how many were removed.
 
     Gather removes old sets; their priorities stay until a training has taken them over.
     """
@@ -108,6 +108,6 @@ def remove_stale_priorities(directory: Path, keep: str) -> int:
 
 
 def list_priorities(directory: Path) -> list[tuple[layout.SetName, Path]]:
-    """The files of priorities in a folder, with the set of each. A missing folder has none."""
+    """(set, path) of the files of priorities in a folder; none if it is missing."""
     names = atomic.names_in(directory)
     return [(parsed, directory / name) for name in names if (parsed := layout.parse_priorities_name(name))]

@@ -1,4 +1,4 @@
-"""Where a result came from: this program's commit, a hash of it, and the versions of the libraries that matter."""
+"""What made a result: this program's commit, a hash of its modules, and the versions of relevant libraries."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from importlib import metadata
 from pathlib import Path
 
 LIBRARIES = ("torch", "numpy", "numba", "openvino")
-DIGEST = 12  # characters that tell one version of the modules from another
+DIGEST = 12  # characters of a hash
 
 
 def source_commit() -> str | None:
-    """The git commit of this program, with ``-changed`` if files differ from it; None outside a checkout, also where
-    it was unpacked or installed in the folder of another repository.
+    """The git commit of this program, with ``-changed`` if files differ from it. None outside a checkout, even if the
+    program was unpacked or installed inside another repository.
     """
     file = Path(__file__)
 
@@ -33,7 +33,7 @@ def source_commit() -> str | None:
 
 @cache
 def source_digest() -> str:
-    """A hash of this program's modules, which says where there is no git whether two machines have the same ones."""
+    """A hash of this program's modules, which compares two machines also without git."""
     root = Path(__file__).parent.parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
@@ -43,7 +43,7 @@ def source_digest() -> str:
 
 
 def library_versions() -> dict[str, str]:
-    """Versions by name, including Python's; libraries that aren't installed are left out."""
+    """Versions by name, Python's too, of the libraries that are installed."""
     versions = {"python": platform.python_version()}
     for name in LIBRARIES:
         try:

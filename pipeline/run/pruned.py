@@ -1,9 +1,9 @@
-"""What ``prune`` took away from the games: ``pruned.json`` in their folder. Nothing that was ever counted gets lost.
+"""What ``prune`` removed from the games: ``pruned.json`` in their folder, so that no total ever changes.
 
-For every place (FOLDER/WORKER) that was pruned it says up to which shard that was, what all shards up to there came to,
-and which of them are left, as a sample for reports. So a total is that of this file and of the shards behind it; shards
-up to there count in it whether they are still there or not, and a prune that was cut off changes no total. It is
-replaced whole, before anything is removed.
+For every pruned place (FOLDER/WORKER) it has the last shard up to which the place was pruned, the totals of all shards
+up to that one, and the names of those that were kept as a sample for reports. A total is the sum of this file's and of
+the later shards'. Shards up to the last pruned one count only in this file, whether they still exist or not, so an
+interrupted prune changes no total. The file is replaced as a whole before anything is removed.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel, Field, field_validator
 
 from pipeline.run import atomic, layout
 from pipeline.run.order import MOST, Counted, ShardFile, place_generation
 
-FILE = layout.PRUNED
+Key = TypeVar("Key")
 
 
 def _name(stem: str) -> layout.ShardName:
@@ -29,7 +29,7 @@ def _name(stem: str) -> layout.ShardName:
 
 
 class PrunedPlace(BaseModel, frozen=True, extra="forbid"):
-    """Of all shards of a place up to one of them. kept: those that stay, oldest first; the last is that one."""
+    """All shards of a place up to one of them. kept: those that stay, oldest first; the last of all is one of them."""
 
     kept: list[str] = Field(min_length=1, description="Names, without .gz.")
     number: int = Field(ge=0, lt=MOST, description="The largest number of a shard among them.")
@@ -59,11 +59,11 @@ class Pruned(BaseModel, frozen=True, extra="forbid"):
     version: Literal[1] = 1
     places: dict[str, PrunedPlace] = {}
     settled: int = Field(
-        -1, ge=-1, le=layout.MAX_NUMBER, description="The generation up to which nothing was left to remove; -1: none."
+        -1, ge=-1, le=layout.MAX_NUMBER, description="The generation up to which nothing is left to remove; -1: none."
     )
 
     def has(self, shard: ShardFile | Path) -> bool:
-        """Whether this shard, or that of this path, counts in the places' totals already."""
+        """Whether this shard, or the one with this path, counts in the places' totals."""
         if isinstance(shard, Path):
             name, where = layout.parse_shard_name(shard.name), "/".join(shard.parts[-3:-1])
         else:
@@ -73,43 +73,40 @@ class Pruned(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def counted(self) -> Counted:
-        """What has been counted if nothing else is known: each place that was pruned, up to there. Places that weren't,
-        because they had few shards, are not, however old.
+        """What has been counted if nothing else is known: the pruned shards. Old places that had too few shards to be
+        pruned aren't counted.
         """
         if not self.places:
             return Counted()
         numbers = {name: place.number for name, place in self.places.items()}
         return Counted(sum(place.positions for place in self.places.values()), numbers, reach=0)
 
-    def by_model(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    def by_model(self) -> tuple[Counter[str], Counter[str]]:
         """(games, positions) in the places' totals, by the model that played."""
-        games: Counter[str] = Counter()
-        positions: Counter[str] = Counter()
-        for name, place in self.places.items():
-            folder = layout.parse_games_folder(name.partition("/")[0])
-            model = folder.model if folder else name
-            games[model] += place.games
-            positions[model] += place.positions
-        return games, positions
+        folders = {name: layout.parse_games_folder(name.partition("/")[0]) for name in self.places}
+        return self._by({name: folder.model if folder else name for name, folder in folders.items()})
 
-    def by_generation(self) -> tuple[Mapping[int, int], Mapping[int, int]]:
+    def by_generation(self) -> tuple[Counter[int], Counter[int]]:
         """(games, positions) in the places' totals, by the generation of their folder."""
-        games: Counter[int] = Counter()
-        positions: Counter[int] = Counter()
+        return self._by({name: place_generation(name) for name in self.places})
+
+    def _by(self, keys: Mapping[str, Key]) -> tuple[Counter[Key], Counter[Key]]:
+        games: Counter[Key] = Counter()
+        positions: Counter[Key] = Counter()
         for name, place in self.places.items():
-            games[place_generation(name)] += place.games
-            positions[place_generation(name)] += place.positions
+            games[keys[name]] += place.games
+            positions[keys[name]] += place.positions
         return games, positions
 
 
 def read_pruned(directory: Path) -> Pruned:
     """directory: of all games. Raises FileError if the file is damaged."""
-    path = directory / FILE
+    path = directory / layout.PRUNED
     if not atomic.exists(path):
         return Pruned()
-    return atomic.read_record(path, Pruned, "what prune took away; remove it, and totals are those of what is left")
+    return atomic.read_record(path, Pruned, "what prune removed; without this file totals are those of what is left")
 
 
 def write_pruned(directory: Path, pruned: Pruned) -> None:
     """Raises FileError."""
-    atomic.write_text(directory / FILE, pruned.model_dump_json(indent=1) + "\n")
+    atomic.write_text(directory / layout.PRUNED, pruned.model_dump_json(indent=1) + "\n")

@@ -1,11 +1,11 @@
-"""Two files about how strong players are and which of them to play against.
+"""Two files about the strength of players and the pool of opponents. ratings/ knows what they mean.
 
-    data/ratings.json  ratings of every player that ever played a match. A copy for readers: it is made anew from the
-                       match records whenever asked, so nothing is lost with it
-    data/pool.json     the members of the pool of opponents, and its capacity; their ratings are in the other file, so
-                       that they outlive a member's eviction
+    data/ratings.json  ratings of every player that ever played a match. A copy for readers: it can always be made again
+                       from the match records
+    data/pool.json     the members of the pool of opponents and its capacity. Ratings are in the other file, so that
+                       they outlive a member's eviction
 
-Both are replaced whole. Knows names and numbers; ratings/ knows what they mean.
+Both are replaced as a whole.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field, model_validator
 from pipeline.run import atomic
 
 RATINGS_FORMAT, POOL_FORMAT = "mugo-ratings", "mugo-pool"
-WANTED_RATINGS = "ratings; `python main.py ratings` makes it anew from the match records"
+WANTED_RATINGS = "ratings; `python main.py ratings` makes it again from the match records"
 WANTED_POOL = "a pool; repair it, or remove it and add its members again: `python main.py pool add SPEC`"
 DEFAULT_CAPACITY = 5
 
@@ -29,14 +29,14 @@ class RatedPlayer(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """A player's ratings by all three methods."""
 
     name: str = Field(description="The name it is rated as: a model's always with @READOUTS.")
-    kind: str = Field("model", description="model, random, heuristic or another player's.")
+    kind: str = Field("model", description="model, random, heuristic or another kind of player.")
     games: int = Field(0, ge=0)
     wins: int = Field(0, ge=0)
     draws: int = Field(0, ge=0)
     losses: int = Field(0, ge=0)
     bradley_terry: float = Field(0.0, description="Elo, relative to the anchor.")
     bradley_terry_error: float = Field(0.0, ge=0, description="Elo; half of the 95 % interval around the group's mean.")
-    group: int = Field(0, ge=0, description="Players of different groups never met, not even through others.")
+    group: int = Field(0, ge=0, description="No chain of matches connects players of different groups.")
     elo: float = Field(1500.0, description="Start 1500, K 32, match after match.")
     trueskill_mu: float = 25.0
     trueskill_sigma: float = Field(25 / 3, gt=0)
@@ -78,7 +78,7 @@ class Pool(BaseModel, frozen=True, extra="forbid"):
     @model_validator(mode="after")
     def _names_are_unique(self) -> Pool:
         if len(set(self.names)) < len(self.members):
-            raise ValueError("a name stands twice")
+            raise ValueError("a name appears twice")
         return self
 
     @property
@@ -87,7 +87,7 @@ class Pool(BaseModel, frozen=True, extra="forbid"):
 
 
 def read_ratings(path: Path) -> Ratings:
-    """Raises FileError, which says how to make it anew, if it is missing, damaged or of another version."""
+    """Raises FileError that says how to make it again if it is missing, damaged or of another version."""
     return atomic.read_record(path, Ratings, WANTED_RATINGS)
 
 
@@ -97,7 +97,7 @@ def write_ratings(path: Path, ratings: Ratings) -> None:
 
 
 def read_pool(path: Path) -> Pool:
-    """The pool; an empty one if there is no file. Raises FileError if it is damaged or of another version."""
+    """An empty pool if there is no file. Raises FileError if it is damaged or of another version."""
     return atomic.read_record(path, Pool, WANTED_POOL) if atomic.exists(path) else Pool()
 
 
@@ -109,7 +109,6 @@ def write_pool(path: Path, pool: Pool) -> None:
 @contextmanager
 def pool_lock(path: Path) -> Iterator[None]:
     """Keep other processes from changing the pool between reading and writing it. Raises FileError."""
-    atomic.make_folder(path.parent)
     with atomic.file_lock(path):
         atomic.sweep(path.parent)
         yield

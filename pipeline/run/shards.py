@@ -1,15 +1,15 @@
-"""Shards: the games of one self-play worker, written a group at a time.
+"""Shards: the games of one self-play worker, written in groups.
 
 A shard is gzip: one line of JSON, then the columns that it lists, little-endian. Axes: G games, M moves of all games,
-V visited edges of all moves. A position is what stood before a move, so positions = M; position i of a shard is before
-move i, and games follow each other. The sidecar ``.meta`` is written after the shard and commits it: a shard without
-one does not exist. The same games give the same bytes.
+V visited edges of all moves. Position i of a shard is the position before move i, so there are M positions; games
+follow each other. The sidecar ``.meta`` is written after the shard and commits it: a shard without one does not exist.
+The same games give the same bytes.
 
-Which moves were made, by whom and with what result stands in every shard. What else is kept of a move is up to the
-method that recorded it: any of SEARCH_COLUMNS, and columns of its own. Of SEARCH_COLUMNS that a shard lacks readers see
-what stands for nothing known.
+Every shard has the moves, the players and the results. The method that recorded the games decides what else is kept of
+each move: any of SEARCH_COLUMNS, and columns of its own. For missing SEARCH_COLUMNS readers get values that mean
+"unknown".
 
-Doesn't know rules: whether the moves are legal is methods/alphazero/examples.py's business.
+This module doesn't know the rules: methods/alphazero/examples.py checks that moves are legal.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ SHARD_FORMAT, META_FORMAT = "mugo-shard", "mugo-shard-meta"
 VERSION = 1
 OWN_TYPES = ("|u1", "|i1", "<u2", "<i2", "<u4", "<i4", "<u8", "<i8", "<f2", "<f4", "<f8")
 POLICY_COUNTS = 1  # bit 0 of flags: the visits of this move are a policy target
-NO_VALUE = 2  # bit 1: whoever made this move had no opinion; its root value is 0 and means nothing
-DRAWN = 4  # bit 2: nobody chose this move, it opened the game at random
+NO_VALUE = 2  # bit 1: no value is known for this move; its root value is 0 and means nothing
+DRAWN = 4  # bit 2: a random opening move
 BOTH = 2  # learner: the model played both sides
 TRIAL_BYTES = 65_536  # about a shard's size
 MOST_GENERATION, MOST_EVALUATIONS = 2**31 - 1, 2**63 - 1
 MOST_NUMBER = 2**62  # of a game
 MOST_MOVES = 2**16 - 1  # of a game: chunks have plies as u2
-MOST_AXES, MOST_PER_MOVE = 8, 2**20  # of what a column of a method's own has for a move
+MOST_AXES, MOST_PER_MOVE = 8, 2**20  # axes and numbers per move in a method's own column
 NAMES = order.ShardNames()
-SWEPT_GENERATIONS = 2  # of all workers: one that was killed may never come back
+SWEPT_GENERATIONS = 2  # swept for all workers, because a killed one may never come back
 
 
 class End(IntEnum):
@@ -59,14 +59,10 @@ class End(IntEnum):
     PLAYED_OUT = 0
     RESIGNED = 1
     MOVE_LIMIT = 2  # see AnyGame.cut_short
-    SETTLED = 3  # nothing was left to decide, see Game.settled_owners; the result is that of these owners
+    SETTLED = 3  # by Game.settled_owners, which also give the result
 
 
-_NOTHING: NDArray[Any] = np.zeros(0)  # stands for a column that a record lacks
-
-
-def _lacking() -> NDArray[Any]:
-    return _NOTHING
+_UNKNOWN: Any = None  # a column that a record lacks, until __post_init__
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,23 +72,23 @@ class GameRecord:
     moves        [T] actions                  visit_lengths  [T] edges that the root search of each move visited
     flags        [T] POLICY_COUNTS, …         visit_actions  [V] their actions, move after move
     root_values  [T] to move                  visit_counts   [V] their visits
-    surprises    [T] how far the policy target is from the network's prior, in nats
-    own          what else the method keeps of each move, by name: [T, ...]
+    surprises    [T] KL(policy target || network's prior) in nats
+    own          the method's own columns by name: [T, ...]
     opponent     the model's opponent; None: itself
     learner      the side that the model played: 0 first, 1 second, BOTH; the opponent's moves are no policy targets
     setup        how the game begins, see AnyGame.begin
 
-    Of flags, values, surprises and visits a method records what it has; left out, they say that nothing is known.
+    A method gives those of flags, values, surprises and visits that it has; the others get values that mean "unknown".
     """
 
     game_id: int
     moves: NDArray[np.integer]
-    flags: NDArray[np.integer] = field(default_factory=_lacking)
-    root_values: NDArray[np.floating] = field(default_factory=_lacking)
-    visit_lengths: NDArray[np.integer] = field(default_factory=_lacking)
-    visit_actions: NDArray[np.integer] = field(default_factory=_lacking)
-    visit_counts: NDArray[np.integer] = field(default_factory=_lacking)
-    surprises: NDArray[np.floating] = field(default_factory=_lacking)
+    flags: NDArray[np.integer] = _UNKNOWN
+    root_values: NDArray[np.floating] = _UNKNOWN
+    visit_lengths: NDArray[np.integer] = _UNKNOWN
+    visit_actions: NDArray[np.integer] = _UNKNOWN
+    visit_counts: NDArray[np.integer] = _UNKNOWN
+    surprises: NDArray[np.floating] = _UNKNOWN
     own: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     result_first_player: float
     end: End = End.PLAYED_OUT
@@ -103,21 +99,21 @@ class GameRecord:
 
     def __post_init__(self) -> None:
         for name in SEARCH_COLUMNS:
-            if getattr(self, name) is _NOTHING:
+            if getattr(self, name) is _UNKNOWN:
                 object.__setattr__(self, name, COLUMNS[name].unknown(len(self.moves)))
 
 
 class RunNumbers(NamedTuple):
-    """The numbers of games that a run of self-play is to play. See selfplay/numbering.py."""
+    """The numbers of the games of a run of self-play. See selfplay/numbering.py."""
 
-    since: int  # the generation in which it began
-    first: int  # the worker's games in that generation begin with this number
-    until: int  # and the run's end before this one
+    since: int  # the generation in which the run began
+    first: int  # of the worker's games in that generation
+    until: int  # one more than the run's last
 
 
 @dataclass(frozen=True)
 class ShardMeta:
-    """A sidecar: what a shard holds, without opening it."""
+    """A sidecar: the contents of a shard without its moves."""
 
     path: Path  # of the shard
     game: str
@@ -128,10 +124,10 @@ class ShardMeta:
     positions: int
     games: int
     lengths: NDArray[np.int32]  # [G]
-    # [M] the shard's, rounded: drawing positions needs them before any shard is read. 0 if the method records none.
+    # [M] the shard's, rounded: sampling needs them before any shard is read. 0 if the method records none.
     surprises: NDArray[np.float16]
-    # Positions that the search asked about since the worker's shard before, found in an evaluation cache or not. Those
-    # of games that a kill lost are in none.
+    # Positions that the search evaluated since the worker's previous shard, by the network or a cache, without those of
+    # games lost by a kill.
     evaluations: int
     cut_short: int  # games that the move limit ended
     game_ids: NDArray[np.uint64]  # [G]
@@ -139,7 +135,7 @@ class ShardMeta:
     run: RunNumbers  # that played them
     num_bytes: int  # of the shard
     sha256: str
-    pack: packs.Pack | None = None  # where the shard lay when this was read; None: in files of its own
+    pack: packs.Pack | None = None  # that had the shard when this was read; None: files of its own
 
     @property
     def id(self) -> str:
@@ -148,7 +144,7 @@ class ShardMeta:
 
 
 class Column(NamedTuple):
-    """An array of a shard. Where a file lacks it, for its method doesn't record it, it is `lacking` everywhere."""
+    """An array of a shard. If the method doesn't record it, it is `lacking` everywhere."""
 
     dtype: str
     axis: str  # G, M or V
@@ -156,7 +152,7 @@ class Column(NamedTuple):
     of_search: bool
 
     def unknown(self, count: int) -> NDArray[Any]:
-        """The column of a shard or a game that lacks it: count along its axis, without visits along V."""
+        """The column of a shard or game that lacks it. count: length along its axis; along V it is empty."""
         size = 0 if self.axis == "V" else count
         return np.full(size, self.lacking, self.dtype) if self.lacking else np.zeros(size, self.dtype)
 
@@ -167,10 +163,7 @@ def _column(dtype: str, axis: str, lacking: int = 0, of_search: bool = False) ->
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard's header and its columns, in the order in which they stand in the file; own: what comes after them.
-
-    own: the columns that the method alone knows, by name, [M, ...].
-    """
+    """A shard's header and columns, in the file's order. own: the method's own columns, last, by name, [M, ...]."""
 
     path: Path
     header: dict[str, Any]
@@ -187,7 +180,7 @@ class Shard:
     moves: NDArray[np.uint16] = field(metadata=_column("<u2", "M"))
     # POLICY_COUNTS, NO_VALUE, DRAWN
     flags: NDArray[np.uint8] = field(metadata=_column("|u1", "M", lacking=NO_VALUE, of_search=True))
-    # Seen by the player to move, no more than the game counts.
+    # From the view of the player to move; at most max_result.
     root_values: NDArray[np.float32] = field(metadata=_column("<f4", "M", of_search=True))
     # KL(policy target || network's prior) in nats where the target counts, else 0.
     surprises: NDArray[np.float32] = field(metadata=_column("<f4", "M", of_search=True))
@@ -224,18 +217,18 @@ class Shard:
 
     @property
     def max_result(self) -> float:
-        """The most that a game counted when it was recorded."""
+        """The most points that a game counted when it was recorded."""
         return _max_result(self.path, self.header)
 
     def own_column(self, name: str) -> NDArray[Any]:
-        """[M, ...] a column of the method's own. Raises FileError if the shard lacks it."""
+        """[M, ...] one of the method's own columns. Raises FileError if the shard lacks it."""
         if name not in self.own:
             found = ", ".join(self.own) or "none of its own"
             raise FileError(self.path, f"it lacks the column {name}, it has {found}; wanted games of another method")
         return self.own[name]
 
     def opponent(self, index: int) -> str | None:
-        """The model's opponent in this game; None if it played itself."""
+        """The model's opponent in this game; None: itself."""
         number = int(self.opponents[index])
         return str(self.header["opponents"][number]) if number >= 0 else None
 
@@ -260,7 +253,7 @@ class Shard:
 COLUMNS: dict[str, Column] = {one.name: one.metadata["column"] for one in fields(Shard) if one.metadata}
 PER_GAME, PER_MOVE, PER_VISIT = ([name for name, column in COLUMNS.items() if column.axis == axis] for axis in "GMV")
 SEARCH_COLUMNS: ColumnTypes = {name: (column.dtype, ()) for name, column in COLUMNS.items() if column.of_search}
-"""What a tree search leaves of a move. A method may record any of them, visits all three or none."""
+"""What a tree search records of a move. A method may record any of them, but visits all three or none."""
 
 
 # Writing
@@ -281,15 +274,14 @@ def write_shard(
     numbers: Sequence[int],
     run: RunNumbers,
 ) -> Path:
-    """Write games as one shard and commit it with its sidecar; the shard's path.
+    """Write games as one shard and commit it with its sidecar; returns the shard's path.
 
-    provenance  what else made the games, as JSON: seed, settings, …; its "generation", by which games sort, also goes
-                into the sidecar and the name of the folder.
-    recorded    what is kept of each move, see Method.recorded; whatever else the records have isn't written.
-    max_result  the most that a game counts.
-    evaluations how many the network made for it; only the sidecar has them.
-    numbers     which games of the worker these are, and run the one that played them; only the sidecar has them.
-    Two syncs: a kill loses nothing that was returned from here; a power cut may lose the last shards, whole.
+    provenance  what made the games, as JSON: seed, settings, …; its "generation", by which games sort, also goes into
+                the sidecar and the name of the folder
+    recorded    the columns of each move, see Method.recorded; other columns of the records aren't written
+    max_result  the most points that a game counts
+    evaluations, numbers, run  see ShardMeta; only the sidecar has them
+    After the return a kill loses nothing; a power cut may lose the last shards, as a whole.
     Raises FileError if the disk is full or read-only, ValueError if games is empty or its arrays contradict each other.
     """
     opponents = sorted({game.opponent for game in games if game.opponent is not None})
@@ -341,44 +333,40 @@ def write_shard(
     except BaseException as error:
         is_committed = (folder / name.meta).exists()
         if not is_committed:
-            path.unlink(missing_ok=True)  # nobody would ever read it
-        # An interrupt may come after the commit, and a network disk may call a rename failed that it has done.
+            path.unlink(missing_ok=True)  # nothing would ever read it
+        # An interrupt may come after the commit, and a network disk may report that a finished rename failed.
         if not (is_committed and isinstance(error, FileError)):
             raise
     return path
 
 
 def prepare_folder(output_dir: Path, model_name: str, worker: str, generation: int) -> None:
-    """Make the folder of a worker's shards and try to write there, so that trouble shows before the games are played.
+    """Make the folder of a worker's shards and try to write there, so that problems show before games are played.
 
-    Removes what killed workers left half-written in the newest generations, and in the last that this one played in.
-
-    Raises FileError if the disk is full or read-only, or a file is in the way.
+    Removes temporary files of killed workers in the newest generations and in this worker's last one. Raises FileError
+    if the disk is full or read-only, or a file is in the way.
     """
     folder = layout.shard_folder(output_dir, model_name, worker, generation)
     atomic.make_folder(folder)
-    mine = False  # whether a folder of this worker was found that isn't new
+    found_earlier = False  # an earlier folder of this worker
     for number, (_, folders) in enumerate(order.newest_generations(output_dir)):
-        if mine and number >= SWEPT_GENERATIONS:
+        if found_earlier and number >= SWEPT_GENERATIONS:
             break
-        for beside in (output_dir / name / other for name in folders for other in _workers(output_dir / name)):
-            if number < SWEPT_GENERATIONS or beside.name == worker:
-                atomic.sweep(beside)
-            mine = mine or (beside.name == worker and beside != folder)
+        for games in (output_dir / name for name in folders):
+            for place in (games / name for name in order.folders_in(games, layout.is_worker_name)):
+                if number < SWEPT_GENERATIONS or place.name == worker:
+                    atomic.sweep(place)
+                found_earlier |= place.name == worker and place != folder
     with atomic.os_errors(folder), tempfile.TemporaryFile(dir=folder) as file:
         file.write(bytes(TRIAL_BYTES))
         file.flush()
         os.fsync(file.fileno())
 
 
-def _workers(folder: Path) -> list[str]:
-    return order.folders_in(folder, layout.is_worker_name)
-
-
 def _columns(
     games: Sequence[GameRecord], opponents: list[str], recorded: ColumnTypes, max_result: float
 ) -> dict[str, NDArray[Any]]:
-    """By name, in the file's order. Raises ValueError as write_shard does."""
+    """The columns by name, in the file's order. Raises ValueError like write_shard."""
     if not games:
         raise ValueError("a shard holds at least one game")
     own = _own_types(recorded)
@@ -418,7 +406,7 @@ def _columns(
 
 
 def _own_types(recorded: ColumnTypes) -> ColumnTypes:
-    """The columns that are a method's own. Raises ValueError for what no shard can hold."""
+    """The method's own columns. Raises ValueError if a shard can't have one of the columns."""
     for name, kind in recorded.items():
         if name in COLUMNS and (SEARCH_COLUMNS.get(name) != kind):
             raise ValueError(f"column {name} of {kind}: a shard has another one of this name")
@@ -437,7 +425,7 @@ def _is_own(name: str, dtype: str, shape: tuple[int, ...]) -> bool:
 
 
 def _listed(name: str, column: NDArray[Any], recorded: ColumnTypes) -> dict[str, Any]:
-    """What the header says of a column: the shape is that of one move, where it isn't a number."""
+    """A column in the header. It has a shape, that of one move, unless a move has a single number."""
     dtype, shape = (COLUMNS[name].dtype, ()) if name in COLUMNS else recorded[name]
     return {"name": name, "dtype": dtype, "count": len(column), **({"shape": list(shape)} if shape else {})}
 
@@ -446,15 +434,15 @@ def _listed(name: str, column: NDArray[Any], recorded: ColumnTypes) -> dict[str,
 
 
 def read_meta(path: Path, pack: packs.Pack | None = None) -> ShardMeta:
-    """The sidecar of the shard at path, lying in this pack if any. Raises FileError: packs.Gone if it is missing."""
+    """The sidecar of the shard at path. pack: where the shard was listed. Raises FileError; packs.Gone if missing."""
     path = layout.meta_path(path)
     return parse_meta(path, *packs.read_stored(path, pack, WANTED_META))
 
 
 def parse_meta(path: Path, data: bytes, pack: packs.Pack | None = None) -> ShardMeta:
     """A sidecar from its content. Raises FileError if that is damaged. pack: where it was found."""
-    raw = atomic.parse_json(path, data, wanted := WANTED_META)
-    atomic.check_format(path, raw, META_FORMAT, VERSION, wanted)
+    raw = atomic.parse_json(path, data, WANTED_META)
+    atomic.check_format(path, raw, META_FORMAT, VERSION, WANTED_META)
     try:
         lengths = np.array(raw["lengths"], np.int32)
         num_positions, num_games, num_bytes = int(raw["positions"]), int(raw["games"]), int(raw["bytes"])
@@ -466,12 +454,18 @@ def parse_meta(path: Path, data: bytes, pack: packs.Pack | None = None) -> Shard
             raise ValueError(f"lengths of {int(lengths.sum(dtype=np.int64))} positions in all, not {num_positions}")
         if num_positions * np.dtype(COLUMNS["moves"].dtype).itemsize > most_unpacked(num_bytes):
             raise ValueError(f"{num_positions} positions in {num_bytes} bytes")
-        if "surprises" not in raw:  # its method records none
-            surprises = np.broadcast_to(np.float16(0), num_positions)  # takes no memory, whatever the file claims
-        else:
+        if "surprises" in raw:
             surprises = np.frombuffer(base64.b64decode(raw["surprises"], validate=True), "<f2")
-        meta = ShardMeta(
-            path=layout.shard_path(path),
+        else:
+            surprises = np.broadcast_to(np.float16(0), num_positions)  # takes no memory, whatever the file claims
+        if len(surprises) != num_positions or not _are_surprises(surprises):
+            raise ValueError(f"its surprises are not {num_positions} finite numbers, none negative")
+        game_ids = np.frombuffer(base64.b64decode(raw["game_ids"], validate=True), "<u8")
+        numbers = np.array([_count(number, MOST_NUMBER) for number in raw["numbers"]], np.int64)
+        if not len(game_ids) == len(numbers) == num_games:
+            raise ValueError(f"{len(game_ids)} ids and {len(numbers)} numbers of {num_games} games")
+        return ShardMeta(
+            path=path.with_suffix(layout.SHARD_SUFFIX),
             game=str(raw["game"]),
             model=str(raw["model"]),
             worker=str(raw["worker"]),
@@ -483,34 +477,15 @@ def parse_meta(path: Path, data: bytes, pack: packs.Pack | None = None) -> Shard
             surprises=surprises,
             evaluations=_count(raw["evaluations"], MOST_EVALUATIONS),
             cut_short=_count(raw["cut_short"], num_games),
-            game_ids=_game_ids(raw, num_games),
-            numbers=_numbers(raw, num_games),
+            game_ids=game_ids,
+            numbers=numbers,
             run=RunNumbers(**{name: _count(raw["run"][name], MOST_NUMBER) for name in RunNumbers._fields}),
             num_bytes=num_bytes,
             sha256=str(raw["sha256"]),
             pack=pack,
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise FileError(path, f"damaged: {type(error).__name__}: {error}; wanted {wanted}") from error
-    if len(meta.surprises) != meta.positions or not _are_surprises(meta.surprises):
-        raise FileError(path, f"damaged: its surprises are not {meta.positions} finite numbers, none negative")
-    return meta
-
-
-def _game_ids(raw: dict[str, Any], num_games: int) -> NDArray[np.uint64]:
-    """[G]. Raises KeyError, ValueError or TypeError if they aren't so many."""
-    ids = np.frombuffer(base64.b64decode(raw["game_ids"], validate=True), "<u8")
-    if len(ids) != num_games:
-        raise ValueError(f"{len(ids)} ids of {num_games} games")
-    return ids
-
-
-def _numbers(raw: dict[str, Any], num_games: int) -> NDArray[np.int64]:
-    """[G]. Raises KeyError, ValueError or TypeError if they aren't so many numbers."""
-    numbers = np.array([_count(number, MOST_NUMBER) for number in raw["numbers"]], np.int64)
-    if len(numbers) != num_games:
-        raise ValueError(f"{len(numbers)} numbers of {num_games} games")
-    return numbers
+        raise FileError(path, f"damaged: {type(error).__name__}: {error}; wanted {WANTED_META}") from error
 
 
 def _count(value: Any, most: int) -> int:
@@ -522,10 +497,7 @@ def _count(value: Any, most: int) -> int:
 
 
 def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
-    """The games of a shard, checked: size and checksum against meta if given, version, array types and totals.
-
-    Raises FileError that says what was found and wanted.
-    """
+    """A shard. Checks version, array types and totals, and if meta is given, size and checksum. Raises FileError."""
     packed, _ = packs.read_stored(path, meta.pack if meta else None, "a game shard")
     if meta is not None:
         atomic.check_content(path, packed, meta.num_bytes, meta.sha256, "its sidecar")
@@ -542,20 +514,21 @@ def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
     if not isinstance(header.get("provenance"), dict):
         raise FileError(path, "damaged: the provenance in its header is no JSON object")
     columns, own = _parse_columns(path, header, memoryview(data)[len(first_line) :])
-    _check_columns(path, columns, own, _max_result(path, header))
-    _check_opponents(path, header, columns)
+    for problem in _problems(columns, own, _max_result(path, header), header.get("opponents")):
+        raise FileError(path, f"damaged: {problem}")
     shard = Shard(path, header, **columns, own=own)
-    if meta is not None and (shard.game_spec != meta.game or not np.array_equal(shard.lengths, meta.lengths)):
-        raise FileError(path, "its games or their lengths are not those in its sidecar")
-    if meta is not None and not np.array_equal(shard.game_ids, meta.game_ids):
-        raise FileError(path, "its games' ids are not those in its sidecar")
-    if meta is not None and shard.surprises.astype("<f2").any() and not meta.surprises.any():
-        raise FileError(path, "its surprises are not in its sidecar")
+    if meta is not None:
+        if shard.game_spec != meta.game or not np.array_equal(shard.lengths, meta.lengths):
+            raise FileError(path, "its games or their lengths are not those in its sidecar")
+        if not np.array_equal(shard.game_ids, meta.game_ids):
+            raise FileError(path, "its games' ids are not those in its sidecar")
+        if shard.surprises.astype("<f2").any() and not meta.surprises.any():
+            raise FileError(path, "its surprises are not in its sidecar")
     return shard
 
 
 def _max_result(path: Path, header: dict[str, Any]) -> float:
-    """The most that a game counts. Raises FileError."""
+    """The most points that a game counts. Raises FileError."""
     most = header.get("max_result")
     if not isinstance(most, int | float) or not 0 < most < math.inf:
         raise FileError(path, f"damaged: its games count up to {str(most)[:20]}; wanted a number above 0")
@@ -565,7 +538,7 @@ def _max_result(path: Path, header: dict[str, Any]) -> float:
 def _parse_columns(
     path: Path, header: dict[str, Any], body: memoryview
 ) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
-    """(the columns of class Shard, those that are the method's own)."""
+    """(the columns of class Shard, the method's own columns)."""
     try:
         listed = [
             (str(array["name"]), str(array["dtype"]), int(array["count"]), tuple(map(int, array.get("shape", ()))))
@@ -596,39 +569,34 @@ def _parse_columns(
     return columns, {name: columns.pop(name) for name, _, _, _ in own}
 
 
-def _check_columns(path: Path, columns: dict[str, Any], own: dict[str, Any], most: float) -> None:
-    """most: what a game counts."""
+def _problems(columns: dict[str, Any], own: dict[str, Any], most: float, opponents: Any) -> Iterator[str]:
+    """What is wrong with a shard's columns. most: points that a game counts; opponents: as in the header."""
     lengths, visit_lengths = columns["lengths"], columns["visit_lengths"]
     num_moves, num_visits = int(lengths.sum(dtype=np.int64)), int(visit_lengths.sum(dtype=np.int64))
-    if len(lengths) < 1 or any(len(columns[name]) != len(lengths) for name in PER_GAME):
-        raise FileError(path, f"damaged: its columns of games are not all {len(lengths)} long")
-    if (lengths < 1).any() or any(len(columns[name]) != num_moves for name in PER_MOVE):
-        raise FileError(path, f"damaged: its games have {num_moves} moves, its columns of moves do not")
-    if any(len(columns[name]) != num_visits for name in PER_VISIT):
-        raise FileError(path, f"damaged: its moves have {num_visits} visited edges, its columns of visits do not")
-    if any(len(column) != num_moves for column in own.values()):
-        raise FileError(path, f"damaged: its games have {num_moves} moves, its columns of moves do not")
-    if most == 1 and not np.isin(columns["results"], (-1, 0, 1)).all():
-        raise FileError(path, "damaged: a result is not -1, 0 or +1")
-    if not (np.abs(columns["results"]) <= most).all():
-        raise FileError(path, f"damaged: a result is not in [-{most:g}, {most:g}]")
-    if (columns["ends"] > max(End)).any():
-        raise FileError(path, f"damaged: an end of {int(columns['ends'].max())}; wanted at most {int(max(End))}")
-    if not (np.abs(columns["root_values"]) <= 1.001 * most).all():  # also false for NaN; 0.001 forgives rounding
-        raise FileError(path, f"damaged: a root value is not in [-{most:g}, {most:g}]")
-    if not _are_surprises(columns["surprises"]):
-        raise FileError(path, "damaged: a surprise is negative or not finite")
-
-
-def _check_opponents(path: Path, header: dict[str, Any], columns: dict[str, Any]) -> None:
-    names = header.get("opponents")
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise FileError(path, f"damaged: its opponents are {names!r}; wanted a list of names")
+    of_moves = [*(columns[name] for name in PER_MOVE), *own.values()]
     numbers, learners = columns["opponents"], columns["learners"]
-    if (numbers < -1).any() or (numbers >= len(names)).any():
-        raise FileError(path, f"damaged: a game against opponent {int(numbers.max())}; its header names {len(names)}")
+    if len(lengths) < 1 or any(len(columns[name]) != len(lengths) for name in PER_GAME):
+        yield f"its columns of games are not all {len(lengths)} long"
+    if (lengths < 1).any() or any(len(column) != num_moves for column in of_moves):
+        yield f"its games have {num_moves} moves, its columns of moves do not"
+    if any(len(columns[name]) != num_visits for name in PER_VISIT):
+        yield f"its moves have {num_visits} visited edges, its columns of visits do not"
+    if most == 1 and not np.isin(columns["results"], (-1, 0, 1)).all():
+        yield "a result is not -1, 0 or +1"
+    if not (np.abs(columns["results"]) <= most).all():
+        yield f"a result is not in [-{most:g}, {most:g}]"
+    if (columns["ends"] > max(End)).any():
+        yield f"an end of {int(columns['ends'].max())}; wanted at most {int(max(End))}"
+    if not (np.abs(columns["root_values"]) <= 1.001 * most).all():  # also false for NaN; 0.001 allows for rounding
+        yield f"a root value is not in [-{most:g}, {most:g}]"
+    if not _are_surprises(columns["surprises"]):
+        yield "a surprise is negative or not finite"
+    if not isinstance(opponents, list) or not all(isinstance(name, str) for name in opponents):
+        yield f"its opponents are {opponents!r}; wanted a list of names"
+    if (numbers < -1).any() or (numbers >= len(opponents)).any():
+        yield f"a game against opponent {int(numbers.max())}; its header names {len(opponents)}"
     if ((numbers < 0) != (learners == BOTH)).any() or (learners > BOTH).any():
-        raise FileError(path, "damaged: a side of the model that doesn't go with its opponent")
+        yield "a side of the model that contradicts its opponent"
 
 
 def _are_surprises(numbers: NDArray[np.floating]) -> bool:
@@ -637,11 +605,10 @@ def _are_surprises(numbers: NDArray[np.floating]) -> bool:
 
 
 def newest_shards(directory: Path, on_damage: Callable[[FileError], None] | None = None) -> Iterator[ShardMeta]:
-    """Sidecars, newest first; order.py says which order that is. Lazy: stop when you have enough.
+    """Sidecars, newest first (see order.py); none if directory is missing. Skips sidecars that disappear.
 
-    Opens only the sidecars it yields and lists only the folders it comes to; older games cost nothing.
-    on_damage: called for each unusable sidecar, which is then skipped; without it FileError is raised.
-    Sidecars that disappear meanwhile are skipped. A missing directory holds no shards.
+    Lazy: opens only the sidecars that it yields and lists only the folders that it comes to.
+    on_damage: called for each damaged sidecar, which is then skipped; without it FileError is raised.
     """
     for file in order.newest_files(directory):
         meta = meta_of(file, directory, on_damage)
@@ -652,7 +619,7 @@ def newest_shards(directory: Path, on_damage: Callable[[FileError], None] | None
 def meta_of(
     file: order.ShardFile, directory: Path, on_damage: Callable[[FileError], None] | None = None
 ) -> ShardMeta | None:
-    """The sidecar of one of the shards under directory; None if it is gone, or damaged and on_damage was told."""
+    """The sidecar of a shard under directory; None if it is gone, or damaged and on_damage was called."""
     try:
         if isinstance(file.pack, FileError):
             raise file.pack

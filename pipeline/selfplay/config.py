@@ -16,7 +16,7 @@ from pipeline.workers.options import Runner
 
 
 class OpponentOptions(Options):
-    """Who the model meets: see opponents.py."""
+    """The model's opponents: see opponents.py."""
 
     panel = "Opponents"
 
@@ -25,7 +25,7 @@ class OpponentOptions(Options):
         description="The model's opponents and their weights, e.g. 'random=5,previous=30,mirror=65'. mirror: the model "
         "itself; previous: the champion before it; random, heuristic; pool:MODE with MODE uniform, champion, "
         "lagged=FROM-TO, mirror, fixed=NAME, top-k=K, nearest[=ELO], match-quality[=TEMPERATURE], ts-dist[=POINTS] or "
-        "exploration. An opponent's moves are recorded, but are policy targets only where models see whom they meet.",
+        "exploration. An opponent's moves are recorded, but are policy targets only if the model sees its opponent.",
     )
     pool: Path = Field(layout.POOL_FILE, description="The pool of opponents that pool:MODE chooses from.")
 
@@ -37,16 +37,16 @@ class VarietyOptions(Options):
 
     boards: str = Field(
         "",
-        description="Of a model of all boards: their sizes and shares of the games, e.g. '7=1,9=4,13=2'; empty: "
-        "its own board alone.",
+        description="For a model of all boards: sizes and their shares of the games, e.g. '7=1,9=4,13=2'; empty: only "
+        "its own board.",
         json_schema_extra={"scheduled": True},
     )
     komi_spread: float = Field(
         0.0,
         ge=0,
         le=15,
-        description="Of a model that sees komi: that of each game differs from the usual one by chance, with this "
-        "standard deviation in points, by 15 at most.",
+        description="For a model that sees komi: each game's komi differs from the usual one at random, with this "
+        "standard deviation in points, by at most 15.",
     )
 
 
@@ -57,12 +57,12 @@ class SharingOptions(Options):
 
     background: bool = Field(
         False,
-        description="Play on until stopped, with the settings that hold for each generation, at the lowest priority, "
-        "so that other commands can go on. Ends with the process that started it.",
+        description="Play until stopped, with each generation's settings, at the lowest priority, so that other "
+        "commands aren't slowed. Ends with the process that started it.",
     )
     wait: bool = Field(
         False,
-        description="Play nothing: wait until another process of this worker has played the missing games.",
+        description="Play nothing: wait until another process with this worker's name has played the missing games.",
     )
     max_lead: int = Field(
         0,
@@ -73,8 +73,8 @@ class SharingOptions(Options):
     workers: int = Field(
         0,
         ge=0,
-        description="Processes that the threads are divided among; 0 = this one. Python lets one thread of a process "
-        "run at a time, so six cores are as many as one keeps busy.",
+        description="Processes among which the threads are divided; 0 = this one. Python runs one thread of a process "
+        "at a time, so one process keeps at most six cores busy.",
     )
     runner: Runner = "local"
 

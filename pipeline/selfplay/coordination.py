@@ -1,16 +1,16 @@
-"""What others play into the same folder: one process as each worker, one game, and how many are still missing."""
+"""What other processes play into the same folder: one process per worker's name, one game, and how many are missing."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.errors import FileError, NotYet, UsageError
 from pipeline.games.specs import are_related
-from pipeline.progress import Progress
+from pipeline.progress import Progress, once
 from pipeline.run import atomic, layout, packs
 from pipeline.run.order import ShardFile, files_of, newest_generations
 from pipeline.run.shards import meta_of, newest_shards
@@ -22,8 +22,9 @@ PATIENCE_SECONDS = 20.0  # that a process that was just started may need until i
 
 @contextmanager
 def alone(config: SelfplayConfig, patience: float = 0.0) -> Iterator[None]:
-    """As the only one who plays under this worker's name. Raises NotYet if another process does for so many seconds,
-    UsageError for the name whose lock is that of compact and prune.
+    """Hold the lock of this worker's name. Raises NotYet if another process holds it for `patience` seconds.
+
+    Raises UsageError for the name whose lock belongs to compact and prune.
     """
     if config.worker == packs.LOCK:
         raise UsageError(
@@ -47,9 +48,9 @@ def alone(config: SelfplayConfig, patience: float = 0.0) -> Iterator[None]:
 
 
 def check_same_game(output_dir: Path, game_spec: str) -> None:
-    """Raises FileError if the newest shard there is of another game: its window would mix two.
+    """Raises FileError if the newest shard is of another game, as a window would mix the two.
 
-    Sidecars that name games that this program doesn't know are passed over: gather names them. If all do, FileError.
+    Skips sidecars of games that this program doesn't know, which gather reports. If all are, raises FileError.
     """
     unknown: FileError | None = None
     for newest in newest_shards(output_dir, lambda error: None):
@@ -74,14 +75,15 @@ class Totals(NamedTuple):
     positions: int
 
 
-class Played:
-    """Counts what anybody has played in a folder of games, again and again: each look opens the sidecars that are new.
+class PlayedGames:
+    """Counts all games in a folder, again and again. Each look opens only the new sidecars.
 
-    Sidecars that can't be read count for nothing; on_damage is told.
+    Damaged sidecars count for nothing; each is warned of once.
     """
 
-    def __init__(self, directory: Path, on_damage: Callable[[FileError], None]) -> None:
-        self._directory, self._on_damage = directory, on_damage
+    def __init__(self, directory: Path, progress: Progress) -> None:
+        self._directory = directory
+        self._warn = once(progress.warn)
         self._known: dict[ShardFile, Totals] = {}
 
     def since(self, generation: int) -> Totals:
@@ -96,28 +98,43 @@ class Played:
         self._known = found
         return Totals(sum(one.games for one in found.values()), sum(one.positions for one in found.values()))
 
+    def missing(self, config: SelfplayConfig, generation: int) -> int:
+        """How many of config.games nobody has played in this generation yet."""
+        return max(0, config.games - self.since(generation).games)
+
+    def check_lead(self, config: SelfplayConfig, generation: int) -> None:
+        """Raises NotYet if more than max_lead positions were played since the newest model was made.
+
+        generation: that model's number.
+        """
+        if not config.max_lead:
+            return
+        lead = self.since(generation).positions
+        if lead > config.max_lead:
+            raise NotYet(
+                f"{config.output_dir}: {lead:,} positions since model {generation:06d} was made, wanted at most "
+                f"{config.max_lead:,}; run `python main.py gather` and `train` first",
+                missing=lead - config.max_lead,
+            )
+
+    def on_damage(self, error: FileError) -> None:
+        self._warn(f"not counted: {error}")
+
     def _read(self, file: ShardFile) -> Totals | None:
-        meta = meta_of(file, self._directory, self._on_damage)
+        meta = meta_of(file, self._directory, self.on_damage)
         return Totals(meta.games, meta.positions) if meta else None
 
 
-def games_missing(config: SelfplayConfig, generation: int, played: Played) -> int:
-    """How many of config.games nobody has played in this generation yet."""
-    return max(0, config.games - played.since(generation).games)
-
-
-def wait_for_games(
-    config: SelfplayConfig, generation: int, on_damage: Callable[[FileError], None], progress: Progress
-) -> None:
-    """Return when none is missing. Raises NotYet if nobody plays as this worker for PATIENCE_SECONDS."""
-    played = Played(config.output_dir, on_damage)
-    missing = games_missing(config, generation, played)
+def wait_for_games(config: SelfplayConfig, generation: int, progress: Progress) -> None:
+    """Return when no game is missing. Raises NotYet if nobody plays as this worker for PATIENCE_SECONDS."""
+    played = PlayedGames(config.output_dir, progress)
+    missing = played.missing(config, generation)
     progress.start("waiting", missing, "games")
     last_seen = time.monotonic()
     try:
         while missing:
             time.sleep(LOOK_SECONDS)
-            now = games_missing(config, generation, played)
+            now = played.missing(config, generation)
             progress.advance(missing - now)
             missing = now
             try:
@@ -133,16 +150,3 @@ def wait_for_games(
                 )
     finally:
         progress.finish()
-
-
-def check_lead(config: SelfplayConfig, generation: int, played: Played) -> None:
-    """Raises NotYet if train is behind: more than max_lead positions were played since the newest model was made."""
-    if not config.max_lead:
-        return
-    lead = played.since(generation).positions
-    if lead > config.max_lead:
-        raise NotYet(
-            f"{config.output_dir}: {lead:,} positions since model {generation:06d} was made, wanted at most "
-            f"{config.max_lead:,}; run `python main.py gather` and `train` first",
-            missing=lead - config.max_lead,
-        )

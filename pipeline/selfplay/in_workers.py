@@ -1,11 +1,13 @@
-"""Self-play in workers: processes of this machine, or actors of a cluster, and what they must hear of the run's disk.
+"""Self-play in workers: processes of this machine, or actors of a cluster.
 
-``RemoteGames`` is the worker's side: GameThreads on models and news that others send. ``ProcessGames`` and
-``ClusterGames`` are the driver's. They look at the disk now and then, as the threads of a local run do for every game,
-and tell the workers what has changed.
+``SelfplayExecutor`` is the worker's side: GameThreads on models and updates that the driver sends. ``DiskUpdates`` is
+the driver's: it looks at the disk now and then, as the threads of a local run do for every game. ``games_in_workers``
+makes the pool.
 
-News, as JSON: {"learner": the path of the model that plays, "generation": of a game that starts now, "others": whom it
-may meet (Others.to_json); null: it plays itself}.
+    update   JSON: {"learner": path of the model that plays, "generation": of games that start now, "others": whom the
+             model may meet (opponents.Others), null if it plays only itself}
+    outcome  a PlayedGame in base64: safetensors with the arrays of the record and the final state, and the rest as JSON
+             in its metadata. Unversioned, because it is never stored
 """
 
 from __future__ import annotations
@@ -15,55 +17,66 @@ import json
 import os
 import queue
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+from safetensors import SafetensorError
 
 from pipeline.games.contract import AnyGame
-from pipeline.games.specs import parse_game
-from pipeline.matches.match import GameQueue
-from pipeline.methods.method import Method
-from pipeline.methods.named import method_named
+from pipeline.methods.method import FinishedGame
 from pipeline.progress import Progress
+from pipeline.run.arrays import metadata_of, pack
 from pipeline.run.models import Model, check_game, newest_number, read_info, read_model, resolve_champion
-from pipeline.selfplay.config import SelfplayConfig
-from pipeline.selfplay.messages import bytes_of, bytes_of_dropped, read
-from pipeline.selfplay.opponents import Mix, OpponentSource, Others, OthersReader, parse_mix
-from pipeline.selfplay.playing import Arrival, GamePool, GameThreads, ModelSource, Plan, Supply, check_same, loading
-from pipeline.selfplay.variety import Variety
+from pipeline.run.shards import End, GameRecord
+from pipeline.selfplay.opponents import OpponentSource, Others, OthersReader
+from pipeline.selfplay.plan import Plan
+from pipeline.selfplay.playing import GameThreads, ModelSource, PlayedGame
 from pipeline.stalls import HANG_SECONDS
 from pipeline.workers.cluster import Cluster, RayPool
-from pipeline.workers.processes import ProcessPool, beat_seconds, child_command
-from pipeline.workers.worker_pool import Counts, Models, Playing, Reading
+from pipeline.workers.processes import ProcessPool
+from pipeline.workers.worker_pool import Counts, JobExecutor, Models, OutcomeReader, RemotePool
 
-AHEAD = 2  # times the games that it plays at once an actor is given, so that none waits for the next
-NEWS_SECONDS = 1.0  # between two looks at the disk
-WAIT_SECONDS = 0.2
-PLAY = f"{__name__}:RemoteGames"  # a job's line "play"
-PLAY_IN_LINES = f"{__name__}:GamesInLines"
-ARRIVAL = "arrival"  # a line's only entry
-T = TypeVar("T")
+AHEAD = 2  # a worker is given this many times the games that it plays at once, so that it never waits
+UPDATE_SECONDS = 1.0  # between two looks at the disk
+EXECUTOR = f"{__name__}:SelfplayExecutor"
+OWN, STATE, GAME = "own.", "final_state", "game"
 
 
-class _Queued(Supply):
-    """Numbers as they come; every thread takes the next one."""
+def outcome_of(played: PlayedGame) -> str:
+    said: dict[str, Any] = {"number": played.number, "generation": played.generation, "spec": played.game.spec}
+    arrays = {}
+    if (finished := played.finished) is not None:
+        fields = vars(finished.record)
+        arrays = {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
+        said["record"] = {name: value for name, value in fields.items() if name not in arrays and name != "own"}
+        said |= {"player": finished.player, "would_have_resigned": finished.would_have_resigned}
+        arrays |= {OWN + name: column for name, column in finished.record.own.items()} | {STATE: finished.final_state}
+    return base64.b64encode(pack(arrays, {GAME: json.dumps(said, default=lambda scalar: scalar.item())})).decode()
 
-    refills = True
 
-    def __init__(self) -> None:
-        self.numbers = GameQueue()
+def played_game(outcome: str, games: Mapping[str, AnyGame]) -> tuple[int, PlayedGame]:
+    """(the game's number, the game) from outcome_of().
 
-    def take(self, thread: int) -> int | None:
-        return self.numbers.take()
-
-    def __bool__(self) -> bool:
-        return bool(self.numbers)
-
-    def wait(self, stopped: Callable[[], bool]) -> bool:
-        while not (self.numbers or self.numbers.closed or stopped()):
-            self.numbers.wait(WAIT_SECONDS)
-        return not (self.numbers.closed or stopped())
+    games: by their specs. Raises ValueError, TypeError or KeyError for anything else.
+    """
+    data = base64.b64decode(outcome, validate=True)
+    said = json.loads(metadata_of(data)[GAME])
+    finished = None
+    if "record" in said:
+        try:
+            arrays: dict[str, Any] = safetensors.numpy.load(data)
+        except SafetensorError as error:
+            raise ValueError(str(error)) from error
+        state = arrays.pop(STATE)
+        own = {name.removeprefix(OWN): arrays.pop(name) for name in list(arrays) if name.startswith(OWN)}
+        record = GameRecord(**said["record"] | {"end": End(said["record"]["end"])}, **arrays, own=own)
+        finished = FinishedGame(record, said["player"], said["would_have_resigned"], state)
+    return said["number"], PlayedGame(games[said["spec"]], finished, said["generation"], said["number"])
 
 
 class _Warnings(Progress):
@@ -74,42 +87,32 @@ class _Warnings(Progress):
         self.lines.put(text)
 
 
-class RemoteGames(Playing):
-    """job: {"config", "seed", "threads", "rows", "leaves", "news"}."""
+class SelfplayExecutor(JobExecutor):
+    """See the module docstring. job: Plan.to_job(), and "update"."""
 
     def __init__(self, job: dict[str, Any], models: Models) -> None:
-        config = SelfplayConfig(**job["config"])
+        plan = Plan.of_job(job)
         self._models = models
         self._others: dict[Path, Others] = {}
         self._progress = _Warnings()
-        self.follow(job["news"])
-        load = loading(config, job["rows"] * job["leaves"], job["threads"], self._progress)
-        source = ModelSource(lambda: self._learner, load, self._progress, self._read)
-        mix = parse_mix(config.opponents)
+        self.update(job["update"])
+        source = ModelSource(plan, lambda: self._learner, self._progress, self._read)
         opponents = None
-        if not mix.only_mirror:
-            opponents = OpponentSource(
-                config, mix, source.game, load, job["leaves"], self._progress, self._others.__getitem__, self._read
-            )
-        plan = Plan(config, job["seed"], Variety.of(config, source.game), job["rows"], job["leaves"])
-        self._supply = _Queued()
-        self._dropped: queue.SimpleQueue[int] = queue.SimpleQueue()  # numbers
-        self._threads = GameThreads(
-            plan, source, opponents, lambda: self._generation, job["threads"], False, self._dropped.put
-        )
-        self._threads.play(self._supply)
+        if not plan.mix.only_mirror:
+            opponents = OpponentSource(plan, self._progress, self._others.__getitem__, self._read)
+        self._threads = GameThreads(plan, source, opponents, lambda: self._generation, in_worker=True)
 
-    def follow(self, news: Any) -> None:
-        learner = Path(news["learner"])
-        if news["others"] is not None:
-            self._others[learner] = Others.from_json(news["others"])
-        self._generation: int = news["generation"]
+    def update(self, update: Any) -> None:
+        learner = Path(update["learner"])
+        if update["others"] is not None:
+            self._others[learner] = Others.model_validate(update["others"])
+        self._generation: int = update["generation"]
         self._learner = learner  # last: a game that starts now finds its opponents
 
     def give(self, numbers: Sequence[int]) -> None:
-        self._supply.numbers.give(numbers)
+        self._threads.give(numbers)
 
-    def outcomes(self, seconds: float) -> list[bytes]:
+    def outcomes(self, seconds: float) -> list[str]:
         found = self._threads.outcomes(seconds)
         try:
             while more := self._threads.outcomes(0.0):
@@ -117,182 +120,81 @@ class RemoteGames(Playing):
         except Exception:  # raised again by the next call: first come the games that had ended
             if not found:
                 raise
-        return [bytes_of(arrival) for arrival in found] + [bytes_of_dropped(one) for one in _emptied(self._dropped)]
+        return [outcome_of(played) for played in found]
 
     def counts(self) -> Counts:
         return self._threads.counts()
 
     def warnings(self) -> list[str]:
-        return _emptied(self._progress.lines)
+        found = []
+        with suppress(queue.Empty):
+            while True:
+                found.append(self._progress.lines.get_nowait())
+        return found
 
     def close(self) -> None:
-        self._supply.numbers.close()
         self._threads.close()
 
     def _read(self, path: Path) -> Model:
         return read_model(path, self._models.get(str(path)))
 
 
-class GamesInLines(RemoteGames):
-    """The same for a worker that writes lines."""
-
-    def outcomes(self, seconds: float) -> list[bytes]:
-        games = super().outcomes(seconds)
-        return [json.dumps({ARRIVAL: base64.b64encode(game).decode()}).encode() for game in games]
-
-
-def _emptied(waiting: queue.SimpleQueue[T]) -> list[T]:
-    """What waits there."""
-    found = []
-    with suppress(queue.Empty):
-        while True:
-            found.append(waiting.get_nowait())
-    return found
-
-
 # The driver's side
 
 
-class RemoteSource:
-    """A Source: workers, which a pool has. Knows the model that new games are played with, and whom it may meet, as the
-    driver's disk says.
+class DiskUpdates:
+    """The model that new games are played with, and whom it may meet, as the driver's disk says; see Updates.
+
+    name: the model's       models: all that the update names
     """
 
-    def __init__(self, config: SelfplayConfig, mix: Mix, progress: Progress, make_pool: MakePool) -> None:
-        """Raises as ModelSource does for a model that can't play."""
-        self._config, self.progress, self._make_pool = config, progress, make_pool
-        self._path = resolve_champion(config.network)
-        model = read_model(self._path)
-        self.name = model.info.name
-        self.game: AnyGame = parse_game(model.info.game)
-        self.method: Method = method_named(model.info.method)
-        self.method.check(self.game)
-        self._reader = None if mix.only_mirror else OthersReader(config, mix, self.game, progress)
-        self._others: Others | None = None
-        self.news: dict[str, Any] = {}
+    def __init__(self, plan: Plan, progress: Progress) -> None:
+        """Raises as OpponentSource.meet for models that can't play."""
+        self._plan, self._progress = plan, progress
+        self._reader = None if plan.mix.only_mirror else OthersReader(plan, progress)
+        self._learner: Path | None = None
+        self.update: dict[str, Any] = {}
+        self._look()
 
-    def prepare(self) -> None:
-        self._others = self._find_others()
-        self.news = self._find_news()
-
-    def begin(self, plan: Plan, num_threads: int, numbers: Callable[[int, int], Iterator[int]]) -> GamePool:
-        pool = self._make_pool(self, plan, num_threads)
-        pool.give(list(numbers(0, 1)))
-        return pool
-
-    @property
-    def models(self) -> list[Path]:
-        """All that the news name."""
-        return [self._path, *(self._others.paths if self._others else [])]
-
-    def has_changed(self) -> bool:
-        """Look again; whether there are other news."""
-        path = resolve_champion(self._config.network)
-        if path != self._path:
-            model = read_model(path)
-            check_same(model, self.game, self.method)
-            self._path, self.name = path, model.info.name
-            self._others = self._find_others()
-            self.progress.say(f"new games are played by {self.name}")
-        before, self.news = self.news, self._find_news()
-        return self.news != before
-
-    def _find_news(self) -> dict[str, Any]:
-        others = None if self._others is None else self._others.to_json()
-        return {"learner": str(self._path), "generation": newest_number(self._path.parent), "others": others}
-
-    def _find_others(self) -> Others | None:
-        if self._reader is None:
+    def __call__(self) -> tuple[Any, Sequence[Path]] | None:
+        if time.monotonic() - self._looked <= UPDATE_SECONDS:
             return None
-        others = self._reader.of(self._path)
-        for path in others.paths:
-            check_game(read_info(path), self.game.spec, path)
-        return others
+        before = self.update
+        self._look()
+        return None if self.update == before else (self.update, self.models)
+
+    def _look(self) -> None:
+        self._looked = time.monotonic()
+        path = resolve_champion(self._plan.config.network)
+        if path != self._learner:
+            info = read_info(path)
+            self._plan.check(info, path)
+            others = None if self._reader is None else self._reader.of(path)
+            met = [] if others is None else others.paths
+            for other in met:
+                check_game(read_info(other), self._plan.game.spec, other)
+            if self._learner is not None:
+                self._progress.say(f"new games are played by {info.name}")
+            self._learner, self.name, self.models = path, info.name, [path, *met]
+            self._met = None if others is None else others.model_dump(mode="json")
+        self.update = {"learner": str(path), "generation": newest_number(path.parent), "others": self._met}
 
 
-MakePool = Callable[[RemoteSource, Plan, int], GamePool]
-"""Of the threads of each worker."""
+def games_in_workers(
+    plan: Plan, workers: int, cluster: Cluster | None, progress: Progress
+) -> tuple[RemotePool[PlayedGame, Any], DiskUpdates]:
+    """A pool of a cluster's actors or of this many processes that plays a plan's games, and the source of its models.
 
-
-class _Look:
-    """Looks at the disk now and then."""
-
-    def __init__(self, source: RemoteSource) -> None:
-        self._source, self._looked = source, time.monotonic()
-
-    def finds_news(self) -> bool:
-        now = time.monotonic()
-        if now - self._looked <= NEWS_SECONDS:
-            return False
-        self._looked = now
-        return self._source.has_changed()
-
-
-class ClusterGames(RayPool[Arrival], GamePool):
-    """A run's games, played by the actors of a cluster, with the champion that is the champion when they start."""
-
-    def __init__(self, cluster: Cluster, source: RemoteSource, plan: Plan, num_threads: int) -> None:
-        """num_threads: of each actor."""
-        job = {**_job(source, plan, num_threads), "play": PLAY}
-        super().__init__(cluster, _reading(plan, bytes), job, source.models, _capacity(plan, num_threads), HANG_SECONDS)
-        self._source, self._look = source, _Look(source)
-
-    def outcomes(self, seconds: float) -> list[Arrival]:
-        if not self._closed and self._look.finds_news():
-            self.follow(self._source.news, self._source.models)
-        return super().outcomes(seconds)
-
-
-class ProcessGames(ProcessPool[Arrival], GamePool):
-    """The same, played by processes of this machine. Each keeps to its share of the cores, where there are enough."""
-
-    def __init__(self, workers: int, source: RemoteSource, plan: Plan, num_threads: int) -> None:
-        """num_threads: of each process."""
-        job = {**_job(source, plan, num_threads), "play": PLAY_IN_LINES, "beat_seconds": beat_seconds(HANG_SECONDS)}
-        jobs = [{**job, "cores": cores} for cores in _shares_of_cores(workers)]
-        self._told: set[str] = set()
-        self._source, self._look = source, _Look(source)
-        command, environment = child_command()
-        super().__init__(
-            _reading(plan, _from_line), command, jobs, _capacity(plan, num_threads), HANG_SECONDS, environment
-        )
-
-    def outcomes(self, seconds: float) -> list[Arrival]:
-        if not self._closed and self._look.finds_news():
-            self.follow(self._source.news)
-        return super().outcomes(seconds)
-
-    def warned(self, text: str) -> None:
-        """Once: all workers see the same."""
-        if text not in self._told:
-            self._told.add(text)
-            self._source.progress.warn(text)
-
-
-def _job(source: RemoteSource, plan: Plan, num_threads: int) -> dict[str, Any]:
-    return {
-        "config": plan.config.model_dump(mode="json"),
-        "seed": plan.seed,
-        "threads": num_threads,
-        "rows": plan.rows,
-        "leaves": plan.leaves,
-        "news": source.news,
-    }
-
-
-def _capacity(plan: Plan, num_threads: int) -> int:
-    return AHEAD * plan.rows * num_threads
-
-
-def _reading(plan: Plan, decoded: Callable[[bytes], bytes]) -> Reading[Arrival]:
-    """decoded: what the worker's bytes were made of."""
-    games = {game.spec: game for game in plan.variety.games}
-
-    return Reading(lambda data: read(decoded(data), games), lambda number, problem: None)
-
-
-def _from_line(line: bytes) -> bytes:
-    return base64.b64decode(json.loads(line)[ARRIVAL], validate=True)
+    Each process keeps to its share of the cores, if there are enough.
+    """
+    updates = DiskUpdates(plan, progress)
+    job = {"executor": EXECUTOR, **plan.to_job(), "update": updates.update}
+    reader = OutcomeReader(partial(played_game, games={game.spec: game for game in plan.variety.games}))
+    capacity = AHEAD * plan.rows * plan.threads
+    if cluster is not None:
+        return RayPool(cluster, reader, job, updates.models, capacity, HANG_SECONDS, updates), updates
+    jobs = [{**job, "cores": cores} for cores in _shares_of_cores(workers)]
+    return ProcessPool(reader, jobs, capacity, HANG_SECONDS, progress.warn, updates), updates
 
 
 def _shares_of_cores(workers: int) -> list[list[int]]:

@@ -1,14 +1,14 @@
-"""Whom self-play's model meets: the mix that a user asked for, and the players behind its names.
+"""The opponents of self-play's model, the learner: the mix that a user asked for, and the players behind its names.
 
-    mirror      the model plays itself; champion means the same, for the model that plays is the champion
+    mirror      the model plays itself; champion means the same, as the model that plays is the champion
     previous    the champion before the model that plays, by the journal of promotions
-    random      uniform over the legal moves         heuristic   one ply of sense, per game
+    random      uniform over the legal moves         heuristic   a game's heuristic evaluation, one ply ahead
     pool:MODE   a member of the pool, chosen as ratings/pool.py describes
 
-A game's own seed says whom it is played against and on which side, so game i is the same whoever plays it and whatever
-else is played. Models that search answer greedily, with self-play's readouts and without noise; the learner's opening
-moves keep the games apart. Models without a search draw their answers as the learner does. Where an entry
-leads to nobody (no earlier champion, an empty pool, the model itself) the game is a mirror game.
+A game's own seed determines its opponent and the learner's side, so game i is the same wherever it is played. Models
+that search play greedily, with self-play's readouts and without noise; the learner's opening moves make the games
+differ. Models without a search sample their moves as the learner does. If an entry leads to no opponent (no earlier
+champion, an empty pool, the model itself), the model plays itself.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pydantic import BaseModel
 
 from pipeline.errors import UsageError
 from pipeline.games.contract import AnyGame
@@ -30,24 +31,26 @@ from pipeline.players.builtin import BUILT_INS, make_builtin
 from pipeline.players.kinds import kind_named
 from pipeline.players.player import Player
 from pipeline.players.player_specs import is_engine, parse_player
-from pipeline.progress import Progress
+from pipeline.progress import Progress, once
 from pipeline.ratings.pool import MODES, Mode, choose, parse_mode
 from pipeline.run import atomic
 from pipeline.run.models import Model, check_game, game_as_seen, has_model, read_champions, read_model
 from pipeline.run.ratings import RatedPlayer, read_pool, read_ratings
-from pipeline.selfplay.config import SelfplayConfig
+
+if TYPE_CHECKING:
+    from pipeline.selfplay.plan import Plan
 
 MIRROR, CHAMPION, PREVIOUS, POOL = "mirror", "champion", "previous", "pool:"
 NO_ENGINES, NO_PLUGINS = (f"{kind} don't take part in self-play" for kind in ("engines", "plugins"))
-Load = Callable[[Model], list[Any]]  # what a model's Method.load gives for each thread
-MOST_MODELS = 16  # opponents whose networks stay loaded; the longest unused goes first
+MAX_MODELS = 16  # opponents whose networks stay loaded; the least recently used is dropped first
 
 
 @dataclass(frozen=True)
 class OpponentChoice:
-    """What a game's seed says. learner: the model's side, 0 or 1; seed: the opponent's, uint64.
+    """An opponent by a game's seed.
 
-    generator: for what is left to chance.
+    name       an entry of the mix       learner    the model's side, 0 or 1
+    seed       the opponent's, uint64    generator  for the choice among the pool's members
     """
 
     name: str
@@ -58,7 +61,7 @@ class OpponentChoice:
 
 @dataclass(frozen=True)
 class Mix:
-    """Entries and how often each is met. names [E] as in the module docstring; shares [E], 1 in all."""
+    """E entries. names [E] as in the module docstring; shares [E] of the games, which sum to 1."""
 
     names: tuple[str, ...]
     shares: tuple[float, ...]
@@ -67,7 +70,7 @@ class Mix:
     def only_mirror(self) -> bool:
         return set(self.names) == {MIRROR}
 
-    def draw(self, encounter: int) -> OpponentChoice:
+    def sample(self, encounter: int) -> OpponentChoice:
         """encounter: GameSeed.encounter."""
         generator = np.random.Generator(np.random.PCG64(encounter))
         entry = int(np.searchsorted(np.cumsum(self.shares)[:-1], generator.random(), side="right"))
@@ -80,16 +83,16 @@ def parse_mix(text: str) -> Mix:
 
     Raises UsageError that names the entry, what was found and what was wanted.
     """
-    named: set[str] = set()
+    listed: set[str] = set()
     weights: dict[str, float] = {}
     for entry in text.split(","):
         name, equals, number = (part.strip() for part in entry.rpartition("="))
         where = f"selfplay --opponents, entry {entry.strip()!r}"
         if not equals or not name:
             raise UsageError(f"{where}: wanted NAME=WEIGHT, where NAME is {_wanted()}")
-        if name in named:
+        if name in listed:
             raise UsageError(f"{where}: {name} has a weight already; wanted each name once")
-        named.add(name)
+        listed.add(name)
         name = MIRROR if name == CHAMPION else name
         _check_name(name, where)
         try:
@@ -118,204 +121,177 @@ def _wanted() -> str:
     return f"{MIRROR}, {CHAMPION}, {PREVIOUS}, {', '.join(BUILT_INS)} or {POOL}MODE, where MODE is one of {MODES}"
 
 
-@dataclass(frozen=True)
-class Others:
-    """Whom a model may meet, beside those that are always there, as the disk says when it begins to play.
+class Others(BaseModel, frozen=True):
+    """The opponents that a learner may meet, as the disk says when it begins to play; `random` and `heuristic` aside.
 
-    previous: the champion before it; None: nobody. models, built_ins: whom pool:MODE chooses from, by name, the latter
-    with their kinds; rated, champions: as in ratings/pool.py.
+    previous         the champion before it; None: there is none
+    models           members of the pool, by name
+    built_ins        members of the pool: name → kind
+    rated, champions as in ratings/pool.py
     """
 
     previous: Path | None = None
-    models: dict[str, Path] = field(default_factory=dict)
-    built_ins: dict[str, str] = field(default_factory=dict)
-    rated: dict[str, RatedPlayer] = field(default_factory=dict)
-    champions: list[str] = field(default_factory=list)
+    models: dict[str, Path] = {}
+    built_ins: dict[str, str] = {}
+    rated: dict[str, RatedPlayer] = {}
+    champions: list[str] = []
 
     @property
     def paths(self) -> list[Path]:
         """Of all models."""
         return [*self.models.values(), *([] if self.previous is None else [self.previous])]
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "previous": None if self.previous is None else str(self.previous),
-            "models": {name: str(path) for name, path in self.models.items()},
-            "built_ins": self.built_ins,
-            "rated": {name: player.model_dump(mode="json") for name, player in self.rated.items()},
-            "champions": self.champions,
-        }
-
-    @staticmethod
-    def from_json(said: dict[str, Any]) -> Others:
-        return Others(
-            None if said["previous"] is None else Path(said["previous"]),
-            {name: Path(path) for name, path in said["models"].items()},
-            said["built_ins"],
-            {name: RatedPlayer.model_validate(player) for name, player in said["rated"].items()},
-            said["champions"],
-        )
-
 
 class OthersReader:
-    """Finds on the disk whom each model that learns may meet. For one thread at a time; says the same only once."""
+    """Reads from the disk whom each learner may meet. For one thread at a time; warns of each problem once."""
 
-    def __init__(self, config: SelfplayConfig, mix: Mix, game: AnyGame, progress: Progress) -> None:
-        self._config, self._mix, self._game, self._progress = config, mix, game, progress
-        self._told: set[str] = set()
+    def __init__(self, plan: Plan, progress: Progress) -> None:
+        self._config, self._mix, self._game = plan.config, plan.mix, plan.game
+        self._say, self._warn = once(progress.say), once(progress.warn)
 
     def of(self, learner: Path) -> Others:
         """learner: the real directory of the model that plays. Raises as OpponentSource.meet."""
         previous = self._champion_before(learner) if PREVIOUS in self._mix.names else None
         modes = [parse_mode(name.removeprefix(POOL)) for name in self._mix.names if name.startswith(POOL)]
-        return replace(self._read_pool(modes), previous=previous) if modes else Others(previous)
+        return Others(previous=previous, **(self._read_pool(modes) if modes else {}))
 
-    def once(self, tell: Callable[[str], None], text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
-            tell(text)
-
-    def _read_pool(self, modes: Sequence[Mode]) -> Others:
-        config = self._config
-        pool = read_pool(config.pool)
-        ratings = config.pool.with_name("ratings.json")
-        rated = read_ratings(ratings).by_name if atomic.exists(ratings) else {}
-        champions = [path.name for path in read_champions(config.network.parent)]
-        found = Others(rated=rated, champions=champions)
-        for member in pool.members:
+    def _read_pool(self, modes: Sequence[Mode]) -> dict[str, Any]:
+        """The fields of Others that modes need."""
+        config, models, built_ins = self._config, {}, {}
+        for member in read_pool(config.pool).members:
             spec = parse_player(member.spec)
             if spec.handicap:
-                found_one = f"{config.pool}: {member.name} takes {spec.handicap} handicap stones"
-                raise UsageError(f"{found_one}; wanted even games: `python main.py pool remove {member.name}`")
-            if spec.path is None and spec.kind not in BUILT_INS:
+                found = f"{config.pool}: {member.name} takes {spec.handicap} handicap stones"
+                raise UsageError(f"{found}; wanted even games: `python main.py pool remove {member.name}`")
+            if spec.path is not None:
+                models[member.name] = spec.path
+            elif spec.kind in BUILT_INS:
+                _built_in(spec.kind, member.name, self._game)
+                built_ins[member.name] = spec.kind
+            else:
                 is_engine = kind_named(spec.kind).runs_program
                 what, why = ("an engine", NO_ENGINES) if is_engine else ("a plugin", NO_PLUGINS)
                 if any(mode.kind == "fixed" and mode.name == member.name for mode in modes):
                     raise UsageError(f"selfplay --opponents: {member.name} is {what}; {why}")
-                self.once(self._progress.warn, f"{config.pool}: {member.name} is left out; {why}")
-            elif spec.path is not None:
-                found.models[member.name] = spec.path
-            else:
-                _built_in(spec.kind, member.name, self._game)
-                found.built_ins[member.name] = spec.kind
-        return found
+                self._warn(f"{config.pool}: {member.name} is left out; {why}")
+        ratings = config.pool.with_name("ratings.json")
+        return {
+            "models": models,
+            "built_ins": built_ins,
+            "rated": read_ratings(ratings).by_name if atomic.exists(ratings) else {},
+            "champions": [path.name for path in read_champions(config.network.parent)],
+        }
 
     def _champion_before(self, learner: Path) -> Path | None:
         path = champion_before(read_champions(self._config.network.parent), learner)
         if path is None:
-            self.once(self._progress.say, f"no champion before {learner.name}: it meets itself instead")
+            self._say(f"no champion before {learner.name}: it meets itself instead")
         elif not has_model(path):
-            gone = f"the champion before {learner.name}, {path}, is gone: it meets itself instead"
-            self.once(self._progress.warn, gone)
-            path = None
+            self._warn(f"the champion before {learner.name}, {path}, is gone: it meets itself instead")
+            return None
         return path
 
 
-@dataclass
 class OpponentSource:
-    """The opponents of a run's new games. Threads ask it at the same time.
+    """The opponents of a run's new games. Threads call it at the same time."""
 
-    leaves: of one tree in a batch. others: of a model that learns, whom it may meet; None: as the disk says. read: a
-    model, by its path. Raises UsageError if the heuristic doesn't know the game.
-    """
-
-    config: SelfplayConfig
-    mix: Mix
-    game: AnyGame
-    load: Load
-    leaves: int
-    progress: Progress
-    others: Callable[[Path], Others] | None = None
-    read: Callable[[Path], Model] = read_model
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        progress: Progress,
+        others_of: Callable[[Path], Others],
+        read: Callable[[Path], Model] = read_model,
+    ) -> None:
+        """others_of: of a learner, by its path. Raises UsageError if the heuristic doesn't know the game."""
+        self._plan, self._progress, self._others_of, self._read = plan, progress, others_of, read
         self._lock = threading.Lock()
-        self._reader = OthersReader(self.config, self.mix, self.game, self.progress)
-        self._models: dict[Path, list[Opponent]] = {}  # one per thread; the longest unused first
-        self._built_ins = {name: _built_in(name, name, self.game) for name in self.mix.names if name in BUILT_INS}
-        self._learner: Path | None = None  # the model whose opponents these are:
+        self._warn = once(progress.warn)
+        self._models: dict[Path, list[Opponent]] = {}  # one per thread; the least recently used first
+        self._built_ins = {name: _built_in(name, name, plan.game) for name in plan.mix.names if name in BUILT_INS}
+        self._learner: Path | None = None  # the model that may meet:
         self._others = Others()
         self._members: dict[str, Opponent] = {}  # the built-in ones of the pool
 
     def prepare(self, learner: Path) -> None:
-        """Look at what is sure to be met, so that its errors come before the first game."""
+        """Load what is sure to be met, so that errors come before the first game."""
         self._follow(learner)
         if self._others.previous is not None:
             self._model(0, self._others.previous)
 
     def meet(self, thread: int, encounter: int, learner: Path) -> Encounter | None:
-        """The opponent's part in a new game of that thread; None: a mirror game.
+        """The opponent in a new game of that thread; None: the model plays itself.
 
         encounter: GameSeed.encounter; learner: the real directory of the model that plays.
         Raises FileError for a model that can't be loaded or plays another game.
         """
-        draw = self.mix.draw(encounter)
-        opponent = self._find(thread, learner, draw)
-        return None if opponent is None else Encounter(opponent, draw.learner, draw.seed)
+        choice = self._plan.mix.sample(encounter)
+        opponent = self._find(thread, learner, choice)
+        return None if opponent is None else Encounter(opponent, choice.learner, choice.seed)
 
-    def _find(self, thread: int, learner: Path, draw: OpponentChoice) -> Opponent | None:
-        if draw.name == MIRROR:
+    def _find(self, thread: int, learner: Path, choice: OpponentChoice) -> Opponent | None:
+        if choice.name == MIRROR:
             return None
-        if draw.name in self._built_ins:
-            return self._built_ins[draw.name]
+        if choice.name in self._built_ins:
+            return self._built_ins[choice.name]
         with self._lock:  # what follows may load a model: the other threads' new games wait for it
             self._follow(learner)
-            if draw.name != PREVIOUS:
-                return self._member(thread, learner, draw)
+            if choice.name != PREVIOUS:
+                return self._member(thread, learner, choice)
             return None if self._others.previous is None else self._model(thread, self._others.previous)
 
     def _follow(self, learner: Path) -> None:
-        """Look up the last champion and the pool again for each model that learns, never between."""
+        """Look up the last champion and the pool again for each learner, never in between."""
         if self._learner != learner:
-            self._others = (self.others or self._reader.of)(learner)
+            self._others = self._others_of(learner)
             kinds = self._others.built_ins.items()
-            self._members = {name: _built_in(kind, name, self.game) for name, kind in kinds}
+            self._members = {name: _built_in(kind, name, self._plan.game) for name, kind in kinds}
             self._learner = learner
 
-    def _member(self, thread: int, learner: Path, draw: OpponentChoice) -> Opponent | None:
+    def _member(self, thread: int, learner: Path, choice: OpponentChoice) -> Opponent | None:
         """The member of the pool that the mode chooses; None if it is the learner or there is none."""
-        found = self._others
-        mode = parse_mode(draw.name.removeprefix(POOL))
-        names = [*found.models, *found.built_ins]
-        name = choose(mode, names, found.rated, learner.name, found.champions, draw.generator, self._warn_nobody)
+
+        def warn(text: str) -> None:
+            self._warn(f"{text}: the model meets itself instead")
+
+        others = self._others
+        mode = parse_mode(choice.name.removeprefix(POOL))
+        names = [*others.models, *others.built_ins]
+        name = choose(mode, names, others.rated, learner.name, others.champions, choice.generator, warn)
         if name in self._members:
             return self._members[name]
-        path = found.models.get(name) if name is not None else None
+        path = others.models.get(name) if name is not None else None
         return None if path is None or path == learner else self._model(thread, path)
 
     def _model(self, thread: int, path: Path) -> Opponent:
-        found = self._models.pop(path, None) or self._opponents_of(path)
+        found = self._models.pop(path, None) or self._load(path)
         self._models[path] = found
-        if len(self._models) > MOST_MODELS:
+        if len(self._models) > MAX_MODELS:
             del self._models[next(iter(self._models))]
         return found[thread]
 
-    def _opponents_of(self, path: Path) -> list[Opponent]:
-        config, model = self.config, self.read(path)
-        check_game(model.info, self.game.spec, path)
-        self.progress.say(f"new games are also played against {path.name}")
+    def _load(self, path: Path) -> list[Opponent]:
+        """A model as the opponent of each thread's games."""
+        plan, model = self._plan, self._read(path)
+        check_game(model.info, plan.game.spec, path)
+        self._progress.say(f"new games are also played against {path.name}")
         method = method_named(model.info.method)
-        search = config.search_options().model_copy(update={"noise_weight": 0.0})
+        search = plan.config.search_options().model_copy(update={"noise_weight": 0.0})
 
         def maker(evaluate: Any) -> Callable[[AnyGame, int], Player]:
             return lambda game, rows: method.player(
-                game_as_seen(model.info, game), rows, evaluate, search, config.readouts, self.leaves
+                game_as_seen(model.info, game), rows, evaluate, search, plan.config.readouts, plan.leaves
             )
 
-        return [Opponent(path.name, maker(one), learns=True) for one in self.load(model)]
-
-    def _warn_nobody(self, text: str) -> None:
-        """What choose() says when a mode leads to nobody."""
-        self._reader.once(self.progress.warn, f"{text}: the model meets itself instead")
+        return [Opponent(path.name, maker(one), learns=True) for one in plan.load(model, self._progress)]
 
 
 def champion_before(champions: list[Path], champion: Path) -> Path | None:
-    """Whom this one followed when it was last promoted; None if nobody, or if it never was."""
+    """The champion that this one replaced when it was last promoted; None if it replaced none or was never promoted."""
     places = [place for place, path in enumerate(champions) if path == champion]
     return champions[places[-1] - 1] if places and places[-1] > 0 else None
 
 
 def _built_in(kind: str, name: str, game: Any) -> Opponent:
     make = make_builtin(kind)
-    make(game, 1, 0)  # refuses a game that it doesn't know
+    make(game, 1, 0)  # raises UsageError for a game that it doesn't know
     return Opponent(name, lambda game, num_rows: make(game, num_rows, 0))

@@ -1,4 +1,4 @@
-"""``GameThreads``: self-play in threads of this process, whoever asks: the command itself, or a worker of a cluster.
+"""``GameThreads``: self-play in threads of this process, which is the command itself or one of its workers.
 
 One actor of the model's method plays in each thread (one for each board, where there are several). Games come as
 numbers: a number and the run's seed make a game, so it is the same wherever it is played. Writes no files.
@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import queue
 import threading
-from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
-from pipeline.errors import MuGoError
 from pipeline.games.contract import AnyGame
-from pipeline.games.specs import parse_game
+from pipeline.matches.match import GameQueue
 from pipeline.methods.method import (
     Actor,
     ActorJob,
@@ -26,156 +23,76 @@ from pipeline.methods.method import (
     FinishedGame,
     GameSeed,
     Learner,
-    Method,
     game_seeds,
     run_in_turn,
 )
-from pipeline.methods.named import method_named
 from pipeline.progress import Progress
 from pipeline.run.models import Model, NewestNumber, read_model, resolve_champion
-from pipeline.selfplay.config import SelfplayConfig
-from pipeline.selfplay.opponents import Load, Mix, OpponentSource
-from pipeline.selfplay.variety import Dealer, Numbered, Variety
+from pipeline.selfplay.opponents import OpponentSource, OthersReader
+from pipeline.selfplay.plan import Plan
+from pipeline.selfplay.variety import Dealer, Numbered
 from pipeline.stalls import Watch
 from pipeline.workers.worker_pool import Counts, WorkerPool
 
-
-class Arrival(NamedTuple):
-    """A finished game, the board it was played on, the generation in which it began, and its number."""
-
-    game: AnyGame
-    finished: FinishedGame
-    generation: int
-    number: int
+WAIT_SECONDS = 0.2
 
 
-class GamePool(WorkerPool[Arrival]):
-    """A pool that plays a run's games."""
+class PlayedGame(NamedTuple):
+    """A game that has ended.
 
-    @property
-    @abstractmethod
-    def done(self) -> bool:
-        """Whether all games have come to an end, and were handed over."""
-
-    @abstractmethod
-    def counts(self) -> Counts:
-        """Totals: "plies" and "evaluations", those of unfinished games included."""
-
-
-class Source(Protocol):
-    """Who plays new games, and where: on this machine, or on a cluster. game, method: of all games.
-
-    name: of the model that plays now.
+    game        on the board it was played on
+    finished    None if it was dropped without a record
+    generation  the number of the newest model when it began
+    number      which of the worker's games it is
     """
 
     game: AnyGame
-    method: Method
-
-    @property
-    def name(self) -> str: ...
-
-    def prepare(self) -> None:
-        """Look at whoever is sure to be met, so that errors come before the first game."""
-
-    def begin(self, plan: Plan, num_threads: int, numbers: Callable[[int, int], Iterator[int]]) -> GamePool:
-        """Play. num_threads: of this process, or of each actor. numbers: see Numbering.of_thread."""
+    finished: FinishedGame | None
+    generation: int
+    number: int
 
 
 class ModelSource:
     """The model that new games are played with: follows the champion.
 
-    champion: asked for every game, gives the real directory of the model that plays. read: a model, by that.
+    champion: called for every game, returns the real directory of the model that plays. read: reads a model from there.
     """
 
     def __init__(
-        self,
-        champion: Callable[[], Path],
-        load: Load,
-        progress: Progress,
-        read: Callable[[Path], Model] = read_model,
+        self, plan: Plan, champion: Callable[[], Path], progress: Progress, read: Callable[[Path], Model] = read_model
     ) -> None:
-        self._champion, self._load, self._read, self.progress = champion, load, read, progress
+        self.progress = progress
+        self._plan, self._champion, self._read = plan, champion, read
         self._lock = threading.Lock()
         self.path = champion()
-        model = read(self.path)
-        self.game: AnyGame = parse_game(model.info.game)
-        self.method: Method = method_named(model.info.method)
-        self.method.check(self.game)
-        self._players = self._players_of(model)
+        self._learners = self._load(self.path)
 
     @property
     def name(self) -> str:
-        return self._players[0].name
+        return self._learners[0].name
 
     def player(self, thread: int) -> Learner:
         """The player for a game that starts now. Called by actors; loads a newly promoted model when there is one."""
         with self._lock:
             path = self._champion()
             if path != self.path:
-                model = self._read(path)
-                check_same(model, self.game, self.method)
-                self._players = self._players_of(model)
-                self.progress.say(f"new games are played by {self.name}")
+                self._learners = self._load(path)
                 self.path = path
-            return self._players[thread]
+                self.progress.say(f"new games are played by {self.name}")
+            return self._learners[thread]
 
-    def _players_of(self, model: Model) -> list[Learner]:
-        return [Learner(model.info.name, one, model.path) for one in self._load(model)]
-
-
-def check_same(model: Model, game: AnyGame, method: Method) -> None:
-    """Raises MuGoError for a new champion that doesn't play on what its predecessor played."""
-    if (parse_game(model.info.game).spec, model.info.method) != (game.spec, method.name):
-        raise MuGoError(
-            f"{model.path}: plays {model.info.game}, the games under way are {game.spec}; "
-            "restart selfplay to change the game"
-        )
+    def _load(self, path: Path) -> list[Learner]:
+        model = self._read(path)
+        self._plan.check(model.info, path)
+        return [Learner(model.info.name, one, model.path) for one in self._plan.load(model, self.progress)]
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What all games of a run have in common.
-
-    config   its resign_threshold is the one in force, its seed may be missing: seed is the one in force
-    rows     that each thread plays at a time          leaves  of one tree in a batch
-    """
-
-    config: SelfplayConfig
-    seed: int
-    variety: Variety
-    rows: int
-    leaves: int
-
-
-class Supply:
-    """Where the threads' numbers come from. This one has all there will ever be, those of each thread in order.
-
-    refills: whether there may be games again for who found none.
-    """
-
-    refills = False
-
-    def __init__(self, of_threads: Sequence[Iterator[int]]) -> None:
-        self._of_threads = of_threads
-
-    def take(self, thread: int) -> int | None:
-        """None: there is none now."""
-        return next(self._of_threads[thread], None)
-
-    def __bool__(self) -> bool:
-        """Whether there is a game now, for any thread."""
-        raise NotImplementedError
-
-    def wait(self, stopped: Callable[[], bool]) -> bool:
-        """For games, by a thread that has none left, until stopped() says so; False: none will come."""
-        return False
-
-
-class GameThreads(GamePool):
+class GameThreads(WorkerPool[PlayedGame]):
     """See the module docstring. The first error of any thread stops all.
 
-    watched: whether outcomes() and close() look for a thread that hangs, and raise Hung. on_dropped: gets the number of
-    each game that ends without a record, in the game's thread.
+    In this command, a thread plays every num_threads-th game in order, so that its batches are the same in every run,
+    and threads that hang are reported. In a worker, each thread takes the next game there is, and the driver looks for
+    workers that hang.
     """
 
     def __init__(
@@ -184,201 +101,179 @@ class GameThreads(GamePool):
         source: ModelSource,
         opponents: OpponentSource | None,
         generation: Callable[[], int],
-        num_threads: int,
-        watched: bool = True,
-        on_dropped: Callable[[int], None] = lambda number: None,
+        in_worker: bool = False,
     ) -> None:
-        """generation: of a game that starts now."""
+        """generation: called for every game."""
         self._plan, self._source, self._opponents, self._generation = plan, source, opponents, generation
-        self._watch = Watch() if watched else None
-        self._on_dropped = on_dropped
+        self._watch = None if in_worker else Watch()
         self._begun: dict[int, tuple[int, int]] = {}  # ids of games in play → their generations and numbers
-        self._actors: list[list[Actor]] = [[] for _ in range(num_threads)]
-        self._before: list[Counter[str]] = [Counter() for _ in range(num_threads)]  # counts of each thread's old actors
-        self._arrived: queue.SimpleQueue[Arrival | BaseException | None] = queue.SimpleQueue()
-        self._stop = threading.Event()
-        self._running = num_threads
+        self._left = 0  # games that were given and not yet returned
+        self._rows = plan.variety.rows(plan.rows)  # of each board's actor
+        self._queues = [GameQueue() for _ in range(1 if in_worker else plan.threads)]
+        self._actors: list[tuple[Counter[str], Sequence[Actor]]] = [(Counter(), [])] * plan.threads
+        """Of each thread the counts of its former actors, and the actors that play. Replaced as a pair."""
+        self._idle = [True] * plan.threads
+        self._arrived: queue.SimpleQueue[PlayedGame | BaseException] = queue.SimpleQueue()
         self._failure: BaseException | None = None
         self._closed = False
-        self._supply = Supply([])
         self._threads = [
-            threading.Thread(target=self._run, args=(number,), daemon=True) for number in range(num_threads)
+            threading.Thread(target=self._run, args=(thread,), daemon=True) for thread in range(plan.threads)
         ]
-
-    def play(self, supply: Supply) -> None:
-        """Begin to play."""
-        self._supply = supply
         for thread in self._threads:
             thread.start()
 
+    def give(self, numbers: Sequence[int]) -> None:
+        self._left += len(numbers)
+        for first, games in enumerate(self._queues):
+            games.give(numbers[first :: len(self._queues)])
+
     @property
     def done(self) -> bool:
-        return self._running == 0
+        """Whether all given games have ended, and were returned."""
+        return self._left == 0
 
-    def outcomes(self, seconds: float) -> list[Arrival]:
-        """One at most: an interrupt that comes now loses no other. Once every thread has ended, raises what the first
-        one raised that failed.
-        """
-        while self._running:
+    def outcomes(self, seconds: float) -> list[PlayedGame]:
+        """At most one, so that an interrupt loses no others. Once every thread has ended, raises the first error."""
+        ended = not any(thread.is_alive() for thread in self._threads)
+        while True:
             try:
-                one = self._arrived.get(timeout=seconds) if seconds > 0 else self._arrived.get_nowait()
+                one = self._arrived.get(timeout=seconds) if seconds > 0 and not ended else self._arrived.get_nowait()
             except queue.Empty:
                 break
-            if one is None:
-                self._running -= 1
-            elif isinstance(one, BaseException):
-                self._failure = self._failure or one
-                self._stop.set()
-            else:
+            if isinstance(one, PlayedGame):
+                self._left -= 1
                 return [one]
+            self._failure = self._failure or one
+            self._stop()
         if not self._closed:
             if self._watch is not None:
-                self._watch.look(self._hanging())
-            if self._failure is not None and not self._running:
+                self._watch.look(self._steps_made())
+            if self._failure is not None and ended:
                 raise self._failure
         return []
 
     def close(self) -> None:
-        """After that nothing is raised any more."""
+        """Afterwards outcomes() raises nothing."""
         self._closed = True
-        self._stop.set()
+        self._stop()
         if self._watch is not None:
-            self._watch.join(self._threads, self._hanging)
+            self._watch.join(self._threads, self._steps_made)
         for thread in self._threads:
             thread.join()
 
     def counts(self) -> Counts:
-        now = [before + _counted(actors) for before, actors in zip(self._before, self._actors, strict=True)]
+        """Totals: "plies" and "evaluations", those of unfinished games included."""
+        now = [before + _counted(actors) for before, actors in self._actors]
+        live = [sum(actor.live for actor in actors) for _, actors in self._actors]
         totals = {name: sum(one[name] for one in now) for name in ("plies", "evaluations")}
-        live = [sum(actor.live for actor in actors) for actors in self._actors]
         return Counts([one["steps"] for one in now], live, totals)
 
-    def _hanging(self) -> list[object]:
+    def _stop(self) -> None:
+        for games in self._queues:
+            games.close()
+
+    def _steps_made(self) -> list[object]:
         """For the watch."""
-        made = [tuple((one.steps, one.plies, one.evaluations, one.live) for one in actors) for actors in self._actors]
-        return [count if one.is_alive() else None for one, count in zip(self._threads, made, strict=True)]
+        return [
+            tuple((actor.steps, actor.plies, actor.evaluations, actor.live) for actor in actors)
+            if thread.is_alive() and not idle
+            else None
+            for thread, idle, (_, actors) in zip(self._threads, self._idle, self._actors, strict=True)
+        ]
 
     def _run(self, thread: int) -> None:
-        """In a thread of its own: play what the supply has for it."""
+        """In a thread of its own: play games until the queue is closed."""
         try:
             variety = self._plan.variety
-            dealer = Dealer(_Numbers(self, thread), variety)
-            while True:
+            dealer = Dealer(partial(self._take, thread), variety)
+            before: Counter[str] = Counter()
+            while self._wait_for_games(thread, dealer):
                 actors = [
-                    self._source.method.actor(self._job(thread, dealer, board, game, rows))
-                    for board, (game, rows) in enumerate(zip(variety.games, variety.rows(self._plan.rows), strict=True))
+                    self._plan.method.actor(self._job(thread, dealer, board, game))
+                    for board, game in enumerate(variety.games)
                 ]
-                self._actors[thread] = actors
-                run_in_turn(actors, partial(self._stopped, actors, dealer), dealer.is_ahead)
+                self._actors[thread] = before, actors
+                run_in_turn(actors, partial(self._stopped, thread, actors, dealer), dealer.is_ahead)
                 for actor in actors:
                     actor.close()
-                # A game may have been dealt to a board whose actor had asked before it came.
-                if self._stop.is_set() or not (dealer or self._supply.wait(self._stop.is_set)):
-                    break
-                self._before[thread] += _counted(actors)
-                self._actors[thread] = []
-        except BaseException as error:  # handed to whoever takes the games, and raised there
+                before = before + _counted(actors)
+                self._actors[thread] = before, []
+        except BaseException as error:  # raised by outcomes()
             self._arrived.put(error)
-        finally:
-            self._arrived.put(None)
 
-    def _stopped(self, actors: Sequence[Actor], dealer: Dealer) -> bool:
-        """Asked by a thread before each round; lets its actors take up games that came since they found none."""
-        if self._supply.refills and (self._supply or dealer):
-            for actor in actors:
-                actor.resume()
-        return self._stop.is_set()
+    def _wait_for_games(self, thread: int, dealer: Dealer) -> bool:
+        """Whether there are games: in the queue, or dealt to a board whose actor had asked before they came."""
+        games = self._queue(thread)
+        self._idle[thread] = True
+        while not (dealer or games or games.closed):
+            games.wait(WAIT_SECONDS)
+        self._idle[thread] = False
+        return not games.closed
 
-    def _job(self, thread: int, dealer: Dealer, board: int, game: AnyGame, rows: int) -> ActorJob:
+    def _stopped(self, thread: int, actors: Sequence[Actor], dealer: Dealer) -> bool:
+        """Called before each round of the actors; lets them take up games that came after they had found none."""
+        games = self._queue(thread)
+        if games or dealer:
+            for actor, rows in zip(actors, self._rows, strict=True):
+                if actor.live < rows:
+                    actor.resume()
+        return games.closed
+
+    def _job(self, thread: int, dealer: Dealer, board: int, game: AnyGame) -> ActorJob:
         return ActorJob(
             game,
-            rows,
+            self._rows[board],
             self._plan.config,
             map(self._starting, dealer.games_on(board)),
             partial(self._source.player, thread),
-            partial(self._arrive, game),
+            partial(self._finish, game),
             partial(self._meet, thread) if self._opponents else None,
             self._plan.leaves,
-            self._drop,
+            partial(self._drop, game),
         )
+
+    def _queue(self, thread: int) -> GameQueue:
+        return self._queues[thread % len(self._queues)]
+
+    def _take(self, thread: int) -> Numbered | None:
+        number = self._queue(thread).take()
+        return None if number is None else self.numbered(number)
 
     def numbered(self, number: int) -> Numbered:
         config = self._plan.config
-        (seed,) = game_seeds(self._plan.seed, iter([number]), config.no_resign_fraction, config.worker)
+        assert config.seed is not None
+        (seed,) = game_seeds(config.seed, iter([number]), config.no_resign_fraction, config.worker)
         return Numbered(number, seed)
-
-    def take(self, thread: int) -> int | None:
-        return self._supply.take(thread)
 
     def _starting(self, dealt: Numbered) -> GameSeed:
         """The seed of a game that starts. Notes its generation, because models are made meanwhile."""
         self._begun[dealt.seed.game_id] = self._generation(), dealt.number
         return dealt.seed
 
-    def _arrive(self, game: AnyGame, finished: FinishedGame) -> None:
-        self._arrived.put(Arrival(game, finished, *self._begun.pop(finished.record.game_id)))
+    def _finish(self, game: AnyGame, finished: FinishedGame) -> None:
+        self._arrived.put(PlayedGame(game, finished, *self._begun.pop(finished.record.game_id)))
 
-    def _drop(self, game_id: int, fault: str) -> None:
-        _, number = self._begun.pop(game_id)
+    def _drop(self, game: AnyGame, game_id: int, fault: str) -> None:
+        generation, number = self._begun.pop(game_id)
         self._source.progress.warn(f"game {number} counts for nobody: {fault}")
-        self._on_dropped(number)
+        self._arrived.put(PlayedGame(game, None, generation, number))
 
     def _meet(self, thread: int, seed: GameSeed, learner: Learner) -> Encounter | None:
         assert self._opponents is not None and learner.path is not None
         return self._opponents.meet(thread, seed.encounter, learner.path)
 
 
-@dataclass
-class _Numbers(Iterator[Numbered]):
-    """The games of a thread; ends where there is none for now."""
-
-    threads: GameThreads
-    thread: int
-
-    def __next__(self) -> Numbered:
-        number = self.threads.take(self.thread)
-        if number is None:
-            raise StopIteration
-        return self.threads.numbered(number)
-
-
 def _counted(actors: Sequence[Actor]) -> Counter[str]:
     return Counter({name: sum(getattr(actor, name) for actor in actors) for name in ("steps", "plies", "evaluations")})
 
 
-def loading(config: SelfplayConfig, max_batch: int, num_threads: int, progress: Progress) -> Load:
-    """What loads a model for that many threads."""
-
-    def load(model: Model) -> list[Any]:
-        return method_named(model.info.method).load(model, max_batch, num_threads, config.backend, progress)
-
-    return load
-
-
-class LocalSource:
-    """A Source: threads of this process."""
-
-    def __init__(
-        self, config: SelfplayConfig, mix: Mix, rows: int, leaves: int, num_threads: int, progress: Progress
-    ) -> None:
-        progress.say(f"loading {config.network}; kernels and network are compiled when this machine sees them first")
-        load = loading(config, rows * leaves, num_threads, progress)
-        self._source = ModelSource(partial(resolve_champion, config.network), load, progress)
-        self.game, self.method = self._source.game, self._source.method
-        self._opponents = None
-        if not mix.only_mirror:
-            self._opponents = OpponentSource(config, mix, self.game, load, leaves, progress)
-
-    @property
-    def name(self) -> str:
-        return self._source.name
-
-    def prepare(self) -> None:
-        if self._opponents is not None:
-            self._opponents.prepare(self._source.path)
-
-    def begin(self, plan: Plan, num_threads: int, numbers: Callable[[int, int], Iterator[int]]) -> GamePool:
-        source = self._source
-        threads = GameThreads(plan, source, self._opponents, NewestNumber(source.path.parent), num_threads)
-        threads.play(Supply([numbers(thread, num_threads) for thread in range(num_threads)]))
-        return threads
+def games_here(plan: Plan, progress: Progress) -> tuple[GameThreads, ModelSource]:
+    """Threads of this process that play a plan's games, and the source of their model."""
+    network = plan.config.network
+    progress.say(f"loading {network}; kernels and network are compiled when this machine sees them first")
+    source = ModelSource(plan, partial(resolve_champion, network), progress)
+    opponents = None
+    if not plan.mix.only_mirror:
+        opponents = OpponentSource(plan, progress, OthersReader(plan, progress).of)
+        opponents.prepare(source.path)
+    return GameThreads(plan, source, opponents, NewestNumber(source.path.parent)), source

@@ -1,14 +1,14 @@
-"""Which board each game is played on, and how it begins, where a model plays boards of all sizes with any komi.
+"""Which board each game is played on, and with what komi, for models that play boards of all sizes with any komi.
 
-Both are drawn by the game's own numbers, so that a game is the same in whatever run and thread. A thread has an actor
-for each board, which take their steps in turn: so a batch for the network has positions of one size. A board that gets
-through its games faster than its share allows sits turns out: its games wait, and its batches stay full.
+Both are sampled by the game's own seed, so a game is the same in any run and thread. A thread has an actor for each
+board, and the actors take turns, so that a batch for the network has positions of one size. A board that plays its
+games faster than its share allows skips turns, which keeps its batches full.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import NamedTuple
@@ -21,15 +21,15 @@ from pipeline.games.contract import AnyGame, small_number
 from pipeline.methods.method import GameSeed
 from pipeline.selfplay.config import SelfplayConfig
 
-COUNTER = 1 << 33  # of a game's looked-up numbers: beyond those that its moves and its opening take
-MOST_SETUP = 30  # half points of komi
+COUNTER = 1 << 33  # of a game's counter-based RNG; its moves and its opening use lower counters
+MAX_SETUP = 30  # half points of komi
 HALF_POINTS = 2  # setups in a point
-# Parts of a thread's rows that a board may have: batches of these sizes aren't padded, see backends.Backend.fractions.
+# Parts of a thread's rows that a board may have. Batches of these sizes aren't padded, see backends.Backend.fractions.
 PARTS = tuple(part / 2**halvings for halvings in range(6) for part in (1, 0.75))
 
 
 class Numbered(NamedTuple):
-    """A game that is to be played; number: which of the worker's."""
+    """A game to be played. number: which of the worker's games it is."""
 
     number: int
     seed: GameSeed
@@ -39,8 +39,8 @@ class Numbered(NamedTuple):
 class Variety:
     """The boards that games are played on.
 
-    games   one for each board       shares  of all games, sum to 1
-    spread  of komi, in points; see selfplay's option
+    games   one for each board       shares  of all games; they sum to 1
+    spread  of komi, in points; see the option komi_spread
     """
 
     games: Sequence[AnyGame]
@@ -49,70 +49,68 @@ class Variety:
 
     @staticmethod
     def of(config: SelfplayConfig, home: AnyGame) -> Variety:
-        """Raises UsageError for boards that aren't written right or that the model, which plays home, can't play."""
-        weights = dict(_parsed(part) for part in config.boards.split(",")) if config.boards else {}
-        if len(weights) < config.boards.count(",") + bool(config.boards):
-            raise UsageError(f"selfplay --boards {config.boards}: a size stands twice")
+        """home: the model's own board. Raises UsageError for boards that are malformed or that the model can't play."""
+        parts = config.boards.split(",") if config.boards else []
+        weights = dict(map(_parsed, parts))
+        if len(weights) < len(parts):
+            raise UsageError(f"selfplay --boards {config.boards}: a size is listed twice")
         if config.komi_spread and not home.num_global_planes:
             raise UsageError(
                 f"selfplay --komi-spread: networks of {home.spec} don't see komi; wanted a model of all boards"
             )
-        if not weights:
-            return Variety([home], [1.0], config.komi_spread)
+        games = [home.on_board(size) for size in weights] or [home]
         total = sum(weights.values())
-        return Variety(
-            [home.on_board(size) for size in weights],
-            [weight / total for weight in weights.values()],
-            config.komi_spread,
-        )
+        return Variety(games, [weight / total for weight in weights.values()] or [1.0], config.komi_spread)
 
     def board_of(self, seed: GameSeed) -> int:
-        (drawn,) = uniforms(np.uint64(seed.kinds), np.array([COUNTER]))
-        return int(np.searchsorted(np.cumsum(self.shares)[:-1], drawn, side="right"))
+        """The index of a game's board."""
+        (sampled,) = uniforms(np.uint64(seed.kinds), np.array([COUNTER]))
+        return int(np.searchsorted(np.cumsum(self.shares)[:-1], sampled, side="right"))
 
-    def begun(self, seed: GameSeed) -> GameSeed:
-        """The seed with the setup of its game."""
+    def with_setup(self, seed: GameSeed) -> GameSeed:
+        """The seed of a game, with its komi."""
         if not self.spread:
             return seed
-        (drawn,) = uniforms(np.uint64(seed.kinds), np.array([COUNTER + 1]))
-        beyond = NormalDist(0, HALF_POINTS * self.spread).inv_cdf(min(max(drawn, 1e-9), 1 - 1e-9))
-        return replace(seed, setup=round(min(max(beyond, -MOST_SETUP), MOST_SETUP)))
+        (sampled,) = uniforms(np.uint64(seed.kinds), np.array([COUNTER + 1]))
+        setup = NormalDist(0, HALF_POINTS * self.spread).inv_cdf(min(max(sampled, 1e-9), 1 - 1e-9))
+        return replace(seed, setup=round(min(max(setup, -MAX_SETUP), MAX_SETUP)))
 
     def rows(self, most: int) -> list[int]:
-        """How many of a thread's rows each board has, so that all end at about the same time: a game on a board of
-        more points takes as many more moves.
-        """
+        """How many of a thread's rows each board has, by its share of the moves: games are longer on larger boards."""
         work = np.array([share * game.state_size for share, game in zip(self.shares, self.games, strict=True)])
         sizes = np.unique([max(1, int(np.ceil(most * part))) for part in PARTS])
         return [int(sizes[np.abs(sizes - wanted).argmin()]) for wanted in most * work / work.sum()]
 
 
 class Dealer:
-    """Hands the games of one thread out to the actors of their boards, each when it starts. Used by that thread.
+    """Hands the games of one thread to the actors of their boards, each when it starts. Used by that thread only.
 
-    Games are drawn in the order of their numbers; those for other boards than the one that asks wait for theirs.
+    Games are dealt in the order of their numbers; those for other boards than the one that asks wait for theirs.
     """
 
-    def __init__(self, games: Iterator[Numbered], variety: Variety) -> None:
-        self._games, self._variety = games, variety
+    def __init__(self, take: Callable[[], Numbered | None], variety: Variety) -> None:
+        """take: returns the next game; None: there is none now."""
+        self._take, self._variety = take, variety
         self._waiting: list[deque[Numbered]] = [deque() for _ in variety.games]
 
     def games_on(self, board: int) -> Iterator[Numbered]:
-        """Ends where no game is left for now, and goes on when there are some again."""
+        """Ends when no game is left, and yields games again once there are new ones."""
         return _OnBoard(self, board)
 
     def next_on(self, board: int) -> Numbered | None:
         waiting = self._waiting[board]
-        while not waiting and (dealt := next(self._games, None)) is not None:
+        while not waiting and (dealt := self._take()) is not None:
             self._waiting[self._variety.board_of(dealt.seed)].append(dealt)
         if not waiting:
             return None
         number, seed = waiting.popleft()
-        return Numbered(number, self._variety.begun(seed))
+        return Numbered(number, self._variety.with_setup(seed))
 
     def is_ahead(self, board: int) -> bool:
-        """Whether games wait for other boards, and none for this one. If such boards sit turns out, the games that have
-        been started are always about the first ones by number, so that their boards have the shares asked for.
+        """Whether games wait for other boards, and none for this one.
+
+        If such boards skip turns, the games that have started are always about the first ones by number, so that each
+        board has its share of them.
         """
         return bool(self) and not self._waiting[board]
 
@@ -127,8 +125,7 @@ class _OnBoard(Iterator[Numbered]):
     board: int
 
     def __next__(self) -> Numbered:
-        dealt = self.dealer.next_on(self.board)
-        if dealt is None:
+        if (dealt := self.dealer.next_on(self.board)) is None:
             raise StopIteration
         return dealt
 

@@ -20,7 +20,6 @@ import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from pipeline.errors import NotYet
 from pipeline.progress import Progress
 from pipeline.run import atomic, layout
 from pipeline.run.arrays import pack
@@ -44,7 +43,7 @@ class State:
 class Checkpoint:
     """``with Checkpoint(folder, key) as checkpoint``: makes and locks the folder; removes it if it stays empty.
 
-    Raises NotYet if another process has the lock, FileError if the folder can't be made.
+    Raises Busy if another process has the lock, FileError if the folder can't be made.
     """
 
     def __init__(self, folder: Path, key: str) -> None:
@@ -53,11 +52,9 @@ class Checkpoint:
 
     def __enter__(self) -> Checkpoint:
         # The lock file is inside the folder, so it is removed with it.
-        self._lock = atomic.file_lock(self._file, wait=False)
-        try:
-            self._lock.__enter__()
-        except atomic.Busy as error:
-            raise NotYet(f"{self._folder}: another process is training this model; wait until it is done") from error
+        busy = "another process is training this model; wait until it is done"
+        self._lock = atomic.file_lock(self._file, wait=False, busy=busy)
+        self._lock.__enter__()
         atomic.sweep(self._folder)
         return self
 

@@ -69,6 +69,7 @@ from pipeline.run.priorities import (
     write_priorities,
 )
 from pipeline.run.provenance import library_versions, source_commit
+from pipeline.run.store.base import current_store
 from pipeline.run.store.objects import Conflict
 from pipeline.train.calibration import calibration_positions
 from pipeline.train.checkpoint import Checkpoint, State, finished_checkpoints
@@ -260,7 +261,7 @@ class _Run:
         self._config, self._chunks, self._model, self._progress = config, chunks, model, progress
         self._group, self._writes = group, group is None or group.first
         self._method = method = method_named(model.info.method)
-        atomic.bring_all(chunks.files)
+        current_store().fetch(chunks.files)
         header = read_header(chunks.chunks[0])
         if not are_related(model.info.game, header.game):
             raise FileError(model.path, f"it plays {model.info.game}; wanted a model that plays {header.game}")

@@ -23,6 +23,7 @@ from pipeline.progress import SILENT, Progress
 from pipeline.run import atomic, layout, order, packs
 from pipeline.run.run import Run
 from pipeline.run.shards import ShardMeta, parse_meta
+from pipeline.run.store.base import current_store
 from pipeline.upkeep.config import CompactConfig
 
 PACK_BYTES = 64 << 20  # of a pack's shards, without their sidecars
@@ -125,7 +126,7 @@ def _is_packed(directory: Path, folders: list[str]) -> bool | None:
     """
     any_pack = False
     for place in places_in(directory, folders):
-        atomic.look_at_place(place)
+        current_store().look_at_place(place)
         names = atomic.names_in(place)
         own = sum(layout.parse_shard_name(name) is not None for name in names)
         packed = [pack for name in names if (pack := layout.parse_pack_name(name))]
@@ -178,7 +179,7 @@ def finish(place: Path, progress: Progress) -> set[layout.ShardName]:
     named = {name: parsed for name in names if (parsed := layout.parse_pack_name(name))}
     atomic.remove(place / name for name, parsed in named.items() if name == parsed.shard and parsed.meta not in names)
     found: set[layout.ShardName] = set()
-    for _, pack in packs.list_packs(place) or ():
+    for _, pack in packs.list_packs(place):
         if not isinstance(pack, packs.Pack):
             continue
         found.update(pack.names)

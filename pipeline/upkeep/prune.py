@@ -47,6 +47,7 @@ from pipeline.run.priorities import list_priorities, newest_priorities
 from pipeline.run.pruned import Pruned, PrunedPlace, read_pruned, write_pruned
 from pipeline.run.run import Run
 from pipeline.run.shards import ShardMeta, parse_meta, read_meta, read_shard
+from pipeline.run.store.base import current_store
 from pipeline.train.checkpoint import FILE as CHECKPOINT_FILE
 from pipeline.upkeep.compact import SETTLED, finish, places_in
 from pipeline.upkeep.config import PruneConfig
@@ -256,7 +257,7 @@ def _plan_games(run: Run, keep: int, plan: _Plan, progress: Progress) -> None:
         is_new = number < NEWEST_KEPT or generation >= oldest_needed
         if not is_new and positions >= keep:
             for place in places_in(games, folders):
-                atomic.look_at_place(place)
+                current_store().look_at_place(place)
         files = sorted(files_of(games, generation, folders))
         if is_new or positions < keep or not all(map(counted_so_far.has, files)):
             positions += sum(_positions(games, file) for file in files) if positions < keep else 0
@@ -347,7 +348,7 @@ def _sizes(place: Path, file: ShardFile) -> list[int]:
 
 def _packs_in(place: Path) -> dict[layout.PackName, packs.Pack]:
     """The intact packs of a folder."""
-    return {name: pack for name, pack in packs.list_packs(place) or () if isinstance(pack, packs.Pack)}
+    return {name: pack for name, pack in packs.list_packs(place) if isinstance(pack, packs.Pack)}
 
 
 def _prune_places(

@@ -1,10 +1,10 @@
 """A worker process: ``python -m pipeline.workers.child``.
 
-It reads a job and then numbers of games from its standard input, plays them with the job's Playing, and writes the
-outcomes to its standard output; ``processes.py`` describes the lines. It writes no files, so it may be killed at any
-time. It ends when its standard input does, which means that its parent has closed it or is gone.
+It reads a job and then orders from its standard input, plays the games with the job's executor, and writes messages to
+its standard output; ``processes.py`` describes the lines. It writes no files, so it may be killed at any time. It ends
+when its standard input does, which means that its parent has closed it or is gone.
 
-    job: "play"          see worker_pool.playing_of; models are read from this machine's disk
+    job: "executor"      see worker_pool.make_executor; models are read from this machine's disk
          "beat_seconds"  seconds between reports of progress
          "cores"         the cores to run on; optional
 """
@@ -21,12 +21,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TextIO
 
-from pipeline.workers.worker_pool import playing_of
+from pipeline.workers.worker_pool import make_executor, message_of
 
 GRACE_SECONDS = 3.0  # for closing players, mainly engines, before the process exits
 OUTCOME_SECONDS = 0.1  # between two checks for orders
 
-Orders = queue.SimpleQueue[dict[str, Any] | None]
+Orders = queue.SimpleQueue[dict[str, Any] | None]  # None: the end
 
 
 def main() -> None:
@@ -40,10 +40,10 @@ def main() -> None:
     os.close(nothing)
     lock = threading.Lock()
 
-    def say(line: bytes) -> None:
+    def send(message: bytes) -> None:
         with lock:
             try:
-                out.write(line + b"\n")
+                out.write(message + b"\n")
                 out.flush()
             except OSError:
                 os._exit(1)
@@ -60,46 +60,37 @@ def main() -> None:
     from pipeline.extensions import blame
 
     try:
-        _play(job, orders, say)
+        _execute(job, orders, send)
     except Exception as error:
         known = error if isinstance(error, MuGoError) else blame(error)
         if known is None:
             raise
-        say(json.dumps({"error": str(known), "exit_code": known.exit_code}).encode())
+        send(message_of(None, error=known))
         sys.exit(1)
 
 
-def _play(job: dict[str, Any], orders: Orders, say: Callable[[bytes], None]) -> None:
-    """Play until the orders end. Raises MuGoError if players can't be made."""
-    playing = playing_of(job, {})
-
-    def report() -> None:
-        steps, live, totals = playing.counts()
-        said: dict[str, Any] = {"beat": list(steps), "live": list(live), "totals": dict(totals)}
-        if warnings := playing.warnings():
-            said["warnings"] = warnings
-        say(json.dumps(said).encode())
+def _execute(job: dict[str, Any], orders: Orders, send: Callable[[bytes], None]) -> None:
+    """Play until the orders end. Raises MuGoError if the job is impossible."""
+    executor = make_executor(job, {})
 
     def beat() -> None:
         while True:
-            report()
+            send(message_of(executor))
             time.sleep(job["beat_seconds"])
 
     threading.Thread(target=beat, daemon=True).start()
     while True:
         with suppress(queue.Empty):
             while (order := orders.get_nowait()) is not None:
-                if "news" in order:
-                    playing.follow(order["news"])
+                if "update" in order:
+                    executor.update(order["update"])
                 else:
-                    playing.give(order["play"])
-            playing.close()
-            for outcome in playing.outcomes(0.0):
-                say(outcome)
-            report()
+                    executor.give(order["play"])
+            executor.close()
+            send(message_of(executor, executor.outcomes(0.0)))
             return
-        for outcome in playing.outcomes(OUTCOME_SECONDS):
-            say(outcome)
+        if found := executor.outcomes(OUTCOME_SECONDS):
+            send(message_of(executor, found))
 
 
 def _listen(orders_in: TextIO, orders: Orders) -> None:

@@ -1,10 +1,9 @@
 """``Cluster`` and ``RayPool``: workers that are actors in a Ray cluster.
 
-Actors are stateless and share no disk with the driver, the process that runs a command. Models travel through Ray's
-object store, once per version. A job, its games and their outcomes are bytes (ray_actor.py). The games of a lost actor
-are played by others under the same numbers. New CPUs are used within seconds. The pool asks an actor for outcomes only
-after taking the last ones, and no actor has more games than its capacity: so a slow driver slows the actors, and memory
-is bounded.
+Actors (ray_actor.py) are stateless and share no disk with the driver, the process that runs a command. Models travel
+through Ray's object store, once per version. The games of a lost actor are played by others under the same numbers. New
+CPUs are used within seconds. The pool asks an actor for outcomes only after taking the last ones, and no actor has more
+games than its capacity: so a slow driver slows the actors, and memory is bounded.
 
 The cluster must be running already (`ray start`). RAY_ADDRESS names it, as for any Ray program; the default is the one
 on this machine.
@@ -27,14 +26,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pipeline.errors import Elsewhere, MuGoError
+from pipeline.errors import MuGoError
 from pipeline.phrases import counted
 from pipeline.progress import Progress
 from pipeline.run import layout
 from pipeline.run.models import model_files
-from pipeline.stalls import Hung
-from pipeline.workers.ray_actor import PlayingActor, frames, identity, packed_files
-from pipeline.workers.worker_pool import Reading, RemotePool, Worker
+from pipeline.stalls import Hung, Watch
+from pipeline.workers.ray_actor import JobActor, identity, packed_files
+from pipeline.workers.worker_pool import OutcomeReader, RemotePool, Updates, Worker
 
 O = TypeVar("O")  # noqa: E741  an outcome
 
@@ -64,7 +63,6 @@ class _Node:
     gpus: float = 0.0
     state: str = "asked"
     answer: Any = None
-    since: float = field(default_factory=time.monotonic)
     suspect_until: float = 0.0
 
     def gpus_of(self, cpus: int) -> float:
@@ -87,7 +85,7 @@ class Cluster:
         """Raises MuGoError if there is no cluster, if it doesn't answer, or if one of its nodes is refused."""
         self.progress = progress
         self.idle: list[_Actor] = []
-        self._ray = ray = _imported()
+        self.ray = ray = _imported()
         self._ours = not ray.is_initialized()
         if self._ours:
             _connect(ray, os.environ.get("RAY_ADDRESS", "").strip() or "auto")
@@ -108,7 +106,7 @@ class Cluster:
             self.kill(actor)
         self.idle = []
         if self._ours:
-            self._ray.shutdown()
+            self.ray.shutdown()
 
     def __enter__(self) -> Cluster:
         return self
@@ -124,7 +122,7 @@ class Cluster:
             self._look()
         for node in self._nodes.values():
             if node.state == "asked":
-                self._hear_who(node, 0.0)
+                self._identify(node, 0.0)
                 if node.state not in STATES:
                     self.progress.warn(f"{node.state}; this node isn't used")
         return [node for node in self._nodes.values() if node.state == "checked"]
@@ -140,35 +138,33 @@ class Cluster:
             self.kill(actor)
         resources = {"num_cpus": threads, "num_gpus": node.gpus_of(threads)}
         options = {**resources, "max_restarts": 0, "max_concurrency": MAX_CONCURRENT_CALLS, **self._on(node)}
-        return _Actor(self._ray.remote(PlayingActor).options(**options).remote(), node, threads)
+        return _Actor(self.ray.remote(JobActor).options(**options).remote(), node, threads)
 
     def kill(self, actor: _Actor) -> None:
         with suppress(Exception):  # it is dead already
-            self._ray.kill(actor.handle)
+            self.ray.kill(actor.handle)
 
-    def put(self, path: Path) -> Any:
-        """A reference to a model's files in the object store; each version is put there once. Raises FileError."""
-        files = model_files(path)
-        key = str(path), files[layout.MODEL_JSON]
-        if key not in self._put:
-            self._put[key] = self._ray.put(packed_files(files))
-        return self._put[key]
+    def put(self, models: Sequence[Path]) -> dict[str, Any]:
+        """References to the files of models in the object store, by path. Each version is put there once.
 
-    def drop_all_but(self, references: Sequence[Any]) -> None:
-        """Release the other models."""
-        self._put = {key: reference for key, reference in self._put.items() if reference in references}
-
-    def put_bytes(self, data: bytes) -> Any:
-        return self._ray.put(data)
+        Releases all other models. Raises FileError.
+        """
+        put: dict[tuple[str, bytes], Any] = {}
+        for path in models:
+            files = model_files(path)
+            key = str(path), files[layout.MODEL_JSON]
+            put[key] = self._put[key] if key in self._put else self.ray.put(packed_files(files))
+        self._put = put
+        return {path: reference for (path, _), reference in put.items()}
 
     def answered(self, references: Sequence[Any], seconds: float) -> list[Any]:
         """The references whose answers have arrived; waits at most this long for the first."""
         if not references:
             time.sleep(min(seconds, IDLE_SECONDS))
             return []
-        found, left = self._ray.wait(list(references), num_returns=1, timeout=max(0.0, seconds), fetch_local=True)
+        found, left = self.ray.wait(list(references), num_returns=1, timeout=max(0.0, seconds), fetch_local=True)
         if found and left:
-            more, _ = self._ray.wait(left, num_returns=len(left), timeout=0, fetch_local=True)
+            more, _ = self.ray.wait(left, num_returns=len(left), timeout=0, fetch_local=True)
             found += more
         return list(found)
 
@@ -177,7 +173,7 @@ class Cluster:
         from ray import exceptions
 
         try:
-            return self._ray.get(reference)
+            return self.ray.get(reference)
         except exceptions.RayTaskError as error:
             if isinstance(error.cause, ImportError):
                 raise MuGoError(f"{NAME}: an actor can't run this program ({error.cause}); install it there") from error
@@ -194,7 +190,8 @@ class Cluster:
     # Nodes
 
     def _look(self) -> None:
-        there = {node["NodeID"]: node for node in self._ray.nodes() if node["Alive"]}
+        """Add the nodes that joined and ask for their identity; remove those that left."""
+        there = {node["NodeID"]: node for node in self.ray.nodes() if node["Alive"]}
         self._nodes = {name: node for name, node in self._nodes.items() if name in there}
         for name, found in there.items():
             cpus, gpus = (found["Resources"].get(kind, 0.0) for kind in ("CPU", "GPU"))
@@ -209,29 +206,28 @@ class Cluster:
         self._look()
         deadline = time.monotonic() + NODE_SECONDS
         for node in self._nodes.values():
-            self._hear_who(node, max(0.0, deadline - time.monotonic()))
-        wrong = [node.state for node in self._nodes.values() if node.state not in STATES]
-        if wrong:
-            more = f" ({len(wrong) - 1} other nodes can't be used, either)" if len(wrong) > 1 else ""
-            raise MuGoError(f"{NAME}: {wrong[0]}{more}")
+            self._identify(node, max(0.0, deadline - time.monotonic()))
+            if node.state not in STATES:
+                raise MuGoError(f"{NAME}: {node.state}")
         silent = [node.host for node in self._nodes.values() if node.state == "asked"]
-        ready = sum(node.state == "checked" for node in self._nodes.values())
+        ready = [node for node in self._nodes.values() if node.state == "checked"]
         if not ready:
             found = f"none of {counted(len(silent), 'node')} has started a process" if silent else "no node has a CPU"
             raise MuGoError(f"{NAME}: {found} within {NODE_SECONDS:.0f} seconds; look at `ray status`")
         if silent:
             self.progress.warn(f"{NAME}: {', '.join(silent)} hasn't started a process yet; the others begin")
-        cpus = sum(node.cpus for node in self._nodes.values() if node.state == "checked")
-        self.progress.say(f"{NAME}: {counted(ready, 'node')} with {counted(int(cpus), 'CPU')}")
+        cpus = int(sum(node.cpus for node in ready))
+        self.progress.say(f"{NAME}: {counted(len(ready), 'node')} with {counted(cpus, 'CPU')}")
 
-    def _hear_who(self, node: _Node, seconds: float) -> None:
+    def _identify(self, node: _Node, seconds: float) -> None:
+        """Update a node's state if it answers within this time."""
         if not self.answered([node.answer], seconds):
             return
         from ray import exceptions
 
         gone = exceptions.NodeDiedError, exceptions.TaskUnschedulableError, exceptions.ObjectLostError
         try:
-            found = json.loads(self._ray.get(node.answer))
+            found = json.loads(self.ray.get(node.answer))
         except gone:  # though Ray still lists it as alive
             node.state = "gone"
             return
@@ -242,11 +238,11 @@ class Cluster:
             )
             return
         node.state = "checked"
-        for what, kind in (("python", "Python"), ("code", "version")):
-            if found.get(what) != self._wanted[what]:
+        for kind, wanted in self._wanted.items():
+            if found.get(kind) != wanted:
                 node.state = (
-                    f"node {node.host} has {kind} {found.get(what)}, this machine {self._wanted[what]}; wanted the "
-                    "same on all: install this version there, or `ray job submit --working-dir` sends it along"
+                    f"node {node.host} has {kind} {found.get(kind)}, this machine {wanted}; wanted the same on all: "
+                    "install this version there, or `ray job submit --working-dir` sends it along"
                 )
                 return
 
@@ -257,11 +253,7 @@ class Cluster:
 
 
 class _Lost(Exception):
-    """An actor is gone. blameless: its node is gone, so none of its games can be the cause."""
-
-    def __init__(self, problem: str, blameless: bool) -> None:
-        super().__init__(problem)
-        self.problem, self.blameless = problem, blameless
+    """An actor is gone. Arguments: the problem; whether its node is gone, which means that no game is the cause."""
 
 
 # Playing
@@ -271,26 +263,27 @@ class _Lost(Exception):
 class RayWorker(Worker):
     """An actor as a worker.
 
-    begun  the pending answer of begin(); None once it has arrived
-    asked  the pending answer of take()
-    ready  whether it has begun the job and gets games
-    spoke  when it last answered; 0: never
-    news   the number of the last news sent to it
+    begun    the pending answer of begin(); None once it has arrived
+    asked    the pending answer of take()
+    ready    whether it has begun the job and gets games
+    answers  how many it has given
+    update   the number of the last update sent to it
     """
 
     actor: _Actor
     begun: Any
     asked: Any = None
     ready: bool = False
-    spoke: float = 0.0
-    news: int = 0
+    answers: int = 0
+    silence: Watch = field(default_factory=Watch)
+    update: int = 0
+
+    @property
+    def title(self) -> str:
+        return f"worker on node {self.actor.node.host}"
 
     def send(self, numbers: Sequence[int]) -> None:
         self.actor.handle.give.remote(json.dumps(list(numbers)).encode())
-
-    def postpone(self, seconds: float) -> None:
-        super().postpone(seconds)
-        self.spoke += seconds if self.spoke else 0.0
 
 
 class RayPool(RemotePool[O, RayWorker]):
@@ -299,83 +292,66 @@ class RayPool(RemotePool[O, RayWorker]):
     def __init__(
         self,
         cluster: Cluster,
-        reading: Reading[O],
+        reader: OutcomeReader[O],
         job: dict[str, Any],
         models: Sequence[Path],
         capacity: int,
         hang_seconds: float,
+        updates: Updates = lambda: None,
         most: int = sys.maxsize,
     ) -> None:
         """job: its "threads" are an actor's, each on a CPU. models: the real directories of the job's models."""
-        super().__init__(reading, capacity, hang_seconds, most)
-        self._cluster, self._job = cluster, job
+        super().__init__(reader, capacity, hang_seconds, cluster.progress.warn, updates, most)
+        self._cluster = cluster
         self._threads = int(job["threads"])
-        self._news = 0
+        self._update = 0  # the number of the last update
+        self._job: dict[str, Any] = {}
+        self._job_reference: Any = None  # in the object store; None: not yet
         self._models: dict[str, Any] = {}
-        self._job_reference: Any = None
-        self._heard: deque[tuple[RayWorker, bytes]] = deque()
+        self._arrived: deque[tuple[RayWorker, bytes]] = deque()
         self._recruited = 0.0
         self._without = time.monotonic()  # when the last worker was ready
-        self._put(models)
+        self._put(job, models)
 
-    @property
-    def done(self) -> bool:
-        """Whether all given games have ended."""
-        return not self._waiting and not self._heard and not any(worker.games for worker in self.workers)
-
-    def follow(self, news: Any, models: Sequence[Path]) -> None:
-        """Send changes of the job, for games that start from now on; see Playing.follow. They become its "news"."""
-        self._job = {**self._job, "news": news}
-        self._news += 1
-        self._put(models)
+    def update(self, update: Any, models: Sequence[Path]) -> None:
+        self._update += 1
+        self._put({**self._job, "update": update}, models)
         for worker in self.workers:
-            self._tell(worker)
+            self._bring_up_to_date(worker)
 
     def close(self) -> None:
         """Stop the actors; those that stop in time are kept for the next pool."""
         if self._closed:
             return
         self._closed = True
-        last: dict[Any, RayWorker] = {}
-        for worker in self.workers:
-            if worker.ready:
-                last[worker.actor.handle.stop.remote()] = worker
-                if worker.asked is not None:
-                    last[worker.asked] = worker
-        owed = Counter(worker.number for worker in last.values())
-        failed: set[int] = set()
+        ready = [worker for worker in self.workers if worker.ready]
+        last = {worker.actor.handle.stop.remote(): worker for worker in ready}
+        last |= {worker.asked: worker for worker in ready if worker.asked is not None}
+        unusable = {worker for worker in self.workers if not worker.ready}
         deadline = time.monotonic() + GRACE_SECONDS
         while last and (left := deadline - time.monotonic()) > 0:
             for reference in self._cluster.answered(list(last), left):
                 worker = last.pop(reference)
-                owed[worker.number] -= 1
                 try:
-                    self._heard.append((worker, self._cluster.answer(reference)))
+                    self._arrived.append((worker, self._cluster.answer(reference)))
                 except Exception:  # the games are over; only don't use this actor again
-                    failed.add(worker.number)
+                    unusable.add(worker)
+        unusable.update(last.values())
         for worker in self.workers:
-            if worker.ready and not owed[worker.number] and worker.number not in failed:
-                self._cluster.idle.append(worker.actor)
-            else:
+            if worker in unusable:
                 self._cluster.kill(worker.actor)
+            else:
+                self._cluster.idle.append(worker.actor)
 
-    # Hearing
+    # Messages
 
     def _receive(self, seconds: float) -> list[O] | None:
-        if not self._heard and not self._closed:
+        if not self._arrived and not self._closed:
             self._recruit()
-            waited = self._wait(seconds)
-            if not self._heard:
-                return waited
-        if not self._heard:
-            return None
-        worker, data = self._heard.popleft()
-        try:
-            return self._handle(worker, data)
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            if self._closed:
-                return []
-            return self._lost(worker, f"it sent an invalid message ({error})")
+            lost = self._wait(seconds)
+            if not self._arrived:
+                return lost
+        return self._read(*self._arrived.popleft()) if self._arrived else None
 
     def _wait(self, seconds: float) -> list[O] | None:
         """Wait for the next answers. Returns the outcomes of workers lost meanwhile, None if nothing happened."""
@@ -395,56 +371,47 @@ class RayPool(RemotePool[O, RayWorker]):
             try:
                 data = self._cluster.answer(reference)
             except _Lost as error:
-                lost += self._lost(worker, error.problem, error.blameless)
+                lost += self._lost(worker, *error.args)
                 continue
             if reference == worker.begun:
                 worker.begun = None
             else:
                 worker.asked = None
-                self._heard.append((worker, data))
+                self._arrived.append((worker, data))
         return lost if answers else None
 
     def _handle(self, worker: RayWorker, data: bytes) -> list[O]:
-        head, *outcomes = frames(data)
-        said = json.loads(head)
-        if "error" in said and not self._closed:
-            self._problem = Elsewhere(f"node {worker.actor.node.host}: {said['error']}", said["exit_code"])
-        for warning in said["warnings"]:
-            self._cluster.progress.warn(f"node {worker.actor.node.host}: {warning}")
-        worker.spoke = time.monotonic()
-        if said["steps"]:
-            worker.totals = said["totals"]
-            self._beaten(worker, said["steps"], said["live"])
-            if not worker.ready:
-                worker.ready = True
-                self._tell(worker)
-                self._feed(worker)
-        return [one for outcome in outcomes for one in self._read(worker, outcome)]
+        found = super()._handle(worker, data)
+        worker.answers += 1
+        if worker.counts.steps and not worker.ready:
+            worker.ready = True
+            self._bring_up_to_date(worker)
+            self._feed(worker)
+        return found
 
     def _check(self, worker: RayWorker) -> list[O]:
         if stuck := self._stuck(worker):
             return self._lost(worker, stuck)
-        if worker.spoke and time.monotonic() - worker.spoke > SILENT_SECONDS:
+        if worker.silence.stuck([worker.answers or None], SILENT_SECONDS):
             return self._lost(worker, f"it hasn't answered for {SILENT_SECONDS:.0f} seconds", blameless=True)
         return []
 
     def _lost(self, worker: RayWorker, problem: str, blameless: bool = False) -> list[O]:
-        """Give a worker up. Unless it is blameless, the job's Reading decides what becomes of its games."""
-        node, num_games = worker.actor.node, len(worker.games)
-        problem = f"worker on node {node.host}: {problem}"
+        """As RemotePool._lost. The games of a blameless worker are silently played by others."""
         lost: list[O] = []
         if blameless:
-            node.suspect_until = time.monotonic() + SUSPECT_SECONDS
+            worker.actor.node.suspect_until = time.monotonic() + SUSPECT_SECONDS
+            if worker.ready:
+                games = counted(len(worker.games), "game")
+                self._cluster.progress.warn(f"{worker.title}: {problem}; others play its {games}")
             self._waiting.extendleft(sorted(worker.games, reverse=True))
             worker.games = set()
-            if worker.ready:
-                self._cluster.progress.warn(f"{problem}; others play its {counted(num_games, 'game')}")
         else:
             lost = self._taken_from(worker, problem)
         self._cluster.kill(worker.actor)
         self.workers.remove(worker)
-        self._heard = deque((other, data) for other, data in self._heard if other is not worker)
-        self._totals.update(worker.totals)
+        self._arrived = deque((other, data) for other, data in self._arrived if other is not worker)
+        self._totals.update(worker.counts.totals)
         for other in self.workers:
             self._feed(other)
         return lost
@@ -460,9 +427,7 @@ class RayPool(RemotePool[O, RayWorker]):
         left = len(self._waiting) + sum(len(worker.games) for worker in self.workers)
         taken = Counter(worker.actor.node.id for worker in self.workers)
         for node in self._cluster.nodes():
-            room = int(node.cpus // self._threads) - taken[node.id]
-            if now < node.suspect_until:
-                continue
+            room = int(node.cpus // self._threads) - taken[node.id] if now >= node.suspect_until else 0
             for _ in range(min(room, left - len(self.workers))):
                 self.workers.append(self._start(node))
         if any(worker.ready for worker in self.workers) or not left:
@@ -474,23 +439,22 @@ class RayPool(RemotePool[O, RayWorker]):
     def _start(self, node: _Node) -> RayWorker:
         actor = self._cluster.actor(node, self._threads)
         if self._job_reference is None:
-            self._job_reference = self._cluster.put_bytes(json.dumps(self._job).encode())
+            self._job_reference = self._cluster.ray.put(json.dumps(self._job).encode())
         begun = actor.handle.begin.remote(self._job_reference, list(self._models), *self._models.values())
-        return RayWorker(
-            max((one.number for one in self.workers), default=-1) + 1, actor=actor, begun=begun, news=self._news
-        )
+        number = max((one.number for one in self.workers), default=-1) + 1
+        return RayWorker(number, actor=actor, begun=begun, update=self._update)
 
-    def _put(self, models: Sequence[Path]) -> None:
-        self._models = {str(path): self._cluster.put(path) for path in models}
-        self._cluster.drop_all_but(list(self._models.values()))
-        self._job_reference = None
+    def _put(self, job: dict[str, Any], models: Sequence[Path]) -> None:
+        """The job of actors that start from now on, and its models."""
+        self._job, self._job_reference = job, None
+        self._models = self._cluster.put(models)
 
-    def _tell(self, worker: RayWorker) -> None:
-        """Send a worker the news that it hasn't had, once it is ready."""
-        if worker.ready and worker.news < self._news:
-            worker.news = self._news
-            news = json.dumps(self._job["news"]).encode()
-            worker.actor.handle.follow.remote(self._news, news, list(self._models), *self._models.values())
+    def _bring_up_to_date(self, worker: RayWorker) -> None:
+        """Send a worker the last update unless it has had it, once it is ready."""
+        if worker.ready and worker.update < self._update:
+            worker.update = self._update
+            update = json.dumps(self._job["update"]).encode()
+            worker.actor.handle.update.remote(self._update, update, list(self._models), *self._models.values())
 
     def _feed(self, worker: RayWorker) -> None:
         if worker.ready:

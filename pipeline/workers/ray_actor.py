@@ -1,139 +1,114 @@
-"""``PlayingActor``: an actor of a Ray cluster, which plays one job after another and keeps nothing between them.
+"""``JobActor``: an actor of a Ray cluster, which plays one job after another and keeps nothing between them.
 
-Needs no disk: jobs, models, games and outcomes are bytes. Methods run concurrently in threads: the driver asks for
-outcomes (take) while it hands out numbers (give). This module doesn't import Ray; workers/cluster.py makes the actors.
-
-    frames   the parts of an answer: for each its length (8 bytes, little-endian) and its bytes
-    answer   of take and stop: first JSON, {"steps", "live": of each thread, "totals", "warnings"}, with "error" and
-             "exit_code" once the job has failed; then the outcomes
+Needs no disk: jobs, models, orders and messages (see worker_pool.py) are bytes. Methods run concurrently in threads:
+the driver asks for outcomes (take) while it hands out numbers (give). This module doesn't import Ray;
+workers/cluster.py makes the actors.
 """
 
 from __future__ import annotations
 
+import io
 import json
-import os
 import platform
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+import zipfile
+from collections.abc import Mapping
 from typing import Any
 
-LENGTH_BYTES = 8
 BATCH_SECONDS = 0.05  # an answer waits this long for further outcomes
 IDLE_SECONDS = 0.02  # between two checks for a job
 
 
 def identity() -> bytes:
-    """The node's "python" and "code", which must be equal on all nodes, and its "host", as JSON."""
+    """The versions of Python and of this program, which must be equal on all nodes, as JSON."""
     from pipeline.run.provenance import source_digest
 
-    python = ".".join(platform.python_version_tuple()[:2])
-    return json.dumps({"python": python, "code": source_digest(), "host": platform.node()}).encode()
+    return json.dumps({"Python": ".".join(platform.python_version_tuple()[:2]), "version": source_digest()}).encode()
 
 
-class PlayingActor:
+class JobActor:
     """See the module docstring. take() and stop() refer to the job of the last begin()."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._playing: Any = None
-        self._error: dict[str, Any] = {}  # added to an answer
+        self._executor: Any = None
+        self._error: Any = None  # why the job is impossible
         self._files: dict[str, Mapping[str, bytes]] = {}
-        self._named: set[str] = set()  # models of the last news
-        self._told = 0  # number of the last news
-
-    def process(self) -> int:
-        """The process id; also shows that the actor is alive."""
-        return os.getpid()
+        self._named: set[str] = set()  # models of the last update
+        self._last_update = 0  # its number
 
     def begin(self, job: bytes, paths: list[str], *models: bytes) -> None:
         """Start a job. paths, models: the keys and values of Models; values as made by packed_files()."""
         from pipeline.errors import MuGoError
-        from pipeline.workers.worker_pool import playing_of
+        from pipeline.workers.worker_pool import make_executor
 
-        self._error, self._told, self._named = {}, 0, set(paths)
+        self._error, self._last_update, self._named = None, 0, set(paths)
         self._files = dict(zip(paths, map(unpacked_files, models), strict=True))
         try:
-            self._playing = playing_of(json.loads(job), self._files)
+            self._executor = make_executor(json.loads(job), self._files)
         except MuGoError as error:
-            self._error = {"error": str(error), "exit_code": error.exit_code}
+            self._error = error
 
     def give(self, numbers: bytes) -> None:
-        if (playing := self._playing) is not None:  # else stop() came first, and the games are obsolete
-            playing.give(json.loads(numbers))
+        if (executor := self._executor) is not None:  # else stop() came first, and the games are obsolete
+            executor.give(json.loads(numbers))
 
-    def follow(self, number: int, news: bytes, paths: list[str], *models: bytes) -> None:
-        """Pass news to Playing.follow(). Models that they don't name are kept until the next news.
+    def update(self, number: int, update: bytes, paths: list[str], *models: bytes) -> None:
+        """Pass an update to the executor. Models that it doesn't name are kept until the next one.
 
-        number: ascending within a job. Calls run concurrently, so news may arrive late: older ones are dropped.
+        number: ascending within a job. Calls run concurrently, so updates may arrive late: older ones are dropped.
         """
         files = dict(zip(paths, map(unpacked_files, models), strict=True))
         with self._lock:
-            if number <= self._told or self._playing is None:
+            if number <= self._last_update or self._executor is None:
                 return
             for path in set(self._files) - set(files) - self._named:
                 del self._files[path]
             self._files.update(files)
-            self._playing.follow(json.loads(news))
-            self._told, self._named = number, set(files)
+            self._executor.update(json.loads(update))
+            self._last_update, self._named = number, set(files)
 
     def take(self, seconds: float) -> bytes:
-        """An answer, as soon as there is an outcome, or after this many seconds."""
+        """A message, as soon as there is an outcome, or after this many seconds."""
         from pipeline.errors import MuGoError
+        from pipeline.workers.worker_pool import message_of
 
-        found: list[bytes] = []
+        found: list[Any] = []
         deadline = time.monotonic() + seconds
         try:
-            while (playing := self._playing) is None and not self._error and time.monotonic() < deadline:
+            while (executor := self._executor) is None and self._error is None and time.monotonic() < deadline:
                 time.sleep(IDLE_SECONDS)
-            if playing is not None:
-                found = playing.outcomes(max(0.0, deadline - time.monotonic()))
+            if executor is not None:
+                found = executor.outcomes(max(0.0, deadline - time.monotonic()))
                 if found:
                     time.sleep(BATCH_SECONDS)
-                    found += playing.outcomes(0.0)
+                    found += executor.outcomes(0.0)
         except MuGoError as error:
-            self._error = {"error": str(error), "exit_code": error.exit_code}
-        return self._answer(playing, found)
+            self._error = error
+        return message_of(executor, found, self._error)
 
     def stop(self) -> bytes:
-        """Drop the games in play. Returns the last answer of this job."""
-        playing, found = self._playing, []
-        if playing is not None:
-            playing.close()
-            found = playing.outcomes(0.0)
-        answer = self._answer(playing, found)
-        self._playing, self._files, self._error = None, {}, {}
-        return answer
+        """Drop the games in play. Returns the last message of this job."""
+        from pipeline.workers.worker_pool import message_of
 
-    def _answer(self, playing: Any, outcomes: list[bytes]) -> bytes:
-        said: dict[str, Any] = {"steps": [], "live": [], "totals": {}, "warnings": [], **self._error}
-        if playing is not None:
-            steps, live, totals = playing.counts()
-            said |= {"steps": list(steps), "live": list(live), "totals": dict(totals)}
-            said["warnings"] = playing.warnings()
-        return framed([json.dumps(said).encode(), *outcomes])
-
-
-def framed(parts: Iterable[bytes]) -> bytes:
-    return b"".join(len(part).to_bytes(LENGTH_BYTES, "little") + part for part in parts)
-
-
-def frames(data: bytes) -> Iterator[bytes]:
-    """The parts joined by framed(). Raises ValueError for other data."""
-    at = 0
-    while at < len(data):
-        end = at + LENGTH_BYTES + int.from_bytes(data[at : at + LENGTH_BYTES], "little")
-        if end > len(data):
-            raise ValueError(f"{len(data)} bytes end within a frame")
-        yield data[at + LENGTH_BYTES : end]
-        at = end
+        executor, found = self._executor, []
+        if executor is not None:
+            executor.close()
+            found = executor.outcomes(0.0)
+        message = message_of(executor, found, self._error)
+        self._executor, self._files, self._error = None, {}, None
+        return message
 
 
 def packed_files(files: Mapping[str, bytes]) -> bytes:
-    names = json.dumps(list(files)).encode()
-    return framed([names, *files.values()])
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return packed.getvalue()
 
 
 def unpacked_files(data: bytes) -> dict[str, bytes]:
-    names, *contents = frames(data)
-    return dict(zip(json.loads(names), contents, strict=True))
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}

@@ -2,29 +2,34 @@
 
     WorkerPool   the interface of threads of this process, worker processes and Ray actors
     RemotePool   hands out numbers to workers; one that dies or hangs harms only its own games
-    Playing      the other side, in a worker: the same numbers in, outcomes out as bytes
+    JobExecutor  plays a job's games in a worker: the same numbers in, outcomes out as JSON
 
-A job describes the games as JSON; a worker makes a Playing from it and needs nothing else. The job also determines the
-type O of outcomes, which pools don't interpret. A worker never has more numbers than its capacity, which bounds the
+A job describes the games as JSON; a worker makes a JobExecutor from it and needs nothing else. The job also determines
+the type O of outcomes, which pools don't interpret. A worker never has more numbers than its capacity, which bounds the
 outcomes that wait if they are taken slowly.
+
+    message  of a worker, JSON: {"outcomes": […]}, and optionally the Counts ("steps", "live", "totals") and "warnings";
+             "error" and "exit_code" if the job is impossible
 """
 
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 import time
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from pipeline.errors import MuGoError
+from pipeline.errors import Elsewhere, MuGoError
+from pipeline.stalls import Watch
 
 O = TypeVar("O")  # noqa: E741  an outcome
 
-PAUSE_SECONDS = 5.0  # a longer pause between calls of outcomes() (Ctrl-Z, a slow disk) doesn't count as hanging
 LOADING_FACTOR = 10  # loading may take this many times longer than a step
 MAX_CRASHES = 5  # of workers that all were playing the same game, before it is taken to be the cause
 MAX_FAILED_STARTS = 2  # workers in a row that end before their first step, for each worker of the pool
@@ -33,12 +38,9 @@ MAX_FAILED_STARTS = 2  # workers in a row that end before their first step, for 
 class WorkerPool(ABC, Generic[O]):
     """See the module docstring."""
 
+    @abstractmethod
     def give(self, numbers: Sequence[int]) -> None:
-        """Add games, to be played before those that wait, so that a game that always fails is found early.
-
-        A pool that is made with all its games doesn't support this.
-        """
-        raise NotImplementedError
+        """Add games, to be played before those that wait, so that a game that always fails is found early."""
 
     @abstractmethod
     def outcomes(self, seconds: float) -> list[O]:
@@ -49,31 +51,18 @@ class WorkerPool(ABC, Generic[O]):
         """Stop playing. outcomes() still returns earlier outcomes."""
 
 
-@dataclass(frozen=True)
-class Reading(Generic[O]):
-    """How a pool makes a job's outcomes.
-
-    read  bytes from a Playing → (the game's number, outcome); None: the game ended without an outcome. Raises
-          ValueError, TypeError, KeyError or RecursionError for invalid bytes
-    lost  (a game's number, why its worker was lost) → outcome; None: silently play the game again
-    """
-
-    read: Callable[[bytes], tuple[int, O | None]]
-    lost: Callable[[int, str], O | None]
-
-
 # In a worker
 
 
 class Counts(NamedTuple):
-    """A Playing's progress: for each thread the steps made and the games in play, and the totals of named counters."""
+    """Progress of games: for each thread the steps made and the games in play, and the totals of named counters."""
 
     steps: Sequence[int]
     live: Sequence[int]
     totals: Mapping[str, int] = {}
 
 
-class Playing(ABC):
+class JobExecutor(ABC):
     """Plays a job's games in a worker. Writes no files and may be killed at any time."""
 
     @abstractmethod
@@ -81,8 +70,8 @@ class Playing(ABC):
         """As WorkerPool.give."""
 
     @abstractmethod
-    def outcomes(self, seconds: float) -> list[bytes]:
-        """As WorkerPool.outcomes, as bytes. Raises MuGoError if the job is impossible."""
+    def outcomes(self, seconds: float) -> list[Any]:
+        """As WorkerPool.outcomes, as JSON. Raises MuGoError if the job is impossible."""
 
     @abstractmethod
     def counts(self) -> Counts: ...
@@ -95,27 +84,52 @@ class Playing(ABC):
     def close(self) -> None:
         """As WorkerPool.close."""
 
-    def follow(self, news: Any) -> None:  # noqa: B027  most jobs never change
-        """Take changes of the job, as JSON, for games that start from now on. The job defines their content."""
+    def update(self, update: Any) -> None:  # noqa: B027  most jobs never change
+        """Replace the job's "update", JSON whose content the job defines, for games that start from now on."""
 
 
 Models = Mapping[str, Mapping[str, bytes]]
 """The files of models (run.models.model_files) by the path in the job, which may not exist on the worker's machine."""
 
-MakePlaying = Callable[[dict[str, Any], Models], Playing]
 
+def make_executor(job: dict[str, Any], models: Models) -> JobExecutor:
+    """The executor of a job, made by the ``module:function`` of its "executor". Raises MuGoError if that is impossible.
 
-def playing_of(job: dict[str, Any], models: Models) -> Playing:
-    """The Playing of a job, made by the ``module:function`` of its "play". Raises MuGoError if players can't be made.
-
-    models: more may be added later, before follow() names them.
+    models: more may be added later, before update() names them.
     """
-    module, name = job["play"].split(":")
-    make: MakePlaying = getattr(importlib.import_module(module), name)
+    module, name = job["executor"].split(":")
+    make: Callable[[dict[str, Any], Models], JobExecutor] = getattr(importlib.import_module(module), name)
     return make(job, models)
 
 
-# In the leading process
+def message_of(executor: JobExecutor | None, outcomes: Sequence[Any] = (), error: MuGoError | None = None) -> bytes:
+    """A worker's message, with all that its executor has to report."""
+    message: dict[str, Any] = {"outcomes": outcomes}
+    if executor is not None:
+        message |= executor.counts()._asdict() | {"warnings": executor.warnings()}
+    if error is not None:
+        message |= {"error": str(error), "exit_code": error.exit_code}
+    return json.dumps(message).encode()
+
+
+# In the process that leads
+
+
+@dataclass(frozen=True)
+class OutcomeReader(Generic[O]):
+    """How a pool makes a job's outcomes.
+
+    read  an outcome of a JobExecutor → (the game's number, outcome). Raises ValueError, TypeError, KeyError or
+          RecursionError for anything else
+    lost  (a game's number, why its worker was lost) → outcome; None: silently play the game again
+    """
+
+    read: Callable[[Any], tuple[int, O]]
+    lost: Callable[[int, str], O | None] = lambda number, problem: None
+
+
+Updates = Callable[[], tuple[Any, Sequence[Path]] | None]
+"""A job's changed "update" and the models that it names; None if nothing has changed since the last call."""
 
 
 @dataclass(eq=False)
@@ -123,42 +137,36 @@ class Worker(ABC):
     """A worker as seen by the pool.
 
     games   given and not finished
-    steps   of each thread, as last reported
-    moved   when each thread last made a step or had nothing to do
+    counts  as last reported; without threads: never
     loaded  whether it has made a step or ended a game
-    totals  of its Playing's Counts, as last reported
     """
 
     number: int
     games: set[int] = field(default_factory=set)
-    steps: list[int] = field(default_factory=list)
-    moved: list[float] = field(default_factory=list)
+    counts: Counts = field(default_factory=lambda: Counts([], []))
     started: float = field(default_factory=time.monotonic)
     loaded: bool = False
-    totals: Mapping[str, int] = field(default_factory=dict)
+    watch: Watch = field(default_factory=Watch)
+
+    @property
+    def title(self) -> str:
+        """In messages."""
+        return f"worker {self.number}"
 
     @abstractmethod
     def send(self, numbers: Sequence[int]) -> None:
         """Let it play these games."""
 
-    def beat(self, steps: Sequence[int], live: Sequence[int]) -> None:
-        now = time.monotonic()
-        if not self.moved:
-            self.steps, self.moved = [0] * len(steps), [now] * len(steps)
-        for thread, (count, games) in enumerate(zip(steps, live, strict=True)):
-            if count != self.steps[thread] or (games == 0 and any(live)):
-                self.steps[thread], self.moved[thread] = count, now
-        self.loaded = self.loaded or any(steps)
-
     def stuck(self, limit: float) -> float:
-        """Seconds since the slowest thread's last step if they exceed the limit, else 0. Loading may take longer."""
-        seconds = time.monotonic() - min(self.moved, default=self.started)
-        return seconds if seconds > limit * (1 if self.loaded else LOADING_FACTOR) else 0.0
+        """Seconds since the slowest thread's last step if they exceed the limit, else 0. Loading may take longer.
 
-    def postpone(self, seconds: float) -> None:
-        """Extend its time limits."""
-        self.started += seconds
-        self.moved = [moved + seconds for moved in self.moved]
+        Threads without games don't count while others have some, nor does a worker without games.
+        """
+        steps, live, _ = self.counts if self.counts.steps else Counts([0], [0])
+        idle = [not self.games or (not games and any(live)) for games in live]
+        counts = [None if waits else count for waits, count in zip(idle, steps, strict=True)]
+        stuck = self.watch.stuck(counts, limit * (1 if self.loaded else LOADING_FACTOR))
+        return max(stuck.values(), default=0.0)
 
 
 W = TypeVar("W", bound=Worker)
@@ -170,14 +178,25 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
     workers: by number.
     """
 
-    def __init__(self, reading: Reading[O], capacity: int, hang_seconds: float, most: int = sys.maxsize) -> None:
-        """capacity: the most games of a worker at a time; most: of all workers together."""
-        self._reading = reading
-        self._most = most
-        self._capacity = capacity
+    def __init__(
+        self,
+        reader: OutcomeReader[O],
+        capacity: int,
+        hang_seconds: float,
+        warn: Callable[[str], None] = lambda text: None,
+        updates: Updates = lambda: None,
+        most: int = sys.maxsize,
+    ) -> None:
+        """capacity: the most games of a worker at a time; most: of all workers together.
+
+        warn: called with the workers' warnings, once with each. updates: called by outcomes().
+        """
+        self._reader = reader
+        self._capacity, self._most = capacity, most
         self._hang_seconds = hang_seconds
+        self._warn, self._updates = warn, updates
+        self._warned: set[str] = set()
         self._waiting: deque[int] = deque()
-        self._looked = time.monotonic()  # when outcomes() last returned
         self._failed_starts = 0  # workers in a row that ended before their first step
         self._crashes: Counter[int] = Counter()  # by game
         self._totals: Counter[str] = Counter()  # of workers that are gone
@@ -190,12 +209,17 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
         for worker in self.workers:
             self._feed(worker)
 
+    @property
+    def done(self) -> bool:
+        """Whether all given games have ended."""
+        return not self._waiting and not any(worker.games for worker in self.workers)
+
     def counts(self) -> Counts:
         """Totals are over all workers, including those that are gone."""
         totals = Counter(self._totals)
         for worker in self.workers:
-            totals.update(worker.totals)
-        steps = [count for worker in self.workers for count in worker.steps]
+            totals.update(worker.counts.totals)
+        steps = [count for worker in self.workers for count in worker.counts.steps]
         return Counts(steps, [len(worker.games) for worker in self.workers], totals)
 
     def outcomes(self, seconds: float) -> list[O]:
@@ -203,11 +227,13 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
 
         Raises MuGoError if the job is impossible.
         """
-        if self._problem is not None and not self._closed:
-            raise self._problem
+        if not self._closed:
+            if self._problem is not None:
+                raise self._problem
+            if (update := self._updates()) is not None:
+                self.update(*update)
         found: list[O] = []
         deadline = time.monotonic() + seconds
-        self._allow_for_pause()
         while self._problem is None or self._closed:
             left = deadline - time.monotonic()
             received = self._receive(left if left > 0 and not found else 0.0)
@@ -217,8 +243,11 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
                     for worker in list(self.workers):
                         found += self._check(worker)
                 break
-        self._looked = time.monotonic()
         return found
+
+    @abstractmethod
+    def update(self, update: Any, models: Sequence[Path]) -> None:
+        """Send the job's new "update", which names these models, for games that start from now on."""
 
     @abstractmethod
     def _receive(self, seconds: float) -> list[O] | None:
@@ -228,6 +257,10 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
     def _check(self, worker: W) -> list[O]:
         """Replace a worker that hangs or has ended, which no message reports. Returns the outcomes of its games."""
 
+    @abstractmethod
+    def _lost(self, worker: W, problem: str) -> list[O]:
+        """Give a worker up; the job's OutcomeReader decides what becomes of its games. Returns their outcomes."""
+
     def _feed(self, worker: W) -> None:
         in_play = sum(len(one.games) for one in self.workers)
         room = min(self._capacity - len(worker.games), self._most - in_play)
@@ -236,31 +269,45 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
         count = min(room, fair - len(worker.games), len(self._waiting))
         if count > 0:
             numbers = [self._waiting.popleft() for _ in range(count)]
-            if not worker.games:  # its idle time doesn't count as hanging
-                worker.moved = [time.monotonic()] * len(worker.moved)
             worker.games.update(numbers)
             worker.send(numbers)
 
     def _num_sharing(self) -> int:
         return len(self.workers)
 
-    def _read(self, worker: W, message: bytes) -> list[O]:
-        """The outcome of one of the worker's games. Raises as Reading.read, ValueError if it wasn't given that game."""
-        number, outcome = self._reading.read(message)
-        if number not in worker.games:
-            raise ValueError(f"game {number}")
-        worker.loaded = True
-        worker.games.discard(number)
-        self._feed(worker)
-        return [] if outcome is None else [outcome]
+    def _read(self, worker: W, data: bytes) -> list[O]:
+        """The outcomes in a worker's message, or those of its games if it is lost because of the message."""
+        try:
+            return self._handle(worker, data)
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return [] if self._closed else self._lost(worker, f"it wrote {data[:80]!r}, which is no valid message")
 
-    def _beaten(self, worker: W, steps: Sequence[int], live: Sequence[int]) -> None:
-        worker.beat(steps, live)
-        self._failed_starts = 0 if worker.loaded else self._failed_starts
+    def _handle(self, worker: W, data: bytes) -> list[O]:
+        """As _read. Raises ValueError, TypeError, KeyError or RecursionError for an invalid message."""
+        message = json.loads(data)
+        found = [self._reader.read(outcome) for outcome in message["outcomes"]]
+        for number, _ in found:
+            if number not in worker.games:
+                raise ValueError(f"game {number}")
+        if "error" in message and not self._closed:
+            self._problem = Elsewhere(f"{worker.title}: {message['error']}", message.get("exit_code", 1))
+        for text in message.get("warnings", ()):
+            if text not in self._warned:
+                self._warned.add(text)
+                self._warn(f"{worker.title}: {text}")
+        if message.get("steps"):
+            worker.counts = Counts(message["steps"], message["live"], message.get("totals", {}))
+        if found or any(worker.counts.steps):
+            worker.loaded = True
+            self._failed_starts = 0
+        worker.games.difference_update(number for number, _ in found)
+        if found:
+            self._feed(worker)
+        return [outcome for _, outcome in found]
 
     def _stuck(self, worker: W) -> str:
         """The problem of a worker that hangs; "" if it doesn't."""
-        stuck = worker.stuck(self._hang_seconds) if worker.games else 0.0
+        stuck = worker.stuck(self._hang_seconds)
         return f"it made no step for {stuck:.0f} seconds and was stopped" if stuck else ""
 
     def _taken_from(self, worker: W, problem: str) -> list[O]:
@@ -268,15 +315,16 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
 
         The job is impossible after too many workers without a step, or too many crashes with the same game.
         """
-        found = {number: self._reading.lost(number, problem) for number in sorted(worker.games)}
+        problem = f"{worker.title}: {problem}"
+        found = {number: self._reader.lost(number, problem) for number in sorted(worker.games)}
         worker.games = set()
         again = [number for number, outcome in found.items() if outcome is None]
         self._waiting.extendleft(reversed(again))
         self._crashes.update(again)
-        if again and (most := max(self._crashes[number] for number in again)) > MAX_CRASHES:
-            guilty = next(number for number in again if self._crashes[number] == most)
+        guilty = max(again, key=self._crashes.__getitem__, default=0)
+        if (crashes := self._crashes[guilty]) > MAX_CRASHES and again:
             self._problem = MuGoError(
-                f"{problem}, like {most - 1} workers before it that played game {guilty}; see their stderr"
+                f"{problem}, like {crashes - 1} workers before it that played game {guilty}; see their stderr"
             )
         if not worker.loaded:
             self._failed_starts += 1
@@ -285,10 +333,3 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
                 f"{problem}, before it played anything, like {self._failed_starts - 1} before it; see its stderr"
             )
         return [outcome for outcome in found.values() if outcome is not None]
-
-    def _allow_for_pause(self) -> None:
-        """Extend time limits by a pause of this process, as the workers' reports of that time are still unread."""
-        pause = time.monotonic() - self._looked
-        if pause > PAUSE_SECONDS:
-            for worker in self.workers:
-                worker.postpone(pause)

@@ -1,4 +1,4 @@
-"""bench: every figure is there and makes sense; how fast a machine is isn't tested."""
+"""bench: every figure exists and makes sense; the speed of a machine isn't tested."""
 
 import json
 import subprocess
@@ -123,12 +123,12 @@ def test_bench_measures_a_model_in_the_middle_of_its_games(tmp_path, monkeypatch
     assert summary.selfplay_evaluations_per_second > 0 and summary.tree_simulations_per_second > 0
     assert len({id(actor) for actor, _ in begun}) == len(begun) == 2 * summary.threads  # with and without a network
     assert all(len(games) == summary.games // summary.threads for _, games in begun)
-    with pytest.raises(UsageError, match="--model: found a model; wanted none"):
+    with pytest.raises(UsageError, match=r"--model: found .*; wanted none"):
         bench(BenchConfig(what="evaluate", model=model))
 
 
 def test_its_games_begin_at_all_stages():
-    """Those of the policy: it prefers the left half of the board here. Actors go on from there."""
+    """Games are the policy's, which prefers the left half of the board here. Actors continue from there."""
     from pipeline.bench.command import _Board, _raw_games, _stages
     from pipeline.games.replay import replay_one
     from pipeline.games.specs import parse_game

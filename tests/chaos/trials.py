@@ -157,7 +157,7 @@ class Bench:
         gone = [name for name, content in before.items() if after.get(name, "gone") != content]
         promised = [path for _, name, path in done.log if name in ("rename", "replace")]
         for path in promised:
-            wanted = [path, str(layout.shard_path(Path(path)))] if path.endswith(".meta") else [path]
+            wanted = [path, str(Path(path).with_suffix(layout.SHARD_SUFFIX))] if path.endswith(".meta") else [path]
             if path.endswith((".meta", ".h5", "games.jsonl")):
                 gone += [one for one in wanted if not Path(one).exists()]
         for _, call, rest in done.log:

@@ -50,13 +50,14 @@ from pipeline.run import layout, packs
 from pipeline.run.chunks import SEAL_BYTES, read_chunk, read_header
 from pipeline.run.evaluations import Evaluation, read_evaluation
 from pipeline.run.gzipped import compress, decompress
-from pipeline.run.match_results import KeptResults, read_results
 from pipeline.run.matches import (
+    KeptResults,
     MatchGame,
     MatchHeader,
     MoreOpenings,
     PlayerInfo,
     read_match,
+    read_results,
     read_summary,
     verify_match,
 )
@@ -286,7 +287,7 @@ def write_pack(run: Path, parts: Parts) -> Path:
     except (ValueError, TypeError, RecursionError):
         pass  # no seal can make it right
     meta.write_bytes(head + b"\n" + rest)
-    layout.shard_path(meta).write_bytes(shards)
+    meta.with_suffix(layout.SHARD_SUFFIX).write_bytes(shards)
     return meta
 
 
@@ -520,7 +521,7 @@ def shown(run: Path, path: Path) -> None:
 
 
 def whole_shard(run: Path, path: Path) -> None:
-    shard = read_shard(layout.shard_path(path), read_meta(path))
+    shard = read_shard(path.with_suffix(layout.SHARD_SUFFIX), read_meta(path))
     no_resign_games(shard)
     for number in range(shard.num_games):
         shard.game(number)

@@ -30,7 +30,7 @@ def say(message: object) -> None:
 
 
 def beat(steps: int, live: int) -> None:
-    say({"beat": [steps], "live": [live]})
+    say({"outcomes": [], "steps": [steps], "live": [live]})
 
 
 def game(number: int) -> dict:
@@ -72,7 +72,7 @@ def main() -> None:
     if mode == "exit" and misbehaves():
         sys.exit(7)
     if mode == "error":
-        say({"error": "the weights are gone"})
+        say({"outcomes": [], "error": "the weights are gone"})
         sys.exit(1)
     steps = 1
     beat(steps, 0)
@@ -90,7 +90,7 @@ def main() -> None:
         for number in numbers:
             if spoilt and (number in bad or mode == "alone"):
                 continue
-            say(game(number))
+            say({"outcomes": [game(number)]})
         if not spoilt:
             continue
         if mode == "heir" and os.fork() == 0:
@@ -105,14 +105,14 @@ def main() -> None:
                 beat(steps, len(bad))
                 time.sleep(0.05)
         elif mode == "garbage":
-            say('{"game": {"index": 3, "chal')
+            say('{"outcomes": [{"game": {"index": 3, "chal')
         elif mode == "strange":
-            say([{"hello": "world"}, 7, "game", {"game": {"index": -1}}, None][bad[0] % 5])
+            say([{"hello": "world"}, 7, "game", {"outcomes": [{"game": {"index": -1}}]}, None][bad[0] % 5])
         elif mode == "foreign":
-            say(game(max(numbers) + 1000))
+            say({"outcomes": [game(max(numbers) + 1000)]})
         elif mode == "fail":
             for number in bad:
-                say(failure(number))
+                say({"outcomes": [failure(number)]})
 
 
 if __name__ == "__main__":

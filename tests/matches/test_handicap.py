@@ -29,8 +29,7 @@ from pipeline.ratings.tournament import tournament
 from pipeline.reports.show import show
 from pipeline.reports.show_as import match_records
 from pipeline.run import layout
-from pipeline.run.match_results import read_results
-from pipeline.run.matches import read_match, verify_games
+from pipeline.run.matches import read_match, read_results, verify_games
 from tests.helpers import make_champion
 from tests.matches.helpers import NAMES, heuristic_player, play, random_player, searching
 from tests.players.scripted_engine import engine_command

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from pipeline.matches.openings import make_openings
 from pipeline.matches.parallel_games import ThreadPool, conduct
 from pipeline.players.builtin import RandomPlayer
 from pipeline.players.player import Decisions, Player
-from pipeline.run.matches import check_game, verify_games
+from pipeline.run.matches import MatchHeader, MatchLines, PlayerInfo, verify_games
 from pipeline.search.options import SearchOptions
 from tests.games.playing import SMALL
 from tests.matches.helpers import (
@@ -46,9 +47,14 @@ def check_games(pairing, games):
     """Every game is one that this match can have, and the rules lead to its result."""
     assert sorted(games) == list(range(2 * len(pairing.openings)))
     verify_games("here", pairing.game, list(games.values()))
+    header = MatchHeader(
+        players=tuple(PlayerInfo(name=name, kind="model", spec=name) for name in ("b", "a")), game=pairing.game.spec,
+        games=len(games), threshold=None, settings={}, openings=pairing.openings,
+    )  # fmt: skip
+    match = MatchLines(Path("here"), header, header.openings)
     for index, one in games.items():
         assert one.index == index and one.challenger_player == index % 2
-        check_game(pairing.openings, one)
+        match.check(one)
 
 
 # Games

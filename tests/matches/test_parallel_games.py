@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from pipeline import stalls
 from pipeline.errors import MuGoError
-from pipeline.matches.parallel_games import READING, WorkerPool, conduct
+from pipeline.matches.parallel_games import READER, WorkerPool, conduct
 from pipeline.run.matches import MatchFailure, MatchGame
 from pipeline.workers import processes
 from pipeline.workers import worker_pool as pool_module
@@ -32,7 +33,7 @@ COMMAND = [sys.executable, "-S", "-E", fake_worker.__file__]
 
 def pool_of(mode="play", games=(), workers=2, capacity=4, hang_seconds=60.0, **job) -> ProcessPool:
     jobs = [{"mode": mode, "games": list(games), **job}] * workers
-    return ProcessPool(READING, COMMAND, jobs, capacity, hang_seconds)
+    return ProcessPool(READER, jobs, capacity, hang_seconds, command=COMMAND)
 
 
 def played(pool: ProcessPool, num_games=20):
@@ -90,8 +91,8 @@ def test_nothing_to_play():
         ("heir", r"its process ended \(signal SIGKILL\)"),
         ("stop", r"it made no step for \d seconds and was stopped"),
         ("stuck", r"it made no step for \d seconds and was stopped"),
-        ("garbage", r"""it wrote b'{"game": {"index": 3, "chal\\n', which is no valid message"""),
-        ("foreign", r"""it wrote b'{"game": {"index": 10.*, which is no valid message"""),
+        ("garbage", r"""it wrote b'{"outcomes": \[{"game": {"index": 3, "chal\\n', which is no valid message"""),
+        ("foreign", r"""it wrote b'{"outcomes": \[{"game": {"index": 10.*, which is no valid message"""),
     ],
 )
 def test_a_worker_that_fails_once_costs_nothing_in_the_end(tmp_path, mode, problem):
@@ -160,7 +161,7 @@ def test_a_job_that_is_impossible_stops_the_match_at_once_and_blames_no_game():
 
 def test_a_command_that_does_not_exist():
     with pytest.raises(FileNotFoundError):
-        ProcessPool(READING, ["/nowhere/python"], [{}], 1, 1.0)
+        ProcessPool(READER, [{}], 1, 1.0, command=["/nowhere/python"])
 
 
 def test_workers_that_were_started_before_another_could_not_be_are_stopped(monkeypatch):
@@ -182,8 +183,8 @@ def test_workers_that_were_started_before_another_could_not_be_are_stopped(monke
 
 def test_a_lost_workers_games_are_shared_out_to_all():
     """Also to one that has none left, which reports no game that would bring it others."""
-    again = pool_module.Reading(lambda line: (0, line), lambda number, problem: None)
-    pool = ProcessPool(again, COMMAND, [{"mode": "mute"}] * 2, 4, 60.0)
+    again = pool_module.OutcomeReader(lambda outcome: (0, outcome))
+    pool = ProcessPool(again, [{"mode": "mute"}] * 2, 4, 60.0, command=COMMAND)
     try:
         lost = pool.workers[0]
         lost.games.update(range(4))
@@ -202,11 +203,11 @@ def test_a_worker_that_is_slow_but_steps_is_left_alone():
 
 def test_time_in_which_nobody_looked_is_not_held_against_workers(monkeypatch):
     """As after Ctrl-Z: the workers went on, but nobody has read yet that they did."""
-    monkeypatch.setattr(pool_module, "PAUSE_SECONDS", 0.5)
+    monkeypatch.setattr(stalls, "PAUSE_SECONDS", 0.5)
     pool = pool_of("mute", workers=1, hang_seconds=1.0)
     try:
         pool.give([0])
-        while not pool.workers[0].moved:
+        while not pool.workers[0].counts.steps:
             pool.outcomes(0.05)
         time.sleep(1.5)
         assert pool.outcomes(0.0) == []
@@ -223,9 +224,6 @@ class Talking(pool_module.RemotePool):
         self.messages, self.looks = messages, 0
         self.workers = [None]
 
-    def _allow_for_pause(self):
-        pass
-
     def _receive(self, seconds):
         if not self.messages:
             return None
@@ -235,6 +233,12 @@ class Talking(pool_module.RemotePool):
     def _check(self, worker):
         self.looks += 1
         return []
+
+    def _lost(self, worker, problem):
+        raise AssertionError(problem)
+
+    def update(self, update, models):
+        raise AssertionError(update)
 
     def close(self):
         self._closed = True
@@ -255,14 +259,24 @@ class Idle(pool_module.Worker):
 
 
 def test_a_worker_that_was_idle_for_long_is_not_taken_for_hanging_once_it_gets_a_game():
-    pool, worker = Talking([]), Idle(0)
-    worker.beat([3, 3], [0, 0])
-    worker.moved = [time.monotonic() - 1000.0] * 2
+    now = [0.0]
+    pool, worker = Talking([]), Idle(0, counts=pool_module.Counts([3, 3], [0, 0]), loaded=True)
+    worker.watch = stalls.Watch(lambda: now[0])
     pool.workers = [worker]
+
+    def problem_after(seconds):
+        for _ in range(seconds):
+            now[0] += 1
+            problem = pool._stuck(worker)
+        return problem
+
+    assert not problem_after(1000)
     pool.give([7])
-    assert worker.games == {7} and not pool._stuck(worker)
-    worker.moved[1] -= 1000.0
-    assert "made no step for 1000 seconds" in pool._stuck(worker)
+    assert worker.games == {7} and not problem_after(50)
+    worker.counts = pool_module.Counts([4, 3], [1, 0])  # only one thread has a game
+    assert not problem_after(50)
+    worker.counts = pool_module.Counts([4, 3], [1, 1])
+    assert "made no step for 61 seconds" in problem_after(12)
 
 
 # The end
@@ -271,7 +285,7 @@ def test_a_worker_that_was_idle_for_long_is_not_taken_for_hanging_once_it_gets_a
 def test_a_worker_that_is_told_to_stop_ends_by_itself():
     pool = pool_of(workers=3)
     pool.give(range(6))
-    while not all(worker.moved for worker in pool.workers):
+    while not all(worker.counts.steps for worker in pool.workers):
         pool.outcomes(0.1)
     pool.close()
     assert [worker.process.returncode for worker in pool.workers] == [0, 0, 0]

@@ -408,9 +408,9 @@ def test_a_job_is_json_and_says_everything(tmp_path, workers, monkeypatch):
     jobs = []
 
     class Spying(module.ProcessPool):
-        def __init__(self, reading, command, given, *rest):
-            jobs.extend(given)
-            super().__init__(reading, command, given, *rest)
+        def __init__(self, reader, given, *rest):
+            super().__init__(reader, given, *rest)
+            jobs.extend(self._jobs)
 
     monkeypatch.setattr(module, "ProcessPool", Spying)
     make_model(tmp_path, 1)

@@ -39,8 +39,7 @@ from pipeline.reports.report.page import page
 from pipeline.reports.report.replays import replays
 from pipeline.reports.run_files import SizedShard, spread
 from pipeline.run import layout
-from pipeline.run.match_results import read_results
-from pipeline.run.matches import write_summary
+from pipeline.run.matches import read_results, write_summary
 from pipeline.run.models import set_champion
 from pipeline.run.run import Run
 from pipeline.run.shards import POLICY_COUNTS, End, GameRecord, read_meta, read_shard

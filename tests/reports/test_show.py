@@ -408,7 +408,7 @@ def test_ratings_and_pool(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "{", '{"format": "mugo-rat', "{}", "[]", '{"format": ["x"]}', "\x00"])
 def test_damaged_ratings_and_pool_come_with_their_remedy(tmp_path: Path, content: str) -> None:
     for name, remedy in (
-        ("ratings.json", "`python main.py ratings` makes it anew"),
+        ("ratings.json", "`python main.py ratings` makes it again"),
         ("pool.json", "`python main.py pool"),
     ):
         (tmp_path / name).write_text(content)

@@ -1,4 +1,4 @@
-"""Games of random moves, recorded as self-play records them: what tests and benchmarks of gather feed on."""
+"""Games of random moves, recorded as by self-play, for tests and benchmarks of gather."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipeline.run.shards import POLICY_COUNTS, SEARCH_COLUMNS, End, GameRecord, 
 
 
 def random_games(game: Game, num_games: int, seed: int = 0, resign_share: float = 0.0) -> list[GameRecord]:
-    """Played in lockstep; the visits of each move are of up to 8 legal moves, the one played among them.
+    """Played in lockstep. Each move has visits of up to 8 legal moves, including the one played.
 
     resign_share: this share of the games stops at a random ply, and the one who was to move lost.
     """
@@ -76,7 +76,7 @@ def write_shard(
     numbers: Sequence[int] | None = None,
     run: RunNumbers | None = None,
 ) -> Path:
-    """The same as a run's first shard, of AlphaZero and of the model's own generation if nothing else is said."""
+    """Write them as a run's first shard, by default of AlphaZero and of the model's own generation."""
     named = layout.parse_model_name(model_name)
     provenance = {"generation": named.number if named else 0, **provenance}
     return shards.write_shard(
@@ -87,7 +87,7 @@ def write_shard(
 
 
 def window_of(**facts: Any) -> dict[str, Any]:
-    """What a chunk says of its window: facts, and whatever else every chunk says."""
+    """A window as in a chunk: facts, and default values for the rest."""
     nothing = {"total_positions": 0, "new_positions": 0, "holdout_positions": 0, "td_lambda": 1.0}
     return {**nothing, "skipped": [], "counted_shards": {}, **facts}
 

@@ -108,7 +108,7 @@ def test_shard_paths_and_ids() -> None:
     folder = layout.shard_folder(Path("data/selfplay"), "000017-name", "w03", 17)
     path = folder / layout.ShardName(TIME, 1).shard
     assert folder == Path("data/selfplay/000017-name/w03")
-    assert layout.shard_path(layout.meta_path(path)) == path
+    assert layout.meta_path(path) == folder / layout.ShardName(TIME, 1).meta
     assert layout.shard_id(path) == layout.shard_id(layout.meta_path(path)) == f"000017-name/w03/{path.name}"
     for worker in ("", ".w", "a/b", "a b"):
         with pytest.raises(UsageError, match="worker"):

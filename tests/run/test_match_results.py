@@ -1,4 +1,4 @@
-"""The results of a match beside its games: the same as the games say, whatever became of either file."""
+"""results.json agrees with the games, whatever happened to either file."""
 
 import json
 import random
@@ -7,9 +7,17 @@ import pytest
 
 from pipeline.errors import FileError
 from pipeline.matches.statistics import repeated_games
-from pipeline.run import atomic, layout, match_results, matches
-from pipeline.run.match_results import KeptResults, read_results
-from pipeline.run.matches import MatchFailure, MatchGame, MatchHeader, PlayerInfo, open_match, read_match
+from pipeline.run import atomic, layout, matches
+from pipeline.run.matches import (
+    KeptResults,
+    MatchFailure,
+    MatchGame,
+    MatchHeader,
+    PlayerInfo,
+    open_match,
+    read_match,
+    read_results,
+)
 
 PLAYERS = tuple(PlayerInfo(name=name, kind="model", spec=name, readouts=8) for name in ("000002-b", "000001-a"))
 
@@ -55,7 +63,7 @@ def facts(match):
 
 
 def check(folder):
-    """Both readers agree, on an error too; returns whether there was none."""
+    """Both readers agree, also on an error; returns whether there was none."""
     try:
         expected = facts(read_match(folder))
     except FileError as error:
@@ -69,9 +77,9 @@ def check(folder):
 
 @pytest.fixture(autouse=True)
 def no_rules(request, monkeypatch):
-    """Most of these games were never played: nobody plays them again."""
+    """Most of these games were made up, so they aren't verified."""
     if "three_in_a_row" not in request.node.name:
-        monkeypatch.setattr(match_results, "verify_match", lambda match: None)
+        monkeypatch.setattr(matches, "verify_match", lambda match: None)
 
 
 @pytest.fixture
@@ -149,7 +157,7 @@ def test_games_cut_anywhere(folder):
 
 
 def test_changed_games_are_read_again(folder):
-    """Every line removed, every byte changed: nothing of results.json is believed then."""
+    """With any line removed or any byte changed, results.json isn't used."""
     rng = random.Random(4)
     grow(rng, begin(folder, rng), 1)
     read_results(folder, checked=True, keep=True)
@@ -250,7 +258,7 @@ def test_a_disk_that_takes_no_results_is_no_error(folder, monkeypatch):
 
 
 def test_three_in_a_row_is_checked_once(folder, monkeypatch):
-    """Only games that were played again are kept, and those aren't played again."""
+    """Only verified games are kept, and they aren't verified again."""
     writer = begin(folder, random.Random(8), 0)
     writer.extend([[0], [4]])
 

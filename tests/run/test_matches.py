@@ -1,4 +1,4 @@
-"""Match folders: what is written is read back, whatever a kill left; another match is never mixed in."""
+"""Match folders: what is written is read back, even after a kill, and never mixed with another match."""
 
 import json
 import os
@@ -153,7 +153,7 @@ def test_names_of_players_are_fit_for_folders(name):
 
 
 def test_players_have_different_names():
-    with pytest.raises(ValueError, match="both players are called 000001-a"):
+    with pytest.raises(ValueError, match="both players are named 000001-a"):
         header(players=(A, A))
 
 
@@ -254,7 +254,7 @@ def replace_in(folder, old, new):
     [
         ('{"index":1', '{"index":x', "line 3"),
         ('{"index":1', '{"index":0', "line 3: game 0: the challenger moves second, it must move first"),
-        ('"index":1,"challenger_player":1', '"index":0,"challenger_player":0', "line 3: game 0 stands twice"),
+        ('"index":1,"challenger_player":1', '"index":0,"challenger_player":0', "line 3: game 0 appears twice"),
         ('{"index":1', '{"index":7', "line 3: game 7 of 6"),
         ('"opening_plies":1', '"opening_plies":2', "line 2: game 0: it doesn't begin with its opening"),
         ('"moves":[0,3', '"moves":[3,0', "line 2: game 0: it doesn't begin with its opening"),
@@ -410,7 +410,7 @@ def test_listing_and_summaries(folder):
 
 
 def test_a_match_stays_decided_when_it_was(folder):
-    """Until its result is another one."""
+    """Until the result changes."""
     open_match(folder, header())
     write_summary(folder, {"wins": 3, "passed": True, "measured": 6})
     before = {"wins": 3, "passed": True, "measured": 6, "decided": "2020-01-01T00:00:00Z"}

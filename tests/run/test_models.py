@@ -262,7 +262,7 @@ def test_the_newest_models_are_found_without_looking_at_the_others(
 def test_of_many_models_the_newest_is_looked_for_a_hundredth_of_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Self-play asks for every game. In a small folder, where a look takes next to nothing, it is taken every time."""
+    """Self-play asks at every game. In a small folder, where a look costs next to nothing, it looks every time."""
     now, looks = [100.0], [0]
 
     def names_in(folder: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""Packs: every shard of a place is seen once, wherever it lies; what is damaged is named."""
+"""Packs: every shard of a place is seen once, wherever it is; errors name damaged files."""
 
 import base64
 import gzip
@@ -38,12 +38,12 @@ def content(shard: Shard) -> bytes:
 
 
 def reread(pack: packs.Pack) -> None:
-    """Forget the list: a pack never changes, so it is read once."""
+    """Clear the cache of lists: a pack never changes, so its list is read once."""
     packs._read_pack.cache_clear()
 
 
 def seen(place: Path) -> list[tuple[str, bytes, bytes]]:
-    """Everything that readers learn of the shards of the place."""
+    """Everything that readers see of the place's shards."""
     found = []
     for meta in newest_shards(place.parent.parent, pytest.fail):
         found.append((meta.id, meta.surprises.tobytes(), content(read_shard(meta.path, meta))))
@@ -120,7 +120,7 @@ def test_numbers_go_on_behind_a_pack(place):
 
 
 def test_every_byte_of_a_damaged_pack(place):
-    """What readers get is as it was, or an error that names a file; never other games."""
+    """Readers get the original games or an error that names a file, never other games."""
     before = {name: rest for name, *rest in seen(place)}
     names = sorted(packs.shards_in(place))
     pack = pack_some(place, names)

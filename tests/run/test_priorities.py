@@ -1,4 +1,4 @@
-"""Priorities on disk: what is written is read, damage is noticed, and files of sets that are gone go, too."""
+"""Priorities on disk: what is written is read, damage is noticed, and files of removed sets are removed."""
 
 from pathlib import Path
 
@@ -83,7 +83,7 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
 
 
 def test_numbers_of_examples_tell_positions_apart() -> None:
-    """Every combination of shard, game and ply has its own; and the same one, whatever its index in the chunk."""
+    """Every combination of shard, game and ply has a number of its own, whatever its index in the chunk."""
     shards = ["a/w0/1.gz", "a/w0/2.gz", "b/w0/1.gz"]
     shard, game, ply = (axis.ravel() for axis in np.meshgrid(np.arange(3), np.arange(64), np.arange(300)))
     numbers = example_numbers(shards, shard.astype("<u4"), game.astype("<u4"), ply.astype("<u2"))
@@ -98,7 +98,7 @@ def test_numbers_of_examples_tell_positions_apart() -> None:
 
 
 def test_numbers_of_examples_stay_the_same_between_versions() -> None:
-    """Plain Python's whole numbers: splitmix64's finaliser of the name's hash and the place."""
+    """In plain Python: splitmix64's finaliser of the name's hash and the position."""
     import hashlib
 
     digest = hashlib.blake2b(b"000001-x/w00/s.gz", digest_size=8).digest()

@@ -1,4 +1,4 @@
-"""provenance: the commit of this program, and no other."""
+"""provenance: the commit of this program, and of no other repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ratings.json and pool.json: read back as written, refused when damaged, never half written."""
+"""ratings.json and pool.json: read back as written, refused when damaged, never written in part."""
 
 import json
 
@@ -95,7 +95,7 @@ def test_a_pool_with_wrong_members(tmp_path):
     path = tmp_path / "pool.json"
     write_pool(path, POOL)
     twice = [{"name": "a", "spec": "x"}, {"name": "a", "spec": "y"}]
-    for lines, said in (({"members": twice}, "a name stands twice"), ({"capacity": 0}, "capacity")):
+    for lines, said in (({"members": twice}, "a name appears twice"), ({"capacity": 0}, "capacity")):
         write_pool(path, POOL)
         damage(path, **lines)
         with pytest.raises(FileError, match=said):

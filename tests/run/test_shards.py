@@ -201,7 +201,7 @@ def test_a_commit_costs_two_syncs_and_the_sidecar_comes_last(tmp_path: Path, mon
 
 
 def test_a_rename_that_is_done_and_called_failed_is_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on network disks; otherwise the games would be written once more."""
+    """As on network disks. Otherwise the games would be written again."""
     rename = os.rename
 
     def renamed(source: Path, target: Path) -> None:
@@ -234,7 +234,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_an_interrupt_leaves_a_whole_shard_or_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames: int
 ) -> None:
-    """It comes right after so many renames."""
+    """The interrupt comes right after this many renames."""
     rename, left = os.rename, [renames]
 
     def interrupted(source: Path, target: Path) -> None:
@@ -330,7 +330,7 @@ def test_every_flipped_bit_and_every_cut_is_noticed(tmp_path: Path) -> None:
 
 
 def rewritten(path: Path, change: Callable[[dict[str, Any], dict[str, np.ndarray]], None]) -> None:
-    """Change header and arrays of a shard behind its checksum's back."""
+    """Change header and arrays of a shard and correct its checksum."""
     header, _, body = gzip.decompress(path.read_bytes()).partition(b"\n")
     parsed = json.loads(header)
     arrays, offset = {}, 0
@@ -482,7 +482,7 @@ def test_a_shard_must_be_the_one_of_its_sidecar(tmp_path: Path) -> None:
         ({"surprises": "AIAAvAAA"}, "none negative"),  # -1
         ({"surprises": None}, "damaged"),
         ({"game_ids": "AAAAAAAAAAA"}, "damaged"),
-        ({"game_ids": "AAAAAAAAAAAAAAAAAAAAAA=="}, "2 ids of 1 games"),
+        ({"game_ids": "AAAAAAAAAAAAAAAAAAAAAA=="}, "2 ids and 1 numbers of 1 games"),
         ({"game_ids": None}, "damaged"),
         ({"numbers": [1, 2]}, "2 numbers of 1 games"),
         ({"numbers": [-1]}, "damaged"),

@@ -1,4 +1,4 @@
-"""Games beside other commands: when they begin anew, when they end, and who waits for them."""
+"""Self-play beside other commands: when it starts anew, when it ends, and how other commands wait for its games."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from pipeline.selfplay import coordination as others
 from pipeline.selfplay.background import play_on
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.config import SelfplayConfig
-from tests.helpers import make_champion, make_model, wait_for
+from pipeline.selfplay.coordination import PlayedGames
+from tests.helpers import Heard, make_champion, make_model, wait_for
 from tests.run.random_games import random_games, write_shard
 
 ROOT = Path(__file__).parent.parent.parent
@@ -43,7 +44,7 @@ def config_for(tmp_path: Path, **options: object) -> SelfplayConfig:
 
 
 def games(tmp_path: Path) -> Counter[tuple[str, int | None, int]]:
-    """By model, generation and readouts."""
+    """The number of games by model, generation and readouts."""
     found: Counter[tuple[str, int | None, int]] = Counter()
     for meta in newest_shards(tmp_path / "selfplay"):
         readouts = read_shard(meta.path, meta).header["provenance"]["config"]["readouts"]
@@ -51,7 +52,7 @@ def games(tmp_path: Path) -> Counter[tuple[str, int | None, int]]:
     return found
 
 
-def test_it_plays_on_and_begins_anew_only_when_a_setting_changes(
+def test_it_plays_on_and_starts_anew_only_when_a_setting_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(background, "LOOK_SECONDS", 0.02)
@@ -94,13 +95,14 @@ def test_it_plays_on_and_begins_anew_only_when_a_setting_changes(
     assert len({one for shard in shards for one in shard.game_ids.tolist()}) == sum(found.values())
 
 
-def test_a_threshold_that_is_calibrated_is_found_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_calibrated_threshold_is_found_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "LOOK_SECONDS", 0.0)
     make_champion(tmp_path / "saved_models")
     over: list[bool] = []
     for rate in (0.0, 0.05):
         config = config_for(tmp_path, resign_false_rate=rate)
-        current = background._Round(config, lambda _, config=config: config, lambda error: None)  # type: ignore[misc]
+        played = PlayedGames(config.output_dir, SILENT)
+        current = background._Round(config, lambda _, config=config: config, played)  # type: ignore[misc]
         for number in range(1, 6):
             make_model(tmp_path / "saved_models", number)
             over.append(current.over())
@@ -118,7 +120,7 @@ def test_it_ends_when_train_falls_behind(tmp_path: Path, monkeypatch: pytest.Mon
     assert sum(meta.positions for meta in newest_shards(tmp_path / "selfplay")) > 100
 
 
-def test_who_looks_again_opens_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_look_opens_only_new_sidecars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "LOOK_SECONDS", 0.0)
     make_champion(tmp_path / "saved_models")
     opened: list[Path] = []
@@ -136,17 +138,18 @@ def test_who_looks_again_opens_what_is_new(tmp_path: Path, monkeypatch: pytest.M
     commit(0, 0)  # before the newest model was made
     most = commit(1, 1) + commit(2, 1)
     config = config_for(tmp_path, max_lead=most)
-    current = background._Round(config, lambda _: config, pytest.fail)
+    told = Heard()
+    current = background._Round(config, lambda _: config, PlayedGames(config.output_dir, told))
     for _ in range(3):
         assert not current.over()
     assert len(opened) == len(set(opened)) == 2
     lead = most + commit(3, 1)
     with pytest.raises(NotYet, match=f"{lead} positions since model 000001 was made"):
         current.over()
-    assert len(opened) == 3
+    assert len(opened) == 3 and not told.warned
 
 
-def test_whoever_waits_gets_the_games_of_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_ends_with_the_games_of_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(others, "LOOK_SECONDS", 0.02)
     make_champion(tmp_path / "saved_models")
     words = ["--network", "saved_models/best_model", "--output-dir", "selfplay", "--threads", "1", "--backend", "torch"]
@@ -166,7 +169,7 @@ def test_whoever_waits_gets_the_games_of_another_process(tmp_path: Path, monkeyp
     assert player.returncode == 143 and "finished games are kept" in said
 
 
-def test_whoever_waits_for_nobody_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_nobody_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(others, "LOOK_SECONDS", 0.02)
     monkeypatch.setattr(others, "PATIENCE_SECONDS", 0.2)
     make_champion(tmp_path / "saved_models")
@@ -185,7 +188,7 @@ def test_no_worker_has_the_name_of_the_lock_of_compact_and_prune(tmp_path: Path)
         pass
 
 
-def test_it_is_patient_with_who_only_looks_whether_somebody_plays(tmp_path: Path) -> None:
+def test_it_is_patient_with_a_process_that_only_looks_whether_somebody_plays(tmp_path: Path) -> None:
     make_champion(tmp_path / "saved_models")
     config = config_for(tmp_path)
     looking = atomic.file_lock(config.output_dir / config.worker)

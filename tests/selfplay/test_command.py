@@ -1,4 +1,4 @@
-"""The selfplay stage: what it commits, and what it refuses."""
+"""The selfplay command: what it commits, and what it refuses."""
 
 import shutil
 import signal
@@ -127,7 +127,7 @@ def test_games_of_a_champion_that_was_called_back_are_the_newest(tmp_path):
 
 
 def test_a_generation_begins_while_games_run(tmp_path, monkeypatch):
-    """A model is trained meanwhile and not promoted; games that begin then are of its generation."""
+    """A model is trained meanwhile but not promoted. Games that begin afterwards are of its generation."""
     monkeypatch.setattr("pipeline.run.models.QUICK_SECONDS", 60)  # each game looks, however slow this machine is
     models = tmp_path / "saved_models"
     make_champion(models, number=0)
@@ -169,7 +169,7 @@ def test_workers_with_the_same_seed_play_different_games(tmp_path):
 @pytest.mark.parametrize("top_up", [True, False])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_run_that_was_cut_off_plays_what_is_missing(tmp_path, monkeypatch, hashed_networks, top_up, threads):
-    """Killed two times at random; in the end there are the games of an undisturbed run."""
+    """After two kills the games are those of an undisturbed run."""
     make_champion(tmp_path / "saved_models")
     settings = {"games": 30, "threads": threads, "parallel_games": 8, "commit_seconds": 0.0}
     selfplay(config_for(tmp_path, output_dir=tmp_path / "undisturbed", **settings))
@@ -210,7 +210,7 @@ def test_one_process_at_a_time_plays_as_a_worker(tmp_path):
 
 
 def test_a_sidecar_that_cannot_be_read_is_not_counted(tmp_path):
-    """It did end every --top-up."""
+    """Such a sidecar used to end every --top-up."""
     make_champion(tmp_path / "saved_models")
     selfplay(config_for(tmp_path, games=6, commit_seconds=0))
     bad = next(newest_shards(tmp_path / "selfplay"))
@@ -222,7 +222,7 @@ def test_a_sidecar_that_cannot_be_read_is_not_counted(tmp_path):
 
 
 def before_games(monkeypatch, number, act):
-    """Call act() before each game from this number on (from 1, in order of starts) gets its player."""
+    """Call act() before each game from this number on gets its player; games count from 1 in the order of starts."""
     real, calls = playing.ModelSource.player, []
 
     def player(self, thread):
@@ -364,7 +364,7 @@ def test_one_game_with_many_readouts(tmp_path):
 
 @pytest.fixture
 def hashed_networks(monkeypatch):
-    """A model's answers depend on the position and its number alone, whatever else is in the batch."""
+    """A model's answers depend only on its number and the position, not on the rest of the batch."""
 
     def load(model, max_batch, num_threads, backend, progress):
         return [hashed_evaluator(parse_game(model.info.game), model.info.number)] * num_threads
@@ -499,7 +499,7 @@ def test_few_leaves_of_a_tree_wait_where_searches_are_cheap(tmp_path):
 
 @pytest.fixture
 def hopeless_network(monkeypatch):
-    """The first player's values are as bad as can be, whoever wins."""
+    """The first player's values are always very low, even if it wins."""
 
     def load(model, max_batch, num_threads, backend, progress):
         game = parse_game(model.info.game)
@@ -543,7 +543,7 @@ def test_false_resignations_are_measured_and_calibrated_away(tmp_path, hopeless_
 
 @pytest.fixture
 def honest_network(monkeypatch):
-    """Knows who is lost: the player to move, if the other has two in a row and it has not."""
+    """Sees that the player to move is lost if it has fewer stones."""
 
     def load(model, max_batch, num_threads, backend, progress):
         hashed = hashed_evaluator(parse_game(model.info.game))
@@ -558,7 +558,7 @@ def honest_network(monkeypatch):
 
 
 def test_the_second_player_resigns_by_a_calibrated_threshold(tmp_path, honest_network, monkeypatch):
-    """The second player's values say that it is lost, and in games that it did lose that is right."""
+    """The second player's values say that it is lost, which is right in the games that it lost."""
     make_champion(tmp_path / "saved_models")
     played = selfplay(config_for(tmp_path, readouts=0, games=150))
     assert played.resign_threshold == NEVER
@@ -606,7 +606,7 @@ def test_points_against_an_opponent() -> None:
         )
         tally.add(FinishedGame(record, "a", -1, np.zeros(1, np.int16)))
     assert tally.opponents["random"] == {"games": 3, "wins": 2, "draws": 0, "losses": 1, "points": 4.0}
-    summary = stage._summary("a", tally, -1.0)
+    summary = tally.summary("a")
     assert summary.points_per_game == 0.0 and summary.big_wins == {"gammon": 1, "backgammon": 1}
     assert summary.lines()[2:] == [
         "the first player won 66.7 % and +0.00 points a game, 33.3 % gammons, 33.3 % backgammons",

@@ -16,6 +16,8 @@ from pipeline.run.shards import GameRecord, RunNumbers, newest_shards, read_shar
 from pipeline.selfplay import committing
 from pipeline.selfplay.committing import Committer
 from pipeline.selfplay.config import SelfplayConfig
+from pipeline.selfplay.plan import Plan
+from pipeline.selfplay.playing import PlayedGame
 
 
 def finished(game_id: int, player: str = "000001-a") -> FinishedGame:
@@ -29,7 +31,7 @@ GAME = parse_game("go:9")
 
 def committer(folder: Path, commit_seconds: float) -> Committer:
     config = SelfplayConfig(output_dir=folder, commit_seconds=commit_seconds)
-    return Committer(config, [GAME], method_named("alphazero"), {}, lambda: 0, RunNumbers(0, 0, 9))
+    return Committer(Plan(config, GAME, method_named("alphazero")), {}, lambda: 0, RunNumbers(0, 0, 9))
 
 
 def written(folder: Path) -> list[int]:
@@ -43,7 +45,7 @@ def test_what_a_failed_commit_wrote_is_not_written_again(
 ) -> None:
     one = committer(tmp_path, commit_seconds)
     for number in range(4):
-        one.add(finished(number, "000001-a" if number < 3 else "000002-b"), GAME, 2, number)
+        one.add(PlayedGame(GAME, finished(number, "000001-a" if number < 3 else "000002-b"), 2, number))
     real, calls = committing.write_shard, iter([True, False])
 
     def full_at_the_second(*arguments: object, **named: object) -> Path:
@@ -74,10 +76,10 @@ def interrupts() -> Iterator[None]:
 def test_an_interrupt_neither_loses_games_nor_writes_them_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interrupts: None, commit_seconds: float, renames: int
 ) -> None:
-    """It comes right after so many renames, of which a shard takes two; self-play then commits what still waits."""
+    """It comes right after this many renames; a shard takes two. Self-play then commits what still waits."""
     one = committer(tmp_path, commit_seconds)
     for number in range(4):
-        one.add(finished(number), GAME, 1, number)
+        one.add(PlayedGame(GAME, finished(number), 1, number))
     rename, left = os.rename, [renames]
 
     def interrupted(source: Path, target: Path) -> None:
@@ -97,7 +99,7 @@ def test_an_interrupt_neither_loses_games_nor_writes_them_twice(
 def test_games_of_two_generations_are_two_shards(tmp_path: Path) -> None:
     one = committer(tmp_path, 1.0)
     for number, (model, generation) in enumerate([("000001-a", 1), ("000001-a", 2), ("000002-b", 2), ("000001-a", 2)]):
-        one.add(finished(number, model), GAME, generation, number)
+        one.add(PlayedGame(GAME, finished(number, model), generation, number))
     one.commit()
     found = [(meta.path.parts[-3], meta.model, meta.generation, meta.games) for meta in newest_shards(tmp_path)]
     assert sorted(found) == [
@@ -107,7 +109,7 @@ def test_games_of_two_generations_are_two_shards(tmp_path: Path) -> None:
 
 def test_a_game_that_a_later_model_ended_is_of_that_ones_generation(tmp_path: Path) -> None:
     one = committer(tmp_path, 1.0)
-    one.add(finished(0, "000002-b"), GAME, 1, 0)
+    one.add(PlayedGame(GAME, finished(0, "000002-b"), 1, 0))
     one.commit()
     (found,) = newest_shards(tmp_path)
     assert (found.path.parts[-3], found.generation) == ("000002-b", 2)

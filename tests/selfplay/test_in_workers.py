@@ -1,8 +1,9 @@
-"""Self-play in a worker: games that come a few at a time are those of a run, and travel as bytes without a change."""
+"""Self-play in a worker: games given a few at a time are those of a local run, and travel as JSON unchanged."""
 
 from __future__ import annotations
 
 import itertools
+import json
 import threading
 from collections import deque
 from pathlib import Path
@@ -23,24 +24,24 @@ from pipeline.run.shards import GameRecord
 from pipeline.selfplay import command
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.config import SelfplayConfig
-from pipeline.selfplay.in_workers import RemoteGames
-from pipeline.selfplay.messages import arrival_of, bytes_of, bytes_of_dropped, read
+from pipeline.selfplay.in_workers import SelfplayExecutor, outcome_of, played_game
 from pipeline.selfplay.opponents import Others
-from pipeline.selfplay.playing import Arrival, ModelSource
+from pipeline.selfplay.plan import Plan
+from pipeline.selfplay.playing import ModelSource, PlayedGame
 from pipeline.train.config import InitConfig
 from tests.families import having
 from tests.helpers import make_champion
 
 
-def finished_by(remote: RemoteGames, spec: dict[str, Any], count: int) -> list[Arrival]:
-    found: list[bytes] = []
+def finished_by(executor: SelfplayExecutor, games: dict[str, Any], count: int) -> list[PlayedGame]:
+    found: list[str] = []
     while len(found) < count:
-        found += remote.outcomes(5.0)
-    return [arrival_of(data, spec) for data in found]
+        found += executor.outcomes(5.0)
+    return [played_game(outcome, games)[1] for outcome in found]
 
 
 def what(finished: FinishedGame) -> tuple[Any, ...]:
-    """Everything of a game, types included."""
+    """All fields of a game, with their types."""
     record = finished.record
     arrays = {name: value for name, value in vars(record).items() if isinstance(value, np.ndarray)} | dict(record.own)
     rest = {name: value for name, value in vars(record).items() if name not in arrays and name != "own"}
@@ -57,31 +58,29 @@ def what(finished: FinishedGame) -> tuple[Any, ...]:
     ],
 )
 def test_games_that_come_a_few_at_a_time_are_those_of_a_run(tmp_path, monkeypatch, spec, settings):
-    """Rows that had no game any more take up those that come later."""
+    """Rows that ran out of games take up those that come later."""
     for number in (0, 1):
         make_champion(tmp_path / "saved_models", number=number, spec=spec, seed=number)
     config = SelfplayConfig(
         network=tmp_path / "saved_models" / "best_model", output_dir=tmp_path / "games", games=14, parallel_games=8,
         threads=1, backend="torch", seed=3, **settings,
     )  # fmt: skip
-    here: dict[int, Arrival] = {}
-    take = command._Run._take
+    here: dict[int, PlayedGame] = {}
+    take = command._Session._take
 
-    def watched(self, arrival):
-        here[arrival.number] = arrival
-        take(self, arrival)
+    def watched(self, played):
+        here[played.number] = played
+        take(self, played)
 
-    monkeypatch.setattr(command._Run, "_take", watched)
+    monkeypatch.setattr(command._Session, "_take", watched)
     selfplay(config)
-    boards = {arrival.game.spec: arrival.game for arrival in here.values()}
+    boards = {played.game.spec: played.game for played in here.values()}
     learner, previous = tmp_path / "saved_models/000001-test", tmp_path / "saved_models/000000-test"
-    others = None if spec == "go:any" else Others(previous).to_json()
-    job = {
-        "config": config.model_dump(mode="json"), "seed": 3, "threads": 1, "rows": 8, "leaves": 1,
-        "news": {"learner": str(learner), "generation": 1, "others": others},
-    }  # fmt: skip
+    others = None if spec == "go:any" else Others(previous=previous).model_dump(mode="json")
+    plan = Plan(config, parse_game(spec), method_named("alphazero"), threads=1, rows=8)
+    job = {**plan.to_job(), "update": {"learner": str(learner), "generation": 1, "others": others}}
     models = {str(path): model_files(path) for path in (learner, previous)}
-    remote = RemoteGames(job, models)
+    remote = SelfplayExecutor(job, models)
     try:
         there = []
         for numbers in ([0], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], [11], [12, 13]):
@@ -92,22 +91,22 @@ def test_games_that_come_a_few_at_a_time_are_those_of_a_run(tmp_path, monkeypatc
         more = finished_by(remote, boards, 1)
         remote.give(range(120, 140))  # while others play
         more += finished_by(remote, boards, 40 - len(more))
-        assert {arrival.number for arrival in more} == set(range(100, 140))
+        assert {played.number for played in more} == set(range(100, 140))
     finally:
         remote.close()
-    assert sorted(arrival.number for arrival in there) == list(range(14))
-    for arrival in there:
-        mine = here[arrival.number]
-        assert what(arrival.finished) == what(mine.finished)
-        assert (arrival.game.spec, arrival.generation) == (mine.game.spec, mine.generation)
+    assert sorted(played.number for played in there) == list(range(14))
+    for played in there:
+        mine = here[played.number]
+        assert what(played.finished) == what(mine.finished)
+        assert (played.game.spec, played.generation) == (mine.game.spec, mine.generation)
 
 
-def job_for(model: Path, config: SelfplayConfig, rows: int) -> dict[str, Any]:
-    """Of one thread that plays against itself."""
-    return {
-        "config": config.model_dump(mode="json"), "seed": 3, "threads": 1, "rows": rows, "leaves": 1,
-        "news": {"learner": str(model), "generation": 0, "others": None},
-    }  # fmt: skip
+def executor_for(model: Path, rows: int, threads: int = 1) -> SelfplayExecutor:
+    """Its model plays tic-tac-toe against itself."""
+    config = SelfplayConfig(backend="torch", seed=3)
+    plan = Plan(config, parse_game("tictactoe"), method_named("alphazero"), threads, rows)
+    job = {**plan.to_job(), "update": {"learner": str(model), "generation": 0, "others": None}}
+    return SelfplayExecutor(job, {str(model): model_files(model)})
 
 
 def test_games_that_had_ended_come_before_the_error_of_their_thread(tmp_path, monkeypatch):
@@ -121,11 +120,11 @@ def test_games_that_had_ended_come_before_the_error_of_their_thread(tmp_path, mo
 
     monkeypatch.setattr(ModelSource, "player", failing)
     game = parse_game("tictactoe")
-    remote = RemoteGames(job_for(path, SelfplayConfig(backend="torch"), rows=2), {str(path): model_files(path)})
+    remote = executor_for(path, rows=2)
     try:
         remote.give(range(10))
         remote._threads._threads[0].join()
-        numbers = [arrival_of(data, {game.spec: game}).number for data in remote.outcomes(5.0)]
+        numbers = [played_game(outcome, {game.spec: game})[0] for outcome in remote.outcomes(5.0)]
         assert len(numbers) >= 3 and set(numbers) <= {0, 1, 2, 3}
         for _ in range(2):
             with pytest.raises(MuGoError, match="no fifth game"):
@@ -151,8 +150,7 @@ def test_an_error_is_raised_though_another_thread_waits_for_games(tmp_path, monk
 
     monkeypatch.setattr(ModelSource, "player", failing)
     monkeypatch.setattr(GameQueue, "wait", waiting)
-    job = {**job_for(path, SelfplayConfig(backend="torch"), rows=1), "threads": 2}
-    remote = RemoteGames(job, {str(path): model_files(path)})
+    remote = executor_for(path, rows=1, threads=2)
     try:
         remote.give([0])
         with pytest.raises(MuGoError, match="no game"):
@@ -211,35 +209,34 @@ def test_a_game_travels_with_all_that_a_method_records():
         game_id=2**64 - 1, moves=np.array([3, 1, 2]), own=own, result_first_player=0.5, no_resign=True, opponent="a b",
         learner=1, setup=-3,
     )  # fmt: skip
-    arrival = Arrival(game, FinishedGame(record, "000001-x", -1, np.arange(9, dtype=np.int16)), 7, 2**40)
-    back = arrival_of(bytes_of(arrival), {game.spec: game})
-    assert what(back.finished) == what(arrival.finished)
-    assert (back.game, back.generation, back.number) == (game, 7, 2**40)
+    played = PlayedGame(game, FinishedGame(record, "000001-x", -1, np.arange(9, dtype=np.int16)), 7, 2**40)
+    number, back = played_game(outcome_of(played), {game.spec: game})
+    assert what(back.finished) == what(played.finished)
+    assert (back.game, back.generation, back.number, number) == (game, 7, 2**40, 2**40)
 
 
 def test_a_game_that_was_dropped_travels_as_its_number():
     game = parse_game("tictactoe")
-    assert read(bytes_of_dropped(2**40), {game.spec: game}) == (2**40, None)
-    record = GameRecord(game_id=1, moves=np.array([3]), result_first_player=1.0)
-    arrival = Arrival(game, FinishedGame(record, "x", -1, np.zeros(9, np.int16)), 0, 7)
-    number, back = read(bytes_of(arrival), {game.spec: game})
-    assert number == 7 and back is not None and what(back.finished) == what(arrival.finished)
+    dropped = PlayedGame(game, None, 3, 2**40)
+    assert played_game(outcome_of(dropped), {game.spec: game}) == (2**40, dropped)
 
 
-@pytest.mark.parametrize("cut", [0, 4, 30, 200, -1])
-def test_bytes_that_are_no_game(cut):
+@pytest.mark.parametrize("cut", [0, 4, 30, 200, -1, -4])
+def test_text_that_is_no_game(cut):
     game = parse_game("tictactoe")
     record = GameRecord(game_id=1, moves=np.array([3]), result_first_player=1.0)
-    data = bytes_of(Arrival(game, FinishedGame(record, "x", -1, np.zeros(9, np.int16)), 0, 0))
-    for reading in (arrival_of, read):
-        with pytest.raises((ValueError, TypeError, KeyError)):
-            reading(data[:cut], {game.spec: game})
+    outcome = outcome_of(PlayedGame(game, FinishedGame(record, "x", -1, np.zeros(9, np.int16)), 0, 0))
+    with pytest.raises((ValueError, TypeError, KeyError)):
+        played_game(outcome[:cut], {game.spec: game})
 
 
 def test_others_travel_as_json():
-    others = Others(Path("/a/b"), {"m": Path("/c")}, {"r": "random"}, {"m": RatedPlayer(name="m", games=3)}, ["x", "y"])
-    assert Others.from_json(others.to_json()) == others
-    assert Others.from_json(Others().to_json()) == Others()
+    rated = {"m": RatedPlayer(name="m", games=3)}
+    others = Others(
+        previous=Path("/a/b"), models={"m": Path("/c")}, built_ins={"r": "random"}, rated=rated, champions=["x", "y"]
+    )
+    for one in (others, Others()):
+        assert Others.model_validate(json.loads(json.dumps(one.model_dump(mode="json")))) == one
 
 
 def test_a_model_is_read_from_memory_as_from_the_disk(tmp_path):

@@ -1,4 +1,4 @@
-"""The mix of opponents: what a user may write, what the seeds draw from it, and who is behind the names."""
+"""The mix of opponents: what a user may write, what seeds sample from it, and which players the names stand for."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from pipeline.methods.method import Encounter, game_seeds
 from pipeline.methods.named import method_named
 from pipeline.progress import Progress
 from pipeline.ratings.pool import make_member
-from pipeline.run.models import Model, read_champions, set_champion
+from pipeline.run.models import read_champions, set_champion
 from pipeline.run.ratings import Pool, write_pool
 from pipeline.selfplay import opponents as room
 from pipeline.selfplay.config import SelfplayConfig
-from pipeline.selfplay.opponents import OpponentSource, champion_before, parse_mix
+from pipeline.selfplay.opponents import OpponentSource, OthersReader, champion_before, parse_mix
+from pipeline.selfplay.plan import Plan
 from tests.helpers import Heard, make_champion, make_model
 from tests.search.helpers import hashed_evaluator
 
@@ -68,7 +69,7 @@ def test_what_is_no_mix(text: str, problem: str) -> None:
 
 def test_draws_match_the_ratios_and_sides_are_balanced() -> None:
     mix = parse_mix("random=5,previous=30,mirror=65")
-    draws = [mix.draw(seed.encounter) for seed in game_seeds(1, iter(range(10_000)), 0.1)]
+    draws = [mix.sample(seed.encounter) for seed in game_seeds(1, iter(range(10_000)), 0.1)]
     names = [draw.name for draw in draws]
     counts = [names.count(name) for name in mix.names]
     assert stats.chisquare(counts, [500, 3000, 6500]).pvalue > 0.001
@@ -81,12 +82,12 @@ def test_draws_match_the_ratios_and_sides_are_balanced() -> None:
     assert stats.chi2_contingency(apart).pvalue > 0.001
 
 
-def test_a_games_opponent_is_its_own_whatever_the_lane() -> None:
+def test_a_games_opponent_is_the_same_in_any_thread() -> None:
     mix = parse_mix("random=1,previous=1,mirror=2")
 
     def drawn(numbers: range) -> dict[int, tuple[Any, ...]]:
         seeds = game_seeds(3, iter(numbers), 0.1)
-        draws = [mix.draw(seed.encounter) for seed in seeds]
+        draws = [mix.sample(seed.encounter) for seed in seeds]
         return {number: (d.name, d.learner, d.seed) for number, d in zip(numbers, draws, strict=True)}
 
     assert drawn(range(60)) == drawn(range(0, 60, 2)) | drawn(range(1, 60, 2))
@@ -112,16 +113,12 @@ def source_of(tmp_path: Path, text: str, spec: str = "tictactoe") -> tuple[Oppon
     config = SelfplayConfig(
         network=tmp_path / "saved_models" / "best_model", pool=tmp_path / "pool.json", opponents=text, readouts=4
     )
-    told = Heard()
-
-    def load(model: Model) -> list[Any]:
-        return method_named("alphazero").load(model, 8, 2, config.backend, told)
-
-    return OpponentSource(config, parse_mix(text), parse_game(spec), load, 1, told), told
+    told, plan = Heard(), Plan(config, parse_game(spec), method_named("alphazero"), threads=2, rows=8)
+    return OpponentSource(plan, told, OthersReader(plan, told).of), told
 
 
 def met_by(source: OpponentSource, learner: Path, count: int = 40) -> set[str | None]:
-    """The names of those met in so many games, None where the model plays itself."""
+    """The names of the opponents in this many games; None where the model plays itself."""
     found = [source.meet(number % 2, number, learner.resolve()) for number in range(count)]
     assert all(encounter is None or isinstance(encounter, Encounter) for encounter in found)
     return {encounter and encounter.opponent.name for encounter in found}
@@ -230,7 +227,7 @@ def test_a_damaged_pool_is_an_error_before_the_first_game(tmp_path: Path) -> Non
 
 
 def test_only_so_many_models_stay_loaded(tmp_path: Path, loaded: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "MOST_MODELS", 2)
+    monkeypatch.setattr(room, "MAX_MODELS", 2)
     models = tmp_path / "saved_models"
     paths = [make_champion(models, number=number) for number in range(4)]
     source, _ = source_of(tmp_path, "previous=1")

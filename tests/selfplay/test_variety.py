@@ -1,5 +1,6 @@
-"""Boards and komi of self-play's games: drawn in the shares asked for, by a game's own numbers, whoever plays it."""
+"""Boards and komi of self-play's games: sampled in the shares asked for, by a game's own seed, in any thread."""
 
+import itertools
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,8 @@ from pipeline.methods.method import Actor, ActorJob, FinishedGame, game_seeds
 from pipeline.run.shards import GameRecord, newest_shards, read_shard
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.config import SelfplayConfig
-from pipeline.selfplay.playing import GameThreads, Plan, Supply
+from pipeline.selfplay.plan import Plan
+from pipeline.selfplay.playing import GameThreads
 from pipeline.selfplay.variety import Dealer, Numbered, Variety
 from tests.helpers import make_model
 
@@ -29,7 +31,7 @@ def test_shares_and_komi() -> None:
     seeds = [seed for _, seed in numbered(20_000)]
     counts = np.bincount([variety.board_of(seed) for seed in seeds], minlength=3) / len(seeds)
     np.testing.assert_allclose(counts, np.array([1, 4, 2.5]) / 7.5, atol=0.015)
-    points = np.array([variety.begun(seed).setup for seed in seeds]) / 2
+    points = np.array([variety.with_setup(seed).setup for seed in seeds]) / 2
     assert abs(points.mean()) < 0.1 and abs(points.std() - 3) < 0.1 and np.abs(points).max() <= 15
     assert len(np.unique(points)) > 25 and (points % 1 == 0.5).any()
 
@@ -37,12 +39,13 @@ def test_shares_and_komi() -> None:
 def test_without_options_the_model_plays_its_own_board() -> None:
     variety = Variety.of(SelfplayConfig(), parse_game("gomoku:9"))
     assert [game.spec for game in variety.games] == ["gomoku:9"] and variety.rows(37) == [37]
-    assert all(variety.begun(seed) is seed for _, seed in numbered(5))
+    assert all(variety.with_setup(seed) is seed for _, seed in numbered(5))
 
 
 def test_every_game_is_dealt_once() -> None:
     variety = Variety.of(SelfplayConfig(boards="7=3,9=1"), HOME)
-    dealer = Dealer(iter(numbered(200)), variety)
+    games = iter(numbered(200))
+    dealer = Dealer(lambda: next(games, None), variety)
     hands = [dealer.games_on(board) for board in (0, 1)]
     dealt: list[list[int]] = [[], []]
     turns = np.random.default_rng(1).integers(0, 2, 600)
@@ -54,8 +57,15 @@ def test_every_game_is_dealt_once() -> None:
     assert sorted([*dealt[0], *dealt[1]]) == list(range(200)) and all(hand == sorted(hand) for hand in dealt)
 
 
+def threads_of(config: SelfplayConfig, actor: type[Actor], rows: int) -> GameThreads:
+    """One thread of such actors."""
+    method: Any = SimpleNamespace(actor=actor)
+    source: Any = SimpleNamespace(player=lambda thread: None)
+    return GameThreads(Plan(config, HOME, method, rows=rows), source, None, lambda: 0)
+
+
 class OneMove(Actor):
-    """Has a game of one move, or none if there was none when it was made."""
+    """Plays one game of one move, or none if there was none when it was made."""
 
     def __init__(self, job: ActorJob) -> None:
         self._job, self._seed = job, next(job.seeds, None)
@@ -69,25 +79,23 @@ class OneMove(Actor):
 
 
 def test_a_game_dealt_to_a_board_that_had_found_none_is_played() -> None:
-    """It comes between the questions of two boards: the second one's finds it and deals it to the first one."""
-    config = SelfplayConfig(boards="7=1,9=1")
-    variety = Variety.of(config, HOME)
-    method: Any = SimpleNamespace(actor=OneMove)
-    source: Any = SimpleNamespace(method=method, player=lambda thread: None)
-    threads = GameThreads(Plan(config, 1, variety, 1, 1), source, None, lambda: 0, 1)
+    """It comes after the first board has asked: the second board takes it and deals it to the first one."""
+    threads = threads_of(SelfplayConfig(boards="7=1,9=1", seed=1), OneMove, 1)
+    variety = threads._plan.variety
     number = next(number for number in range(100) if variety.board_of(threads.numbered(number).seed) == 0)
-    answers = iter([None, number])
-    supply = Supply([])
-    supply.take = lambda thread: next(answers, None)  # type: ignore[method-assign]
-    threads.play(supply)
+    (games,), asked = threads._queues, itertools.count()
+    take = games.take
+    games.take = lambda: take() if next(asked) else None  # type: ignore[method-assign]
+    threads.give([number])
     found = []
     while not threads.done:
         found += threads.outcomes(5.0)
-    assert [(arrival.number, arrival.game) for arrival in found] == [(number, variety.games[0])]
+    threads.close()
+    assert [(played.number, played.game) for played in found] == [(number, variety.games[0])]
 
 
 class OfOneLength(Actor):
-    """Each of its games takes as many steps as an eighth of its board's points, but they begin apart."""
+    """Its games take a step for every eight points of the board, and start at different times."""
 
     def __init__(self, job: ActorJob) -> None:
         self._job, self._length = job, job.game.num_points // 8
@@ -112,17 +120,14 @@ class OfOneLength(Actor):
 
 
 def test_a_run_that_is_cut_off_has_the_shares_too() -> None:
-    """Though a board has far more rows than its share of the work, and another one fewer."""
-    config = SelfplayConfig(boards="7=4,9=160,11=6,13=30")
-    variety = Variety.of(config, HOME)
+    """Although one board has far more rows than its share of the work, and another one fewer."""
+    threads = threads_of(SelfplayConfig(boards="7=4,9=160,11=6,13=30", seed=1), OfOneLength, 16)
+    variety = threads._plan.variety
     assert variety.rows(16) == [1, 12, 1, 4]  # the work asks for 0.2, 10.9, 0.6 and 4.3
-    method: Any = SimpleNamespace(actor=OfOneLength)
-    source: Any = SimpleNamespace(method=method, player=lambda thread: None)
-    threads = GameThreads(Plan(config, 1, variety, 16, 1), source, None, lambda: 0, 1)
-    threads.play(Supply([iter(range(1_000_000))]))
+    threads.give(range(1_000_000))
     found: list[str] = []
     while len(found) < 1500:
-        found += [arrival.game.spec for arrival in threads.outcomes(5.0)]
+        found += [played.game.spec for played in threads.outcomes(5.0)]
     threads.close()
     shares = [found.count(game.spec) / len(found) for game in variety.games]
     drawn = [variety.board_of(seed) for seed in game_seeds(1, iter(range(1500)), 0.0)]
@@ -143,7 +148,7 @@ def test_rows_follow_the_work() -> None:
         ({"boards": "9=x"}, "go:any", "SIZE=SHARE"),
         ({"boards": "nine"}, "go:any", "SIZE=SHARE"),
         ({"boards": "9=1,"}, "go:any", "SIZE=SHARE"),
-        ({"boards": "9=1,9=2"}, "go:any", "stands twice"),
+        ({"boards": "9=1,9=2"}, "go:any", "listed twice"),
         ({"komi_spread": 2}, "go:9", "don't see komi"),
         ({"komi_spread": 2}, "gomoku:9", "don't see komi"),
     ],
@@ -170,7 +175,7 @@ def played(folder, model, threads):
 
 
 def test_games_are_the_same_in_one_thread_and_in_two(tmp_path) -> None:
-    """Boards and komi to the last game; first moves, too, which no rounding decides so soon."""
+    """The same boards and komi; later moves may differ by rounding."""
     model = make_model(tmp_path / "saved_models", spec="go:any", size="b1c8")
     one, two = (played(tmp_path / str(threads), model, threads) for threads in (1, 2))
     assert len(one) == 14 and {spec for spec, _, _ in one.values()} == {"go:any,size=5", "go:any,size=6"}

@@ -1,8 +1,7 @@
-"""Self-play by worker processes: the same files as by threads, whichever die and whatever is promoted meanwhile."""
+"""Self-play in worker processes: the same files as in threads, although processes die and models are promoted."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -16,33 +15,32 @@ from pipeline.run.models import set_champion
 from pipeline.run.shards import newest_shards, read_shard
 from pipeline.selfplay import in_workers as remote
 from pipeline.selfplay.command import selfplay
-from pipeline.selfplay.in_workers import ProcessGames
-from pipeline.workers.processes import ProcessPool, child_command
-from pipeline.workers.worker_pool import Reading
+from pipeline.workers.processes import ProcessPool
 from tests.helpers import make_champion, make_model
-from tests.workers.fake_playing import AGAIN, job_of
+from tests.workers.fake_executor import AGAIN, job_of
 from tests.workers.selfplay_runs import Acting, numbers, selfplay_config, shards
 
 
 @pytest.fixture
-def pools(monkeypatch: pytest.MonkeyPatch) -> list[ProcessGames]:
+def pools(monkeypatch: pytest.MonkeyPatch) -> list[ProcessPool[Any]]:
     """The pools that the test makes."""
-    made: list[ProcessGames] = []
-    init = ProcessGames.__init__
+    made: list[ProcessPool[Any]] = []
+    init = ProcessPool.__init__
 
-    def watched(self: ProcessGames, *arguments: Any) -> None:
+    def watched(self: ProcessPool[Any], *arguments: Any) -> None:
         init(self, *arguments)
         made.append(self)
 
-    monkeypatch.setattr(ProcessGames, "__init__", watched)
+    monkeypatch.setattr(ProcessPool, "__init__", watched)
     return made
 
 
-def all_ended(pool: ProcessGames) -> bool:
+def all_ended(pool: ProcessPool[Any]) -> bool:
     return all(worker.process.poll() is not None for worker in pool.workers)
 
 
 def test_workers_write_the_same_shards_though_one_is_killed(pools, tmp_path):
+    """Bit by bit, which depends on the sizes of batches: see selfplay_config."""
     for number in (0, 1):
         make_champion(tmp_path / "saved_models", number=number, spec="connect4", seed=number)
     here = selfplay(selfplay_config(tmp_path, "here"))
@@ -66,7 +64,7 @@ def test_workers_write_the_same_shards_though_one_is_killed(pools, tmp_path):
 
 
 def test_a_promotion_reaches_the_workers_new_games(monkeypatch, tmp_path):
-    monkeypatch.setattr(remote, "NEWS_SECONDS", 0.05)
+    monkeypatch.setattr(remote, "UPDATE_SECONDS", 0.05)
     models = tmp_path / "saved_models"
     make_champion(models, number=0, spec="connect4")
     second = make_model(models, number=1, spec="connect4", seed=9)
@@ -108,53 +106,29 @@ def test_each_worker_keeps_to_its_share_of_the_cores(monkeypatch):
     assert remote._shares_of_cores(6) == [[]] * 6
 
 
-def test_a_child_hears_news_says_what_it_warns_of_and_keeps_to_its_cores():
-    class Pool(ProcessPool[dict[str, Any]]):
-        def warned(self, text: str) -> None:
-            warnings.append(text)
-
+def test_a_child_gets_updates_passes_warnings_on_and_keeps_to_its_cores():
     warnings: list[str] = []
     cores = sorted(os.sched_getaffinity(0))[:1] if hasattr(os, "sched_getaffinity") else []
-    job = job_of(news="old", beat_seconds=0.05, cores=cores, warnings=["one", "two"])
-    command, environment = child_command()
-    pool = Pool(AGAIN, command, [job, job], 3, 60.0, environment)
+    jobs = [job_of(update="old", beat_seconds=0.05, cores=cores, warnings=["both", name]) for name in ("one", "two")]
+    pool = ProcessPool(AGAIN, jobs, 3, 60.0, warnings.append)
     told: list[dict[str, Any]] = []
     try:
         pool.give(range(4))
         told += played(pool, 4)
-        pool.follow("new")
+        pool.update("new")
         pool.give(range(4, 8))
         told += played(pool, 4)
         assert pool.done
         deadline = time.monotonic() + 20
-        while len(warnings) < 4 and time.monotonic() < deadline:
+        while len(warnings) < 3 and time.monotonic() < deadline:
             assert pool.outcomes(0.1) == []
     finally:
         pool.close()
         assert pool.outcomes(0.0) == []
-    assert [one["news"] for one in told] == ["old"] * 4 + ["new"] * 4
+    assert [one["update"] for one in told] == ["old"] * 4 + ["new"] * 4
     assert {one["cores"] for one in told} == {1 if cores else available_cores()}
     assert pool.counts().totals == {"played": 8}
-    assert Counter(warnings) == {"one": 2, "two": 2}
-
-
-def test_games_that_end_without_an_outcome_are_over():
-    def read(data: bytes) -> tuple[int, int | None]:
-        number = json.loads(data)["number"]
-        return number, None if number in (3, 4) else number
-
-    command, environment = child_command()
-    job = job_of(beat_seconds=0.05)
-    pool = ProcessPool(Reading(read, lambda number, problem: None), command, [job], 2, 60.0, environment)
-    found: list[int] = []
-    try:
-        pool.give(range(6))
-        deadline = time.monotonic() + 60
-        while not pool.done and time.monotonic() < deadline:
-            found += pool.outcomes(0.1)
-        assert pool.done and sorted(found) == [0, 1, 2, 5]
-    finally:
-        pool.close()
+    assert len(warnings) == 3 and {"worker 0: one", "worker 1: two"} < set(warnings)  # the equal ones once
 
 
 def played(pool: ProcessPool[dict[str, Any]], count: int) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ OBJECT_STORE = 80 << 20  # bytes; the least that Ray allows
 
 
 class Nodes:
-    """A cluster whose head, one CPU, always stays; others come and go. At most two CPUs compute at a time."""
+    """A cluster whose head, with one CPU, stays, while other nodes come and go. At most two CPUs compute at a time."""
 
     def __init__(self) -> None:
         from ray.cluster_utils import Cluster
@@ -23,11 +23,11 @@ class Nodes:
         self.address = self._cluster.address
 
     def add(self, cpus: int = 1, gpus: int = 0) -> Any:
-        """gpus: that the node only says it has."""
+        """gpus: which the node only claims to have."""
         return self._cluster.add_node(num_cpus=cpus, num_gpus=gpus, object_store_memory=OBJECT_STORE)
 
     def kill(self, node: Any) -> None:
-        """As when its power fails."""
+        """As in a power failure."""
         self._cluster.remove_node(node, allow_graceful=False)
 
     def kill_all(self) -> None:
@@ -55,7 +55,7 @@ def ray_cluster() -> Iterator[Nodes]:
 
 @pytest.fixture
 def nodes(ray_cluster: Nodes, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
-    """The head alone at first. This process is connected already, which saves seconds; others find it, too."""
+    """At first only the head. This process is connected already, which saves seconds; other processes find it too."""
     monkeypatch.setenv("RAY_ADDRESS", ray_cluster.address)
     yield ray_cluster
     ray_cluster.kill_all()

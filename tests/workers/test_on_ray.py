@@ -1,4 +1,4 @@
-"""Self-play and matches on a Ray cluster: the same files as on this machine, whichever nodes die and join meanwhile."""
+"""Self-play and matches on a Ray cluster: the same files as on this machine, although nodes die and join."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def pools(monkeypatch):
 
 
 def busiest_dies(nodes, pools, extra):
-    """Kill the node that has the most games, the head aside, as soon as there is one; another joins."""
+    """Returns a function that kills the node with the most games, except the head, and lets another join."""
 
     def act():
         busiest = max(pools[-1].workers, key=lambda one: len(one.games) if one.actor.node.id in extra else -1)
@@ -98,7 +98,7 @@ def test_a_promotion_reaches_new_games_within_seconds(nodes, tmp_path):
 
 
 def games_of(folder: Path) -> list[dict]:
-    """A match's lines but for when it was made: the header, then the games in their order."""
+    """A match's lines without its date: the header, then the games in order."""
     lines = [json.loads(line) for line in (folder / "games.jsonl").read_text().splitlines()]
     lines[0].pop("created")
     return [lines[0], *sorted(lines[1:], key=json.dumps)]
@@ -142,7 +142,7 @@ def test_a_tournament_gives_the_same_ratings_and_uses_its_actors_again(nodes, po
 
 
 def test_the_command_finds_its_cluster(nodes, tmp_path):
-    """As users start it: its summary, and nothing else, goes to standard output."""
+    """As users start it: only its summary goes to standard output."""
     make_champion(tmp_path / "saved_models")
     done = subprocess.run(
         [

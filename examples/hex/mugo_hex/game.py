@@ -11,25 +11,16 @@ Spec: ``hex:SIZE``. Actions are points, named by a column letter and a row numbe
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mugo_hex import kernels
 from pipeline.games import row_kernels
-from pipeline.games.contract import (
-    Actions,
-    BoolArray,
-    History,
-    MoveScores,
-    OneAnalysis,
-    Planes,
-    Scores,
-    States,
-    Symmetries,
-)
-from pipeline.games.heuristic import DECISIVE, after_each
+from pipeline.games.contract import Actions, BoolArray, History, MoveScores, Planes, Scores, States, Symmetries
+from pipeline.games.heuristic import scores_of_positions
 from pipeline.games.stones import RowGame, square_board
 
 
-class Hex(RowGame, OneAnalysis):
+class Hex(RowGame):
     """See the module docstring for the rules. A state is the points, then the words that RowGame reads."""
 
     examples = "e.g. D4"
@@ -52,11 +43,8 @@ class Hex(RowGame, OneAnalysis):
     def initial(self, num_games: int) -> States:
         return np.zeros((num_games, self.state_size), np.int16)
 
-    def play(self, states: States, actions: Actions, history: History) -> States:
-        actions = np.asarray(actions, np.int32)
-        after, status = kernels.play(states, actions, self.size)
-        self._refuse(states, actions, status, self.refusals)
-        return after
+    def attempt(self, states: States, actions: Actions, history: History) -> tuple[States, NDArray[np.uint8]]:
+        return kernels.play(states, actions, self.size)
 
     def analyse(self, states: States, history: History | None, allowed: BoolArray, planes: Planes) -> None:
         row_kernels.legal_and_observe(states, self.num_points, history is not None, allowed, planes)
@@ -66,13 +54,12 @@ class Hex(RowGame, OneAnalysis):
 
     def _move_scores(self, states: States, history: History) -> Scores:
         """[n, A] by how many stones the mover is closer to a connection than the opponent after each move."""
-        legal = self.legal(states, history)
-        rows, actions, after = after_each(self, states, legal)
-        missing = kernels.missing_stones(after, self.size)
-        sign = np.where(self.to_move(states)[rows] == 0, 1, -1)
-        scores = np.full(legal.shape, -np.inf)
-        scores[rows, actions] = sign * (missing[:, 1] - missing[:, 0] + DECISIVE * self.returns(after))
-        return scores
+        return scores_of_positions(self, states, history, self._lead)
+
+    def _lead(self, states: States) -> NDArray[np.integer]:
+        """[M] by how many stones the first player is closer to a connection."""
+        missing = kernels.missing_stones(states, self.size)
+        return missing[:, 1] - missing[:, 0]
 
     def _row_label(self, row: int) -> str:
         """Rows are slanted: each stands half a point further to the right than the one above it."""

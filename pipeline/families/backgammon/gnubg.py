@@ -16,11 +16,9 @@ import numpy as np
 
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.families.backgammon import notation
-from pipeline.families.backgammon.game import Backgammon
 from pipeline.families.backgammon.kernels import HIGH_DIE, LOW_DIE, TURN
 from pipeline.games.contract import AnyGame
-from pipeline.players.engine_process import GAMES_FOLDER, PipedEngine
-from pipeline.players.numbered_engine import NumberedEngine
+from pipeline.players.engine_process import GAMES_FOLDER, NumberedEngine
 from pipeline.players.player import PlayerFault
 from pipeline.players.process_player import ProcessPlayer, Question
 
@@ -45,12 +43,6 @@ def command(plies: int) -> str:
     return shlex.join(["sh", "-c", REDIRECTED, path, "--tty", "--quiet", "--no-rc", "--python", str(SCRIPT)])
 
 
-def check_game(game: AnyGame, text: str) -> None:
-    """Raises UsageError unless gnubg plays this game. text: the player's spec."""
-    if not isinstance(game, Backgammon) or game.is_hypergammon:
-        raise UsageError(f"player {text}: GNU Backgammon plays backgammon only, not {game.spec}; name another player")
-
-
 class GnubgEngine(NumberedEngine):
     """A running gnubg with its script."""
 
@@ -58,36 +50,18 @@ class GnubgEngine(NumberedEngine):
     example: ClassVar[str] = "0"
 
 
-class GnubgPlayer(ProcessPlayer):
+class GnubgPlayer(ProcessPlayer[GnubgEngine]):
     """See the module docstring."""
 
     def __init__(self, game: AnyGame, num_rows: int, plies: int, name: str, seconds: float) -> None:
-        """seconds: limit for each move. Doesn't start a process yet.
+        """game: one that GnubgKind.check_game accepts. Raises UsageError if gnubg isn't installed."""
+        self._plies, line = plies, command(plies)
+        super().__init__(game, num_rows, name, lambda: GnubgEngine(line, name, seconds))
 
-        Raises UsageError if the game isn't backgammon with 15 checkers, or gnubg isn't installed.
-        """
-        check_game(game, name)
-        self._command = command(plies)
-        self._plies = plies
-        self._seconds = seconds
-        self._engine: GnubgEngine | None = None  # used by the player's thread only
-        super().__init__(game, num_rows, name)
-
-    def _discard(self, question: Question) -> None:
-        if self._engine is not None:
-            self._engine.kill()
-            self._engine = None
-
-    def _engines(self) -> list[PipedEngine]:
-        return [] if self._engine is None else [self._engine]
-
-    def _ask(self, question: Question) -> int:
-        is_new = self._engine is None
-        engine = self._engine = self._engine or GnubgEngine(self._command, self._name, self._seconds)
-        with self._asking(engine):
-            if is_new and engine.send("hello", engine.start_seconds) != PROGRAM:
-                raise PlayerFault("protocol", self._name, f"is not the program {PROGRAM}")
-            text = engine.send(f"move {' '.join(map(str, self._numbers(question)))}")
+    def _ask(self, engine: GnubgEngine, question: Question, is_new: bool) -> int:
+        if is_new and engine.send("hello", engine.start_seconds) != PROGRAM:
+            raise PlayerFault("protocol", self._name, f"is not the program {PROGRAM}")
+        text = engine.send(f"move {' '.join(map(str, self._numbers(question)))}")
         try:
             return self._game.parse_move(question.state[0], text)
         except IllegalMove as error:

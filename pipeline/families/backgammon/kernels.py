@@ -17,8 +17,6 @@ enters bears nothing off in that turn. Successors are ordered by their placement
 change: recorded games store the indices of successors.
 
 Sets of points are bit masks: bit p is point p in the mover's own numbering.
-
-Kernels run one thread and take all parameters as arguments. They don't check array shapes.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """KataGo's JSON analysis protocol, for KaTrain and programs that look at whole games: many positions searched together.
 
-A query is one line with a game and the turns of it to analyse; each turn has one answer, in whatever order they are
-finished, and partial answers before it if the query asks for them. Positions of all queries share the rows of one
-search, so the network sees full batches. Whatever a line holds, it is answered, with {"error": …} if need be, and the
-engine goes on; at the end of the input it finishes what was asked.
+A query is one line with a game and the turns of it to analyse. Each turn gets one answer, in the order in which they
+are finished, and partial answers before it if the query asks for them. Positions of all queries share the rows of one
+search, so that the network sees full batches. Every line is answered, if need be with {"error": …}, and none stops the
+engine. At the end of the input it finishes the queries that it has.
 
-The engine analyses one size and one komi, others are errors; with a model of go:any any komi. Rules without area
-scoring are analysed with those of the model, after a warning; so is what a query asks for beyond the fields below.
-avoidMoves and allowMoves are errors, as an answer that ignored them would be taken for something else. maxVisits counts
-readouts; evaluating the position itself is not one. Values are black's unless overrideSettings.reportAnalysisWinratesAs
-says WHITE or SIDETOMOVE.
+The engine analyses one size and one komi and refuses others; a model of go:any analyses any komi. For rules without
+area scoring it warns and uses the model's rules. It also warns of requests beyond the fields below. avoidMoves and
+allowMoves are errors, because an answer that ignored them would mislead. maxVisits counts readouts; evaluating the
+position itself is not one. Values are black's unless overrideSettings.reportAnalysisWinratesAs says WHITE or
+SIDETOMOVE.
 Source: KataGo, docs/Analysis_Engine.md
 """
 
@@ -20,7 +20,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     from pipeline.networks.estimates import Estimates
 
 ROWS = 8  # positions searched at a time
-LINES_PER_BATCH = 16  # read at most between two batches: whoever sends many gets the first answers soon
+LINES_PER_BATCH = 16  # read at most between two batches, so that the first answers come soon after many queries
 MOST_MOVES = 5000  # of a query
 MOST_NAMES = 10  # of unknown fields in a warning
 ALL_MOVES = 1 << 16
-# Names that KataGo knows for rules that score stones and territory, as the model's do.
+# KataGo's names of rules with area scoring
 AREA_RULES = frozenset(
     ["aga", "bga", "chinese", "chinese-kgs", "chinese-ogs", "french", "new-zealand", "nz", "tromp-taylor",
      "tromp_taylor"]
@@ -61,7 +61,7 @@ Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 
 
 class QueryError(MuGoError):
-    """A query that can't be answered, and the field that says why."""
+    """A query that can't be answered. name: the field at fault."""
 
     def __init__(self, problem: str, name: str) -> None:
         super().__init__(problem)
@@ -69,7 +69,7 @@ class QueryError(MuGoError):
 
 
 class Fields(BaseModel):
-    """The fields of a JSON object, under KataGo's names; others are kept as model_extra."""
+    """The fields of a JSON object under KataGo's names. Unknown ones are kept as model_extra."""
 
     model_config = ConfigDict(strict=True, extra="allow", alias_generator=to_camel, frozen=True)
 
@@ -108,7 +108,12 @@ class Action(Fields):
 
 @dataclass
 class Turn:
-    """A position to analyse. due: when its next partial answer is. findings: None before its search has begun."""
+    """A position to analyse.
+
+    ends      when its time is up
+    due       when its next partial answer is
+    findings  None until the search begins
+    """
 
     query: Query
     number: int
@@ -120,30 +125,22 @@ class Turn:
     findings: Findings | None = None
 
 
-@dataclass(order=True)
-class Waiting:
-    """A turn that has no row yet; the smallest is next."""
-
-    rank: tuple[int, int]  # (−priority, the number of turns before it)
-    turn: Turn = field(compare=False)
-
-
 class Analysis:
     """The protocol's state for one client."""
 
     def __init__(
         self, player: SearchPlayer, estimate: Callable[[Planes], Estimates] | None, readouts: int, most_readouts: int
     ) -> None:
-        """player: it is made for most_readouts. readouts: of queries that don't say. estimate: as Findings has it."""
+        """player: with room for most_readouts. readouts: of queries without maxVisits. estimate: as in Findings."""
         self._player, self._game, self._estimate = player, player.search.game, estimate
         self._readouts, self._most_readouts = readouts, most_readouts
-        self._waiting: list[Waiting] = []  # a heap
-        self._count = 0
+        self._waiting: list[tuple[int, int, Turn]] = []  # a heap of (−priority, number in order of arrival, turn)
+        self._count = 0  # turns that have had to wait
         self._searching: dict[int, Turn] = {}  # by row
         self._write: Callable[[str], None] = lambda text: None
 
     def run(self, lines: CommandLines, write: Callable[[str], None]) -> None:
-        """Answer until the end of the lines, and then what is still unanswered. write must send at once."""
+        """Answer until the end of the lines, then finish what was asked. write must flush."""
         self._write, more = write, True
         while more or self.busy:
             for _ in range(LINES_PER_BATCH):
@@ -162,7 +159,7 @@ class Analysis:
         return bool(self._waiting or self._searching)
 
     def warm_up(self) -> None:
-        """Search a few readouts in every row, twice, so that nothing is compiled while a client waits."""
+        """Search every row a little, twice, so that nothing is compiled while a client waits."""
         player, rows = self._player, np.arange(self._player.search.num_rows)
         player.readouts = min(self._most_readouts, WARM_UP_READOUTS)
         for _ in range(2):
@@ -173,7 +170,7 @@ class Analysis:
                 undecided -= player.step().rows.size
 
     def answer(self, line: str) -> None:
-        """Take a line in: write the answer to an action or an error, and remember what is to be searched."""
+        """Follow a line: carry out an action, queue the turns of a query, or write an error."""
         if not line.strip():
             return
         if line == TOO_LONG:
@@ -201,7 +198,7 @@ class Analysis:
             self._say({"error": str(error), "field": error.name, "id": name})
 
     def step(self) -> None:
-        """Give free rows to those who wait, evaluate one batch, and answer what is finished or due."""
+        """Give free rows to waiting turns, evaluate one batch, and answer the turns that are finished or due."""
         self._begin()
         finished = set(self._player.step().rows.tolist())
         now = time.monotonic()
@@ -215,7 +212,7 @@ class Analysis:
     # Actions
 
     def _act(self, action: Action, line: dict[str, Any]) -> None:
-        """line: the action as it came, which is the answer, too."""
+        """line: the action as it came, which is also the answer."""
         if action.action == "query_version":
             line = {**line, "version": VERSION, "git_hash": "<omitted>"}
         if action.action == "terminate" and action.terminate_id is None:
@@ -229,18 +226,18 @@ class Analysis:
                 return False
             return action.turn_numbers is None or turn.number in action.turn_numbers
 
-        dropped = [waiting.turn for waiting in sorted(self._waiting) if is_meant(waiting.turn)]
-        self._waiting = [waiting for waiting in self._waiting if not is_meant(waiting.turn)]
+        for *_, turn in sorted(self._waiting):
+            if is_meant(turn):
+                self._say_nothing_found(turn)
+        self._waiting = [waiting for waiting in self._waiting if not is_meant(waiting[-1])]
         heapq.heapify(self._waiting)
-        for turn in dropped:
-            self._say_nothing_found(turn)
         for row in [row for row, turn in self._searching.items() if is_meant(turn)]:
             self._finish(row)
 
     # Queries
 
     def _ask(self, query: Query) -> None:
-        """Check everything that a query says, warn, and let its turns wait."""
+        """Check a query, write its warnings and queue its turns."""
         self._check_board(query)
         readouts, warnings = self._warnings(query)
         priorities = self._priorities(query)
@@ -255,7 +252,7 @@ class Analysis:
             if bool(self._game.is_over(turn.position.state[None])[0]):
                 self._say_nothing_found(turn)
                 continue
-            heapq.heappush(self._waiting, Waiting((-priorities[turn.number], self._count), turn))
+            heapq.heappush(self._waiting, (-priorities[turn.number], self._count, turn))
             self._count += 1
 
     def _check_board(self, query: Query) -> None:
@@ -280,7 +277,7 @@ class Analysis:
                 raise QueryError(f"{name} is not supported: every legal move is searched", name)
 
     def _warnings(self, query: Query) -> tuple[int, list[tuple[str, str]]]:
-        """How many readouts a position gets, and (field, text) of what will not be as the query says."""
+        """The readouts of each position, and (field, text) of each request that won't be followed."""
         found = []
         if query.rules is not None and not _is_area_scoring(query.rules):
             found.append(("rules", "not the model's rules: it uses area scoring, superko, no suicide and no bonus"))
@@ -296,7 +293,7 @@ class Analysis:
         return readouts, found
 
     def _priorities(self, query: Query) -> dict[int, int]:
-        """Of each turn to be analysed."""
+        """The priority of each turn to analyse."""
         last = len(query.moves)
         turns = [last] if query.analyze_turns is None else query.analyze_turns
         for turn in turns:
@@ -308,7 +305,7 @@ class Analysis:
         return dict(zip(turns, priorities, strict=True))
 
     def _positions(self, query: Query) -> Iterator[Position]:
-        """That of each turn, the game going on. Raises QueryError for stones and moves that the rules don't know."""
+        """The position of each turn. Raises QueryError for stones and moves that the rules forbid."""
         game = self._game
         if len(query.moves) > MOST_MOVES:
             raise QueryError(f"found {len(query.moves)} moves; wanted at most {MOST_MOVES}", "moves")
@@ -329,7 +326,7 @@ class Analysis:
                 state = game.with_turn(state, 1 - player)  # after two passes, too
 
     def _start(self, query: Query, first_mover: int | None) -> States:
-        """[1, S] the position of turn 0."""
+        """[1, S]: the position of turn 0."""
         stones: tuple[list[int], list[int]] = ([], [])
         for colour, point in query.initial_stones:
             stones[self._player_of(colour, "initialStones")].append(self._action_of(point, "initialStones"))
@@ -348,7 +345,7 @@ class Analysis:
             raise QueryError(str(error), name) from error
 
     def _with_turn(self, state: States, player: int) -> States:
-        """Raises IllegalMove out of turn, where the game knows no such thing."""
+        """The position [1, S] with this player to move. Raises IllegalMove if the game allows no move out of turn."""
         if int(self._game.to_move(state)[0]) == player:
             return state
         if not self._game.can_set_up:
@@ -375,7 +372,7 @@ class Analysis:
         for row in free:
             if not self._waiting:
                 return
-            turn, rows = heapq.heappop(self._waiting).turn, np.array([row])
+            turn, rows = heapq.heappop(self._waiting)[-1], np.array([row])
             player.new_games(rows, np.zeros(1, np.uint64))
             search.place(row, *turn.position)
             player.readouts = turn.readouts
@@ -426,7 +423,7 @@ class Analysis:
 
 
 def open_analysis(model: Model, config: EngineConfig, progress: Progress) -> Analysis:
-    """What engine.open_session is for one game, for many positions of any games at once."""
+    """Like engine.open_session, for many positions of any games at once."""
     game = game_of(model, config).without_move_limit()
     leaves = leaves_per_tree(1, config.readouts)
     evaluate = load_tree_evaluator(model, ROWS * leaves, config.backend, progress)
@@ -444,7 +441,7 @@ def _is_area_scoring(rules: str | dict[str, Any]) -> bool:
 
 
 def _seen(fields: dict[str, Any], turned: bool) -> dict[str, Any]:
-    """A move's or the position's fields, rounded; turned: seen by the player who is not to move."""
+    """The fields of a move or of the position, rounded. turned: from the view of the player who isn't to move."""
     if "scoreLead" in fields:
         fields = {**fields, "scoreSelfplay": fields["scoreLead"]}
     return {

@@ -1,7 +1,7 @@
-"""What a network for boards of every size and any komi is told beside the board: planes that are the same everywhere.
+"""Planes, constant over the board, that tell a network for all boards the board's size and the komi.
 
-Each says that a number is at least so much, so that what holds for one number holds nearly for its neighbours, and a
-network needn't learn what binary digits mean. Komi is what the mover is given: White's komi, or minus that for Black.
+Each plane says whether a number exceeds a bound. So close numbers look similar, which binary digits wouldn't. Komi is
+the mover's: White's komi, or its negative for Black.
 """
 
 # mypy: allow-untyped-defs
@@ -11,8 +11,8 @@ import numpy as np
 
 from pipeline.kernels import kernel
 
-# Points. With area scoring a board of an odd number of points nearly always ends with an odd lead, others with an even
-# one, so that every whole number near a fair komi may decide; far from it a coarser scale will do.
+# Points. Under area scoring, leads on boards with an odd number of points are nearly always odd, others even, so every
+# whole number near a fair komi may decide. Far from it, a coarser scale is enough.
 KOMI = (-22, -18, -15, *range(-12, 13), 15, 18, 22)
 SIDES = (7, 9, 11, 13, 15, 17, 19)
 PLANE_NAMES = (
@@ -27,9 +27,7 @@ _SIDES = np.array(SIDES, np.int16)
 
 @kernel
 def show(half_points, side, planes):
-    """Fill the last NUM_PLANES of planes [B, C, P] uint8. half_points [B] int16: what the mover is given, in half
-    points.
-    """
+    """Fill the last NUM_PLANES of planes [B, C, P] uint8. half_points [B] int16: the mover's komi."""
     first = planes.shape[1] - NUM_PLANES
     for row in range(planes.shape[0]):
         komi = half_points[row]

@@ -1,14 +1,13 @@
-"""What a Go board is to the kernels, and the walk along a group. Used by ``kernels`` and ``features``.
+"""The Go board of the kernels, and the walk along a group.
 
 P points, row-major, row 0 at the top. A board is an int16 array that begins with its P points, each EMPTY, BLACK or
-WHITE, and then OFF_BOARD: the neighbour that edge points have outside. A group is connected stones of one colour, its
+WHITE, followed by OFF_BOARD, the outer neighbour of edge points. A group is connected stones of one colour; its
 liberties are the empty points beside it.
 
-Scratch for walks: stamps [P+2] int32, zeros at first, holds the latest walk that met a point, and at STAMP what that
-walk marks with; lists [3, P+1] int16 has the stones MET by the latest walk, those TAKEN by the latest stone, and the
-liberties FREE of the group counted last. (Arrays by themselves: a tuple of them costs more to hand on than a walk.)
-
-Kernels run one thread and take all parameters as arguments. They don't check array shapes.
+Scratch of walks: stamps [P+2] int32, zeros at first, holds the number of the latest walk that met each point, and at
+STAMP the number of the latest walk. lists [3, P+1] int16 holds the stones MET by the latest walk, those TAKEN by the
+latest stone, and the liberties FREE of the group counted last. (Separate arrays: passing a tuple costs more than a
+walk.)
 """
 
 # mypy: allow-untyped-defs
@@ -21,8 +20,8 @@ from numpy.typing import NDArray
 
 from pipeline.kernels import kernel, make_kernel
 
-# A part of kernels: only kernels call it, it is compiled into each of them, and it can't make arrays. In return numba
-# counts no references to arrays in it, which takes longer than many a part, and a named tuple of arrays costs nothing.
+# A part of a kernel, compiled into each kernel that calls it; it can't make arrays. In return numba doesn't count
+# references to arrays, which would take longer than many a part, and a named tuple of arrays costs nothing.
 part = make_kernel(_nrt=False, forceinline=True)
 
 EMPTY, BLACK, WHITE, OFF_BOARD = 0, 1, 2, 3
@@ -33,7 +32,7 @@ MET, TAKEN, FREE = 0, 1, 2
 
 @lru_cache(maxsize=16)
 def points_around(size: int) -> NDArray[np.uint16]:
-    """[P, 8] the points above, below, left and right of each, then the diagonal ones; P where the board ends."""
+    """[P, 8] the points above, below, left and right of each, then the diagonal ones; P is outside the board."""
     points = np.full((size + 2, size + 2), size * size, np.uint16)
     points[1:-1, 1:-1] = np.arange(size * size).reshape(size, size)
     steps = ((-1, 0), (1, 0), (0, -1), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
@@ -43,9 +42,9 @@ def points_around(size: int) -> NDArray[np.uint16]:
 
 @kernel
 def count_liberties(board, start, most, neighbours, stamps, lists):
-    """Liberties of the group at `start`, at most `most`, which are in lists[FREE] then. -> (how many, stones met).
+    """-> (number of liberties of the group at `start`, stones met). Stops at `most` liberties; they are in lists[FREE].
 
-    If there are fewer, lists[MET, :stones met] are all stones of the group.
+    If it doesn't stop early, lists[MET, :stones met] are all stones of the group.
     """
     colour = board[start]
     stamps[STAMP] += 1
@@ -75,9 +74,9 @@ def count_liberties(board, start, most, neighbours, stamps, lists):
 
 @kernel
 def put_stone(board, point, colour, neighbours, stamps, lists):
-    """Put a stone on an empty point and take what it captures off the board -> how many stones, lists[TAKEN, :that].
+    """Put a stone on an empty point and remove what it captures -> the number of stones, listed in lists[TAKEN].
 
-    -> SUICIDE if its group has no liberty then; the stone is on the board in that case, too.
+    -> SUICIDE if the stone's group has no liberty left; the stone stays on the board even then.
     """
     board[point] = colour
     num_taken = 0

@@ -1,6 +1,6 @@
 """Which stones are dead when a game of Go ends, by the ownership that a network expects, and the score without them.
 
-A model learns from games that are played until every dead stone is captured; people stop before. Points P; black is the
+Models learn from games that are played until every dead stone is captured; people stop earlier. Points P; black is the
 first player, 0, white the second, 1.
 """
 
@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.families.go.board import EMPTY, points_around
 from pipeline.games.contract import FloatArray, Game
 
-DEAD_BELOW = -0.5  # mean ownership of a group, seen by its owner, below which it counts as dead
+DEAD_BELOW = -0.5  # mean ownership of a group, from its owner's view, below which it counts as dead
 
 State = NDArray[np.int16]
 
@@ -23,34 +24,29 @@ def owner_of(state: State, point: int) -> int:
 
 def groups(game: Game, state: State) -> list[list[int]]:
     """The points of each group of connected stones."""
-    height, width = game.board_shape
-    board = state[: height * width].reshape(height, width)
+    beside = points_around(game.board_shape[0])[:, :4].tolist()
     found: list[list[int]] = []
     seen: set[int] = set()
-    for first in range(height * width):
-        if first in seen or not board.flat[first]:
+    for first in range(game.num_points):
+        if first in seen or state[first] == EMPTY:
             continue
-        group, seen = [first], seen | {first}
-        for point in group:  # which grows meanwhile
-            row, column = divmod(point, width)
-            for r, c in ((row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)):
-                near = r * width + c
-                if 0 <= r < height and 0 <= c < width and near not in seen and board[r, c] == board.flat[first]:
-                    group.append(near)
-                    seen.add(near)
+        group = [first]
+        for point in group:  # grows meanwhile
+            group += [near for near in beside[point] if state[near] == state[first] and near not in group]
+        seen.update(group)
         found.append(sorted(group))
     return found
 
 
 def dead_groups(game: Game, state: State, black: FloatArray | None) -> list[list[int]]:
-    """Those that are expected to belong to the other side. black: [P] ownership, +1 black's; None: none are."""
+    """The groups that are expected to belong to the other side. black: [P] ownership, +1 black's; None: no group is."""
     if black is None:
         return []
     return [g for g in groups(game, state) if (1, -1)[owner_of(state, g[0])] * float(black[g].mean()) < DEAD_BELOW]
 
 
 def score_without(game: Game, state: State, dead: list[list[int]]) -> float:
-    """By how much black is ahead, komi included, on the board without these groups."""
+    """Black's lead, komi included, on the board without these groups."""
     alive: tuple[list[int], list[int]] = ([], [])
     for group in groups(game, state):
         if group not in dead:

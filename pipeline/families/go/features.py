@@ -1,10 +1,10 @@
-"""What stones in Go can do to each other: liberties, liberties after a play, ladders. Parts of the kernels for the
-planes of ``Go``, on the boards of ``groups``. Plain twin: ``tests/reference/go.py``.
+"""Tactical planes of ``Go``: liberties, liberties after a play, ladders. Parts of kernels, on the boards of ``groups``.
+Plain twin: ``tests/reference/go.py``.
 
-P points. Codes [3, P+1] uint8 sum a position up for the mover; nothing for P:
-    ON_BOARD       the liberties of the group there, at most FINEST, and THEIRS added if it is the opponent's; 0: empty
-    PLAY, REPLY    the liberties, at most MOST, of a stone that the mover and the opponent put there, and CAPTURES added
-                   if it does; 0: suicide, or not empty
+P points. Codes [3, P+1] uint8 summarise a position for the mover; P has none:
+    ON_BOARD       the liberties of the group there, at most FINEST, plus THEIRS if it is the opponent's; 0: empty
+    PLAY, REPLY    the liberties, at most MOST, of a new stone of the mover or of the opponent there, plus CAPTURES if
+                   it captures; 0: suicide, or not empty
 """
 
 # mypy: allow-untyped-defs
@@ -19,7 +19,7 @@ from pipeline.families.go.ladders import SAFE, is_caught, starts_ladder
 ON_BOARD, PLAY, REPLY = 0, 1, 2
 FINEST, MOST = 5, 4
 THEIRS = CAPTURES = 8
-LIBERTIES = 7  # what is left of a code without those
+LIBERTIES = 7  # the other bits of a code
 
 RESULTS = ("has 1 liberty", "has 2 liberties", "has 3 liberties", "has 4 or more liberties", "captures")
 PLANE_NAMES = (
@@ -34,16 +34,16 @@ PLANE_NAMES = (
     "a play here catches in a ladder",
     "opponent's play here catches in a ladder",
 )
-LADDERS = 14  # the first of them
+LADDERS = 14  # the first plane of ladders
 NUM_PLANES = len(PLANE_NAMES)
 
 
 def stones_shown(side: int, least: int, most: int = FINEST) -> tuple[int, int, int, int]:
-    """What a plane shows of the mover's stones (side 0) or THEIRS: those with so many liberties. See SHOWN."""
+    """A row of SHOWN: stones of the mover (side 0) or of the opponent (THEIRS) with this range of liberties."""
     return ON_BOARD, 255, side + least, side + most
 
 
-# What each plane before those shows: a row of the codes, the bits of a code that count, the least and the most of them
+# What each plane before LADDERS shows: a row of the codes, a mask, and the least and greatest masked code
 SHOWN = np.array(
     [
         *(stones_shown(side, least) for side in (0, THEIRS) for least in (4, 5)),
@@ -58,7 +58,7 @@ SHOWN = np.array(
 
 @part
 def describe(board, mover, groups, free, replies, codes):
-    """Fill codes, codes[REPLY] only with `replies`; groups and free: what find_groups has listed."""
+    """Fill codes, codes[REPLY] only if `replies`. groups, free: as listed by find_groups."""
     keys = board.keys
     codes[:] = 0
     for key in groups:
@@ -82,7 +82,7 @@ def describe(board, mover, groups, free, replies, codes):
 
 @part
 def show(shown, codes, planes):
-    """Fill planes [n, P] uint8, each as a row of shown [n, 4] uint8 says: see SHOWN."""
+    """Fill planes [n, P] uint8 according to shown [n, 4] uint8: see SHOWN."""
     for plane in range(shown.shape[0]):
         row, bits, least, most = shown[plane]
         for point in range(planes.shape[1]):
@@ -92,7 +92,7 @@ def show(shown, codes, planes):
 
 @part
 def show_ladders(board, mover, groups, codes, moves, planes):
-    """Fill planes [4, P] uint8, the last of PLANE_NAMES. moves is scratch of ``ladders``."""
+    """Fill planes [4, P] uint8, the last ones of PLANE_NAMES. moves: scratch of ``ladders``."""
     planes[:] = 0
     for key in groups:
         liberties, whose = codes[ON_BOARD, key] & LIBERTIES, int(codes[ON_BOARD, key] >= THEIRS)

@@ -7,19 +7,20 @@ Rules, where implementations differ:
     end          two passes in a row, or the move limit (2·points by default); either way the board is scored
     komi         7.5 unless the spec says otherwise; whole komi can give draws
 
-What a network sees: 34 planes, see Go.plane_names and features. Komi is one number for all games of a spec, so it
-needs no plane: who has it follows from "white to move".
+The network sees 34 planes: Go.plane_names, with those of features. Komi needs no plane, as it is the same in all games
+of a spec and "white to move" tells who has it.
 
-Spec: ``go:SIZE[,komi=K][,moves=LIMIT]``, e.g. ``go:9``, ``go:9,komi=7``. Resignation is no move: who runs a game
-decides it.
+Spec: ``go:SIZE[,komi=K][,moves=LIMIT]``, e.g. ``go:9``, ``go:9,komi=7``. Resignation is no move of the game: the
+program that runs a game decides it.
 
-``go:any`` is for networks that play boards of every size with any komi: they see planes that say which (any_board). Its
-boards have the specs ``go:any,size=SIZE``, its own is 9×9; komi is what games usually have, and a game may begin with
-another, by its setup: half points more than usual. A model of ``go:any`` plays every ``go:SIZE``.
+``go:any`` is for networks that play boards of every size with any komi: further planes tell them both (any_board). Its
+own board is 9×9, the others have the specs ``go:any,size=SIZE``. Its komi is the usual one; a game's setup says how
+many half points more it begins with. A model of ``go:any`` plays every ``go:SIZE``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar, Self
@@ -29,7 +30,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.families.go import any_board as any_board_planes
-from pipeline.families.go import dead_stones, features, kernels, pass_alive
+from pipeline.families.go import features, kernels, pass_alive
 from pipeline.families.go.board import BLACK, EMPTY, OFF_BOARD, WHITE, count_liberties, points_around
 from pipeline.families.go.groups import sets_beside, words_for
 from pipeline.families.go.handicap import fixed_handicap
@@ -41,10 +42,9 @@ from pipeline.games.contract import (
     BoolArray,
     FloatArray,
     History,
-    IntArray,
+    KernelGame,
     KeyArray,
     MoveScores,
-    OneAnalysis,
     Planes,
     States,
 )
@@ -53,14 +53,13 @@ from pipeline.games.stones import GTP_COLUMNS, REFUSALS, BoardGame, Look, square
 
 DEFAULT_KOMI = 7.5
 SIZES = range(5, 20)
-ANY, HOME = "any", 9  # the size in the spec of a game of all sizes, and the board that it means where none is named
-LONGEST = 10_000  # plies of a game without a move limit: superko ends every game, in theory after many more
-# Area scoring, superko, no suicide: of the names that other programs know, the Chinese rules come closest.
-SGF_RULES = "Chinese"
+ANY, HOME = "any", 9  # the size in the spec of a game of all sizes, and its own board
+LONGEST = 10_000  # plies of a game without a move limit; in theory superko allows many more
+SGF_RULES = "Chinese"  # of the rules that other programs know, these come closest to area scoring with superko
 ZOBRIST_SEED = 20260119  # part of no file format: keys never leave a process
 
 
-class Go(BoardGame, OneAnalysis):
+class Go(BoardGame, KernelGame):
     """See the module docstring for the rules, ``kernels`` for the state's layout."""
 
     columns, examples = GTP_COLUMNS, "e.g. D4 or pass"
@@ -96,6 +95,7 @@ class Go(BoardGame, OneAnalysis):
     ) -> None:
         """any_board: whether networks see size and komi, as those of ``go:any`` do."""
         super().__init__(size, size, kernels.EXTRA_WORDS, passes=True)
+        self.first_word = self.num_points + kernels.TO_MOVE
         self.size = size
         self.komi = self.gtp_komi = komi
         self.max_plies = self.move_limit = 2 * self.num_points if max_plies is None else max_plies
@@ -115,25 +115,21 @@ class Go(BoardGame, OneAnalysis):
     @staticmethod
     def from_spec(size: str | None, options: dict[str, str]) -> Go:
         """Raises UsageError for a size outside 5–19, an unknown option or a value that is no number."""
-        options, any_board = dict(options), size == ANY
+        any_board = size == ANY
         if any_board:
-            size = options.pop("size", str(HOME))
-        board = square_board("go", size, options, sizes=SIZES, usual=9, known=("komi", "moves"))
-        komi, max_plies = DEFAULT_KOMI, None
-        for name, text in options.items():
-            try:
-                number = float(text)
-            except ValueError:
-                number = float("nan")
-            if name == "komi":
-                if not _is_komi(number, board * board):
-                    raise UsageError(f"game go:{size}: komi={text}; wanted a multiple of 0.5, at most {board * board}")
-                komi = number + 0.0  # no -0 in a spec
-            else:
-                if not (text.isdecimal() and 2 <= number <= 30000):
-                    raise UsageError(f"game go:{size}: moves={text}; wanted a whole number from 2 to 30000")
-                max_plies = int(text)
-        return Go(board, komi, max_plies, any_board)
+            size = options.get("size", str(HOME))
+        known = ("komi", "moves", "size") if any_board else ("komi", "moves")
+        side = square_board("go", size, options, sizes=SIZES, usual=9, known=known)
+        komi_text, moves = options.get("komi", f"{DEFAULT_KOMI}"), options.get("moves")
+        try:
+            komi = float(komi_text) + 0.0  # no -0 in a spec
+        except ValueError:
+            komi = float("nan")
+        if not _is_komi(komi, side * side):
+            raise UsageError(f"game go:{size}: komi={komi_text}; wanted a multiple of 0.5, at most {side * side}")
+        if moves is not None and not (re.fullmatch(r"\d{1,5}", moves, re.ASCII) and 2 <= int(moves) <= 30000):
+            raise UsageError(f"game go:{size}: moves={moves}; wanted a whole number from 2 to 30000")
+        return Go(side, komi, None if moves is None else int(moves), any_board)
 
     def _like(self, size: int, komi: float, max_plies: int | None) -> Self:
         return type(self)(size, komi, max_plies, any_board=self.num_global_planes > 0)
@@ -187,15 +183,9 @@ class Go(BoardGame, OneAnalysis):
     def without_move_limit(self) -> Self:
         return self._like(self.size, self.komi, LONGEST)
 
-    def dead_groups(self, state: States, owners: FloatArray | None) -> list[list[int]]:
-        return dead_stones.dead_groups(self, state, owners)
-
-    def score_without(self, state: States, groups: list[list[int]]) -> float:
-        return dead_stones.score_without(self, state, groups)
-
     def handicap(self, stones: int) -> list[int]:
         """GTP's fixed handicap."""
-        return fixed_handicap(self.board_shape[0], stones)
+        return fixed_handicap(self.size, stones)
 
     def position(self, first: Sequence[int], second: Sequence[int], to_move: int | None = None) -> States:
         state = self.initial(1)
@@ -223,16 +213,10 @@ class Go(BoardGame, OneAnalysis):
         words[:, kernels.TO_MOVE], words[:, kernels.OVER] = to_move, 0  # one more pass ends it again
         return after
 
-    def play(self, states: States, actions: Actions, history: History) -> States:
-        actions = np.asarray(actions, np.int32)
-        after, status = kernels.play(
+    def attempt(self, states: States, actions: Actions, history: History) -> tuple[States, NDArray[np.uint8]]:
+        return kernels.play(
             states, actions, history.keys, history.lengths, self.max_plies, self._neighbours, self._zobrist
         )
-        self._refuse(states, actions, status, self.refusals)
-        return after
-
-    def is_over(self, states: States) -> BoolArray:
-        return states[:, self.num_points + kernels.OVER] != 0
 
     def cut_short(self, states: States) -> BoolArray:
         return self.is_over(states) & (states[:, self.num_points + kernels.PASSES] < 2)
@@ -240,15 +224,9 @@ class Go(BoardGame, OneAnalysis):
     def returns(self, states: States) -> FloatArray:
         results = np.zeros(len(states), np.float32)
         over = np.flatnonzero(self.is_over(states))
-        if over.size:  # scoring costs a flood fill: only for finished games
+        if over.size:  # scoring costs a flood fill
             results[over] = np.sign(self.scores(states[over]))
         return results
-
-    def to_move(self, states: States) -> NDArray[np.int8]:
-        return states[:, self.num_points + kernels.TO_MOVE].astype(np.int8)
-
-    def plies(self, states: States) -> IntArray:
-        return states[:, self.num_points + kernels.PLY].astype(np.int32)
 
     def keys(self, states: States) -> KeyArray:
         """The Zobrist hash of the points, not of the mover: positional superko."""
@@ -283,7 +261,7 @@ class Go(BoardGame, OneAnalysis):
         return partial(move_scores, self)
 
     def diagram(self, state: States) -> str:
-        """The stone played last stands in brackets."""
+        """The last stone stands in brackets."""
         *board, turn = super().diagram(state).splitlines()
         board = [f"{line[:3]} {line[3:]}" for line in board]  # room for a bracket before the first column
         last = int(state[self.num_points + kernels.LAST])
@@ -295,5 +273,5 @@ class Go(BoardGame, OneAnalysis):
 
 
 def _is_komi(number: float, num_points: int) -> bool:
-    """Whether it is a multiple of half a point that a board has room for."""
+    """Whether it is a multiple of half a point and no more than the board's points."""
     return abs(number) <= num_points and number * 2 == round(number * 2)

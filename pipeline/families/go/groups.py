@@ -1,7 +1,7 @@
 """The groups of a Go board as sets of points, kept up to date while stones are put and taken back.
 
-P points, W words of a set, a bit per point. A group is known by a key, one of its points. Colours are 0 black, 1 white.
-Parts of kernels, not kernels: see ``board.part``.
+P points, W words of a set, a bit per point. A group's key is one of its points. Colours are 0 black, 1 white.
+Most functions are parts of kernels: see ``board.part``.
 """
 
 # mypy: allow-untyped-defs
@@ -16,25 +16,35 @@ from numpy.typing import NDArray
 from pipeline.families.go.board import BLACK, EMPTY, WHITE, kernel, part, points_around
 
 AROUND, STONES = 0, 1
-SMALL, LARGE = (0,) * 2, (0,) * 6  # words: for boards of up to 11×11 and 19×19. Kernels are compiled for each length.
-KEY, NUM_JOINED, JOINED, NUM_TAKEN, TAKEN, CHANGES = 0, 1, 2, 5, 6, 10  # columns of Board.changes, and how many
+SMALL, LARGE = (0,) * 2, (0,) * 6  # words for boards up to 11×11 and 19×19. Kernels are compiled for each length.
+KEY, NUM_JOINED, JOINED, NUM_TAKEN, TAKEN, CHANGES = 0, 1, 2, 5, 6, 10  # columns of Board.changes, and their number
 
 
 class Board(NamedTuple):
-    """A board for kernels, where a stone that is put changes nothing of groups that it doesn't join or capture."""
+    """A board for kernels. A new stone changes only the groups that it joins or captures.
 
-    keys: NDArray[np.uint16]  # [2, P+1] for black and for white, the key of the group on each point; P: there is none
-    sets: NDArray[np.uint64]  # [P+1, 2, W] by key, the points beside the group, whatever is on them, and its STONES
-    empty: NDArray[np.uint64]  # [W] the empty points: a group's liberties are those AROUND it
-    groups: NDArray[np.uint16]  # [P+1] the keys that find_groups found, ...
-    free: NDArray[np.uint16]  # [P+1] ... and the empty points
-    changes: NDArray[
-        np.int16
-    ]  # [T, CHANGES] what was put at each ply: its KEY, the keys JOINED to it and those TAKEN, ...
-    saved: NDArray[np.uint64]  # [T, 3, W] ... what sets had for its key before, and the empty points
-    neighbours: NDArray[np.uint16]  # [P, 4 or more] as points_around gives them
-    beside: NDArray[np.uint64]  # [P, W] the same as sets
-    words: tuple[int, ...]  # W zeros: numba knows how many while it compiles, and writes loops over them out
+    keys        [2, P+1]       for black and for white, the key of the group on each point; P: none
+    sets        [P+1, 2, W]    by key, the points AROUND the group, occupied or not, and its STONES
+    empty       [W]            the empty points; a group's liberties are the empty points AROUND it
+    groups      [P+1]          keys that find_groups found
+    free        [P+1]          empty points that find_groups found
+    changes     [T, CHANGES]   the stone of each ply: its KEY, the keys JOINED to it and those TAKEN
+    saved       [T, 3, W]      what each ply replaced: sets of its key, and the empty points
+    neighbours  [P, 4 or more] as points_around gives them
+    beside      [P, W]         the four neighbours as sets
+    words       W zeros; numba knows their number at compile time and unrolls loops over them
+    """
+
+    keys: NDArray[np.uint16]
+    sets: NDArray[np.uint64]
+    empty: NDArray[np.uint64]
+    groups: NDArray[np.uint16]
+    free: NDArray[np.uint16]
+    changes: NDArray[np.int16]
+    saved: NDArray[np.uint64]
+    neighbours: NDArray[np.uint16]
+    beside: NDArray[np.uint64]
+    words: tuple[int, ...]
 
 
 def words_for(num_points: int) -> tuple[int, ...]:
@@ -55,7 +65,7 @@ def sets_beside(size: int) -> NDArray[np.uint64]:
 
 @kernel
 def new_board(neighbours, beside, words, num_plies):
-    """-> a Board that find_groups has to fill, with room for that many plies, T."""
+    """-> a Board for find_groups to fill, with room for num_plies, T."""
     points, size = neighbours.shape[0] + 1, len(words)
     return Board(
         np.empty((2, points), np.uint16),
@@ -76,19 +86,19 @@ def new_board(neighbours, beside, words, num_plies):
 
 @part
 def bit_of(point):
-    """A set's word number point >> 6 that has this point alone."""
+    """Word point >> 6 of the set of this point alone."""
     return np.uint64(1) << np.uint64(point & 63)
 
 
 @part
 def without(bits, word, point):
-    """A set's word of that number less a point."""
+    """A set's word, with its number, less a point."""
     return bits & ~bit_of(point) if point >> 6 == word else bits
 
 
 @part
 def count_bits(bits):
-    """How many points a word has. (LLVM knows this formula, and makes it one instruction.)"""
+    """The number of points in a word. (LLVM compiles this formula to one instruction.)"""
     bits = bits - ((bits >> np.uint64(1)) & np.uint64(0x5555555555555555))
     bits = (bits & np.uint64(0x3333333333333333)) + ((bits >> np.uint64(2)) & np.uint64(0x3333333333333333))
     bits = (bits + (bits >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -97,7 +107,7 @@ def count_bits(bits):
 
 @part
 def first_of(bits, word):
-    """The lowest point of a set's word of that number, which isn't 0."""
+    """The lowest point in a set's word, which isn't 0; word: its number."""
     return 64 * word + count_bits(~bits & (bits - np.uint64(1)))
 
 
@@ -136,7 +146,7 @@ def two_liberties(board, key):
 
 @part
 def liberties_after(board, point, colour, lost):
-    """Liberties of the group of a stone put on an empty point, captures and the point lost aside; 0: suicide."""
+    """The liberties of a new stone's group, without those from captures and without `lost`; 0: suicide."""
     one, two = board.keys[colour, board.neighbours[point, 0]], board.keys[colour, board.neighbours[point, 1]]
     three, four = board.keys[colour, board.neighbours[point, 2]], board.keys[colour, board.neighbours[point, 3]]
     sets, found = board.sets, 0
@@ -149,7 +159,7 @@ def liberties_after(board, point, colour, lost):
 
 @part
 def takes(board, point, colour):
-    """Whether a stone put on an empty point captures: a group of the other colour beside it has no other liberty."""
+    """Whether a stone on an empty point captures: a group of the other colour beside it has no other liberty."""
     found = False
     for side in range(4):
         found |= count_liberties(board, board.keys[1 - colour, board.neighbours[point, side]]) == 1
@@ -165,10 +175,10 @@ def root_of(keys, key):
 
 @part
 def find_groups(board, state):
-    """Make the board that of a state -> how many groups and how many empty points are listed.
+    """Set up the board of a state -> the numbers of groups and of empty points listed.
 
-    One pass from the top left joins each stone to those above and to the left of it, as in labelling the components of
-    an image. What stands on a board is hard to guess, so what could be branches here is arithmetic.
+    One pass from the top left joins each stone to those above and to the left of it, like component labelling of an
+    image. It uses arithmetic instead of branches, because a board's contents are hard to predict.
     """
     num_points, sets, words = board.neighbours.shape[0], board.sets, board.words
     keys, stones = board.keys[0], board.keys[1]
@@ -184,7 +194,7 @@ def find_groups(board, state):
             keys[max(one, two)] = min(one, two)
     num_groups, num_free, num_stones = 0, 0, 0
     for point in range(num_points):
-        key = keys[keys[point]]  # joined to a lower one, which is settled already
+        key = keys[keys[point]]  # its parent is lower, so already settled
         keys[point] = key
         is_stone = state[point] != EMPTY
         board.groups[num_groups] = point
@@ -216,7 +226,7 @@ def find_groups(board, state):
 
 @part
 def give_key(board, group, colour, key):
-    """Note that the stones of a group belong to `key`."""
+    """Give the stones of a group another key."""
     for word in range(len(board.words)):
         bits = board.sets[group, STONES, word]
         while bits:
@@ -226,7 +236,7 @@ def give_key(board, group, colour, key):
 
 @part
 def put(board, point, colour, ply):
-    """Put a stone on an empty point and take off what it captures -> its group's liberties then, 0 if it is suicide."""
+    """Put a stone on an empty point and remove what it captures -> its group's liberties, 0 for suicide."""
     keys, sets, empty, changes, saved = board.keys, board.sets, board.empty, board.changes, board.saved
     nothing, other = keys.shape[1] - 1, 1 - colour
     one, two = keys[colour, board.neighbours[point, 0]], keys[colour, board.neighbours[point, 1]]
@@ -267,7 +277,7 @@ def put(board, point, colour, ply):
 
 @part
 def take_back(board, point, colour, ply):
-    """Undo what put did at `ply`; later plies have been taken back. The board is as it was before."""
+    """Undo what put did at `ply`, the last one that hasn't been taken back."""
     sets, changes, saved = board.sets, board.changes, board.saved
     board.keys[colour, point] = board.keys.shape[1] - 1
     for i in range(changes[ply, NUM_JOINED]):

@@ -1,14 +1,14 @@
 """The Go Text Protocol, version 2, the engine's side: for Sabaki, GoGui, CGOS and programs that run tournaments.
 
-A command is one line, ``7 genmove black``; the answer is ``=7 D4`` or ``?7 why not``, and an empty line. Whatever a
-manager sends, the answer is one of the two and the engine goes on. Analysis (``kata-analyze``, ``lz-analyze``) streams
-lines until the next line comes in.
+A command is one line, ``7 genmove black``; the answer is ``=7 D4`` or ``?7 reason``, and an empty line. Every line gets
+one of the two answers, and no line stops the engine. Analysis (``kata-analyze``, ``lz-analyze``) streams lines until
+the next line comes in.
 
-A model plays one size and one komi, and others are refused, unless it is one of go:any. Players may move out of turn
-and go on after two passes, as GTP wants it; nothing ends a game but passes, since self-play's move limit is off.
-Scoring is the area of the rules that the model learned; stones that it expects to be captured are dead.
+A model plays one size and one komi and refuses others, unless it is a model of go:any. As GTP demands, players may move
+out of turn and go on after two passes. Only passes end a game, because self-play's move limit is off. Scoring is the
+area of the rules that the model learned; stones that it expects to be captured are dead.
 
-Commands that need more than a board with turns (komi, handicap, final_score …) are known for Go only.
+Commands that need more than a board with turns (komi, handicap, final_score …) exist for Go only.
 Source: Farnebäck, "Specification of the Go Text Protocol, version 2, draft 2", 2002; KGS' and KataGo's extensions.
 """
 
@@ -19,6 +19,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from pipeline.errors import IllegalMove, MuGoError, UsageError
 from pipeline.families.go.dead_stones import dead_groups, groups, owner_of, score_without
@@ -36,11 +38,21 @@ Write = Callable[[str], None]
 NAME, VERSION = "MuGo", "0.1"
 COLOURS = {"b": 0, "black": 0, "w": 1, "white": 1}
 COLOUR_NAMES = ("black", "white")
-RESIGN_MOVES = 2  # in a row that a player must have been below the threshold
+RESIGN_CONSECUTIVE_MOVES = 2
 DEFAULT_INTERVAL = 1.0  # seconds between the lines of an analysis
 LEAST_INTERVAL, MOST_INTERVAL = 0.02, 3600.0
 MOST_MOVES = 10  # of a line of analysis, unless maxmoves says otherwise
-MOVES_PER_EMPTY = 0.35  # that a player will still make, about: a third of the points stays empty
+MOVES_PER_EMPTY = 0.35  # moves that a player will still make, per empty point: a third of the points stays empty
+# Commands that only Go has
+GO_ONLY = frozenset(
+    ["komi", "get_komi", "loadsgf", "fixed_handicap", "place_free_handicap", "set_free_handicap", "final_score",
+     "final_status_list", "kgs-genmove_cleanup"]
+)  # fmt: skip
+# Options of an analysis. Those that aren't used here only say what KataGo is to leave out or add.
+KNOWN_PAIRS = frozenset(
+    ["interval", "minmoves", "maxmoves", "ownership", "rootinfo", "ownershipstdev", "movesownership",
+     "movesownershipstdev", "pvvisits", "pvedgevisits", "noresultvalue"]
+)  # fmt: skip
 
 
 class GtpError(MuGoError):
@@ -53,19 +65,18 @@ class Gtp:
     def __init__(
         self, session: SearchSession, findings: Findings, resign_threshold: float = -1.0, ponder: bool = False
     ) -> None:
-        """resign_threshold: value_to_move; -1: never. ponder: search while the opponent thinks."""
+        """resign_threshold: value_to_move; -1: never resign. ponder: search while the opponent thinks."""
         self.session, self._findings = session, findings
         self._resign_threshold, self._ponder = resign_threshold, ponder
         self._hopeless = [0, 0]  # moves in a row at which each colour was below the threshold
         self._clocks = [Clock(), Clock()]
-        self._moved = False  # a move of ours was the last thing that happened: there is something to ponder
+        self._moved = False  # the last command made the engine move, so there is something to ponder
         self._lines: CommandLines | None = None
         self._write: Write = lambda text: None
         is_go = self._game.gtp_komi is not None and self._game.can_set_up
+        methods = {name.removeprefix("_on_").replace("__", "-"): name for name in dir(self) if name.startswith("_on_")}
         self._commands: dict[str, Callable[[list[str]], str | None]] = {
-            name.removeprefix("_on_").replace("__", "-"): getattr(self, name)
-            for name in dir(self)
-            if name.startswith("_on_") and (is_go or name.removeprefix("_on_") not in GO_ONLY)
+            command: getattr(self, name) for command, name in methods.items() if is_go or command not in GO_ONLY
         }
 
     @property
@@ -73,7 +84,7 @@ class Gtp:
         return self.session.game
 
     def run(self, lines: CommandLines, write: Write) -> None:
-        """Answer until "quit" or the end of the lines. write must send at once."""
+        """Answer until "quit" or the end of the lines. write must flush."""
         self._lines, self._write = lines, write
         self._quit = False
         while not self._quit:
@@ -85,7 +96,7 @@ class Gtp:
             self.answer(line)
 
     def answer(self, line: str) -> None:
-        """Write the whole answer with its empty line; nothing for a line without a command."""
+        """Write the answer with its empty line; nothing for a line without a command."""
         if line == TOO_LONG:
             self._write("? line too long\n\n")
             return
@@ -185,7 +196,7 @@ class Gtp:
         return "\n" + self._game.diagram(self.session.state[0])
 
     def _on_loadsgf(self, words: list[str]) -> str:
-        """loadsgf FILE [MOVE]: the position before that move, with the record's komi if the model plays with any."""
+        """loadsgf FILE [MOVE]: go to the position before that move, with the record's komi if the model accepts any."""
         if not 1 <= len(words) <= 2:
             raise GtpError("syntax error: wanted loadsgf FILE [MOVE]")
         game = self._game
@@ -213,7 +224,7 @@ class Gtp:
         return self._place(_whole(words, "stones"))
 
     def _on_place_free_handicap(self, words: list[str]) -> str:
-        """The stones of fixed_handicap, at most: GTP lets the engine place fewer than asked for."""
+        """The stones of fixed_handicap, fewer if its table has no more, which GTP allows."""
         return self._place(min(_whole(words, "stones"), most_handicap(self._game.board_shape[0])))
 
     def _place(self, stones: int) -> str:
@@ -280,94 +291,83 @@ class Gtp:
         return self._generate(_colour(words))
 
     def _on_reg_genmove(self, words: list[str]) -> str:
-        """Chooses without playing, and without a clock: the same move each time."""
+        """Choose without playing and without a clock: the same move each time."""
         before = self.session.here()
         try:
-            self._take_turn(_colour(words))
+            self.session.set_turn(_colour(words))
             self.session.drop_tree()
             return self._game.action_name(self.session.think(None))
         finally:
             self.session.go_to(before)
 
     def _on_kgs__genmove_cleanup(self, words: list[str]) -> str:
-        """Doesn't pass while dead stones of the opponent are on the board: captures them instead."""
+        """While dead stones of the opponent are on the board, capture them instead of passing."""
         player = _colour(words)
         theirs = [group for group in self._dead_groups() if owner_of(self.session.state[0], group[0]) == 1 - player]
         return self._generate(player, never_pass=bool(theirs))
 
-    def _generate(
-        self,
-        player: int,
-        never_pass: bool = False,
-        begun: Callable[[], None] = lambda: None,
-        each_batch: Callable[[], None] = lambda: None,
-    ) -> str:
-        """Choose and play a move, on the player's clock; or resign.
-
-        begun: called once it is clear that the player may move. each_batch: called after each of the network.
-        """
+    def _generate(self, player: int, never_pass: bool = False, report: Callable[[], None] = lambda: None) -> str:
+        """Choose and play a move on the player's clock, or resign. report: called after each batch of the network."""
         session, clock, passes = self.session, self._clocks[player], self._game.pass_action
         clock.start()
-        if session.is_over and not never_pass:
-            if passes is None or not self._game.can_set_up:
-                raise GtpError("the game is over")
-            begun()
-            action, value = passes, 0.0
-        else:
-            self._take_turn(player)
-            begun()
-            action, value = self._thought(clock, each_batch), session.value_to_move()
+        if self._begin_move(player, never_pass):
+            seconds = clock.seconds(self._moves_left())
+            until = math.inf if seconds is None else time.monotonic() + seconds
+
+            def enough() -> bool:
+                report()
+                return time.monotonic() >= until
+
+            session.search_until(enough)
+            action, value = session.best(), session.value_to_move()
             if never_pass and action == passes:
                 action = self._best_point()
+        else:
+            assert passes is not None
+            action, value = passes, 0.0
         self._hopeless[player] = self._hopeless[player] + 1 if value <= self._resign_threshold else 0
-        if self._resign_threshold > -1 and self._hopeless[player] >= RESIGN_MOVES:
+        if self._resign_threshold > -1 and self._hopeless[player] >= RESIGN_CONSECUTIVE_MOVES:
             return "resign"
         session.play(action, player)
         clock.stop()
         self._moved = True
         return self._game.action_name(action)
 
+    def _begin_move(self, player: int, never_pass: bool = False) -> bool:
+        """Make it the player's turn -> whether to search; False after two passes, where the answer is another pass.
+
+        Raises MuGoError if the player can't move.
+        """
+        if self.session.is_over and not never_pass:
+            if self._game.pass_action is None or not self._game.can_set_up:
+                raise GtpError("the game is over")
+            return False
+        self.session.set_turn(player)
+        return True
+
     def _best_point(self) -> int:
-        """The best candidate that is no pass; the likeliest without visits; a pass if nothing else is legal."""
+        """The best candidate that is no pass; without visits, the likeliest; a pass if nothing else is legal."""
         passes = self._game.pass_action
         found = [candidate.action for candidate in self.session.candidates() if candidate.action != passes]
         if found:
             return found[0]
-        legal = self.session.legal()
-        points = [action for action in legal.nonzero()[0].tolist() if action != passes]
+        points = [action for action in np.flatnonzero(self.session.legal()).tolist() if action != passes]
         policy = self.session.policy()
         return max(points, key=lambda action: policy[action], default=self.session.best())
 
-    def _thought(self, clock: Clock, each_batch: Callable[[], None]) -> int:
-        seconds = clock.seconds(self._moves_left())
-        until = math.inf if seconds is None else time.monotonic() + seconds
-
-        def enough() -> bool:
-            each_batch()
-            return time.monotonic() >= until
-
-        self.session.search_until(enough)
-        return self.session.best()
-
     def _moves_left(self) -> int:
-        empty = self._game.num_points - int(self.session.state[0, : self._game.num_points].astype(bool).sum())
-        return int(MOVES_PER_EMPTY * empty)
-
-    def _take_turn(self, player: int) -> None:
-        try:
-            self.session.set_turn(player)
-        except IllegalMove as error:
-            raise GtpError(str(error)) from error
+        stones = np.count_nonzero(self.session.state[0, : self._game.num_points])
+        return int(MOVES_PER_EMPTY * (self._game.num_points - stones))
 
     # The end
 
     def _on_final_score(self, words: list[str]) -> str:
-        """Of the board without its dead stones."""
+        """The score of the board without its dead stones."""
         score = score_without(self._game, self.session.state[0], self._dead_groups())
         return f"{'B' if score > 0 else 'W'}+{abs(score):g}" if score else "0"
 
     def _on_final_status_list(self, words: list[str]) -> str:
-        """One group a line. No stone is ever in seki here: area scoring counts them as alive."""
+        """One group a line. No stone is ever in seki: area scoring counts stones in seki as alive."""
         if words not in (["alive"], ["dead"], ["seki"]):
             raise GtpError("syntax error: wanted alive, dead or seki")
         dead = self._dead_groups()
@@ -379,7 +379,7 @@ class Gtp:
         return "\n".join(" ".join(map(self._game.action_name, group)) for group in chosen)
 
     def _dead_groups(self) -> list[list[int]]:
-        """Those that the network expects to belong to the other side at the end; none without an estimate."""
+        """The groups that the network expects to belong to the other side at the end; none without an estimate."""
         to_move = self._findings.ownership()
         black = to_move if to_move is None or self.session.to_move == 0 else -to_move
         return dead_groups(self._game, self.session.state[0], black)
@@ -399,33 +399,34 @@ class Gtp:
         self._generate_and_analyse(words, self._kata_line)
 
     def _analyse(self, words: list[str], line_of: Callable[[AnalysisOptions], str]) -> None:
-        """Stream until a line comes in; the empty line that ends an answer follows."""
+        """Stream until a line comes in. answer() writes the empty line that ends the answer."""
         wanted, session = _analysis_options(words), self.session
         if wanted.player is not None and not session.is_over:
-            self._take_turn(wanted.player)
+            self.session.set_turn(wanted.player)
         report = self._reporter(wanted, line_of)
         self._write(f"={self._number}\n")
         lines = self._lines
         assert lines is not None, "analysis streams, so it needs run()"
 
-        def typed() -> bool:
+        def line_waits() -> bool:
             report()
             return lines.waiting()
 
         if not session.is_over:
-            session.search_until(typed, session.room())
-        while not lines.wait(wanted.interval):  # nothing left to search: what was found is said again
+            session.search_until(line_waits, session.room())
+        while not lines.wait(wanted.interval):  # the tree is full: repeat what was found
             report()
 
     def _generate_and_analyse(self, words: list[str], line_of: Callable[[AnalysisOptions], str]) -> None:
         wanted = _analysis_options(words)
-        report = self._reporter(wanted, line_of)
         player = self.session.to_move if wanted.player is None else wanted.player
-        move = self._generate(player, begun=lambda: self._write(f"={self._number}\n"), each_batch=report)
-        self._write(f"play {move}\n")
+        self._begin_move(player)  # an error must come before the answer begins
+        report = self._reporter(wanted, line_of)
+        self._write(f"={self._number}\n")
+        self._write(f"play {self._generate(player, report=report)}\n")
 
     def _reporter(self, wanted: AnalysisOptions, line_of: Callable[[AnalysisOptions], str]) -> Callable[[], None]:
-        """What writes a line, at most once per interval."""
+        """A function that writes a line, at most once per interval."""
         due = time.monotonic() + wanted.interval
 
         def report() -> None:
@@ -437,7 +438,7 @@ class Gtp:
         return report
 
     def _lz_line(self, wanted: AnalysisOptions) -> str:
-        """Leela Zero's: shares are in ten-thousandths."""
+        """As Leela Zero writes it: shares in ten-thousandths."""
         parts = []
         for found in self._findings.candidates(wanted.most):
             shares = " ".join(f"{name} {round(10_000 * found[name])}" for name in ("winrate", "prior", "lcb"))
@@ -446,7 +447,7 @@ class Gtp:
         return " ".join(parts)
 
     def _kata_line(self, wanted: AnalysisOptions) -> str:
-        """KataGo's: fractions, and points of score."""
+        """As KataGo writes it: fractions, and points of score."""
         parts = []
         for found in self._findings.candidates(wanted.most):
             pv = found.pop("pv")
@@ -465,23 +466,9 @@ class Gtp:
             raise GtpError("invalid vertex") from None
 
 
-# Commands of _on_… that a game other than Go has no use for.
-GO_ONLY = frozenset(
-    ["komi", "get_komi", "loadsgf", "fixed_handicap", "place_free_handicap", "set_free_handicap", "final_score",
-     "final_status_list", "kgs__genmove_cleanup"]
-)  # fmt: skip
-
-
-# Pairs of an analysis; those that aren't used here only say what KataGo is to leave out or add.
-KNOWN_PAIRS = frozenset(
-    ["interval", "minmoves", "maxmoves", "ownership", "rootinfo", "ownershipstdev", "movesownership",
-     "movesownershipstdev", "pvvisits", "pvedgevisits", "noresultvalue"]
-)  # fmt: skip
-
-
 @dataclass
 class AnalysisOptions:
-    """player: whose turn it is to be; None: whose it is. interval: seconds. most: moves of a line."""
+    """player: make it this player's turn; None: leave the turn as it is. interval: seconds. most: moves per line."""
 
     player: int | None = None
     interval: float = DEFAULT_INTERVAL
@@ -491,9 +478,9 @@ class AnalysisOptions:
 
 
 def _analysis_options(words: list[str]) -> AnalysisOptions:
-    """``[COLOUR] [INTERVAL] [interval N] [maxmoves N] [ownership true] [rootInfo true] …``, centiseconds.
+    """``[COLOUR] [INTERVAL] [interval N] [maxmoves N] [ownership true] [rootInfo true] …``; intervals in centiseconds.
 
-    Other pairs that KataGo knows are ignored; those that would change which moves are searched are refused.
+    Other options of KataGo are ignored, but those that would change which moves are searched are refused.
     """
     found, rest = AnalysisOptions(), [word.lower() for word in words]
     if rest and rest[0] in COLOURS:
@@ -506,7 +493,7 @@ def _analysis_options(words: list[str]) -> AnalysisOptions:
         if name in ("avoid", "allow"):
             raise GtpError(f"{name} is not supported")
         if name not in KNOWN_PAIRS:
-            raise GtpError(f"syntax error: {name[:20]!r} is nothing to analyse by")
+            raise GtpError(f"syntax error: {name[:20]!r} is no option of an analysis")
         if name == "interval":
             found.interval = min(max(LEAST_INTERVAL, _number([value], "interval") / 100), MOST_INTERVAL)
         elif name == "maxmoves":
@@ -519,7 +506,7 @@ def _analysis_options(words: list[str]) -> AnalysisOptions:
 
 
 def _preprocessed(line: str) -> str:
-    """GTP 3.1: without comments and control characters; tabs are blanks."""
+    """The line without comments and control characters, tabs as blanks. Source: GTP 3.1."""
     kept = "".join(c for c in line.replace("\t", " ") if c >= " " and c != "\x7f")
     return kept.partition("#")[0]
 
@@ -531,7 +518,7 @@ def _pairs(fields: dict[str, object]) -> str:
 
 
 def _quoted(words: list[str]) -> str:
-    """The first word, for a message."""
+    """The first word, as a message shows it."""
     return repr(words[0][:20]) if words else "nothing"
 
 
@@ -543,7 +530,7 @@ def _colour(words: list[str]) -> int:
 
 
 def _whole(words: list[str], what: str) -> int:
-    """The number from 0 up that the first word is."""
+    """The first word as a number from 0 up."""
     if not words or not (words[0].isascii() and words[0].isdecimal() and len(words[0]) < 10):
         raise GtpError(f"syntax error: {what} is {_quoted(words)}; wanted a whole number")
     return int(words[0])

@@ -10,8 +10,7 @@ import re
 from typing import ClassVar
 
 from pipeline.families.go.player_kind import EXAMPLE
-from pipeline.players.engine_process import quote
-from pipeline.players.numbered_engine import NumberedEngine
+from pipeline.players.engine_process import NumberedEngine, quote
 from pipeline.players.player import PlayerFault
 
 NEEDED_COMMANDS = ("boardsize", "clear_board", "komi", "play", "genmove")
@@ -28,22 +27,19 @@ def parse_score(name: str, answer: str) -> float:
 
 
 class GtpEngine(NumberedEngine):
-    """A running engine. handshake() comes first, then send() any number of times.
+    """A running engine. Call handshake() first, then send() any number of times.
 
-    commands: what list_commands answered.
+    commands: the answer to list_commands.
     """
 
     protocol: ClassVar[str] = "gtp"
     example: ClassVar[str] = EXAMPLE
-
-    def __init__(self, command: str, name: str, seconds: float) -> None:
-        self.commands: frozenset[str] = frozenset()
-        super().__init__(command, name, seconds)
+    commands: frozenset[str] = frozenset()
 
     def handshake(self) -> None:
         """Check that it speaks GTP 2 and knows the commands of a game. Raises PlayerFault "protocol" if it doesn't.
 
-        Each of its two answers may take the limit of a command, or START_SECONDS if that is longer.
+        Each of the two answers may take start_seconds.
         """
         limit = self.start_seconds
         version = self.send("protocol_version", limit)

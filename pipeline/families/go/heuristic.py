@@ -21,22 +21,22 @@ from pipeline.games.heuristic import DECISIVE, after_each
 if TYPE_CHECKING:
     from pipeline.families.go.game import Go
 
-# In stones. What stands in atari after our move is the opponent's to take or to save.
-STONE = 2.0  # a stone is a point, and so is the place under one that was taken
+# In stones. After our move, the opponent can take or save what is in atari.
+STONE = 2.0  # a captured stone counts, and so does its point
 OWN_IN_ATARI, THEIRS_IN_ATARI = -2.0, 0.75
 OWN_SHORT, THEIRS_SHORT = -0.25, 0.25  # stones with two liberties
-LIBERTY, MOST_LIBERTIES = 0.25, 4  # of the group of the stone that was played
+LIBERTY, MOST_LIBERTIES = 0.25, 4  # of the new stone's group
 FIRST_LINE, SECOND_LINE = -1.0, -0.5
 CONTACT = 0.5  # with an enemy stone on one of the eight points around
-PASS = 1.0  # more than a lone stone put into atari is worth, less than any quiet move
-OPENING_SHARE = 0.3  # of the board's points are taken: from then on the edge is as good as any place
+PASS = 1.0  # better than putting a lone stone into atari, worse than any quiet move
+OPENING_SHARE = 0.3  # of the points occupied; from then on the edge is no worse than other places
 
 
 def move_scores(game: Go, states: States, history: History) -> Scores:
-    """Captures, rescue, atari and its avoidance by counting what stands in atari after each move; never an own eye.
+    """Capture, save stones and give atari, judged by the stones in atari after each move; never fill an own eye.
 
-    A pass is played once all other moves only lose stones or fill eyes; it comes first where it wins at once, and last
-    but for eyes where it loses at once.
+    It passes once all other moves only lose stones or fill eyes. After the opponent's pass, a pass is the best move if
+    it wins, and the worst one but for filling eyes if it loses.
     """
     legal = game.legal(states, history)
     legal[:, game.pass_action] = False
@@ -63,9 +63,9 @@ def move_scores(game: Go, states: States, history: History) -> Scores:
 
 
 def _safety(counts: IntArray, movers: NDArray[np.int8]) -> Scores:
-    """[M] how positions stand for `movers` [M] if the opponent is to move: stones, less those in danger.
+    """[M] how positions stand for `movers` [M] with the opponent to move: stones minus those in danger.
 
-    counts: as count_stones gives them.
+    counts: from count_stones.
     """
     every = np.arange(len(counts))
     own, theirs = counts[every, movers].astype(np.float64), counts[every, 1 - movers].astype(np.float64)
@@ -80,7 +80,7 @@ def _safety(counts: IntArray, movers: NDArray[np.int8]) -> Scores:
 
 @lru_cache(maxsize=16)
 def _edge(size: int) -> Scores:
-    """[A] what the place of a point is worth in the opening; 0 for the pass."""
+    """[A] a point's worth in the opening by its distance from the edge; 0 for the pass."""
     line = np.minimum(np.arange(size), np.arange(size)[::-1])
     lines = np.minimum(line[:, None], line[None, :]).ravel()
     return np.append(np.select([lines == 0, lines == 1], [FIRST_LINE, SECOND_LINE], 0.0), 0.0)
@@ -90,9 +90,9 @@ def _edge(size: int) -> Scores:
 def count_stones(
     states: States, around: NDArray[np.uint16], beside: NDArray[np.uint64], words: tuple[int, ...]
 ) -> tuple[IntArray, IntArray]:
-    """-> [M, 2, 3] int32: of black and of white, all stones, those in atari, and those with two liberties;
-    and [M] int32: the liberties of the group that was played last, 0 after a pass. Checked against Go.observe's planes.
-    beside and words as in ``groups``.
+    """-> [M, 2, 3] int32: for black and white, the stones, those in atari, and those with two liberties; and [M] int32:
+    the liberties of the last stone's group, 0 after a pass. Checked against Go.observe's planes.
+    beside and words: as in ``groups``.
     """
     num_rows, state_size = states.shape
     num_points = state_size - go_kernels.EXTRA_WORDS
@@ -116,10 +116,10 @@ def count_stones(
 
 @kernel
 def shapes(states: States, around: NDArray[np.uint16]) -> tuple[BoolArray, BoolArray]:
-    """-> [n, A] bool: the mover's own eyes; [n, A] bool: empty points with an enemy stone on one of the eight around.
+    """-> [n, A] bool: the mover's eyes; [n, A] bool: empty points with an enemy stone on one of the eight around.
 
-    An eye: an empty point with own stones on all sides, and the enemy on at most one of the diagonal points, or on none
-    at the edge. Source: the eye that random playouts don't fill in Brügmann 1993 and Gelly et al. 2006, section 3.2.
+    An eye is an empty point with own stones on all sides, and enemies on at most one diagonal point, or none at the
+    edge. Source: Brügmann 1993 and Gelly et al. 2006, section 3.2: the eyes that random playouts don't fill.
     """
     num_rows, state_size = states.shape
     num_points = state_size - go_kernels.EXTRA_WORDS

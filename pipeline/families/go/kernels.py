@@ -4,18 +4,16 @@ Axes: B batch, P points (row-major, row 0 at the top), S state words, A = P + 1 
 
 One state row, S = P + 16 words:
     0 .. P-1   the points: EMPTY, BLACK or WHITE
-    P          OFF_BOARD, always: the neighbour that edge points have outside
+    P          always OFF_BOARD, the outer neighbour of edge points
     P + TO_MOVE      0 black, 1 white
-    P + PASSES       passes in a row, 0..2
     P + PLY          moves made, passes included
     P + OVER         1 after two passes in a row or at the move limit
+    P + PASSES       passes in a row, 0..2
     P + STONES       stones on the board
-    P + MAX_STONES   most stones that were ever on the board (see ``repeats``)
+    P + MAX_STONES   the most stones that were ever on the board (see ``repeats``)
     P + LAST .. +4   the last four actions, newest first, -1 where there was none
     P + KEY .. +3    64-bit Zobrist hash of the points, lowest 16 bits first
-    P + KOMI         what white is given, in half points
-
-Kernels run one thread and take all parameters as arguments. They don't check array shapes.
+    P + KOMI         white's komi in half points
 """
 
 from __future__ import annotations
@@ -27,13 +25,13 @@ from pipeline.families.go import features, groups, ladders
 from pipeline.families.go.board import BLACK, EMPTY, WHITE, kernel, part
 from pipeline.families.go.features import THEIRS, stones_shown
 from pipeline.games.keys import load_key, store_key
-from pipeline.games.row_kernels import GAME_OVER, OCCUPIED, OUT_OF_RANGE
+from pipeline.games.row_kernels import OCCUPIED, unplayable
 
-TO_MOVE, PASSES, PLY, OVER, STONES, MAX_STONES, LAST, KEY, KOMI = 1, 2, 3, 4, 5, 6, 7, 11, 15
+TO_MOVE, PLY, OVER, PASSES, STONES, MAX_STONES, LAST, KEY, KOMI = 1, 2, 3, 4, 5, 6, 7, 11, 15
 NUM_LAST = 4
 EXTRA_WORDS = 16
 BASE_PLANES = 16  # those of features follow
-SHOWN = np.array(  # by the first planes: see features.SHOWN
+SHOWN = np.array(  # what the first planes show: see features.SHOWN
     [
         stones_shown(0, 1),
         stones_shown(THEIRS, 1),
@@ -43,26 +41,26 @@ SHOWN = np.array(  # by the first planes: see features.SHOWN
     np.uint8,
 )
 SEEN = 1024  # see legal_row
-SUICIDE, REPETITION = 4, 5  # status, besides those of lines/kernels.py
+SUICIDE, REPETITION = 4, 5  # status, besides those of row_kernels.py
 
 
 @kernel
 def repeats(key, num_stones, max_stones, past, num_past):
     """Whether a position occurred before. past [T] uint64, of which the first num_past count.
 
-    A position with more stones than any before it is new, so the scan is only made after captures.
+    A position with more stones than any before it is new, so it scans only after captures.
     """
     if num_stones > max_stones:
         return False
     found = False
-    for i in range(num_past):  # no early exit: this way the loop becomes vector instructions
+    for i in range(num_past):  # without an early exit, so that the loop is vectorised
         found |= past[i] == key
     return found
 
 
 @kernel
 def play(states, actions, past, num_past, max_plies, neighbours, zobrist):
-    """-> states [B, S] after actions [B] int32, and status [B] uint8: LEGAL or why not (then the row is unfinished).
+    """-> states [B, S] after actions [B] int32, and status [B] uint8: LEGAL or the reason (then the row is garbage).
 
     past [B, T] uint64, num_past [B] int32: keys of the positions that occurred. Plain twin: GoReference.play.
     """
@@ -75,11 +73,8 @@ def play(states, actions, past, num_past, max_plies, neighbours, zobrist):
     for row in range(num_rows):
         state = after[row]
         action = actions[row]
-        if action < 0 or action > num_points:
-            status[row] = OUT_OF_RANGE
-            continue
-        if state[num_points + OVER]:
-            status[row] = GAME_OVER
+        status[row] = unplayable(action, num_points + 1, state[num_points + OVER])
+        if status[row]:
             continue
         mover = state[num_points + TO_MOVE]
         if action == num_points:
@@ -115,7 +110,7 @@ def play(states, actions, past, num_past, max_plies, neighbours, zobrist):
 
 @part
 def key_after_capture(board, state, point, mover, zobrist, codes):
-    """The key and the number of stones of the position after the mover captures by a stone on an empty point."""
+    """The key and the number of stones of the position after the mover captures with a stone on an empty point."""
     num_points = state.size - EXTRA_WORDS
     key, num_stones = load_key(state, num_points + KEY) ^ zobrist[point, mover], state[num_points + STONES] + 1
     taken0, taken1, taken2 = num_points, num_points, num_points  # a group may touch the point on several sides
@@ -135,10 +130,10 @@ def key_after_capture(board, state, point, mover, zobrist, codes):
 
 @part
 def legal_row(board, state, past, num_past, zobrist, free, codes, seen, stamp, allowed):
-    """Fill allowed [A] bool of one state that isn't over, whose plays codes describe; free: its empty points.
+    """Fill allowed [A] bool of one state that isn't over. codes describe its plays; free: its empty points.
 
-    seen [SEEN] int32 is scratch, stamp a number that isn't in it: it marks the lowest bits of the keys of the past, so
-    that few plays have to be looked for among all of them.
+    seen [SEEN] int32 is scratch; stamp is a number that isn't in it. It marks the lowest bits of past keys, so that few
+    plays must be searched for among all of them.
     """
     num_points = state.size - EXTRA_WORDS
     mover, most = state[num_points + TO_MOVE], state[num_points + MAX_STONES]
@@ -160,7 +155,7 @@ def legal_row(board, state, past, num_past, zobrist, free, codes, seen, stamp, a
 
 @part
 def observe_row(state, allowed, codes, planes):
-    """Fill planes [BASE_PLANES, P] uint8 of one state that codes describe."""
+    """Fill planes [BASE_PLANES, P] uint8 of one state. codes describe it."""
     num_points = state.size - EXTRA_WORDS
     features.show(SHOWN, codes, planes[: len(SHOWN)])
     planes[8:12, :] = 0
@@ -178,11 +173,11 @@ def observe_row(state, allowed, codes, planes):
 
 @kernel
 def legal_and_observe(states, past, num_past, deciding, neighbours, beside, words, zobrist, allowed, planes):
-    """Fill allowed [B, A] bool and planes [B, C, P] uint8. planes may have 0 rows: then they aren't made.
+    """Fill allowed [B, A] bool and planes [B, C, P] uint8, unless planes has 0 rows.
 
-    deciding: whether allowed is to be filled; without, it is only read, and past may have 0 rows. past [B, T] uint64,
-    num_past [B] int32 as in ``play``. No occupied point, no suicide, no repetition; pass always; nothing once the game
-    is over. beside and words as in ``groups.Board``.
+    deciding: fill allowed; otherwise it is only read and past may have 0 rows. past [B, T] uint64 and num_past [B]
+    int32 as in ``play``; beside and words as in ``groups.Board``. Occupied points, suicide and repetition are
+    forbidden, passes are allowed; nothing is allowed once the game is over.
     Plain twin: GoReference.legal.
     """
     num_rows, state_size = states.shape

@@ -1,11 +1,10 @@
 """Ladders in Go: whether a group is lost to atari after atari. Plain twin: ``tests/reference/go.py``.
 
-Parts of kernels on the boards of ``groups``, which are changed and put right again. The group is the one at the point
-`target`, of a colour; the other side attacks. Nothing here knows what occurred before: a repetition doesn't stop a
-ladder.
+Parts of kernels on the boards of ``groups``, which they change and restore. The defender's group is the one at the
+point `target`; the other side attacks. Earlier positions are unknown, so a repetition doesn't stop a ladder.
 
-moves [T, MOVES + P] int16 is scratch, a row per ply: NUM_MOVES that may be tried there, how many have been TRIED, how
-many LINES of play may lead there, and the MOVES.
+moves [T, MOVES + P] int16 is scratch, a row per ply: NUM_MOVES to try, how many have been TRIED, how many LINES of play
+may lead there, and the MOVES.
 """
 
 # mypy: allow-untyped-defs
@@ -26,16 +25,16 @@ from pipeline.families.go.groups import (
     without,
 )
 
-SAFE = 3  # liberties: a group with so many can't be held in atari
-MAX_DEPTH = 100  # plies that a ladder is read; it runs over the whole of 19×19 in fewer
-MAX_LINES = 32  # of play that are read, at most: see is_caught
-NUM_PLIES = MAX_DEPTH + 2  # T: the first is the attacker's that begins a ladder
+SAFE = 3  # liberties at which a group has escaped
+MAX_DEPTH = 100  # plies that a ladder is read; one across 19×19 is shorter
+MAX_LINES = 32  # lines of play that are read: see is_caught
+NUM_PLIES = MAX_DEPTH + 2  # T; ply 0 is the attacker's move that begins a ladder
 NUM_MOVES, TRIED, LINES, MOVES = 0, 1, 2, 3
 
 
 @part
 def runs_free(board, point, taken):
-    """Whether a group that extends to an empty point has SAFE liberties beside it at once, without the one taken."""
+    """Whether an empty point has SAFE liberties beside it without `taken`, so that extending there escapes at once."""
     found = 0
     for word in range(len(board.words)):
         found += count_bits(without(board.beside[point, word] & board.empty[word], word, taken))
@@ -44,13 +43,13 @@ def runs_free(board, point, taken):
 
 @part
 def may_catch(board, move, other, colour):
-    """Whether an atari at one of a group's two liberties may catch it: not if extending to the other saves it."""
+    """Whether an atari at one of a group's two liberties may catch it: not if extending to the other one saves it."""
     return liberties_after(board, other, colour, move) < SAFE or takes(board, move, 1 - colour)
 
 
 @part
 def set_moves(moves, ply, found, num_moves):
-    """Note how many moves were found and how many may be tried -> False if that makes too many plies or lines."""
+    """Record the moves to try -> False at too many plies or lines. found: moves that count as lines."""
     moves[ply, NUM_MOVES], moves[ply, TRIED] = num_moves, 0
     moves[ply + 1, LINES] = min(MAX_LINES + 1, moves[ply, LINES] * found)
     return ply < MAX_DEPTH and moves[ply + 1, LINES] <= MAX_LINES
@@ -58,8 +57,10 @@ def set_moves(moves, ply, found, num_moves):
 
 @part
 def find_escapes(board, target, colour, moves, ply):
-    """What may save a group of one liberty: to extend, or to take a stone in atari. -> over, caught: whether nothing
-    needs to be tried, and if so how it ends. Moves whose end is clear count as lines but aren't tried.
+    """Find what may save a group with one liberty: extending, or capturing a group in atari.
+
+    -> over, caught: whether there is nothing to try, and then the result. Moves with a clear result count as lines but
+    aren't tried.
     """
     key, last = board.keys[colour, target], two_liberties(board, board.keys[colour, target])[0]
     free = liberties_after(board, last, colour, last)
@@ -91,7 +92,7 @@ def find_escapes(board, target, colour, moves, ply):
 
 @part
 def find_ataris(board, target, colour, moves, ply):
-    """The same of what the attacker may try: one of the group's two liberties."""
+    """The same for the attacker, who plays at one of the group's two liberties."""
     key = board.keys[colour, target]
     free = count_liberties(board, key)
     if free != 2:
@@ -109,11 +110,11 @@ def find_ataris(board, target, colour, moves, ply):
 
 @part
 def is_caught(board, target, colour, moves):
-    """Whether a group of one liberty is lost to atari after atari though it moves.
+    """Whether a group with one liberty is lost to atari after atari, with the defender to move.
 
-    Odd plies are the defender's, even ones the attacker's. A line of play is given up, and the group escapes, after
-    MAX_DEPTH plies or where more than MAX_LINES would be read if every line had as many moves at each ply as this one:
-    so the answer doesn't depend on the moves' order, thus not on how the board is turned.
+    Odd plies are the defender's, even plies the attacker's. The group counts as escaped in a line of play after
+    MAX_DEPTH plies, or if more than MAX_LINES lines would be read, assuming that every line has as many moves at each
+    ply as this one. So the answer depends neither on the order of moves nor on the board's orientation.
     """
     ply, arrived = 1, True
     moves[ply, LINES] = 1
@@ -136,7 +137,7 @@ def is_caught(board, target, colour, moves):
                     take_back(board, move, mover, ply)
                 continue
             caught = defending  # the side to move has tried everything
-        while True:  # back to the last ply whose side to move isn't content and may have another move
+        while True:  # back to the last ply whose mover wants another result
             if ply == 1:
                 return caught
             ply -= 1

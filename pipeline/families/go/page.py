@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from pipeline.families.go.dead_stones import dead_groups, score_without
 from pipeline.families.go.game import Go
-from pipeline.games.contract import AnyGame, Game, States
+from pipeline.games.contract import Game, States
 from pipeline.games.specs import parse_game
 from pipeline.play.page.analyst import Refused
 from pipeline.play.page.stones import StonesPage, StonesTable
 
-USUAL_BOARDS = (9, 7, 13, 19)  # that a model of go:any is offered on
+USUAL_BOARDS = (9, 7, 13, 19)  # on which a model of go:any is offered
 
 
 class GoTable(StonesTable):
     game: Go
     territory = True
-    _judged: tuple[int, float] | None = None  # of the end: groups that look dead, the score without them
+    _judged: tuple[int, float] | None = None  # at the end: number of dead groups, the score without them
 
     def judge(self, ply: int) -> None:
-        """Ask the adviser which stones are dead, where the game has ended by its rules."""
+        """Ask the adviser which stones are dead at the end of the game."""
         with self._lock:
             self._check_current(ply)
             if self.adviser is None or not self._ended:
@@ -35,7 +35,7 @@ class GoTable(StonesTable):
 
     @property
     def _ended(self) -> bool:
-        """Whether the game is over and its area decides it, with every stone that is still there."""
+        """Whether the game is over and decided by area, dead stones included."""
         return self._resigned is None and self._over_at(len(self._moves))
 
     def _cut(self, ply: int) -> None:
@@ -48,7 +48,7 @@ class GoTable(StonesTable):
         return self.game.ownership(self._positions[ply].state[None])[0].tolist()
 
     def _outcome(self, states: States) -> str:
-        """With what the adviser would say of the result, where it takes stones for dead."""
+        """With the result that the adviser sees, if it takes stones for dead."""
         outcome = super()._outcome(states)
         if self._judged is None or not self._judged[0]:
             return outcome
@@ -63,11 +63,8 @@ class GoPage(StonesPage):
     specs = ("go:9", "go:13", "go:19")
     table = GoTable
 
-    def plays(self, game: AnyGame) -> bool:
-        return isinstance(game, Go)
-
     def offered(self, game: Game) -> list[str]:
-        """Its own board; of a model of all boards the usual ones that have room for its komi."""
+        """The game's own board; for a model of all boards, the usual boards that have room for its komi."""
         if not game.num_global_planes:
             return [game.spec]
         komi = game.gtp_komi or 0.0

@@ -1,16 +1,16 @@
-"""Benson's pass-alive areas: whose a point is for good, even if its owner only passes from now on.
+"""Benson's pass-alive areas: points that belong to a player for good, even if this player only passes from now on.
 
-The *parts* of a board, seen by a colour X, are its chains of X and its *regions*: connected points without a stone of
-X. A region is vital to a chain if each of its empty points is a liberty of that chain. Of all chains and regions those
-are dropped, again and again, that have less than two vital regions (a chain) or touch a chain that was dropped (a
-region). The chains that remain are pass-alive: whoever tries to take one has to fill both of its vital regions, and
-can't. Source: D. B. Benson, "Life in the game of Go", Information Sciences 10 (1976).
+The *parts* of a board from the view of a colour X are its chains of X and its *regions*: connected points without a
+stone of X. A region is vital to a chain if each of its empty points is a liberty of that chain. Chains with fewer than
+two vital regions are dropped, and regions that touch a dropped chain, until nothing changes. The remaining chains are
+pass-alive: to capture one, the opponent would have to fill both of its vital regions, which is impossible. Source:
+D. B. Benson, "Life in the game of Go", Information Sciences 10 (1976).
 
-The *area* of X is these chains, and the regions that remained of which at most one point isn't beside one of them. What
-the opponent has there can be taken: a group that lives needs two eyes, and no eye has a point beside a stone that can't
-be captured. (Superko may put that off, as may a threat elsewhere: it is what good play comes to.)
+The *area* of X is these chains, and the remaining regions of which at most one point isn't beside one of them. Stones
+of the opponent in there can be captured: a living group needs two eyes, and an eye has no point beside a stone that
+can't be captured. (Superko or a threat elsewhere may delay the capture, but good play arrives at it.)
 
-Axes: B batch, P points, S state words. Kernels run one thread. Plain twin: tests/reference/pass_alive.py.
+Axes: B batch, P points, S state words. Plain twin: tests/reference/pass_alive.py.
 """
 
 # mypy: allow-untyped-defs
@@ -21,15 +21,15 @@ import numpy as np
 from pipeline.families.go.board import BLACK, EMPTY, WHITE, kernel
 
 NO_PART = -1
-MOST_CHAINS = 4  # that a point can be beside
+MOST_CHAINS = 4  # beside one point
 
 
 @kernel
 def find_parts(state, num_points, colour, neighbours, parts, points, starts):
-    """Number the parts of a board: -> how many there are.
+    """Number the parts of a board -> how many there are.
 
-    Fills parts [P], the number of each point's part; points [P], the points part after part; starts [P+1], where a
-    part's points begin there.
+    Fills parts [P], the number of each point's part; points [P], the points part by part; starts [P+1], where each
+    part's points begin in it.
     """
     parts[:] = NO_PART
     count, end = 0, 0
@@ -64,7 +64,7 @@ def is_beside(point, part, num_points, neighbours, parts):
 
 @kernel
 def find_vital(state, num_points, colour, neighbours, parts, region, chains):
-    """Fill chains [MOST_CHAINS] with those to which a region, its points, is vital; -> how many there are."""
+    """Fill chains [MOST_CHAINS] with the chains to which a region is vital -> their number. region: its points."""
     found, begun = 0, False
     for point in region:
         if state[point] != EMPTY:
@@ -88,7 +88,7 @@ def find_vital(state, num_points, colour, neighbours, parts, region, chains):
 
 @kernel
 def drop(state, num_points, colour, neighbours, parts, points, starts, count, vital, num_vital, remains):
-    """Set remains [P] of all parts as Benson's steps say. vital [P, MOST_CHAINS], num_vital [P]: of each region."""
+    """Set remains [P] of all parts by Benson's algorithm. vital [P, MOST_CHAINS], num_vital [P]: see find_vital."""
     eyes = np.empty(count, np.int64)
     remains[:count] = True
     dropped = True

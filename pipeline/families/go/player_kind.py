@@ -48,8 +48,8 @@ class GtpKind(PlayerKind):
         known: Sequence[Sequence[int]],
     ) -> list[list[int]]:
         """As the engine likes best."""
-        from pipeline.families.go.gtp_handicap import by_engine
+        from pipeline.families.go.gtp_player import place_handicap
         from pipeline.games.contract import Game
 
         assert isinstance(game, Game)  # as check_game has found
-        return by_engine(game, argument, name, stones, seeds, seconds, known)
+        return place_handicap(game, argument, name, stones, seeds, seconds, known)

@@ -1,4 +1,4 @@
-"""The protocols that come from Go, and that other board games speak, too: GTP, and KataGo's JSON analysis."""
+"""The protocols of Go, which suit other board games, too: GTP, and KataGo's JSON analysis."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from pipeline.progress import Progress
     from pipeline.run.models import Model
 
-WANTED = "a game whose moves are named alike in every position"
-
-
-class GtpProtocol(Protocol):
-    help = "the Go Text Protocol of Sabaki, GoGui and KGS, with analysis; other board games have its basic commands"
-    wanted = WANTED
+class _NamedMoves(Protocol):
+    wanted = "a game whose moves are named alike in every position"
 
     def plays(self, game: Game) -> bool:
         return not game.names_need_position
+
+
+class GtpProtocol(_NamedMoves):
+    help = "the Go Text Protocol of Sabaki, GoGui and KGS, with analysis; other board games have its basic commands"
 
     def fit(self, game: Game) -> int:
         return FOR_MANY_GAMES if self.plays(game) else NEVER
@@ -34,13 +34,9 @@ class GtpProtocol(Protocol):
         Gtp(session, findings, config.resign_threshold, config.ponder).run(manager.lines, manager.write)
 
 
-class AnalysisProtocol(Protocol):
-    help = "KataGo's JSON, for KaTrain and whole games, a query a line; --readouts is for those without maxVisits"
-    wanted = WANTED
+class AnalysisProtocol(_NamedMoves):
+    help = "KataGo's JSON, for KaTrain and whole games, a query a line; --readouts is for queries without maxVisits"
     longest_line = 1 << 20
-
-    def plays(self, game: Game) -> bool:
-        return not game.names_need_position
 
     def fit(self, game: Game) -> int:
         return NEVER

@@ -7,32 +7,31 @@ With captures (``gomoku:19,capture``), as in Ninuki-renju and Pente, and most of
 school 42 program:
     capture      a stone that encloses exactly two enemy stones in a line between itself and another own one takes them
                  off the board, in all eight directions at once. Moving in between two enemy stones is safe.
-    pairs        whoever has captured ``pairs`` pairs (5; 3 to 7) wins at once, whatever else stands
-    five         a five that the opponent can answer doesn't win yet: by a capture after which no five stands any more,
-                 or by one that wins by pairs. Then the opponent moves; if it did neither, the five has won after
-                 that move. ``breakable=off``: any five wins at once.
+    pairs        a player who has captured ``pairs`` pairs (5; 3 to 7) wins at once, whatever else stands
+    five         a five doesn't win yet if the opponent can answer it, by a capture that leaves no five, or by one that
+                 wins by pairs. If the opponent's move does neither, the five wins after it. ``breakable=off``: any
+                 five wins at once.
     double-three a move that makes free threes on two or more lines at once is forbidden, for both players, unless it
-                 makes a five or takes the last pair. A *free three* is a row to which one more stone can be added so
-                 that four stand in a row with both ends empty (a straight four), and which isn't a four itself, i.e.
-                 can't become a five by one stone. It contains the stone just played; broken ones (X.XX) count; of
-                 overlapping ones on one line only one counts. (Three and straight four: International Rules of
-                 Renju, RIF 1998, chapter 3, renju.net/study/rifrules.php; here stones beyond a gap don't matter,
-                 and captures or further bans aren't looked ahead for.) A move that captures may make two threes;
-                 with ``threes_by_capture=off`` it may not, and the threes that count are those after the capture.
+                 makes a five or takes the last pair. A *free three* becomes a straight four (four in a row with both
+                 ends empty) by one more stone, and isn't a four itself, i.e. can't become a five by one stone. It
+                 contains the stone just played; broken threes (X.XX) count; of overlapping threes on one line only
+                 one counts. (Three and straight four: International Rules of Renju, RIF 1998, chapter 3,
+                 renju.net/study/rifrules.php; but stones beyond a gap don't matter here, and nothing looks ahead for
+                 captures or further bans.) A move that captures may make two threes; with ``threes_by_capture=off``
+                 it may not, and the threes that count are those after the capture.
     draw         when the player to move has no move left
 
-What a network sees (Gomoku.plane_names): stones, the last move, and, as it sees liberties in Go, what a stone of either
-colour would make on each empty point. With captures also the pairs taken, forbidden points, and a five to be answered.
+The network sees (Gomoku.plane_names) the stones, the last move, and what a stone of either colour would make on each
+empty point. With captures it also sees the pairs taken, forbidden points, and a five that must be answered.
 
-Spec: ``gomoku:SIZE[,exact]`` or ``gomoku:SIZE,capture[,pairs=N][,threes_by_capture=off][,breakable=off]``, and
-``,opponents`` behind either: then a network is told where a player meets one that doesn't learn (see AnyGame.begin).
+Spec: ``gomoku:SIZE[,exact]`` or ``gomoku:SIZE,capture[,pairs=N][,threes_by_capture=off][,breakable=off]``. With
+``,opponents`` after either, the network also sees whether a player meets one that doesn't learn (see AnyGame.begin).
 Actions are points; their names are a column letter, I included, and a row number from below: ``H8``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from typing import ClassVar, Self
 
@@ -53,7 +52,6 @@ from pipeline.games.contract import (
     History,
     IntArray,
     MoveScores,
-    OneAnalysis,
     Planes,
     States,
     small_number,
@@ -62,34 +60,20 @@ from pipeline.games.row_kernels import FIRST, SECOND
 from pipeline.games.stones import REFUSALS, Look, RowGame, square_board
 
 MIN_PAIRS, MAX_PAIRS, DEFAULT_PAIRS = 3, 7, 5
-# Planes that tell what a stone on an empty point would make by the lines alone: nobody looks at captures. A threat is a
-# straight four, a four or a three.
+# Planes of what a stone on an empty point would make, captures aside. A threat is a straight four, a four or a three.
 SHAPES = ("a five", "a straight four", "a four", "a three", "threats on two lines")
-
-
-@dataclass(frozen=True)
-class GomocupRules:
-    """What the Gomocup protocol needs of a game on a square board whose actions are its points, row by row.
-
-    rule      what INFO rule says of it, a sum of bits: 1 exactly five, 2 continuous, 4 renju, 8 caro; None: nothing
-    position  [1, S] from the points of the first player's stones and of the second's, in the order played; raises
-              IllegalMove where a game can't have come to that
-    """
-
-    rule: int | None
-    position: Callable[[Sequence[int], Sequence[int]], States]
 
 
 @lru_cache(maxsize=1)
 def shape_table() -> NDArray[np.int32]:
-    """See shapes.shape_table: 65,536 windows, looked at once per process."""
+    """shapes.shape_table(), made once per process."""
     return gomoku_shapes.shape_table()
 
 
-class Gomoku(RowGame, OneAnalysis):
+class Gomoku(RowGame):
     """See the module docstring for the rules, ``kernels`` for the state's layout.
 
-    pairs: captured pairs that win; 0: no captures, and nothing else of that variant either.
+    pairs: captured pairs that win; 0: the free game, without captures or the other rules of that variant.
     """
 
     examples = "e.g. H8"
@@ -130,14 +114,13 @@ class Gomoku(RowGame, OneAnalysis):
         if opponents:
             self.spec += ",opponents"
             self.plane_names += ("meets one who doesn't learn", "doesn't learn")
-        # Every move adds a stone, and before the last capture at most 2 (pairs - 1) pairs have gone.
+        # Every move adds a stone, and the captures before the last one take at most 2 (pairs - 1) pairs.
         self.max_plies = self.num_points + 4 * max(0, pairs - 1)
-        self.gomocup = GomocupRules(None if pairs else int(exact), self.position)
         self._lines = gomoku_shapes.board_lines(size)
 
     @staticmethod
     def from_spec(size: str | None, options: dict[str, str]) -> Gomoku:
-        """Raises UsageError for a size outside 9–19, an unknown option, or one that doesn't go with the others."""
+        """Raises UsageError for a size outside 9–19, an unknown option, or options that contradict each other."""
         known = ("exact", "capture", "pairs", "threes_by_capture", "breakable", "opponents")
         board = square_board("gomoku", size, options, sizes=range(9, 20), usual=15, known=known)
         where = f"game gomoku:{size}"
@@ -184,11 +167,11 @@ class Gomoku(RowGame, OneAnalysis):
         return found
 
     def position(self, first: Sequence[int], second: Sequence[int], to_move: int | None = None) -> States:
-        """[1, S] with these stones of the first and of the second player on the board, no pairs captured, and as many
-        plies; whoever has fewer stones is to move, the first player if they have equally many.
+        """[1, S] with these stones of the first and of the second player, and no captured pairs.
 
-        The last stone of the other counts as the last move. Raises IllegalMove if one point stands twice, the numbers
-        aren't those of players who take turns, a five stands that decides the game, or nobody can move.
+        The number of stones is the number of plies, and the last stone of the player who isn't to move is the last
+        move. Raises IllegalMove if a point occurs twice, the numbers of stones are impossible, a five decides the game,
+        or no move is possible.
         """
         state = self.initial(1)
         if len(first) - len(second) not in ((0, 1) if to_move is None else (to_move,)):
@@ -214,11 +197,8 @@ class Gomoku(RowGame, OneAnalysis):
             raise IllegalMove(f"nobody can move: this game of {self.spec} is over")
         return state
 
-    def play(self, states: States, actions: Actions, history: History) -> States:
-        actions = np.asarray(actions, np.int32)
-        after, status = kernels.play(states, actions, self.rules, shape_table())
-        self._refuse(states, actions, status, self.refusals)
-        return after
+    def attempt(self, states: States, actions: Actions, history: History) -> tuple[States, NDArray[np.uint8]]:
+        return kernels.play(states, actions, self.rules, shape_table())
 
     def analyse(self, states: States, history: History | None, allowed: BoolArray, planes: Planes) -> None:
         deciding = history is not None
@@ -230,13 +210,13 @@ class Gomoku(RowGame, OneAnalysis):
             planes[:, -1] = (meets == 3 - own)[:, None]
 
     def shapes(self, states: States) -> NDArray[np.uint8]:
-        """[B, 2, P, 5] on how many lines a stone of each player on each empty point makes each shape (see kernels)."""
+        """[B, 2, P, 5] the number of lines on which a stone of each player on each empty point makes each shape."""
         counts = np.empty((len(states), 2, self.num_points, 5), np.uint8)
         gomoku_shapes.count_shapes(states, self._lines, shape_table(), counts)
         return counts
 
     def fives(self, states: States, players: NDArray[np.int8]) -> BoolArray:
-        """[B, P] where a stone of players [B] on an empty point would make a winning row."""
+        """[B, P] the empty points where a stone of players [B] would make a winning row."""
         return kernels.five_points(states, self.rules, players)
 
     def captures(self, states: States, players: NDArray[np.int8]) -> IntArray:
@@ -251,8 +231,8 @@ class Gomoku(RowGame, OneAnalysis):
     def heuristic(self) -> MoveScores:
         return partial(move_scores, self)
 
-    def _whose_turn(self, state: States) -> str:
-        word, said = state[self.num_points :], super()._whose_turn(state)
+    def _turn(self, state: States) -> str:
+        word, said = state[self.num_points :], super()._turn(state)
         if self.rules.goal:
             said += f"; pairs: X {word[kernels.PAIRS]}, O {word[kernels.PAIRS + 1]}"
         if word[kernels.FIVE]:

@@ -1,14 +1,14 @@
 """The Gomocup (Piskvork) protocol: lines in, lines out, so that public managers can run a model of Gomoku.
 
 A manager sends START, then BEGIN or TURN X,Y or BOARD … DONE, and gets the engine's own move ``X,Y`` as the answer; X
-is the column and Y the row, both counted from 0 at the upper left. A line that can't be followed is answered with
-ERROR, an unknown one with UNKNOWN; the position stays as it was and the engine goes on. (A TURN that ends the game is
-played before it is answered with ERROR, because there is no move left.) Lines between BOARD and DONE have no answers of
-their own, nor has INFO, unless its rule isn't the model's. Stones of BOARD may come in any order; lines of a continuous
-game (third field 3) are refused.
+is the column and Y the row, both counted from 0 at the upper left. The answer to an unknown line is UNKNOWN, to another
+line that can't be followed ERROR; the position stays as it was and the engine goes on. (A TURN that ends the game is
+played before the answer ERROR, because no move is left.) Lines between BOARD and DONE get no answers, nor does INFO,
+unless its rule isn't the model's. Stones of BOARD may come in any order; lines of a continuous game (third field 3) are
+refused.
 
-Of the limits that INFO sets, those of time are kept, to within one batch of the network. SWAP2BOARD and other opening
-rules aren't known.
+INFO's limits of time are observed, to within one batch of the network; its other limits are ignored. SWAP2BOARD and
+other opening rules are unknown.
 Source: https://plastovicka.github.io/protocl2en.htm
 """
 
@@ -17,15 +17,15 @@ from __future__ import annotations
 import math
 
 from pipeline.errors import IllegalMove
-from pipeline.families.gomoku.protocol import rules_of
-from pipeline.games.contract import States, small_number
-from pipeline.play.lines import TOO_LONG
+from pipeline.families.gomoku.game import Gomoku
+from pipeline.games.contract import small_number
+from pipeline.play.lines import TOO_LONG, shown
 from pipeline.play.session import SearchSession
 
 ABOUT = 'name="MuGo", version="0.1", author="the MuGo developers", country="international"'
 OWN, THEIRS = "1", "2"  # fields of BOARD
 MARGIN_SECONDS = 0.1  # of every limit, for everything but thinking
-MOVES_LEFT = 20  # moves that the rest of a match's time must last for
+MOVES_LEFT = 20  # moves for which the rest of a match's time must last
 WITHIN_BOARD = {"INFO", "ABOUT", "END"}  # commands that may come between BOARD and DONE
 MILLISECONDS = {"timeout_turn", "timeout_match", "time_left"}
 
@@ -38,13 +38,10 @@ class Gomocup:
     """The protocol's state for one manager. answer() never raises, whatever the manager sends."""
 
     def __init__(self, session: SearchSession) -> None:
-        rules = rules_of(session.game)
-        assert rules is not None
-        self.session, self._game, self._rules = session, session.game, rules
-        self._size = session.game.board_shape[0]
+        assert isinstance(session.game, Gomoku)
+        self.session, self._game = session, session.game
+        self._size, self._captures = self._game.size, self._game.rules.goal > 0
         self._started = False
-        self._begin: States | None = None  # the position before the moves; None: the initial one
-        self._moves: list[int] = []
         self._board: list[tuple[str, int]] | None = None  # lines of BOARD so far
         self._broken = ""  # what is wrong with the first bad one
         self._limits: dict[str, float] = {}  # by INFO key, in seconds
@@ -63,11 +60,11 @@ class Gomocup:
             if self._board is not None and command not in WITHIN_BOARD:
                 if command != "DONE" and line.strip()[:1].isalpha():
                     self._board = None
-                    raise ProtocolError(f"{_shown(words[0])} before the DONE of a BOARD, which is dropped")
+                    raise ProtocolError(f"{shown(words[0])} before the DONE of a BOARD, which is dropped")
                 return self._board_line(line.strip())
             method = getattr(self, f"_on_{command.lower()}", None)
             if method is None:
-                return [f"UNKNOWN command {_shown(words[0])}; known: {', '.join(self._known())}"]
+                return [f"UNKNOWN command {shown(words[0])}; known: {', '.join(self._known())}"]
             return method(rest)
         except ProtocolError as error:
             return [f"ERROR {error}"]
@@ -94,8 +91,9 @@ class Gomocup:
 
     def _on_begin(self, rest: str) -> list[str]:
         self._need_start()
-        if self._moves and not self._is_over():
-            raise ProtocolError(f"BEGIN within a game (ply {len(self._moves)}); wanted TURN X,Y, BOARD or RESTART")
+        moves = self.session.moves
+        if moves and not self.session.is_over:
+            raise ProtocolError(f"BEGIN within a game (ply {len(moves)}); wanted TURN X,Y, BOARD or RESTART")
         return [self._move()]
 
     def _on_turn(self, rest: str) -> list[str]:
@@ -110,11 +108,11 @@ class Gomocup:
 
     def _on_takeback(self, rest: str) -> list[str]:
         self._need_start()
-        point = self._point("TAKEBACK", rest)
-        if not self._moves or self._moves[-1] != point:
-            last = self._text(self._moves[-1]) if self._moves else "none"
-            raise ProtocolError(f"TAKEBACK {rest}: that isn't the last move ({last})")
-        self._set_up(self._begin, self._moves[:-1])
+        point, last = self._point("TAKEBACK", rest), self.session.moves[-1:]
+        if last != [point]:
+            named = self._text(last[0]) if last else "none"
+            raise ProtocolError(f"TAKEBACK {rest}: that isn't the last move ({named})")
+        self.session.undo()
         return ["OK"]
 
     def _on_info(self, rest: str) -> list[str]:
@@ -127,7 +125,7 @@ class Gomocup:
             if not (math.isfinite(seconds) and seconds >= 0):
                 return [f"MESSAGE INFO {key}: {value[:20]!r} is no number of milliseconds; ignored"]
             self._limits[key] = seconds
-        if key == "rule" and (self._rules.rule is None or value.strip() != str(self._rules.rule)):
+        if key == "rule" and (self._captures or value.strip() != str(self._game.rules.exact)):  # 1: exactly five
             return [f"MESSAGE INFO rule {value[:20]}: this model plays {self._game.spec}"]
         return []
 
@@ -162,14 +160,14 @@ class Gomocup:
         if len(theirs) - len(own) not in (0, 1):
             raise ProtocolError(
                 f"BOARD with {len(own)} own stones and {len(theirs)} of the opponent's: not our turn"
-                + (", or pairs were captured, which a BOARD can't say" if self._rules.rule is None else "")
+                + (", or pairs were captured, which a BOARD can't say" if self._captures else "")
             )
         first, second = (own, theirs) if len(own) == len(theirs) else (theirs, own)
         try:
-            position = self._rules.position(first, second)
+            position = self._game.position(first, second)
         except IllegalMove as error:
             raise ProtocolError(f"BOARD: {error}") from error
-        self._set_up(position, [])
+        self.session.restart(position)
         return [self._move()]
 
     # Moves
@@ -180,31 +178,21 @@ class Gomocup:
 
     def _restart(self) -> list[str]:
         self._started = True
-        self._set_up(None, [])
+        self.session.restart()
         return ["OK"]
-
-    def _set_up(self, begin: States | None, moves: list[int]) -> None:
-        self.session.restart(begin)
-        self._begin, self._moves = begin, []
-        for point in moves:
-            self._play(point)
 
     def _play(self, point: int) -> None:
         try:
             self.session.play(point)
         except IllegalMove as error:
             raise ProtocolError(f"{self._text(point)}: {str(error).rpartition(': ')[2]}") from error
-        self._moves.append(point)
 
     def _move(self) -> str:
-        if self._is_over():
+        if self.session.is_over:
             raise ProtocolError("the game is over; wanted RESTART or START")
         action = self.session.think(self._seconds())
         self._play(action)
         return self._text(action)
-
-    def _is_over(self) -> bool:
-        return bool(self._game.is_over(self.session.state)[0])
 
     def _seconds(self) -> float | None:
         """For one move; None without limits. A turn's limit of 0 means: as fast as possible."""
@@ -224,8 +212,3 @@ class Gomocup:
     def _text(self, action: int) -> str:
         row, column = divmod(action, self._size)
         return f"{column},{row}"
-
-
-def _shown(word: str) -> str:
-    """A manager's word, short and printable, for an answer."""
-    return "".join(letter if letter.isprintable() else "?" for letter in word[:20])

@@ -1,7 +1,7 @@
-"""Heuristic evaluation of moves in Gomoku: makes and blocks fives, fours and threes, captures, answers threats.
+"""Heuristic evaluation of moves in Gomoku: make and block fives, fours and threes, capture, answer threats.
 
-Axes: n positions, A = P actions. Scores as in games/heuristic.py. A move is worth what it makes, what it keeps the
-opponent from making there, and a little for the lines through it; only what may decide the game at once is played out.
+Axes: n positions, A = P actions. Scores as in games/heuristic.py. A move is worth what it makes, what the opponent
+would make there, and a little for the lines through it. Only moves that may decide the game at once are played out.
 """
 
 from __future__ import annotations
@@ -12,24 +12,23 @@ import numpy as np
 
 from pipeline.families.gomoku import kernels
 from pipeline.families.gomoku import shapes as gomoku_shapes
-from pipeline.families.lines.heuristic import line_potential
 from pipeline.games.contract import History, Scores, States
-from pipeline.games.heuristic import DECISIVE, after_each
+from pipeline.games.heuristic import DECISIVE, after_each, line_potential
 
 if TYPE_CHECKING:
     from pipeline.families.gomoku.game import Gomoku
 
 LENGTH = 5
-# In points of worth; only their order matters much.
-ANSWERS = 1e5  # keeps the opponent from winning with the next move
+# Their order matters more than their size.
+ANSWERS = 1e5  # prevents the opponent's win by the next move
 STRAIGHT_FOUR = 2000.0
 FORK = 1000.0  # two fours, or a four and a three
 TWO_THREES = 200.0
 FOUR = 25.0
 THREE = 20.0
-PAIR = 30.0  # and as much again for each pair taken before
-THEIRS = 0.5  # what they would make counts so much of what we would
-LINE_POTENTIAL = 0.05  # of line_potential's points
+PAIR = 30.0  # multiplied by one more than the pairs taken before
+THEIRS = 0.5  # weight of the opponent's shapes
+LINE_POTENTIAL = 0.05  # weight of line_potential
 
 
 def move_scores(game: Gomoku, states: States, history: History) -> Scores:
@@ -61,7 +60,7 @@ def move_scores(game: Gomoku, states: States, history: History) -> Scores:
 
 
 def _worth(shapes: np.ndarray) -> Scores:
-    """[n, A] of what a stone makes; shapes [n, A, 5] as Gomoku.shapes gives them."""
+    """[n, A] the worth of what a stone makes. shapes [n, A, 5]: one player's, from Gomoku.shapes."""
     straight, fours, threes = (
         shapes[:, :, shape] for shape in (gomoku_shapes.STRAIGHT_FOUR, gomoku_shapes.FOUR, gomoku_shapes.THREE)
     )

@@ -9,13 +9,12 @@ One state row, S = P + 9 words:
     P + OVER        1 after a win, or when nobody may move
     P + WINNER      FIRST or SECOND; 0 while nobody has won
     P + LAST        the last action, -1 at the start
-    P + FIVE        who has a five that the player to move can still answer, FIRST or SECOND; 0 nobody
+    P + FIVE        FIRST or SECOND, who has a five that the player to move can still answer; 0 nobody
     P + PAIRS, + 1  pairs that the first player has captured, and the second
-    P + MET         the setup: 1 or 2 where the first or the second player meets one that doesn't learn; 0 else
+    P + MET         the setup: 1 or 2 if the first or the second player meets one that doesn't learn, else 0; no rule
+                    reads it
 
-`table` and `lines` are shapes.shape_table() and board_lines(), `marks` [P] what its shapes() adds up.
-
-Kernels run one thread and take all parameters as arguments. They don't check array shapes.
+`table` and `lines` are shapes.shape_table() and board_lines(); `marks` [P] is filled by shapes.shapes().
 """
 
 from __future__ import annotations
@@ -36,30 +35,29 @@ from pipeline.families.gomoku.shapes import (
     kernel,
     shapes,
 )
-from pipeline.games.row_kernels import GAME_OVER, OCCUPIED, OUT_OF_RANGE, OVER, PLY, TO_MOVE, WINNER, makes_line
+from pipeline.games.row_kernels import OCCUPIED, OVER, PLY, TO_MOVE, WINNER, makes_line, unplayable
 
-LAST, FIVE, PAIRS = 4, 5, 6
-MET = 8  # 1 or 2: the first or the second player meets one that doesn't learn; no rule reads it
+LAST, FIVE, PAIRS, MET = 4, 5, 6, 8
 EXTRA_WORDS = 9
-DOUBLE_THREE = 4  # status, besides those of lines/kernels.py
+DOUBLE_THREE = 4  # status, besides those of row_kernels.py
 BASE_PLANES = 4
-SHAPE_PLANES = 5  # of each side
+SHAPE_PLANES = 5  # per side
 
 
 class Rules(NamedTuple):
-    """What the kernels must know; all are numbers, so that one compilation serves every variant."""
+    """The variant, as numbers, so that one compilation serves all."""
 
     size: int
-    exact: int  # 1: only exactly five in a row win
+    exact: int  # 1: only exactly five in a row wins
     goal: int  # captured pairs that win; 0: no captures
     threes: int  # 1: a move that makes two free threes is forbidden
-    by_capture: int  # 1: but not if it captures
-    breakable: int  # 1: a five wins only when it can't be answered
+    by_capture: int  # 1: but allowed if it captures
+    breakable: int  # 1: a five wins only if it can't be answered
 
 
 @kernel
 def at(state, size, row, column):
-    """What stands there; OFF outside the board."""
+    """The stone at a place, or EMPTY; OFF outside the board."""
     if row < 0 or row >= size or column < 0 or column >= size:
         return OFF
     return state[row * size + column]
@@ -67,7 +65,7 @@ def at(state, size, row, column):
 
 @kernel
 def captures(state, size, point, player, remove):
-    """How many pairs a stone of `player` (0, 1) on `point` captures: two enemy stones between it and another own one.
+    """The pairs that a stone of `player` (0, 1) on `point` captures: two enemy stones between it and another own stone.
 
     remove: take them off the board.
     """
@@ -130,9 +128,9 @@ def has_five(state, rules, colour):
 
 @kernel
 def is_double_three(state, rules, point, player, table):
-    """Whether a stone on the empty `point` makes free threes on two or more lines and is forbidden for it.
+    """Whether a stone on the empty `point` makes free threes on two or more lines and is therefore forbidden.
 
-    Not if it makes a five or takes the last pair: those come first.
+    It isn't if it makes a five or takes the last pair.
     """
     size = rules.size
     pairs = captures(state, size, point, player, False) if rules.goal > 0 else 0
@@ -157,7 +155,7 @@ def is_double_three(state, rules, point, player, table):
 
 @kernel
 def can_answer(state, rules, player, table):
-    """Whether `player`, to move, can answer the enemy's five: break it by a capture, or win by captures."""
+    """Whether `player`, to move, can break the enemy's five by a capture, or win by captures."""
     num_points = rules.size * rules.size
     for point in range(num_points):
         if state[point] != EMPTY or captures(state, rules.size, point, player, False) == 0:
@@ -183,7 +181,7 @@ def can_move(state, rules, player, table):
 
 @kernel
 def winner_after(state, rules, point, player, table):
-    """Who has won (0, FIRST, SECOND) after a stone of `player` on `point` and its captures. Sets the FIVE word."""
+    """The winner (0, FIRST, SECOND) after a stone of `player` on `point` and its captures. Sets the FIVE word."""
     num_points = rules.size * rules.size
     own, enemy = player + 1, 2 - player
     if rules.goal > 0 and state[num_points + PAIRS + player] >= rules.goal:
@@ -201,7 +199,7 @@ def winner_after(state, rules, point, player, table):
 
 @kernel
 def play(states, actions, rules, table):
-    """-> states [B, S] after actions [B] int32, and status [B] uint8: LEGAL or why not (then the row is unchanged).
+    """-> states [B, S] after actions [B] int32, and status [B] uint8: LEGAL or the reason (then the row is unchanged).
 
     Plain twin: GomokuReference.play.
     """
@@ -210,11 +208,8 @@ def play(states, actions, rules, table):
     status = np.zeros(len(states), np.uint8)
     for b in range(len(states)):
         state, action = after[b], actions[b]
-        if action < 0 or action >= num_points:
-            status[b] = OUT_OF_RANGE
-            continue
-        if state[num_points + OVER]:
-            status[b] = GAME_OVER
+        status[b] = unplayable(action, num_points, state[num_points + OVER])
+        if status[b]:
             continue
         if state[action] != EMPTY:
             status[b] = OCCUPIED
@@ -239,10 +234,10 @@ def play(states, actions, rules, table):
 
 @kernel
 def legal_and_observe(states, rules, lines, table, deciding, allowed, planes):
-    """Fill allowed [B, A] bool: empty points but forbidden ones; nothing once the game is over. Without `deciding` it
-    is known, and only read. Fill planes [B, C, P] uint8 in the order of Gomoku.plane_names, from the mover's side, if
-    they have rows.
+    """Fill allowed [B, A] bool and planes [B, C, P] uint8, unless planes has 0 rows.
 
+    deciding: fill allowed, the empty points that aren't forbidden, none once the game is over; otherwise only read it.
+    planes: in the order of Gomoku.plane_names, from the mover's side.
     Plain twin: GomokuReference.legal.
     """
     numbers, marks = np.empty(len(lines.blank) + 1, np.int64), np.empty(rules.size * rules.size, np.int32)
@@ -258,7 +253,7 @@ def legal_and_observe(states, rules, lines, table, deciding, allowed, planes):
 
 @kernel
 def allow(state, rules, table, marks, allowed):
-    """Fill one row of what is allowed. marks: of shapes; not read where nothing is forbidden."""
+    """Fill one row of allowed. marks: read only if double-threes are forbidden."""
     num_points = rules.size * rules.size
     if state[num_points + OVER]:
         allowed[:] = False
@@ -270,7 +265,7 @@ def allow(state, rules, table, marks, allowed):
     player = state[num_points + TO_MOVE]
     for point in range(num_points):
         suspect = count_in(marks[point], player, THREE) >= 2
-        # Without by_capture a capture may open threes that aren't there yet: such moves are looked at one by one.
+        # Without by_capture, a capture may open threes that marks don't count.
         if not suspect and not rules.by_capture and state[point] == EMPTY:
             suspect = captures(state, rules.size, point, player, False) > 0
         if suspect:
@@ -279,7 +274,7 @@ def allow(state, rules, table, marks, allowed):
 
 @kernel
 def paint(state, rules, marks, allowed, plane):
-    """Fill one row of planes. marks: of shapes."""
+    """Fill one row of planes."""
     num_points = rules.size * rules.size
     mover = state[num_points + TO_MOVE]
     own, enemy = mover + 1, 2 - mover

@@ -1,4 +1,4 @@
-"""``engine --protocol gomocup``: the protocol of Gomocup and Piskvork, for games with GomocupRules."""
+"""``engine --protocol gomocup``: the protocol of Gomocup and Piskvork, for Gomoku."""
 
 from __future__ import annotations
 
@@ -7,16 +7,10 @@ from typing import TYPE_CHECKING
 from pipeline.play.protocol import Manager, Protocol
 
 if TYPE_CHECKING:
-    from pipeline.families.gomoku.game import GomocupRules
     from pipeline.games.contract import Game
     from pipeline.play.config import EngineConfig
     from pipeline.progress import Progress
     from pipeline.run.models import Model
-
-
-def rules_of(game: Game) -> GomocupRules | None:
-    """What a game that the protocol plays has as its attribute ``gomocup``; None for others."""
-    return getattr(game, "gomocup", None)
 
 
 class GomocupProtocol(Protocol):
@@ -25,7 +19,9 @@ class GomocupProtocol(Protocol):
     longest_line = 4096
 
     def plays(self, game: Game) -> bool:
-        return rules_of(game) is not None
+        from pipeline.families.gomoku.game import Gomoku
+
+        return isinstance(game, Gomoku)
 
     def run(self, model: Model, config: EngineConfig, manager: Manager, progress: Progress) -> None:
         from pipeline.families.gomoku.gomocup import Gomocup

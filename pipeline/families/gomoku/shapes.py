@@ -1,13 +1,12 @@
-"""What a stone would make on every empty point of a Gomoku board: the kernels of its rows, without its other rules.
+"""The shapes (five, four, three …) that a stone would make on each empty point of a Gomoku board, by kernels.
 Plain twin: ``tests/reference/gomoku.py``.
 
 Axes: B batch, P points (row-major, row 0 at the top), S state words (the points come first), L lines.
 
-What stands on a line around a point is a *window*: the four points before it and the four behind it, two bits each,
-the first in the lowest bits. ``shape_table`` says of every window what a stone in its middle makes there, as a *mark*:
-four bits for each player and shape, wide enough to count the four lines through a point when marks are added up.
-
-Kernels run one thread and take all parameters as arguments. They don't check array shapes.
+A *window* is what stands on a line around a point: the four points before it and the four after it, two bits each,
+the first in the lowest bits. ``shape_table`` gives, for every window, the *mark* of what a stone in its middle makes.
+A mark has four bits for each player and shape, so that the sum of the marks of the four lines through a point counts
+them.
 """
 
 # mypy: allow-untyped-defs
@@ -24,17 +23,17 @@ from pipeline.kernels import kernel
 OFF = 3  # outside the board
 # What a stone makes on one line; see shape_of.
 NOTHING, THREE, FOUR, STRAIGHT_FOUR, FIVE_SHAPE = 0, 1, 2, 3, 4
-REACH = 4  # points to either side that a window has
+REACH = 4  # points of a window on either side
 WINDOWS = 1 << (2 * 2 * REACH)
 
 
 class Lines(NamedTuple):
     """Every row, column and diagonal of a board that has room for five; made by board_lines().
 
-    A line is a number: two bits for each of its points, and REACH times OFF before the first (in the lowest bits) and
-    behind the last. That is 54 bits at most.
+    A line is a number of at most 54 bits: two for each of its points, and REACH times OFF before the first (in the
+    lowest bits) and after the last.
 
-    of      [4, P] int16: the line through each point in each direction, len(blank) where it is too short
+    of      [4, P] int16: the line through each point in each direction; len(blank): it is too short
     shift   [4, P] int64: the bits of the point in that line's number
     blank   [L] int64: the line without any stone
     points  [L, size] int16: the line's points
@@ -48,14 +47,13 @@ class Lines(NamedTuple):
 
 @kernel
 def shape_of(line):
-    """What the stone in the middle of `line` [9] makes; entries are 1 own, 0 empty, 2 anything else. Overlines count as
-    fives, whatever the variant.
+    """What the stone in the middle of `line` [9] makes; entries are 1 own, 0 empty, 2 anything else.
 
-    FIVE_SHAPE     five or more in a row
+    FIVE_SHAPE     five or more in a row, in all variants
     STRAIGHT_FOUR  four in a row, both ends empty
     FOUR           one more stone would make five
     THREE          one more stone would make a straight four, and it is no four yet
-    All of them contain the stone in the middle.
+    Each contains the stone in the middle.
     """
     low, high = run_around(line)
     if high - low >= 4:
@@ -89,19 +87,19 @@ def run_around(line):
 
 @kernel
 def mark_of(player, shape):
-    """One `shape` of `player` (0, 1), to be added up; NOTHING has no mark."""
+    """The mark of one `shape` of `player` (0, 1); NOTHING has none."""
     return 1 << (16 * player + 4 * (shape - 1))
 
 
 @kernel
 def count_in(marks, player, shape):
-    """How many of it were added up in `marks`."""
+    """How often a sum of marks contains a shape of a player."""
     return (marks >> (16 * player + 4 * (shape - 1))) & 15
 
 
 @kernel
 def shape_table():
-    """-> [WINDOWS] int32: the marks of what a stone of FIRST, and of SECOND, makes in the middle of every window."""
+    """-> [WINDOWS] int32: the marks of what a stone of either player makes in the middle of every window."""
     table = np.zeros(WINDOWS, np.int32)
     line = np.zeros(2 * REACH + 1, np.int64)
     for player in range(2):
@@ -118,9 +116,9 @@ def shape_table():
 
 @kernel
 def shapes(state, lines, table, numbers, marks):
-    """Add up, for every empty point, the marks of the lines through it.
+    """Fill marks [P] int32: for every empty point, the sum of the marks of the lines through it.
 
-    numbers [L + 1] int64: scratch. marks [P] int32: is filled.
+    numbers [L + 1] int64: scratch.
     """
     num_lines = len(lines.blank)
     numbers[:num_lines] = lines.blank
@@ -147,12 +145,13 @@ def shapes(state, lines, table, numbers, marks):
 
 @kernel
 def promising(number, player):
-    """Which points of a line (a bit at each one's place) are empty and in a row of five without an enemy and with two
-    own stones or more. Elsewhere a stone makes no shape: all come from such a row.
+    """The empty points of a line that are in a row of five without an enemy and with two or more own stones, as bits.
+
+    A stone elsewhere makes no shape.
     """
     places = 0x15555555555555  # a bit each, 27 of them
     own, other = (number >> player) & places, (number >> (1 - player)) & places
-    own, other = own & ~other, other  # OFF has both bits: nobody's own, in everyone's way
+    own, other = own & ~other, other  # OFF has both bits: it blocks either player
     blocked, one, two = other, own, 0
     for step in range(2, 10, 2):
         blocked |= other >> step
@@ -167,9 +166,7 @@ def promising(number, player):
 
 @kernel
 def count_shapes(states, lines, table, counts):
-    """Fill counts [B, 2, P, 5]: on how many lines a stone of each player would make each shape; a NOTHING isn't
-    counted.
-    """
+    """Fill counts [B, 2, P, 5]: on how many lines a stone of each player would make each shape; 0 for NOTHING."""
     numbers, marks = np.empty(len(lines.blank) + 1, np.int64), np.empty(counts.shape[2], np.int32)
     counts[:] = 0
     for b in range(len(states)):

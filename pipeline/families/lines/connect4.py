@@ -1,4 +1,4 @@
-"""Connect four: 6 rows, 7 columns, stones fall to the lowest empty point of their column, four in a row win.
+"""Connect four: 6 rows, 7 columns, stones fall to the lowest empty point of their column, four in a row wins.
 
 Spec: ``connect4``. Actions are columns, 0 at the left; their names count from 1. The only symmetry is left-right.
 """
@@ -29,7 +29,7 @@ def _mirror_symmetries(height: int, width: int) -> Symmetries:
 
 
 class ConnectFour(LineGame):
-    """See LineGame for the rules, ``kernels`` for the state's layout."""
+    """See LineGame."""
 
     spec = "connect4"
     height, width, length, falls = 6, 7, 4, True

@@ -1,8 +1,8 @@
-"""Games of stones in a line: players place one stone in turn, the first with enough in a row wins, a full board draws.
+"""Line games: players place stones in turn, the first to make a line of enough stones wins, and a full board is a draw.
 
-No repetition is possible (stones never leave), so histories are ignored. A game fixes the board, the length of a
-winning line and whether stones fall to the bottom of their column (then an action is a column, otherwise a point). See
-``kernels`` for the state's layout.
+Stones never leave the board, so histories are ignored. A game fixes the board, the length of a winning line and whether
+stones fall to the bottom of their column (then an action is a column, otherwise a point). See ``row_kernels`` for the
+state's layout.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.errors import UsageError
 from pipeline.families.lines.heuristic import move_scores
 from pipeline.games import row_kernels as kernels
-from pipeline.games.contract import Actions, BoolArray, History, MoveScores, OneAnalysis, Planes, States
+from pipeline.games.contract import Actions, BoolArray, History, MoveScores, Planes, States
 from pipeline.games.stones import RowGame
 
 
-class LineGame(RowGame, OneAnalysis):
-    """Everything but the notation and the symmetries. A subclass sets the class variables and those."""
+class LineGame(RowGame):
+    """A subclass sets the class variables, the notation and, if stones fall, the symmetries."""
 
     height: ClassVar[int]
     width: ClassVar[int]
@@ -43,11 +44,8 @@ class LineGame(RowGame, OneAnalysis):
     def initial(self, num_games: int) -> States:
         return np.zeros((num_games, self.state_size), np.int16)
 
-    def play(self, states: States, actions: Actions, history: History) -> States:
-        actions = np.asarray(actions, np.int32)
-        after, status = kernels.play(states, actions, self.height, self.width, self.length, self.falls)
-        self._refuse(states, actions, status, self.refusals)
-        return after
+    def attempt(self, states: States, actions: Actions, history: History) -> tuple[States, NDArray[np.uint8]]:
+        return kernels.play(states, actions, self.height, self.width, self.length, self.falls)
 
     def analyse(self, states: States, history: History | None, allowed: BoolArray, planes: Planes) -> None:
         kernels.legal_and_observe(states, self.num_points, history is not None, allowed, planes)

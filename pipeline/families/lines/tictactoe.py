@@ -10,7 +10,7 @@ from pipeline.games.stones import Look
 
 
 class TicTacToe(LineGame):
-    """See LineGame for the rules, ``kernels`` for the state's layout."""
+    """See LineGame."""
 
     spec = "tictactoe"
     height, width, length, falls = 3, 3, 3, False

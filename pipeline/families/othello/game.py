@@ -1,14 +1,14 @@
 """Othello on boards of even size from 4×4 to 16×16.
 
 Rules, where implementations differ:
-    start   the four centre points, two discs each, each player's on a diagonal: white has the upper left one
+    start   two discs each on the four centre points, diagonally; the upper left one is white's
     move    a disc must enclose at least one line of enemy discs; all lines that it encloses are flipped
     pass    a move of its own, legal only where no disc can be placed, and then forced
-    end     when neither player can place a disc; empty points count for nobody, most discs win
+    end     when neither player can place a disc; empty points count for nobody, and the player with more discs wins
     first   black, drawn as X, moves first
 
-Spec: ``othello:SIZE``. Actions are points, then the pass. Points are named as usual in Othello: a column letter and a
-row number from *above*, so that ``a1`` is the upper left corner.
+Spec: ``othello:SIZE``. Actions are points, then the pass. Points are named as usual in Othello, by a column letter and
+a row number from *above*: ``a1`` is the upper left corner.
 """
 
 from __future__ import annotations
@@ -18,25 +18,17 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.families.othello import kernels
 from pipeline.families.othello.heuristic import move_scores
 from pipeline.games import row_kernels as line_kernels
 from pipeline.games.capabilities import Sgf
-from pipeline.games.contract import (
-    Actions,
-    BoolArray,
-    FloatArray,
-    History,
-    MoveScores,
-    OneAnalysis,
-    Planes,
-    States,
-)
+from pipeline.games.contract import Actions, BoolArray, FloatArray, History, MoveScores, Planes, States
 from pipeline.games.stones import REFUSALS, Look, RowGame, square_board
 
 
-class Othello(RowGame, OneAnalysis):
+class Othello(RowGame):
     """See the module docstring for the rules, kernels for the state's layout."""
 
     columns, examples = "abcdefghijklmnop", "e.g. d3 or pass"
@@ -45,7 +37,7 @@ class Othello(RowGame, OneAnalysis):
     refusals: ClassVar[Mapping[int, str]] = {
         **REFUSALS,
         kernels.FLIPS_NOTHING: "it flips no disc",
-        kernels.MAY_NOT_PASS: "who can place a disc may not pass",
+        kernels.MAY_NOT_PASS: "a player who can place a disc may not pass",
     }
     sgf = Sgf(2)
 
@@ -53,7 +45,7 @@ class Othello(RowGame, OneAnalysis):
         super().__init__(size, size, line_kernels.EXTRA_WORDS, passes=True)
         self.size = size
         self.spec = f"othello:{size}"
-        self.max_plies = 2 * (self.num_points - 4)  # no two passes in a row: at most one for each disc
+        self.max_plies = 2 * (self.num_points - 4)  # no two passes in a row, so at most one per disc
 
     @staticmethod
     def from_spec(size: str | None, options: dict[str, str]) -> Othello:
@@ -68,11 +60,8 @@ class Othello(RowGame, OneAnalysis):
         board[:, low, high] = board[:, high, low] = line_kernels.FIRST
         return states
 
-    def play(self, states: States, actions: Actions, history: History) -> States:
-        actions = np.asarray(actions, np.int32)
-        after, status = kernels.play(states, actions, self.size)
-        self._refuse(states, actions, status, self.refusals)
-        return after
+    def attempt(self, states: States, actions: Actions, history: History) -> tuple[States, NDArray[np.uint8]]:
+        return kernels.play(states, actions, self.size)
 
     def analyse(self, states: States, history: History | None, allowed: BoolArray, planes: Planes) -> None:
         kernels.legal_and_observe(states, self.size, history is not None, allowed, planes)
@@ -90,7 +79,7 @@ class Othello(RowGame, OneAnalysis):
         return self._upside_down(super().parse_action(text))
 
     def _upside_down(self, action: int) -> int:
-        """The same column counted from the board's other end, because BoardGame's rows count from below."""
+        """The point in the opposite row, because BoardGame's names count rows from below."""
         if not 0 <= action < self.num_points:
             return action
         row, column = divmod(action, self.size)

@@ -5,37 +5,32 @@ Axes: n positions, M moves (of all positions together), A actions, S state words
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pipeline.families.othello import kernels
 from pipeline.games.contract import History, IntArray, Scores, States
-from pipeline.games.heuristic import DECISIVE, after_each
+from pipeline.games.heuristic import scores_of_positions
 
 if TYPE_CHECKING:
     from pipeline.families.othello.game import Othello
 
 # In moves of mobility.
 CORNER = 20.0
-DIAGONAL, BESIDE = -8.0, -4.0  # squares that touch an empty corner hand it over
+DIAGONAL, BESIDE = -8.0, -4.0  # squares that touch an empty corner give it away
 DISC = 1.0
-LATE_SHARE = 0.2  # of the points are empty: from then on discs count
+LATE_SHARE = 0.2  # of the points empty; from then on discs count
 
 
 def move_scores(game: Othello, states: States, history: History) -> Scores:
-    """[n, A] how each position stands for its mover after each move; the result decides where the game ends."""
-    legal = game.legal(states, history)
-    rows, actions, after = after_each(game, states, legal)
-    sign = np.where(game.to_move(states)[rows] == 0, 1.0, -1.0)
-    scores = np.full(legal.shape, -np.inf)
-    scores[rows, actions] = sign * (_first_players_lead(game, after) + DECISIVE * game.returns(after))
-    return scores
+    """[n, A] the mover's lead after each move."""
+    return scores_of_positions(game, states, history, partial(_first_players_lead, game))
 
 
 def _first_players_lead(game: Othello, states: States) -> Scores:
-    """[M] by how much the first player stands better."""
+    """[M] the first player's advantage."""
     discs = game.ownership(states).astype(np.float64)
     corners, beside, diagonal = _corner_squares(game.size)
     free = discs[:, corners] == 0  # [M, 4]
@@ -50,7 +45,7 @@ def _first_players_lead(game: Othello, states: States) -> Scores:
 
 @lru_cache(maxsize=8)
 def _corner_squares(size: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Points: the corners [4], the two beside each [4, 2], the one diagonal to each [4]."""
+    """The corners [4], the two points beside each [4, 2], the point diagonal to each [4]."""
     corners, beside, diagonal = [], [], []
     for row, down in ((0, 1), (size - 1, -1)):
         for column, across in ((0, 1), (size - 1, -1)):

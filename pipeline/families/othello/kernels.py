@@ -2,9 +2,7 @@
 
 Axes: B batch, P = size² points (row-major, row 0 at the top), S state words, A = P + 1 actions, the last one the pass.
 A state row is the points and then TO_MOVE, PLY, OVER and WINNER, as in games/row_kernels.py.
-Sets of points, rows [SETS, size] int64, have a number for each row of the board, whose bits are the columns.
-
-Kernels run one thread and take all parameters as arguments. They don't check array shapes.
+A set of points is one int64 per row of the board, whose bits are the columns; rows [SETS, size] holds several sets.
 """
 
 from __future__ import annotations
@@ -27,16 +25,18 @@ from pipeline.games.row_kernels import (
 )
 from pipeline.kernels import kernel
 
-FLIPS_NOTHING, MAY_NOT_PASS = 4, 5  # status, besides those of lines/kernels.py
-OWN, THEIRS, FREE, PLACEMENTS = 0, 1, 2, 3  # sets of points, by find_placements
-SETS = 4
+FLIPS_NOTHING, MAY_NOT_PASS = 4, 5  # status, besides those of row_kernels.py
+OWN, THEIRS, FREE, PLACEMENTS, SETS = 0, 1, 2, 3, 4  # sets of points, and their number
 RowSets = NDArray[np.int64]
 DIRECTIONS = ((-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0), (1, 1))
 
 
 @kernel
 def flips(state: States, size: int, point: int, mover: int, down: int, across: int) -> int:
-    """How many discs one of mover on an empty point encloses in one direction. Plain twin: OthelloReference.flips."""
+    """The number of discs that a disc of mover on an empty point encloses in one direction.
+
+    Plain twin: OthelloReference.flips.
+    """
     own, theirs = mover + 1, 2 - mover
     row, column = point // size + down, point % size + across
     count = 0
@@ -51,10 +51,10 @@ def flips(state: States, size: int, point: int, mover: int, down: int, across: i
 
 @kernel
 def find_placements(state: States, size: int, mover: int, rows: RowSets) -> bool:
-    """Fill rows[PLACEMENTS] with the points where a disc of mover flips something; -> whether there are any.
+    """Fill rows[PLACEMENTS] with the points where a disc of mover flips something -> whether there are any.
 
-    The board is looked at a row at a time, all its columns at once: what a line of enemy discs from an own one reaches
-    in the next row follows from this row by a shift. rows[OWN], rows[THEIRS] and rows[FREE] are filled, too.
+    It treats a row's columns all at once: shifts tell where lines of enemy discs that begin at an own disc continue in
+    the next row. rows[OWN], rows[THEIRS] and rows[FREE] are filled, too.
     """
     for row in range(size):
         own, theirs, free = 0, 0, 0
@@ -63,7 +63,7 @@ def find_placements(state: States, size: int, mover: int, rows: RowSets) -> bool
             own |= (found == mover + 1) << column
             theirs |= (found == 2 - mover) << column
             free |= (found == EMPTY) << column
-        # Along the row: added to the first disc of a run, a bit is carried to the place behind it; and step by step.
+        # Along the row: in one direction by the carry of an addition to a run's first disc; in the other step by step.
         ends = (theirs + (theirs & (own << 1))) & ~theirs
         run = theirs & (own >> 1)
         for _ in range(size - 3):
@@ -72,7 +72,7 @@ def find_placements(state: States, size: int, mover: int, rows: RowSets) -> bool
         rows[PLACEMENTS, row] = free & (ends | (run >> 1))
     found = 0
     for direction in range(2):
-        own, left, straight, right = 0, 0, 0, 0  # of the row before: own discs, and lines of enemy discs from those
+        own, left, straight, right = 0, 0, 0, 0  # in the row before: own discs, and lines of enemy discs from own ones
         for i in range(size):
             row = size - 1 - i if direction else i
             rows[PLACEMENTS, row] |= rows[FREE, row] & ((left >> 1) | straight | (right << 1))
@@ -89,7 +89,7 @@ def find_placements(state: States, size: int, mover: int, rows: RowSets) -> bool
 
 @kernel
 def place(state: States, size: int, point: int, mover: int) -> int:
-    """Put a disc of mover on an empty point and flip what it encloses; -> how many. Changes state in place."""
+    """Put a disc of mover on an empty point and flip what it encloses -> how many discs. Changes state in place."""
     total = 0
     for down, across in DIRECTIONS:
         count = flips(state, size, point, mover, down, across)
@@ -102,7 +102,7 @@ def place(state: States, size: int, point: int, mover: int) -> int:
 
 @kernel
 def play(states: States, actions: Actions, size: int) -> tuple[States, NDArray[np.uint8]]:
-    """-> states [B, S] after actions [B] int32, and status [B] uint8: LEGAL or why not (then the row is meaningless).
+    """-> states [B, S] after actions [B] int32, and status [B] uint8: LEGAL or the reason (then the row is garbage).
 
     Plain twin: OthelloReference.play.
     """
@@ -140,10 +140,10 @@ def play(states: States, actions: Actions, size: int) -> tuple[States, NDArray[n
 
 @kernel
 def legal_and_observe(states: States, size: int, deciding: bool, allowed: BoolArray, planes: Planes) -> None:
-    """Fill allowed [B, A] bool: where a disc flips something, else the pass; nothing once the game is over. Without
-    `deciding` it is known, and only read. Fill planes [B, C, P] uint8 in the order of Othello.plane_names, from the
-    mover's side, if they have rows.
+    """Fill allowed [B, A] bool and planes [B, C, P] uint8, unless planes has 0 rows.
 
+    deciding: fill allowed with the points where a disc flips something, else the pass, nothing once the game is over;
+    otherwise only read it. planes: in the order of Othello.plane_names, from the mover's side.
     Plain twin: OthelloReference.legal.
     """
     num_points = size * size
@@ -168,7 +168,7 @@ def legal_and_observe(states: States, size: int, deciding: bool, allowed: BoolAr
 
 @kernel
 def mobility(states: States, size: int) -> IntArray:
-    """-> [B, 2] int32: on how many points each player could place a disc, whoever is to move."""
+    """-> [B, 2] int32: the number of points on which each player could place a disc if it were to move."""
     rows = np.empty((SETS, size), np.int64)
     found = np.zeros((len(states), 2), np.int32)
     for b in range(len(states)):

@@ -1,15 +1,12 @@
-"""What a shogi board is to the kernels: pieces, directions, and whether a point is attacked. Used by ``moves``,
-``features`` and ``kernels``.
+"""The shogi board of the kernels: pieces, directions, and whether a point is attacked.
 
-P points, row-major, row 0 at the top, where the second player sits. A *view* is an int8 array [P + 1]: a board as the
-player to move sees it, whose own pieces go up. It has the kinds of the mover's pieces, those of the opponent's with
-THEIRS added, EMPTY, and OFF_BOARD at P, where lines end. For the second player the board is turned: point p is
-P - 1 - p. Hands are int8 [8], by kind: how many pieces of that kind a player may drop.
+P points, row-major, row 0 at the top, where the second player sits. A *view* is an int8 array [P + 1]: the board as the
+player to move sees it, whose own pieces move up. It holds EMPTY, the kinds of the mover's pieces, those of the
+opponent's plus THEIRS, and OFF_BOARD at P, where lines end. For the second player the board is turned: point p is
+P - 1 - p. Hands are int8 [8], by kind: the number of pieces that a player may drop.
 
-A direction is a number of DIRECTIONS, seen by who moves. An opponent's piece that attacks from the point that lies in
-direction d moves in direction d of its own, because it sees the board turned: one table of moves serves both.
-
-Kernels run one thread and take all parameters as arguments. They don't check array shapes.
+A direction is an index of DIRECTIONS, from the mover's view. An opponent's piece that attacks from direction d moves in
+its own direction d, because it sees the board turned. So one table of moves serves both players.
 """
 
 # mypy: allow-untyped-defs
@@ -23,8 +20,8 @@ from numpy.typing import NDArray
 
 from pipeline.kernels import make_kernel
 
-# A part of kernels: only kernels call it. It can't make arrays, so numba counts no references to arrays in it. A part
-# of several callers is called, a small one is compiled into each of them.
+# A part of a kernel, which can't make arrays, so that numba doesn't count references to arrays. Parts are called by
+# kernels; inlined parts are compiled into them.
 part = make_kernel(_nrt=False)
 inlined = make_kernel(_nrt=False, forceinline=True)
 
@@ -40,7 +37,7 @@ DIRECTIONS = ((-1, 0), (-1, -1), (-1, 1), (0, -1), (0, 1), (1, 0), (1, -1), (1, 
 STRAIGHT = 8  # directions before this one are those of a king
 OPPOSITE = np.array([DOWN, DOWN_RIGHT, DOWN_LEFT, RIGHT, LEFT, UP, UP_RIGHT, UP_LEFT, 11, 10], np.int16)  # see Geometry
 NOT_PINNED = -1
-LINES = np.array([0, 1, 2, 3, 3, 0, 2, 1, 4, 4], np.int8)  # of a direction: those of one line move along the same pins
+LINES = np.array([0, 1, 2, 3, 3, 0, 2, 1, 4, 4], np.int8)  # of a direction; a pinned piece may move along its line
 
 
 def _mask(*directions: int) -> int:
@@ -49,7 +46,7 @@ def _mask(*directions: int) -> int:
 
 _GOLD = _mask(UP, UP_LEFT, UP_RIGHT, LEFT, RIGHT, DOWN)
 _DIAGONAL, _ORTHOGONAL = _mask(UP_LEFT, UP_RIGHT, DOWN_LEFT, DOWN_RIGHT), _mask(UP, LEFT, RIGHT, DOWN)
-# Of a kind, which directions it moves in, a bit each: by one step, and as far as it likes.
+# The directions, a bit each, in which a kind moves by one step, and by any number of steps.
 STEPS, SLIDES = np.zeros(16, np.int32), np.zeros(16, np.int32)
 STEPS[PAWN] = _mask(UP)
 STEPS[KNIGHT] = _mask(KNIGHT_LEFT, KNIGHT_RIGHT)
@@ -61,18 +58,18 @@ SLIDES[[BISHOP, BISHOP + PROMOTED]] = _DIAGONAL
 SLIDES[[ROOK, ROOK + PROMOTED]] = _ORTHOGONAL
 STEPS[BISHOP + PROMOTED], STEPS[ROOK + PROMOTED] = _ORTHOGONAL, _DIAGONAL
 PROMOTES = np.array([kind in (PAWN, LANCE, KNIGHT, SILVER, BISHOP, ROOK) for kind in range(16)], np.bool_)
-FIRST_ROW = np.zeros(16, np.int8)  # of a kind: a piece above this row could never move again
+FIRST_ROW = np.zeros(16, np.int8)  # of a kind; above this row it could never move again
 FIRST_ROW[PAWN] = FIRST_ROW[LANCE] = 1
 FIRST_ROW[KNIGHT] = 2
 
 
 class Geometry(NamedTuple):
-    """What is known of a board's points.
+    """The points of a board.
 
-    beside  [P + 1, 12] int16  the next point in each of DIRECTIONS, then down by a knight's move, left (10) and right
-                               (11); P outside
+    beside  [P + 1, 12] int16  the next point in each of DIRECTIONS, then a knight's move down, left (10) and right
+                               (11); P is outside
     rows    [P + 1] int8       columns [P + 1] int8
-    zone    rows in which pieces promote
+    zone    the number of rows in which pieces promote
     """
 
     beside: NDArray[np.int16]
@@ -113,7 +110,7 @@ def is_attacked(view, beside, point):
 
 @inlined
 def find_source(view, beside, direction, to):
-    """The point of the own piece that moves in a direction to a point; P if none does."""
+    """The point of the mover's piece that moves in a direction to a point; P if there is none."""
     back = OPPOSITE[direction]
     at = beside[to, back]
     found = view[at]
@@ -130,7 +127,7 @@ def find_source(view, beside, direction, to):
 
 @inlined
 def turn_view(view, turned):
-    """Fill turned [P + 1] with the same board as the other player sees it."""
+    """Fill turned [P + 1] with the other player's view of the board."""
     num_points = view.size - 1
     for point in range(num_points):
         found = view[num_points - 1 - point]

@@ -1,10 +1,8 @@
-"""What a network sees of a position of shogi: planes in the mover's view. Parts of the kernels.
+"""The network's planes of a position of shogi, in the mover's view. Parts of kernels.
 
-Planes, in this order: where each kind of piece stands, the mover's and the opponent's; what each player holds, "n or
-more" for every n that matters, over the whole board; which points each player attacks, once, twice, three times or
-more; the last move's destination; and about the whole game: check, repetition, who moves.
-
-Kernels run one thread and take all parameters as arguments. They don't check array shapes.
+Planes, in this order: the points of each kind of piece, the mover's and the opponent's; the pieces in each hand, a
+plane over the whole board for each "n or more"; the points that each player attacks once, twice, three times or more;
+the last move's destination; and planes over the whole board for check, repetition and the player to move.
 """
 
 # mypy: allow-untyped-defs
@@ -37,7 +35,7 @@ from pipeline.families.shogi.board import (
 )
 
 NAMES = ("", "pawn", "lance", "knight", "silver", "gold", "bishop", "rook", "king")
-SHOWN_IN_HAND = {9: (0, 8, 4, 4, 4, 4, 2, 2), 5: (0, 2, 0, 0, 2, 2, 2, 2)}  # by board and kind: more look the same
+SHOWN_IN_HAND = {9: (0, 8, 4, 4, 4, 4, 2, 2), 5: (0, 2, 0, 0, 2, 2, 2, 2)}  # by board and kind, the most planes
 KINDS = {9: (PAWN, LANCE, KNIGHT, SILVER, GOLD, BISHOP, ROOK), 5: (PAWN, SILVER, GOLD, BISHOP, ROOK)}  # of a board
 MOST_ATTACKS = 3
 PLAYERS = ("own", "opponent's")
@@ -45,12 +43,12 @@ LAST = ("last move", "in check", "second occurrence", "third occurrence", "secon
 
 
 class Layout(NamedTuple):
-    """Which planes show what.
+    """The numbers of planes.
 
-    pieces  [32] int16    of a piece of a view; -1 for what is none
-    hands   [2, 8] int16  the first of a kind, of the mover's hand and of the opponent's
-    most    [8] int16     how many there are of a kind
-    attacks, last         the first of these planes
+    pieces  [32] int16    the plane of each piece of a view; -1: no piece
+    hands   [2, 8] int16  the first plane of each kind, in the mover's hand and in the opponent's
+    most    [8] int16     the number of planes of each kind in a hand
+    attacks, last         the first plane of attacks, and of LAST
     """
 
     pieces: NDArray[np.int16]
@@ -66,7 +64,7 @@ def piece_name(kind: int) -> str:
 
 @lru_cache(maxsize=4)
 def layout(size: int) -> tuple[Layout, tuple[str, ...]]:
-    """The layout for a board, and the planes' names."""
+    """The layout for a board, and the names of the planes."""
     kinds = KINDS[size]
     every = [*kinds, KING, *(kind + PROMOTED for kind in kinds if PROMOTES[kind])]
     names: list[str] = []
@@ -89,7 +87,7 @@ def layout(size: int) -> tuple[Layout, tuple[str, ...]]:
 
 @part
 def count_attacks(view, beside, attacks):
-    """Fill attacks [2, P + 1] uint8: how many of the mover's and of the opponent's pieces attack each point."""
+    """Fill attacks [2, P + 1] uint8: the number of the mover's and of the opponent's pieces that attack each point."""
     attacks[:] = 0
     for point in range(view.size - 1):
         piece = view[point]
@@ -117,7 +115,7 @@ def count_attacks(view, beside, attacks):
 def show(view, hands, beside, layout, attacks, last, in_check, repeats, mover, planes):
     """Fill planes [C, P] uint8. hands [2, 8] int8: the mover's, the opponent's; attacks [2, P + 1] uint8 is scratch.
 
-    last: the point in this view that was moved to, -1 if there is none; repeats: how often the position had occurred.
+    last: the last move's destination in this view, -1 at first; repeats: how often the position occurred before.
     """
     num_points = view.size - 1
     planes[:] = 0

@@ -1,22 +1,23 @@
 """Shogi, and minishogi on 5×5.
 
 Rules, where implementations differ:
-    no move      who has no legal move loses, whether in check or not
+    no move      a player without a legal move loses, in check or not
     pawns        no two unpromoted ones of a player on a column; a drop may not mate by itself (but may give check)
     promotion    optional where a piece moves in, into or out of the zone (the three rows at the far end, one on 5×5),
                  forced where it could never move again
-    repetition   the fourth occurrence of a position (pieces, hands, player to move) ends the game: a draw, or a loss
-                 of who gave check with each move since the first of them. On 5×5 the first player loses otherwise
-    declaration  who is to move, isn't in check, has the king and ten more pieces in the zone, and enough points has
-                 won: the game ends without a move of its own, because nobody would decline. Rooks and bishops count 5
-                 points, others 1; those in the zone and in hand. The first player needs 28, the second 27.
-                 With declaration=24 both need 31; where both kings have entered with ten pieces and both players have
-                 24, it is a draw. With declaration=off there is none, as on 5×5
-    end          or the move limit, 512 plies by default, 256 on 5×5: a draw that is reported as cut short
+    repetition   the fourth occurrence of a position (pieces, hands, player to move) ends the game. A player who gave
+                 check with every move since the first occurrence loses. Otherwise it is a draw, on 5×5 a loss of the
+                 first player
+    declaration  a player to move wins who isn't in check and has the king and ten more pieces in the zone, and enough
+                 points: the game ends without a further move, because nobody would decline. Pieces in the zone and in
+                 hand count, rooks and bishops 5 points, others 1. The first player needs 28, the second 27.
+                 With declaration=24 both need 31; it is a draw if both kings have entered with ten pieces and both
+                 players have 24. With declaration=off and on 5×5 there are no declarations
+    end          at the move limit, 512 plies by default, 256 on 5×5, the game is a draw and reported as cut short
 
 Spec: ``shogi[,declaration=27|24|off][,moves=LIMIT]`` and ``shogi:5[,moves=LIMIT]``. Actions: see ``moves``. The board
-is turned for the second player, so both see their own pieces go up. A mirrored position never arises in play, because
-the rook stands on the right: there are no symmetries.
+is turned for the second player, so both see their own pieces move up. There are no symmetries: as the rook starts on
+the right, mirrored positions don't arise in play.
 """
 
 from __future__ import annotations
@@ -36,19 +37,18 @@ from pipeline.families.shogi.moves import NUM_KINDS
 from pipeline.games.contract import (
     Actions,
     BoolArray,
-    FloatArray,
     History,
-    IntArray,
+    KernelGame,
     KeyArray,
     MoveScores,
-    OneAnalysis,
     Planes,
     States,
     Symmetries,
     small_number,
 )
 from pipeline.games.keys import load_keys
-from pipeline.games.row_kernels import FIRST, GAME_OVER, OCCUPIED, OUT_OF_RANGE, SECOND
+from pipeline.games.row_kernels import GAME_OVER, OCCUPIED, OUT_OF_RANGE
+from pipeline.games.stones import check_options, whose_turn
 
 SIZES = (9, 5)
 MOVE_LIMITS = {9: 512, 5: 256}
@@ -58,7 +58,7 @@ DECLARATIONS = {"27": kernels.RULE_27, "24": kernels.RULE_24, "off": kernels.NO_
 ZOBRIST_SEED = 20261125  # part of no file format: keys never leave a process
 
 
-class Shogi(OneAnalysis):
+class Shogi(KernelGame):
     """See the module docstring for the rules, ``kernels`` for the state's layout."""
 
     colours = ("Sente", "Gote")
@@ -67,7 +67,7 @@ class Shogi(OneAnalysis):
         OUT_OF_RANGE: "no such action",
         GAME_OVER: "the game is over",
         OCCUPIED: "an own piece stands there, or a drop needs an empty point",
-        kernels.NO_PIECE: "no piece of the mover's can move so",
+        kernels.NO_PIECE: "the mover has no piece that can move so",
         kernels.NOT_IN_HAND: "there is none in hand",
         kernels.TWO_PAWNS: "a second pawn on its column",
         kernels.DEAD_END: "the piece could never move again",
@@ -80,8 +80,8 @@ class Shogi(OneAnalysis):
         self.size = size
         self.board_shape = (size, size)
         self.num_actions, self.kinds_per_point = NUM_KINDS * size * size, NUM_KINDS
-        self._words = kernels.words_of(size * size)
-        self.state_size = self._words + kernels.EXTRA_WORDS
+        self.first_word = kernels.words_of(size * size)
+        self.state_size = self.first_word + kernels.EXTRA_WORDS
         self.max_plies = self.move_limit = max_plies or MOVE_LIMITS[size]
         self.declaration = declaration if size == 9 else kernels.NO_RULE
         self._layout, self.plane_names = features.layout(size)
@@ -105,14 +105,11 @@ class Shogi(OneAnalysis):
 
     @staticmethod
     def from_spec(size: str | None, options: dict[str, str]) -> Shogi:
-        """Raises UsageError for a size that is none of SIZES, an unknown option or a value that it doesn't know."""
+        """Raises UsageError for a size that isn't in SIZES, an unknown option or an unknown value."""
         board = 9 if size is None else small_number(size)
         if board not in SIZES:
             raise UsageError(f"game shogi: size {size!r}; wanted shogi, or shogi:5")
-        known = ("declaration", "moves") if board == 9 else ("moves",)
-        for option in options:
-            if option not in known:
-                raise UsageError(f"game shogi: unknown option {option!r}; known: {', '.join(known)}")
+        check_options("shogi", options, ("declaration", "moves") if board == 9 else ("moves",))
         declaration = options.get("declaration", "27")
         if declaration not in DECLARATIONS:
             raise UsageError(f"game shogi: declaration={declaration}; wanted {', '.join(DECLARATIONS)}")
@@ -128,7 +125,7 @@ class Shogi(OneAnalysis):
         return np.repeat(self._start, num_games, axis=0)
 
     def from_sfen(self, text: str) -> States:
-        """[1, S] the position of an SFEN, nothing played before. Raises IllegalMove that says what is wrong with it."""
+        """[1, S] the position of an SFEN, without earlier moves. Raises IllegalMove that says what is wrong with it."""
         state = notation.parse_sfen(text, self.size)
         if kernels.set_up(state, self.max_plies, self._rules, self.geometry, self._zobrist)[0]:
             raise IllegalMove(f"SFEN {text[:200]!r}: the player who isn't to move is in check")
@@ -138,46 +135,31 @@ class Shogi(OneAnalysis):
         """The position [S] as SFEN."""
         return notation.sfen(state, self.size)
 
-    def play(self, states: States, actions: Actions, history: History) -> States:
-        actions = np.asarray(actions, np.int32)
-        after, status = kernels.play(
+    def attempt(self, states: States, actions: Actions, history: History) -> tuple[States, NDArray[np.uint8]]:
+        return kernels.play(
             np.ascontiguousarray(states), actions, history.keys, history.lengths, self.max_plies, self._rules,
             self.geometry, self._zobrist,
         )  # fmt: skip
-        self._refuse(states, actions, status, self.refusals)
-        return after
 
     def analyse(self, states: States, history: History | None, allowed: BoolArray, planes: Planes) -> None:
         kernels.legal_and_observe(
             np.ascontiguousarray(states), history is not None, self.geometry, self._layout, allowed, planes
         )
 
-    def is_over(self, states: States) -> BoolArray:
-        return self._word(states, kernels.END) != 0
-
     def cut_short(self, states: States) -> BoolArray:
-        return self._word(states, kernels.END) == kernels.MOVE_LIMIT
+        return self.ends(states) == kernels.MOVE_LIMIT
 
     def ends(self, states: States) -> NDArray[np.int16]:
-        """[B] why each game is over, one of kernels' ENDS; 0 where it isn't."""
-        return self._word(states, kernels.END)
+        """[B] why each game is over, one of kernels' ENDS; 0 if it isn't."""
+        found: NDArray[np.int16] = states[:, self.first_word + kernels.END]
+        return found
 
     def played_on(self, states: States) -> States:
-        """A declaration has to be made, and repetition to be seen: without, the game goes on."""
+        """Take back declarations and repetitions, which players may not make or not notice."""
         after = states.copy()
         overlooked = np.isin(self.ends(states), OVERLOOKED)
-        after[overlooked, self._words + kernels.END] = after[overlooked, self._words + kernels.WINNER] = 0
+        after[overlooked, self.first_word + kernels.END] = after[overlooked, self.first_word + kernels.WINNER] = 0
         return after
-
-    def returns(self, states: States) -> FloatArray:
-        winners = self._word(states, kernels.WINNER)
-        return (winners == FIRST).astype(np.float32) - (winners == SECOND)
-
-    def to_move(self, states: States) -> NDArray[np.int8]:
-        return self._word(states, kernels.TO_MOVE).astype(np.int8)
-
-    def plies(self, states: States) -> IntArray:
-        return self._word(states, kernels.PLY).astype(np.int32)
 
     def keys(self, states: States) -> KeyArray:
         """Equal for equal boards, hands and players to move."""
@@ -185,7 +167,7 @@ class Shogi(OneAnalysis):
 
     def in_check(self, states: States) -> BoolArray:
         """[B] whether the player to move is in check."""
-        return self._word(states, kernels.KEY) & 1 == 1
+        return states[:, self.first_word + kernels.KEY] & 1 == 1
 
     def ownership(self, states: States) -> NDArray[np.int8]:
         pieces = np.ascontiguousarray(states).view(np.int8)[:, : self.num_points]
@@ -209,9 +191,7 @@ class Shogi(OneAnalysis):
         return notation.usi(state, action, self.size)
 
     def line_names(self, state: States, actions: Sequence[int]) -> list[str]:
-        """These moves in USI, one after another from state [1, S]. They are legal; repetition isn't looked at, nor
-        whether the game could have been declared.
-        """
+        """These legal moves in USI, one after another from state [1, S]. Ignores repetition and declarations."""
         game = self if self.max_plies >= LONGEST else self.without_move_limit()
         forgotten, names = History.empty(1, 1), []
         for action in actions:
@@ -226,7 +206,7 @@ class Shogi(OneAnalysis):
         return action
 
     def diagram(self, state: States) -> str:
-        """X and O before each piece say whose it is, + that it has promoted; the last line is the position's SFEN."""
+        """X or O before a piece says whose it is, + that it is promoted; the last line is the position's SFEN."""
         lines = []
         for row in range(self.size):
             pieces = notation.pieces(state, self.size)[row * self.size : (row + 1) * self.size]
@@ -236,12 +216,5 @@ class Shogi(OneAnalysis):
         for whose, held in zip("XO", notation.hands(state, self.size), strict=True):
             counts = [f"{held[kind]}{LETTERS[kind]}" for kind in notation.HAND_ORDER if held[kind]]
             lines.append(f"{whose} in hand: {' '.join(counts) or '-'}")
-        one = state[None]
-        turn = "over" if self.is_over(one)[0] else f"{'XO'[self.to_move(one)[0]]} to move"
-        check = ", in check" if self.in_check(one)[0] else ""
-        return "\n".join([*lines, f"{turn}, ply {self.plies(one)[0]}{check}", f"SFEN {self.sfen(state)}"])
-
-    def _word(self, states: States, word: int) -> NDArray[np.int16]:
-        """[B] of states [B, S]; word: as kernels counts them."""
-        found: NDArray[np.int16] = states[:, self._words + word]
-        return found
+        check = ", in check" if self.in_check(state[None])[0] else ""
+        return "\n".join([*lines, whose_turn(self, state) + check, f"SFEN {self.sfen(state)}"])

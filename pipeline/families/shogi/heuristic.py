@@ -1,4 +1,4 @@
-"""Heuristic evaluation of moves in shogi: material, mates, captures, what hangs.
+"""Heuristic evaluation of moves in shogi: material, mates, captures, hanging pieces.
 
 Axes: n positions, M moves (of all positions together), A actions, S state words, P points. Scores as in
 games/heuristic.py.
@@ -26,36 +26,33 @@ from pipeline.families.shogi.board import (
 )
 from pipeline.families.shogi.features import count_attacks
 from pipeline.games.contract import History, Scores, States
-from pipeline.games.heuristic import DECISIVE, after_each
+from pipeline.games.heuristic import scores_of_positions
 from pipeline.kernels import kernel
 
 if TYPE_CHECKING:
     from pipeline.families.shogi.game import Shogi
 
-# In pawns, by kind; a piece in hand is worth a little more than on the board, because it may stand anywhere.
+# In pawns, by kind. A piece in hand is worth a little more, because it can be dropped anywhere.
 WORTH = np.array([0, 1, 3, 3, 5, 6, 8, 10, 0, 4, 5, 5, 6, 0, 11, 13], np.float64)
 IN_HAND = 1.15
-THREATENED = 0.1  # share of what hangs besides the dearest piece: it can be saved later
+THREATENED = 0.1  # weight of hanging pieces but the most valuable one: they can be saved later
 AROUND_KING = 0.3  # for each point beside a king that the other player attacks
 CHECK = 0.3
 
 
 def move_scores(game: Shogi, states: States, history: History) -> Scores:
-    """[n, A] material after each move, less what the opponent then takes at once; a mate decides."""
-    legal = game.legal(states, history)
-    rows, actions, after = after_each(game, states, legal)
-    sign = np.where(game.to_move(states)[rows] == 0, 1.0, -1.0)
-    scores = np.full(legal.shape, -np.inf)
-    standing = evaluate(np.ascontiguousarray(after), game.geometry)
-    scores[rows, actions] = standing + sign * DECISIVE * game.returns(after)
-    return scores
+    """[n, A] material after each move, minus what the opponent can capture at once; a mate decides."""
+
+    def leads(after: States) -> Scores:
+        moved = np.where(game.to_move(after) == 1, 1.0, -1.0)  # whether the first player has just moved
+        return moved * evaluate(np.ascontiguousarray(after), game.geometry)
+
+    return scores_of_positions(game, states, history, leads)
 
 
 @part
 def cheapest_attacker(view, beside, point):  # type: ignore[no-untyped-def]
-    """What the cheapest piece of the mover's that attacks a point is worth; infinite if none does, and a king's is
-    next to it.
-    """
+    """The worth of the cheapest piece of the mover that attacks a point; 1000 for a king, infinite if there is none."""
     least = np.inf
     for direction in range(10):
         back = OPPOSITE[direction]
@@ -73,7 +70,7 @@ def cheapest_attacker(view, beside, point):  # type: ignore[no-untyped-def]
 
 @kernel
 def evaluate(states: States, geometry: Geometry) -> Scores:
-    """-> [M] how the player who has just moved stands: material, less the dearest piece that the other can take."""
+    """-> [M] the material advantage of the player who has just moved, minus the most that the opponent can capture."""
     num_rows, state_size = states.shape
     words, num_points = state_size - kernels.EXTRA_WORDS, geometry.rows.size - 1
     all_bytes = states.view(np.int8)
@@ -82,7 +79,7 @@ def evaluate(states: States, geometry: Geometry) -> Scores:
     standing = np.zeros(num_rows, np.float64)
     for row in range(num_rows):
         state = states[row]
-        mover = np.int64(state[words + kernels.TO_MOVE])  # the opponent of whom it is about
+        mover = np.int64(state[words + kernels.TO_MOVE])  # the opponent of the player whose advantage it is
         kernels.see(all_bytes[row], mover, num_points, view, hands)
         count_attacks(view, geometry.beside, attacks)
         total = CHECK * (state[words + kernels.KEY] & 1)
@@ -104,7 +101,7 @@ def evaluate(states: States, geometry: Geometry) -> Scores:
                 continue
             total += WORTH[piece & 15]
             if attacks[0, point]:
-                # Taking it also puts a piece into the hand that takes.
+                # A capture also adds a piece to the hand.
                 loss = WORTH[piece & 15] + WORTH[piece & 7]
                 if attacks[1, point]:
                     attacker = cheapest_attacker(view, geometry.beside, point)

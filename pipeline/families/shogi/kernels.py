@@ -2,20 +2,18 @@
 
 Axes: B batch, P points (row-major, row 0 at the top), S state words, A = 27 · P actions (see ``moves``), T positions.
 
-One state row. Its first words hold P + 14 bytes, low byte first: the points, each EMPTY or a piece (a kind of
-``board``, THEIRS added to the second player's); then how many pieces of the kinds PAWN to ROOK the first player has in
-hand, then the second. W words (the number of bytes, halved and rounded up) are followed by
+One state row. Its first W words hold P + 14 bytes, low byte first: the points, each EMPTY or a piece (a kind of
+``board``, plus THEIRS for the second player); then the number of pieces of the kinds PAWN to ROOK in the first player's
+hand, then in the second's. The other words are
     W + TO_MOVE      0 first player, 1 second
     W + PLY          moves made
-    W + END          why the game is over: one of ENDS, 0 while it isn't
+    W + END          why the game is over, one of ENDS; 0 if it isn't
     W + WINNER       1 the first player, 2 the second, 0 nobody
-    W + REPEATS      how often the position had occurred before
-    W + LAST         the point that was moved to, -1 at first
+    W + REPEATS      how often the position occurred before
+    W + LAST         the destination of the last move, -1 at first
     W + KINGS .. +1  the points of the kings
     W + KEY .. +3    64-bit hash of pieces, hands and player to move, lowest 16 bits first. Its lowest bit says whether
-                     that player is in check, so that a history of keys tells a perpetual check
-
-Kernels run one thread and take all parameters as arguments. They don't check array shapes.
+                     that player is in check, so that a history of keys shows a perpetual check
 """
 
 from __future__ import annotations
@@ -43,16 +41,16 @@ from pipeline.families.shogi.board import (
 from pipeline.families.shogi.features import show
 from pipeline.families.shogi.moves import DROPS, NUM_KINDS, PROMOTING, generate
 from pipeline.games.keys import load_key, store_key
-from pipeline.games.row_kernels import GAME_OVER, OCCUPIED, OUT_OF_RANGE
+from pipeline.games.row_kernels import OCCUPIED, unplayable
 from pipeline.kernels import kernel
 
 TO_MOVE, PLY, END, WINNER, REPEATS, LAST, KINGS, KEY = 0, 1, 2, 3, 4, 5, 6, 8
 EXTRA_WORDS = 12
 NO_MOVE, REPETITION, PERPETUAL_CHECK, DECLARATION, BOTH_ENTERED, MOVE_LIMIT = 1, 2, 3, 4, 5, 6  # ENDS
-# Status, besides those of lines/kernels.py
+# Status, besides those of row_kernels.py
 NO_PIECE, NOT_IN_HAND, TWO_PAWNS, DEAD_END, NO_PROMOTION, LEAVES_CHECK, PAWN_MATE = 4, 5, 6, 7, 8, 9, 10
-OCCURRENCES = 4  # of a position end the game
-ENTERED_PIECES = 10  # in the zone, beside the king, for a declaration
+OCCURRENCES = 4  # of a position, which end the game
+ENTERED_PIECES = 10  # needed in the zone for a declaration, besides the king
 NO_RULE, RULE_27, RULE_24 = 0, 27, 24  # of declarations
 
 
@@ -76,8 +74,8 @@ def see(board, mover, num_points, view, hands):
 
 @part
 def refusal(view, hand, geometry, action):
-    """(status, source, piece) of an action in range: why it can't be played, king and mate aside; the point that its
-    piece comes from, P from the hand; and the piece that then stands there.
+    """(status, source, piece) of an action in range: why it can't be played, checks and mate aside; the point where its
+    piece comes from, P for the hand; and the piece at the destination.
     """
     num_points = view.size - 1
     kind, to = action // num_points, action % num_points
@@ -110,8 +108,9 @@ def refusal(view, hand, geometry, action):
 
 @inlined
 def points_entered(view, hand, geometry):
-    """(pieces in the zone, points) that the mover counts for a declaration: 5 for rooks and bishops, 1 for others, the
-    king's none; of the pieces in the zone and in hand.
+    """(pieces in the zone, points) of the mover for a declaration, without the king.
+
+    Pieces in the zone and in hand count points: 5 for rooks and bishops, 1 for others.
     """
     pieces, points = 0, 0
     for point in range(view.size - 1):
@@ -129,9 +128,9 @@ def points_entered(view, hand, geometry):
 
 @part
 def declares(view, hands, geometry, king, mover, rule, turned):
-    """(END, whether the mover wins) if the mover, who isn't in check, may declare; END is 0 otherwise.
+    """(END, whether the mover wins) by a declaration of the mover, who isn't in check; END is 0 if there is none.
 
-    king: the mover's king's point. turned [P + 1] int8 is scratch.
+    king: the point of the mover's king. turned [P + 1] int8 is scratch.
     """
     if rule == NO_RULE or geometry.rows[king] >= geometry.zone:
         return 0, False
@@ -155,9 +154,9 @@ def declares(view, hands, geometry, king, mover, rule, turned):
 
 @part
 def occurred(key, past, num_past):
-    """(how often, the first index; -1) a position is among past [T] uint64, of which the first num_past count."""
+    """(occurrences, first index or -1) of a position in past [T] uint64, of which the first num_past count."""
     count = 0
-    for i in range(num_past):  # no early exit: this way the loop becomes vector instructions
+    for i in range(num_past):  # without an early exit, so that the loop is vectorised
         count += past[i] == key
     if count == 0:
         return 0, -1
@@ -169,7 +168,7 @@ def occurred(key, past, num_past):
 
 @part
 def always_in_check(past, begin, end):
-    """Whether the player to move at begin, begin + 2, … was in check each time before end."""
+    """Whether the player to move was in check at begin, begin + 2, … before end."""
     for i in range(begin, end, 2):  # noqa: SIM110  all() over a generator doesn't compile
         if not past[i] & np.uint64(1):
             return False
@@ -178,15 +177,14 @@ def always_in_check(past, begin, end):
 
 @part
 def end_by_repetition(key, past, num_past, mover, loses):
-    """(END, WINNER, how often it had occurred before) of a position that now stands on the board. mover: to move there.
+    """(END, WINNER, earlier occurrences) of the position on the board.
 
-    loses: 1 if the first player loses by repetition (minishogi), 0 if it is a draw. The first player of the positions
-    past is the one whose turn it was at the beginning.
+    mover: the player to move. loses: 1 if the first player loses by repetition (minishogi), 0 if it is a draw.
     """
     count, first = occurred(key, past, num_past)
     if count + 1 < OCCURRENCES:
         return 0, 0, count
-    # past[first] had the same player to move; its check is part of the position that the first move led to.
+    # The same player was to move at past[first]; a check there was given by an earlier move, so it doesn't count.
     checked = always_in_check(past, first + 2, num_past) and (key & np.uint64(1)) != 0
     checking = always_in_check(past, first + 1, num_past)
     if checked != checking:
@@ -194,9 +192,28 @@ def end_by_repetition(key, past, num_past, mover, loses):
     return REPETITION, (2 if loses else 0), count
 
 
+@part
+def end_after_turn(end, winner, moves, checks, view, hands, geometry, king, mover, plies, max_plies, rule, turned):
+    """(END, WINNER) of a position with this many moves and checks; end, winner: by repetition.
+
+    king: the point of the mover's king. turned [P + 1] int8 is scratch.
+    """
+    if moves == 0:
+        return NO_MOVE, 2 - mover
+    if end == 0:
+        wins = False
+        if checks == 0:
+            end, wins = declares(view, hands, geometry, king, mover, rule, turned)
+        if wins:
+            winner = 1 + mover
+        if end == 0 and plies >= max_plies:
+            end = MOVE_LIMIT
+    return end, winner
+
+
 @kernel
 def play(states, actions, past, num_past, max_plies, rules, geometry, zobrist):
-    """-> states [B, S] after actions [B] int32, and status [B] uint8: LEGAL or why not (then the row is unfinished).
+    """-> states [B, S] after actions [B] int32, and status [B] uint8: LEGAL or the reason (then the row is garbage).
 
     past [B, T] uint64, num_past [B] int32: keys of the positions that occurred. rules: (NO_RULE, RULE_27 or RULE_24;
     whether the first player loses by repetition). zobrist: (points [32, P], hands [2, 8, 19], turn) uint64.
@@ -213,11 +230,8 @@ def play(states, actions, past, num_past, max_plies, rules, geometry, zobrist):
     nothing = np.zeros(0, np.bool_)
     for row in range(num_rows):
         state, board, action = after[row], all_bytes[row], actions[row]
-        if action < 0 or action >= NUM_KINDS * num_points:
-            status[row] = OUT_OF_RANGE
-            continue
-        if state[words + END]:
-            status[row] = GAME_OVER
+        status[row] = unplayable(action, NUM_KINDS * num_points, state[words + END])
+        if status[row]:
             continue
         mover = np.int64(state[words + TO_MOVE])
         see(board, mover, num_points, view, hands)
@@ -225,7 +239,7 @@ def play(states, actions, past, num_past, max_plies, rules, geometry, zobrist):
         if why:
             status[row] = why
             continue
-        # Play it in the view first, and look at the king.
+        # First move in the view, to see whether the king is safe.
         to = action % num_points
         taken = view[to]
         king, other = state[words + KINGS + mover], state[words + KINGS + 1 - mover]
@@ -239,7 +253,7 @@ def play(states, actions, past, num_past, max_plies, rules, geometry, zobrist):
         if is_attacked(view, geometry.beside, king):
             status[row] = LEAVES_CHECK
             continue
-        # Then in the state.
+        # Then move in the state.
         key = load_key(state, words + KEY) & ~np.uint64(1)
         at = num_points - 1 - to if mover else to
         own = num_points + HAND_KINDS * mover - 1
@@ -263,7 +277,7 @@ def play(states, actions, past, num_past, max_plies, rules, geometry, zobrist):
         key ^= pieces_keys[board[at], at] ^ turn_key
         if piece == KING:
             state[words + KINGS + mover] = at
-        # What the opponent can do.
+        # Find whether the opponent can move.
         turn_view(view, turned)
         for kind in range(PAWN, HAND_KINDS + 1):
             hands[0, kind], hands[1, kind] = hands[1, kind], hands[0, kind]
@@ -280,25 +294,18 @@ def play(states, actions, past, num_past, max_plies, rules, geometry, zobrist):
         state[words + LAST] = at
         end, winner, count = end_by_repetition(key, past[row], num_past[row], 1 - mover, rules[1])
         state[words + REPEATS] = count
-        if moves == 0:
-            end, winner = NO_MOVE, 1 + mover
-        elif end == 0:
-            wins = False
-            if checks == 0:
-                end, wins = declares(turned, hands, geometry, theirs, 1 - mover, rules[0], view)
-            if wins:
-                winner = 2 - mover
-            if end == 0 and state[words + PLY] >= max_plies:
-                end = MOVE_LIMIT
-        state[words + END], state[words + WINNER] = end, winner
+        state[words + END], state[words + WINNER] = end_after_turn(
+            end, winner, moves, checks, turned, hands, geometry, theirs, 1 - mover, state[words + PLY], max_plies,
+            rules[0], view,
+        )  # fmt: skip
     return after, status
 
 
 @kernel
 def legal_and_observe(states, deciding, geometry, layout, allowed, planes):
-    """Fill allowed [B, A] bool and planes [B, C, P] uint8. planes may have 0 rows: then they aren't made.
+    """Fill allowed [B, A] bool if `deciding`, and planes [B, C, P] uint8, unless planes has 0 rows.
 
-    deciding: whether allowed is to be filled; without, it is left alone. Nothing is legal once the game is over.
+    Nothing is allowed once the game is over.
     Plain twin: ShogiReference.legal.
     """
     num_rows, state_size = states.shape
@@ -329,9 +336,9 @@ def legal_and_observe(states, deciding, geometry, layout, allowed, planes):
 
 @kernel
 def set_up(states, max_plies, rules, geometry, zobrist):
-    """Fill in what follows from pieces, hands, TO_MOVE and PLY of states [B, S]: kings, key, and END where it has come.
+    """Derive the other words of states [B, S] from pieces, hands, TO_MOVE and PLY, in place.
 
-    In place. -> [B] int8: 0, or 1 if the player who isn't to move is in check. Both kings are on the board.
+    -> [B] int8: 1 if the player who isn't to move is in check, else 0. Both kings must be on the board.
     """
     num_rows, state_size = states.shape
     words, num_points = state_size - EXTRA_WORDS, geometry.rows.size - 1
@@ -362,15 +369,9 @@ def set_up(states, max_plies, rules, geometry, zobrist):
         moves, checks = generate(view, hands[0], geometry, king, other, True, marks, turned, nothing)
         if checks:
             key |= np.uint64(1)
-        end, wins = 0, False
-        if checks == 0:
-            end, wins = declares(view, hands, geometry, king, mover, rules[0], turned)
-        if end == 0 and state[words + PLY] >= max_plies:
-            end = MOVE_LIMIT
-        winner = 1 + mover if wins else 0
-        if moves == 0:
-            end, winner = NO_MOVE, 2 - mover
-        state[words + END], state[words + WINNER] = end, winner
+        state[words + END], state[words + WINNER] = end_after_turn(
+            0, 0, moves, checks, view, hands, geometry, king, mover, state[words + PLY], max_plies, rules[0], turned
+        )
         state[words + REPEATS], state[words + LAST] = 0, -1
         store_key(state, words + KEY, key)
     return wrong

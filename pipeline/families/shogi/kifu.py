@@ -1,21 +1,22 @@
 """Records of shogi for other programs: KIF, which Japanese programs save, CSA, the format of servers, and lines of USI.
 
-One game each is written, from the usual beginning or any other position. KIF is UTF-8 and says so, in files that end in
-.kifu, as programs expect. CSA is version 2.2 and for the large board alone. A line of USI is what managers send:
-``position startpos moves 7g7f 3c3d``; it has no players and no result of its own.
+Each file that is written holds one game, from the usual or any other beginning. KIF is written in UTF-8, says so, and
+has the suffix .kifu, as programs expect. CSA is version 2.2 and exists for the large board only. A line of USI is what
+managers send: ``position startpos moves 7g7f 3c3d``; it holds neither players nor a result.
 
-All are read, with SFEN for USI without moves, and every move is checked by our rules. KIF is read in UTF-8 and Shift
-JIS, with handicaps and positions given as diagrams; variations behind the main line are left out. KI2, whose moves
-don't say where a piece comes from, isn't read. Declarations don't end a game that is read: others may have played on. A
-record without an end is of a game that wasn't played to its end.
+All are read, as are SFENs (USI without moves), and every move is checked by our rules. KIF is read in UTF-8 and Shift
+JIS, with handicaps and positions given as diagrams; variations after the main line are left out. KI2, whose moves don't
+say where a piece comes from, isn't read. Declarations don't end a game that is read, because others may have played on.
+A record without an end is of a game that wasn't finished.
 Sources: http://kakinoki.o.oo7.jp/kif_format.html, http://www2.computer-shogi.org/protocol/record_v22.html
 """
 
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
@@ -23,18 +24,14 @@ from typing import ClassVar
 import numpy as np
 
 from pipeline.errors import FileError, IllegalMove, MuGoError
-from pipeline.families.shogi import kernels
-from pipeline.families.shogi.board import HAND_KINDS, PAWN, PROMOTED, THEIRS
+from pipeline.families.shogi import kernels, notation
+from pipeline.families.shogi.board import HAND_KINDS, LETTERS, PAWN, PROMOTED, THEIRS
 from pipeline.families.shogi.game import LONGEST, Shogi
-from pipeline.families.shogi.notation import HAND_ORDER, ROWS, TOTALS, board_sfen, hands, pieces
 from pipeline.games.contract import AnyGame, History, States
-from pipeline.games.records import PlayedGame, ReadGame, RecordFormat, RecordText
+from pipeline.games.records import PlayedGame, ReadGame, RecordFormat
 from pipeline.run import atomic
 
 KIF, CSA, USI = "kif", "csa", "usi"
-FILE_SUFFIXES = {KIF: ".kifu", CSA: ".csa", USI: ".usi"}  # of files that are written
-FORMS = {".kif": KIF, ".kifu": KIF, ".csa": CSA, ".usi": USI}
-SUFFIXES = (*FORMS, ".sfen")  # of files that are read
 
 # By kind of piece.
 NAMES = ("", "歩", "香", "桂", "銀", "金", "角", "飛", "玉", "と", "成香", "成桂", "成銀", "", "馬", "龍")
@@ -63,9 +60,30 @@ COUNTS = ("", *"一二三四五六七八九十", *(f"十{digit}" for digit in "�
 PLAYERS = ("先手", "後手")
 
 LOST, WON = -1, 1  # of the player to move
-# How a game that is over ended: KIF's word, CSA's.
+_LEFT = (0, "not decided")
+# How games end: KIF's word, CSA's word, the result for the player to move (0: a draw, or nothing is decided), and what
+# people call it.
+_RESULTS: tuple[tuple[str, str, int, str], ...] = (
+    ("投了", "%TORYO", LOST, "resigned"),
+    ("詰み", "%TSUMI", LOST, "mate"),
+    ("切れ負け", "%TIME_UP", LOST, "out of time"),
+    ("反則負け", "%ILLEGAL_MOVE", LOST, "illegal move"),
+    ("反則勝ち", "", WON, "illegal move"),
+    ("不戦敗", "", LOST, "not played"),
+    ("入玉勝ち", "%KACHI", WON, "declared"),
+    ("千日手", "%SENNICHITE", 0, "repetition"),
+    ("持将棋", "%JISHOGI", 0, "impasse"),
+    ("", "%HIKIWAKE", 0, "impasse"),
+    ("", "%MAX_MOVES", 0, "move limit"),
+    ("中断", "%CHUDAN", *_LEFT),
+    ("不詰", "%FUZUMI", *_LEFT),
+    ("", "%ERROR", *_LEFT),
+    ("", "%MATTA", *_LEFT),
+)
+KIF_RESULTS = {kif: (result, called) for kif, _, result, called in _RESULTS if kif}
+CSA_RESULTS = {csa: (result, called) for _, csa, result, called in _RESULTS if csa}
 RESIGNED = ("投了", "%TORYO")
-ENDS = {
+ENDS = {  # KIF's and CSA's words by kernels' END; 0: the game isn't over
     0: ("中断", "%CHUDAN"),
     kernels.NO_MOVE: ("詰み", "%TSUMI"),
     kernels.REPETITION: ("千日手", "%SENNICHITE"),
@@ -74,42 +92,9 @@ ENDS = {
     kernels.MOVE_LIMIT: ("持将棋", "%MAX_MOVES"),
 }
 
-# What is read.
-MOST_BYTES, MOST_LINE = 4 << 20, 500  # bytes of a file, characters of a line of KIF or CSA
+MOST_BYTES, MOST_LINE = 4 << 20, 500  # bytes of a file that is read, characters of a line of KIF or CSA
 OTHER_NAMES = {"王": "玉", "竜": "龍", "竜王": "龍", "竜馬": "馬"} | {
     short: name for name, short in SHORT_NAMES.items()
-}
-
-# What the player to move has then, 0 for a draw or where nothing is decided; and what people call it.
-_RESIGNED, _MATED, _LATE = (LOST, "resigned"), (LOST, "mate"), (LOST, "out of time")
-_DECLARED, _REPEATED, _IMPASSE, _LEFT = (WON, "declared"), (0, "repetition"), (0, "impasse"), (0, "not decided")
-KIF_RESULTS = {
-    "投了": _RESIGNED,
-    "詰み": _MATED,
-    "切れ負け": _LATE,
-    "反則負け": (LOST, "illegal move"),
-    "反則勝ち": (WON, "illegal move"),
-    "入玉勝ち": _DECLARED,
-    "千日手": _REPEATED,
-    "持将棋": _IMPASSE,
-    "中断": _LEFT,
-    "不詰": _LEFT,
-    "不戦敗": (LOST, "not played"),
-}
-CSA_RESULTS = {
-    "%TORYO": _RESIGNED,
-    "%TSUMI": _MATED,
-    "%TIME_UP": _LATE,
-    "%ILLEGAL_MOVE": (LOST, "illegal move"),
-    "%KACHI": _DECLARED,
-    "%SENNICHITE": _REPEATED,
-    "%JISHOGI": _IMPASSE,
-    "%HIKIWAKE": _IMPASSE,
-    "%MAX_MOVES": (0, "move limit"),
-    "%CHUDAN": _LEFT,
-    "%FUZUMI": _LEFT,
-    "%ERROR": _LEFT,
-    "%MATTA": _LEFT,
 }
 
 _NAME = "|".join(sorted({*filter(None, NAMES), *OTHER_NAMES}, key=len, reverse=True))
@@ -126,8 +111,8 @@ _SFEN = re.compile(r"[+a-zA-Z1-9]+(?:/[+a-zA-Z1-9]+)+", re.ASCII)
 _KI2_MARKS = "▲△▼▽☗☖"
 
 
-class _Kifu(RecordFormat):
-    """A format as ``mugo.records`` has it."""
+class ShogiFormat(RecordFormat):
+    """A format of this module. form: its name."""
 
     games = ("shogi",)
     form: ClassVar[str]
@@ -136,64 +121,39 @@ class _Kifu(RecordFormat):
         return "" if isinstance(game, Shogi) else f"--{self.form} is for shogi"
 
     def write(self, game: AnyGame, played: PlayedGame) -> str:
+        """Only the player to move can resign in these formats. If the other one did, the game counts as left, and KIF's
+        last line names the winner.
+        """
+        if refusal := self.refusal(game):
+            raise MuGoError(refusal)
         assert isinstance(game, Shogi)
-        return kifu_record(
-            self.form, game, played.moves, played.text, played.comments, played.resigned_by, played.start
-        )
+        states = _replayed(game, played.moves, game.initial(1) if played.start is None else played.start)
+        return self.text(game, states, played)
+
+    @abstractmethod
+    def text(self, game: Shogi, states: list[States], played: PlayedGame) -> str:
+        """The file of a game whose T + 1 states are these [S]."""
 
     def read(self, path: Path) -> tuple[AnyGame, list[ReadGame]]:
-        game, found = read_kifu(path)
-        return game, found
+        return read_kifu(path)
 
+    def recognises(self, line: str) -> bool:
+        """Whether a line shows this format. A text that no other format recognises is KIF."""
+        return False
 
-class Kif(_Kifu):
-    form, suffixes, reads = KIF, (".kifu", ".kif"), (".kifu", ".kif")
-
-
-class Csa(_Kifu):
-    form, suffixes, reads = CSA, (".csa",), (".csa",)
-
-    def refusal(self, game: AnyGame) -> str:
-        return "" if isinstance(game, Shogi) and game.size == 9 else "--csa is for shogi on the large board"
-
-
-class Usi(_Kifu):
-    form, suffixes, reads = USI, (".usi",), (".usi", ".sfen")
+    @abstractmethod
+    def parse(self, lines: list[str]) -> tuple[Shogi, list[ReadGame]]:
+        """Raises MuGoError that names the line."""
 
 
 # Writing
 
 
-def kifu_record(
-    form: str,
-    game: Shogi,
-    moves: Sequence[int],
-    text: RecordText,
-    comments: Sequence[str] = (),
-    resigned_by: int | None = None,
-    start: States | None = None,
-) -> str:
-    """One game as KIF, CSA or USI. text.first: the first player's name; comments: by ply, "" for none.
-
-    start [1, S]: where it begins, None: as usual. resigned_by: the player who gave up after the moves. Only the player
-    to move has a word for that: where the other one did, the game was left, and KIF's last line says who won.
-    Raises IllegalMove for a move that the rules forbid, MuGoError for minishogi in CSA, which doesn't know it.
-    """
-    states = _replayed(game, moves, game.initial(1) if start is None else start)
-    if form == USI:
-        named = [game.move_name(state, move) for state, move in zip(states, moves, strict=False)]
-        begin = "startpos" if is_usual(game, states[0]) else f"sfen {game.sfen(states[0])}"
-        return " ".join([f"position {begin}", *(["moves", *named] if named else [])]) + "\n"
-    padded = [*comments, *[""] * (len(moves) - len(comments))]
-    if form == KIF:
-        return _kif(game, states, moves, text, padded, resigned_by)
-    if game.size != 9:
-        raise MuGoError(f"CSA knows the large board alone, not {game.spec}; KIF and USI know both")
-    return _csa(game, states, moves, text, padded, resigned_by)
-
-
 def _replayed(game: Shogi, moves: Sequence[int], start: States) -> list[States]:
-    """The T + 1 states [S], also of a game that went on behind an end that Game.played_on takes back."""
+    """The T + 1 states [S], even of a game that went on after an end that Game.played_on takes back.
+
+    Raises IllegalMove.
+    """
     state, history, states = start, game.initial_history(start), [start[0]]
     for move in moves:
         state = game.play(game.played_on(state), np.array([move], np.int32), history)
@@ -209,7 +169,7 @@ def is_usual(game: Shogi, state: States) -> bool:
 
 def moved(before: States, after: States, size: int) -> tuple[int, int, int, int]:
     """(from, to, kind before, kind after) of a move between two states [S]; from is -1 for a drop."""
-    board, board_after = pieces(before, size), pieces(after, size)
+    board, board_after = notation.pieces(before, size), notation.pieces(after, size)
     to = int(after[kernels.words_of(size * size) + kernels.LAST])
     left = [point for point in range(size * size) if board[point] and not board_after[point]]
     kind = board_after[to] & 15
@@ -230,7 +190,12 @@ def ending(game: Shogi, last: States, resigned_by: int | None) -> tuple[str, str
     return *ENDS[end], result
 
 
-def _lines_of(text: str, mark: str) -> list[str]:
+def _comment(played: PlayedGame, ply: int, mark: str) -> list[str]:
+    """The lines of what is said of a ply."""
+    return _marked(played.comments[ply] if ply < len(played.comments) else "", mark)
+
+
+def _marked(text: str, mark: str) -> list[str]:
     return [mark + line for line in text.splitlines()]
 
 
@@ -239,118 +204,165 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def _kif(
-    game: Shogi,
-    states: list[States],
-    moves: Sequence[int],
-    text: RecordText,
-    comments: Sequence[str],
-    resigned_by: int | None,
-) -> str:
-    lines = ["#KIF version=2.0 encoding=UTF-8", "# ---- MuGo ----"]
-    if event := _plain(f"{text.event} {text.round}"):
-        lines.append(f"棋戦：{event}")
-    lines += [*_kif_beginning(game, states[0]), f"先手：{_plain(text.first)}", f"後手：{_plain(text.second)}"]
-    lines += [*_lines_of(text.comment, "*"), "手数----指手---------消費時間--"]
-    earlier = -1
-    for ply, (before, after) in enumerate(pairwise(states)):
-        source, to, was, now = moved(before, after, game.size)
-        target = "同　" if to == earlier else _kif_square(to, game.size)
-        kind = NAMES[was] + ("成" if now != was else "")
-        where = "打" if source < 0 else f"({game.size - source % game.size}{source // game.size + 1})"
-        lines += [f"{ply + 1:4d} {target}{kind}{where}", *_lines_of(comments[ply], "*")]
-        earlier = to
-    word, _, result = ending(game, states[-1], resigned_by)
-    lines.append(f"{len(moves) + 1:4d} {word}")
-    winner = int(game.to_move(states[-1][None])[0]) if result == WON else 1 - int(game.to_move(states[-1][None])[0])
-    how = word if word in ("入玉勝ち", "反則勝ち") else "勝ち"
-    lines.append(f"まで{len(moves)}手で" + (f"{PLAYERS[winner]}の{how}" if result else word))
-    return "\n".join([*lines, ""])
-
-
-def _kif_beginning(game: Shogi, start: States) -> list[str]:
-    """That of an even game or a handicap by its name, any other as a diagram of the board and what is in hand."""
-    if is_usual(game, start):
-        return [f"手合割：{EVEN[game.size]}"]
-    if game.size == 9:
-        for name in HANDICAPS:
-            if game.sfen(start) == game.sfen(handicap(game, name)[0]):
-                return [f"手合割：{name}"]
-    board, held, size = pieces(start, game.size), hands(start, game.size), game.size
-    in_hand = [
-        "　".join(NAMES[kind] + (COUNTS[one[kind]] if one[kind] > 1 else "") for kind in HAND_ORDER if one[kind])
-        for one in held
-    ]
-    rule = "+" + "-" * (3 * size) + "+"
-    lines = [f"手合割：{OTHER_BEGINNING}", f"後手の持駒：{in_hand[1] or 'なし'}"]
-    lines += ["  " + " ".join(reversed(DIGITS[:size])), rule]
-    for row in range(size):
-        cells = [_diagram_cell(piece) for piece in board[row * size : (row + 1) * size]]
-        lines.append(f"|{''.join(cells)}|{NUMERALS[row]}")
-    lines += [rule, f"先手の持駒：{in_hand[0] or 'なし'}"]
-    return [*lines, "後手番"] if int(game.to_move(start[None])[0]) else lines
-
-
-def _diagram_cell(piece: int) -> str:
-    name = NAMES[piece & 15]
-    return ("v" if piece & THEIRS else " ") + SHORT_NAMES.get(name, name) if piece else " ・"
+def _digits(point: int, size: int) -> str:
+    """A point as column and row, two digits."""
+    return f"{size - point % size}{point // size + 1}"
 
 
 def handicap(game: Shogi, name: str) -> States:
-    """[1, S] where a handicap game of HANDICAPS begins: the second player has fewer pieces and moves first."""
-    rows = [list(row) for row in unfolded(game.sfen(game.initial(1)[0]))]
+    """[1, S] the beginning of a handicap game of HANDICAPS: the second player has fewer pieces and moves first."""
+    board, held = _usual_board(game), notation.hands(game.initial(1)[0], 9)
     for square in HANDICAPS[name].split():
-        rows["abcdefghi".index(square[1])][9 - int(square[0])] = "1"
-    return game.from_sfen("/".join("".join(row) for row in rows) + " w - 1")
+        board[notation.named_square(square, 9)] = 0
+    return game.from_sfen(notation.board_sfen(board, held, 1, 1, 9))
 
 
-def unfolded(sfen: str) -> list[str]:
-    """The rows of an SFEN without promoted pieces, a character for each square."""
-    rows = sfen.split()[0].split("/")
-    return ["".join("1" * int(mark) if mark.isdecimal() else mark for mark in row) for row in rows]
+def _usual_board(game: Shogi) -> list[int]:
+    return notation.pieces(game.initial(1)[0], game.size)
 
 
-def _kif_square(point: int, size: int) -> str:
-    return DIGITS[size - 1 - point % size] + NUMERALS[point // size]
+class Kif(ShogiFormat):
+    form, suffixes, reads = KIF, (".kifu", ".kif"), (".kifu", ".kif")
+
+    def text(self, game: Shogi, states: list[States], played: PlayedGame) -> str:
+        text, size = played.text, game.size
+        lines = ["#KIF version=2.0 encoding=UTF-8", "# ---- MuGo ----"]
+        if event := _plain(f"{text.event} {text.round}"):
+            lines.append(f"棋戦：{event}")
+        lines += [*self._beginning(game, states[0]), f"先手：{_plain(text.first)}", f"後手：{_plain(text.second)}"]
+        lines += [*_marked(text.comment, "*"), "手数----指手---------消費時間--"]
+        earlier = -1
+        for ply, (before, after) in enumerate(pairwise(states)):
+            source, to, was, now = moved(before, after, size)
+            target = "同　" if to == earlier else DIGITS[size - 1 - to % size] + NUMERALS[to // size]
+            kind = NAMES[was] + ("成" if now != was else "")
+            where = "打" if source < 0 else f"({_digits(source, size)})"
+            lines += [f"{ply + 1:4d} {target}{kind}{where}", *_comment(played, ply, "*")]
+            earlier = to
+        word, _, result = ending(game, states[-1], played.resigned_by)
+        mover = int(game.to_move(states[-1][None])[0])
+        winner = PLAYERS[mover if result == WON else 1 - mover]
+        how = word if word in ("入玉勝ち", "反則勝ち") else "勝ち"
+        lines.append(f"{len(states):4d} {word}")
+        lines.append(f"まで{len(states) - 1}手で" + (f"{winner}の{how}" if result else word))
+        return "\n".join([*lines, ""])
+
+    def _beginning(self, game: Shogi, start: States) -> list[str]:
+        """An even game or a handicap by its name, any other as a diagram of the board and the pieces in hand."""
+        if is_usual(game, start):
+            return [f"手合割：{EVEN[game.size]}"]
+        if game.size == 9:
+            for name in HANDICAPS:
+                if game.sfen(start) == game.sfen(handicap(game, name)[0]):
+                    return [f"手合割：{name}"]
+        board, held, size = notation.pieces(start, game.size), notation.hands(start, game.size), game.size
+        in_hand = [
+            "　".join(NAMES[kind] + COUNTS[one[kind]] * (one[kind] > 1) for kind in notation.HAND_ORDER if one[kind])
+            for one in held
+        ]
+        rule = "+" + "-" * (3 * size) + "+"
+        lines = [f"手合割：{OTHER_BEGINNING}", f"後手の持駒：{in_hand[1] or 'なし'}"]
+        lines += ["  " + " ".join(reversed(DIGITS[:size])), rule]
+        for row in range(size):
+            cells = [self._cell(piece) for piece in board[row * size : (row + 1) * size]]
+            lines.append(f"|{''.join(cells)}|{NUMERALS[row]}")
+        lines += [rule, f"先手の持駒：{in_hand[0] or 'なし'}"]
+        return [*lines, "後手番"] if int(game.to_move(start[None])[0]) else lines
+
+    def _cell(self, piece: int) -> str:
+        name = NAMES[piece & 15]
+        return ("v" if piece & THEIRS else " ") + SHORT_NAMES.get(name, name) if piece else " ・"
+
+    def parse(self, lines: list[str]) -> tuple[Shogi, list[ReadGame]]:
+        head = lines[:100]
+        small = any("五将棋" in line for line in head if line.startswith("手合割：")) or (
+            sum(line.startswith("|") for line in head) == 5
+        )
+        game = _reading_game(5 if small else 9)
+        return game, [_KifReader(game).read(enumerate(lines, start=1))]
 
 
-def _csa(
-    game: Shogi,
-    states: list[States],
-    moves: Sequence[int],
-    text: RecordText,
-    comments: Sequence[str],
-    resigned_by: int | None,
-) -> str:
-    lines = ["'CSA encoding=UTF-8", "V2.2", f"N+{_plain(text.first)}", f"N-{_plain(text.second)}"]
-    if event := _plain(f"{text.event} {text.round}"):
-        lines.append(f"$EVENT:{event}")
-    lines += [*_lines_of(text.comment, "'"), *_csa_beginning(game, states[0])]
-    for ply, (before, after) in enumerate(pairwise(states)):
-        source, to, _, now = moved(before, after, game.size)
-        begin = "00" if source < 0 else _csa_square(source, game.size)
-        mover = int(game.to_move(before[None])[0])
-        lines.append(f"{'+-'[mover]}{begin}{_csa_square(to, game.size)}{CODES[now]}")
-        lines += _lines_of(comments[ply], "'")
-    return "\n".join([*lines, ending(game, states[-1], resigned_by)[1], ""])
+class Csa(ShogiFormat):
+    form, suffixes, reads = CSA, (".csa",), (".csa",)
+
+    def refusal(self, game: AnyGame) -> str:
+        return "" if isinstance(game, Shogi) and game.size == 9 else "--csa is for shogi on the large board"
+
+    def text(self, game: Shogi, states: list[States], played: PlayedGame) -> str:
+        text = played.text
+        lines = ["'CSA encoding=UTF-8", "V2.2", f"N+{_plain(text.first)}", f"N-{_plain(text.second)}"]
+        if event := _plain(f"{text.event} {text.round}"):
+            lines.append(f"$EVENT:{event}")
+        lines += [*_marked(text.comment, "'"), *self._beginning(game, states[0])]
+        for ply, (before, after) in enumerate(pairwise(states)):
+            source, to, _, now = moved(before, after, 9)
+            begin = "00" if source < 0 else _digits(source, 9)
+            lines.append(f"{'+-'[int(game.to_move(before[None])[0])]}{begin}{_digits(to, 9)}{CODES[now]}")
+            lines += _comment(played, ply, "'")
+        return "\n".join([*lines, ending(game, states[-1], played.resigned_by)[1], ""])
+
+    def _beginning(self, game: Shogi, start: States) -> list[str]:
+        if is_usual(game, start):
+            return ["PI", "+"]
+        board, lines = notation.pieces(start, 9), []
+        cells = [f"{'-' if piece & THEIRS else '+'}{CODES[piece & 15]}" if piece else " * " for piece in board]
+        for row in range(9):
+            lines.append(f"P{row + 1}{''.join(cells[9 * row : 9 * row + 9])}")
+        for sign, held in zip("+-", notation.hands(start, 9), strict=True):
+            if any(held):
+                lines.append(f"P{sign}" + "".join(f"00{CODES[kind]}" * held[kind] for kind in notation.HAND_ORDER))
+        return [*lines, "+-"[int(game.to_move(start[None])[0])]]
+
+    def recognises(self, line: str) -> bool:
+        return line.startswith(("V2", "V3", "'CSA", "N+", "N-", "PI", "P1", "P+", "P-", "$EVENT"))
+
+    def parse(self, lines: list[str]) -> tuple[Shogi, list[ReadGame]]:
+        """Games are separated by a slash; a slash after the last game is ignored."""
+        game = _reading_game(9)
+        games: list[list[tuple[int, str]]] = [[]]
+        for number, line in enumerate(lines, start=1):
+            if line.strip() == "/":
+                games.append([])
+            else:
+                games[-1].append((number, line))
+        if len(games) > 1 and not any(line.strip() for _, line in games[-1]):
+            games.pop()
+        return game, [_CsaReader(game).read(one) for one in games]
 
 
-def _csa_beginning(game: Shogi, start: States) -> list[str]:
-    if is_usual(game, start):
-        return ["PI", "+"]
-    board, held, lines = pieces(start, 9), hands(start, 9), []
-    for row in range(9):
-        cells = [f"{'-' if piece & THEIRS else '+'}{CODES[piece & 15]}" if piece else " * " for piece in
-                 board[row * 9 : (row + 1) * 9]]  # fmt: skip
-        lines.append(f"P{row + 1}{''.join(cells)}")
-    for sign, one in zip("+-", held, strict=True):
-        if any(one):
-            lines.append(f"P{sign}" + "".join(f"00{CODES[kind]}" * one[kind] for kind in HAND_ORDER))
-    return [*lines, "+-"[int(game.to_move(start[None])[0])]]
+class Usi(ShogiFormat):
+    form, suffixes, reads = USI, (".usi",), (".usi", ".sfen")
+
+    def text(self, game: Shogi, states: list[States], played: PlayedGame) -> str:
+        named = [game.move_name(state, move) for state, move in zip(states, played.moves, strict=False)]
+        begin = "startpos" if is_usual(game, states[0]) else f"sfen {game.sfen(states[0])}"
+        return " ".join([f"position {begin}", *(["moves", *named] if named else [])]) + "\n"
+
+    def recognises(self, line: str) -> bool:
+        words = line.split()
+        return bool(words) and (words[0] in ("position", "startpos", "sfen") or bool(_SFEN.fullmatch(words[0])))
+
+    def parse(self, lines: list[str]) -> tuple[Shogi, list[ReadGame]]:
+        """A game for each line that isn't empty, all on the board of the first one."""
+        texts = [(number, line.split()) for number, line in enumerate(lines, start=1) if line.strip()]
+        if not texts:
+            raise MuGoError("no line 'position startpos moves …' or SFEN; wanted a game a line")
+        game, games = _reading_game(_board_of([words for _, words in texts])), []
+        for number, words in texts:
+            begin, _, moves = " ".join(words).removeprefix("position ").partition(" moves ")
+            sfen = begin.removesuffix(" moves").removeprefix("sfen ").strip()
+            reader = _UsiReader(game)
+            if sfen != "startpos":
+                try:
+                    reader.begin(game.from_sfen(sfen))
+                except IllegalMove as error:
+                    raise MuGoError(f"line {number}: {error}") from error
+            games.append(reader.read((number, word) for word in moves.split()))
+        return game, games
 
 
-def _csa_square(point: int, size: int) -> str:
-    return f"{size - point % size}{point // size + 1}"
+FORMATS: dict[str, ShogiFormat] = {KIF: Kif(), CSA: Csa(), USI: Usi()}
+SUFFIXES = tuple(suffix for one in FORMATS.values() for suffix in one.reads)  # of files that are read
 
 
 # Reading
@@ -369,85 +381,90 @@ def read_kifu(path: Path) -> tuple[Shogi, list[ReadGame]]:
 
 
 def parse_kifu(data: bytes, suffix: str = "") -> tuple[Shogi, list[ReadGame]]:
-    """The same of bytes. suffix: one of SUFFIXES; "": what they look like.
+    """The same for a file's bytes. suffix: one of SUFFIXES; "": recognise the format by its lines.
 
     Raises MuGoError that names the line.
     """
     if len(data) > MOST_BYTES:
         raise MuGoError(f"{len(data):,} bytes; at most {MOST_BYTES:,} are read")
     lines = _decoded(data).splitlines()
-    form = suffix or _recognised(lines)
-    if form in (".usi", ".sfen"):
-        return _lines_of_usi(lines)
+    if suffix:
+        form = next(one for one in FORMATS.values() if suffix in one.reads)
+    else:  # USI before CSA, because an SFEN may begin like a line of CSA
+        found = (one for line in lines for one in reversed(FORMATS.values()) if one.recognises(line))
+        form = next(found, FORMATS[KIF])
     for number, line in enumerate(lines, start=1):
-        if len(line) > MOST_LINE:
+        if len(line) > MOST_LINE and form is not FORMATS[USI]:
             raise MuGoError(f"line {number}: {len(line):,} characters; wanted at most {MOST_LINE}")
-    if form == f".{CSA}":
-        game = _reading_game(9)
-        return game, [_read_one(lines, begin, end, _CsaReader(game)) for begin, end in _csa_games(lines)]
-    small = any("五将棋" in line for line in lines[:100] if line.startswith("手合割："))
-    if sum(line.startswith("|") for line in lines[:100]) == 5:
-        small = True
-    game = _reading_game(5 if small else 9)
-    return game, [_read_one(lines, 0, len(lines), _KifReader(game))]
-
-
-def _recognised(lines: list[str]) -> str:
-    for line in lines:
-        words = line.split()
-        if words and (words[0] in ("position", "startpos", "sfen") or _SFEN.fullmatch(words[0])):
-            return ".usi"
-        if line.startswith(("V2", "V3", "'CSA", "N+", "N-", "PI", "P1", "P+", "P-", "$EVENT")):
-            return f".{CSA}"
-    return ".kif"
+    return form.parse(lines)
 
 
 def _decoded(data: bytes) -> str:
     try:
         return data.decode("utf-8-sig")
-    except UnicodeDecodeError:  # Shift JIS, or a file with damaged characters: that which explains more of them
-        return min((data.decode(encoding, "replace") for encoding in ("cp932", "utf-8")), key=_unreadable)
-
-
-def _unreadable(text: str) -> int:
-    return text.count("\ufffd")
+    except UnicodeDecodeError:  # Shift JIS, or a damaged file: the encoding that explains more characters
+        texts = [data.decode(encoding, "replace") for encoding in ("cp932", "utf-8")]
+        return min(texts, key=lambda text: text.count("\ufffd"))
 
 
 def _reading_game(size: int) -> Shogi:
     return Shogi(size, kernels.NO_RULE, LONGEST)
 
 
+def _board_of(texts: list[list[str]]) -> int:
+    """The size of the board: an SFEN's number of rows; else 5 if a first move starts in the last rows of that board."""
+    for words in texts:
+        for word in words:
+            if _SFEN.fullmatch(word):
+                return 5 if word.count("/") == 4 else 9
+        if "moves" in words[:-1]:
+            return 5 if words[words.index("moves") + 1][1:2] in ("d", "e") else 9
+    return 9
+
+
 class _Reader:
-    """One game as its lines come."""
+    """Reads one game line by line."""
 
     def __init__(self, game: Shogi) -> None:
         self.game = game
         self.players = ["", ""]
         self.moves: list[int] = []
-        self.result: tuple[int, str] | None = None  # as in KIF_RESULTS, once the record says it
+        self.result = _LEFT  # as in KIF_RESULTS
         self.ended = False
-        self.found = False  # anything that only such a record has
+        self.found = False  # whether anything is there that only such a record has
         self.begin(game.initial(1))
 
+    def read(self, lines: Iterable[tuple[int, str]]) -> ReadGame:
+        """lines: with their numbers. Raises MuGoError that names the line."""
+        where = "line 1"
+        try:
+            for number, line in lines:
+                where = f"line {number}"
+                self.take(line)
+            where = "its end"
+            return self.finish()
+        except MuGoError as error:
+            raise MuGoError(f"{where}: {error}") from error
+
     def begin(self, state: States) -> None:
-        """At this position [1, S]."""
+        """Begin at this position [1, S]."""
         self.start = self._state = state
         self._history = History.empty(1, LONGEST + 1)
         self._history.append(np.arange(1), self.game.keys(state))
 
     def begin_with(self, board: list[int], held: list[list[int]], mover: int) -> None:
-        """board, held: as in notation. Raises MuGoError for a position that can't be."""
+        """board, held: as in notation. Raises MuGoError for an impossible position."""
         try:
-            self.begin(self.game.from_sfen(board_sfen(board, held, mover, 1, self.game.size)))
+            self.begin(self.game.from_sfen(notation.board_sfen(board, held, mover, 1, self.game.size)))
         except IllegalMove as error:
             raise MuGoError(f"the position that it begins from: {error}") from error
 
     def take(self, line: str) -> None:
-        """Raises MuGoError that says what is wrong with it."""
+        """Follow a line. Raises MuGoError that says what is wrong with it."""
         raise NotImplementedError
 
     def play(self, name: str, told: str, wanted: tuple[int | None, int | None]) -> None:
-        """Play a move in USI. told: as it stands in the record; wanted: the kinds that it names, before and after."""
+        """Play a move in USI. told: the record's text; wanted: the kinds of piece that it names, before and after."""
         game, state = self.game, self._state
         if game.is_over(state)[0]:
             raise MuGoError(f"{told}: a move after the end of the game")
@@ -467,6 +484,11 @@ class _Reader:
         self._history.append(np.arange(1), game.keys(after))
         self.moves.append(move)
 
+    def drop(self, kind: int, target: str, told: str) -> None:
+        if not PAWN <= kind <= HAND_KINDS:
+            raise MuGoError(f"{told[:40]!r}: such a piece can't be dropped")
+        self.play(f"{LETTERS[kind]}*{target}", told[:40], (kind, kind))
+
     @property
     def last(self) -> int:
         """The point that was moved to, -1 at first."""
@@ -480,7 +502,7 @@ class _Reader:
         if not self.found:
             raise MuGoError("nothing that such a record has: no heading, no move, no end")
         over = bool(self.game.is_over(self._state)[0])
-        result, end = self.result or _LEFT
+        result, end = self.result
         points = int(self.game.returns(self._state)[0]) if over else result * (1 - 2 * self.mover)
         first, second = (name or "?" for name in self.players)
         return ReadGame((first, second), self.start, self.moves, points, "" if over else end)
@@ -533,7 +555,7 @@ class _KifReader(_Reader):
             raise MuGoError(f"a game that begins {value[:20]!r}; known: {known}")
 
     def _row(self, line: str) -> list[int]:
-        """The pieces of a line of a diagram, e.g. "|v香 ・ 歩 …|一"."""
+        """The pieces in a line of a diagram, e.g. "|v香 ・ 歩 …|一"."""
         cells = _KIF_CELL.findall(line.split("|")[1])
         if len(cells) != self.game.size or len(self._rows) == self.game.size:
             raise MuGoError(f"{line.strip()[:60]!r}; wanted {self.game.size} rows of {self.game.size} squares")
@@ -543,7 +565,7 @@ class _KifReader(_Reader):
         ]
 
     def _in_hand(self, value: str) -> list[int]:
-        """[8] by kind, of e.g. "飛　歩十二"."""
+        """[8] the number of pieces of each kind, from e.g. "飛　歩十二"."""
         held = [0] * (HAND_KINDS + 1)
         for word in [] if value == "なし" else value.split():
             kind, count = NAMES.index(word[0]) if word[0] in NAMES else 0, word[1:] or "一"
@@ -553,12 +575,10 @@ class _KifReader(_Reader):
         return held
 
     def _begin(self) -> None:
-        """With the diagram, if there was one, once all of it is known."""
-        if self._has_begun:
+        """Begin with the diagram, if there is one, once all of it is known."""
+        if self._has_begun or not self._rows:
             return
         self._has_begun = True
-        if not self._rows:
-            return
         if len(self._rows) != self.game.size:
             raise MuGoError(f"a diagram of {len(self._rows)} rows; wanted {self.game.size}")
         self.begin_with([piece for row in self._rows for piece in row], self._held, int(self._second_begins))
@@ -574,18 +594,14 @@ class _KifReader(_Reader):
         if found is None:
             raise MuGoError(f"{text[:40]!r}; wanted a move, e.g. '７六歩(77)', or an end, e.g. '投了'")
         kind = NAMES.index(OTHER_NAMES.get(found[3], found[3]))
-        size = self.game.size
         if found[1]:
-            column, row = int(found[1]), NUMERALS.index(found[2])
+            target = f"{int(found[1])}{notation.ROWS[NUMERALS.index(found[2])]}"
         elif self.last < 0:
             raise MuGoError(f"{text[:40]!r}: the point of the move before, but there was none")
         else:
-            column, row = size - self.last % size, self.last // size
-        target = f"{column}{ROWS[row]}"
+            target = notation.square_name(self.last, self.game.size)
         if found[4] or (found[6], found[7]) == ("0", "0"):
-            if not PAWN <= kind <= HAND_KINDS:
-                raise MuGoError(f"{text[:40]!r}: such a piece can't be dropped")
-            self.play(f"{' PLNSGBR'[kind]}*{target}", text[:40], (kind, kind))
+            self.drop(kind, target, text)
             return
         source = _usi_square(found[6], found[7], text)
         promotes = found[5] == "成"
@@ -595,7 +611,18 @@ class _KifReader(_Reader):
 def _usi_square(column: str, row: str, text: str) -> str:
     if "0" in (column, row):
         raise MuGoError(f"{text[:40]!r}: no such square as {column}{row}")
-    return f"{column}{ROWS[int(row) - 1]}"
+    return f"{column}{notation.ROWS[int(row) - 1]}"
+
+
+class _UsiReader(_Reader):
+    """Its lines are moves."""
+
+    def __init__(self, game: Shogi) -> None:
+        super().__init__(game)
+        self.found = True
+
+    def take(self, line: str) -> None:
+        self.play(line, line[:10], (None, None))
 
 
 class _CsaReader(_Reader):
@@ -629,7 +656,7 @@ class _CsaReader(_Reader):
             raise MuGoError(f"{text[:40]!r}; wanted a move, e.g. +7776FU, or an end, e.g. %TORYO")
 
     def _place(self, line: str) -> None:
-        """PI and what is taken from it, a row, or single pieces."""
+        """Follow PI with the pieces taken from it, a row, or a list of pieces."""
         self._is_placed = self.found = True
         if line.startswith("PI"):
             self._board = _usual_board(self.game)
@@ -659,7 +686,8 @@ class _CsaReader(_Reader):
             on_board = Counter(piece & 15 for piece in self._board)
             for kind in range(PAWN, HAND_KINDS + 1):
                 there = on_board[kind] + (on_board[kind + PROMOTED] if NAMES[kind] != "金" else 0)
-                self._held[player][kind] += max(0, TOTALS[9][kind] - there - sum(held[kind] for held in self._held))
+                there += sum(held[kind] for held in self._held)
+                self._held[player][kind] += max(0, notation.TOTALS[9][kind] - there)
         elif code in CODES[PAWN : HAND_KINDS + 1]:
             self._held[player][CODES.index(code)] += 1
         else:
@@ -683,12 +711,10 @@ class _CsaReader(_Reader):
             raise MuGoError(f"{text}: no piece is written {found[6]}")
         kind, target = CODES.index(found[6]), _usi_square(found[4], found[5], text)
         if found[2] + found[3] == "00":
-            if not PAWN <= kind <= HAND_KINDS:
-                raise MuGoError(f"{text}: such a piece can't be dropped")
-            self.play(f"{' PLNSGBR'[kind]}*{target}", text, (kind, kind))
+            self.drop(kind, target, text)
             return
         source = _usi_square(found[2], found[3], text)
-        was = pieces(self._state[0], 9)[self._point(found[2], found[3], text)] & 15
+        was = notation.pieces(self._state[0], 9)[self._point(found[2], found[3], text)] & 15
         self.play(source + target + "+" * (kind > was), text, (None, kind))
 
     def _end(self, text: str) -> None:
@@ -699,67 +725,3 @@ class _CsaReader(_Reader):
         else:
             raise MuGoError(f"{text[:40]!r}: unknown end; known: {', '.join(CSA_RESULTS)}")
         self.ended = True
-
-
-def _usual_board(game: Shogi) -> list[int]:
-    return pieces(game.initial(1)[0], game.size)
-
-
-def _csa_games(lines: list[str]) -> list[tuple[int, int]]:
-    """(begin, end) of the lines of each game; they are parted by a slash, and one behind the last is no other game."""
-    cuts = [-1, *(number for number, line in enumerate(lines) if line.strip() == "/"), len(lines)]
-    games = [(begin + 1, end) for begin, end in pairwise(cuts)]
-    return games if len(games) == 1 or any(map(str.strip, lines[games[-1][0] :])) else games[:-1]
-
-
-def _read_one(lines: list[str], begin: int, end: int, reader: _Reader) -> ReadGame:
-    return _located([(number + 1, lines[number]) for number in range(begin, end)], reader.take, reader.finish)
-
-
-def _located(lines: list[tuple[int, str]], take: Callable[[str], None], finish: Callable[[], ReadGame]) -> ReadGame:
-    """Raises MuGoError that names the line."""
-    for number, line in lines:
-        try:
-            take(line)
-        except MuGoError as error:
-            raise MuGoError(f"line {number}: {error}") from error
-    try:
-        return finish()
-    except MuGoError as error:
-        raise MuGoError(f"its end: {error}") from error
-
-
-def _lines_of_usi(lines: list[str]) -> tuple[Shogi, list[ReadGame]]:
-    """A game for each line that isn't empty, all on the board that the first of them tells."""
-    texts = [(number, line.split()) for number, line in enumerate(lines, start=1) if line.strip()]
-    if not texts:
-        raise MuGoError("no line 'position startpos moves …' or SFEN; wanted a game a line")
-    game, games = _reading_game(_board_of([words for _, words in texts])), []
-    for number, words in texts:
-        words = words[1:] if words[0] == "position" else words
-        begin, _, moves = " ".join(words).partition(" moves ")
-        reader = _Reader(game)
-        reader.result, reader.found = _LEFT, True
-        sfen = begin.removeprefix("sfen ").strip()
-        if sfen.removesuffix(" moves") != "startpos":
-            try:
-                reader.begin(game.from_sfen(sfen.removesuffix(" moves")))
-            except IllegalMove as error:
-                raise MuGoError(f"line {number}: {error}") from error
-
-        def play(word: str, reader: _Reader = reader) -> None:
-            reader.play(word, word[:10], (None, None))
-
-        games.append(_located([(number, word) for word in moves.split()], play, reader.finish))
-    return game, games
-
-
-def _board_of(texts: list[list[str]]) -> int:
-    """The size of the board: an SFEN's number of rows, or whether a first move begins in the last rows of the large."""
-    for words in texts:
-        for word in words:
-            if _SFEN.fullmatch(word):
-                return 5 if word.count("/") == 4 else 9
-        if "moves" in words[:-1]:
-            return 5 if words[words.index("moves") + 1][1:2] in ("d", "e") else 9
-    return 9

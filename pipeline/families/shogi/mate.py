@@ -1,10 +1,11 @@
-"""``MateSearch``: whether the player to move can mate by checks alone, by proof numbers, depth first (df-pn).
+"""``MateSearch``: whether the player to move can mate by checks alone, by depth-first proof-number search (df-pn).
 
-The attacker plays moves that give check, the defender all its moves. Each position has two numbers, seen by its player
-to move: *phi*, how many positions are still to be decided, at least, to show that it reaches its goal (the attacker's:
-mate; the defender's: none), and *delta*, the same that it doesn't. 0 is shown, INFINITE never. A position that the
-search stands on already counts as no mate, for perpetual check loses. Positions are told apart by pieces, hands and
-turn, so "no mate" may be wrong where only repetition denies one on another path; a mate that is found is always one.
+The attacker plays moves that give check, the defender all its moves. Each position has two numbers from the view of its
+player to move. *phi* is the least number of positions that must still be decided to prove that the player reaches its
+goal (for the attacker, mate; for the defender, no mate); *delta* is the same for the opposite. 0 means proven, INFINITE
+disproven. A position that is already on the search's path counts as no mate, because perpetual check loses. Positions
+are identified by pieces, hands and turn, so "no mate" may be wrong if only a repetition on another path prevents one; a
+mate that is found is always correct.
 
 Plain Python, some thousand positions a second. Source: Nagai 2002, "Df-pn Algorithm for Searching AND/OR Trees and Its
 Applications", chapter 3.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,12 +24,12 @@ from pipeline.families.shogi.game import Shogi
 from pipeline.games.contract import History, States
 
 INFINITE = 1 << 40
-LONGEST = 200  # plies of a line that is followed
-LOOK_EVERY = 64  # positions between two questions whether it was enough
+LONGEST = 200  # plies of a line of play
+ASK_EVERY = 64  # positions between two calls of enough()
 
 
 class Mate(enum.Enum):
-    """No moves that mate: because there are none, or because the search was stopped before it knew."""
+    """Why there are no moves that mate: there is no mate, or the search was stopped before it knew."""
 
     NONE = "nomate"
     UNKNOWN = "timeout"
@@ -36,13 +37,13 @@ class Mate(enum.Enum):
 
 @dataclass(eq=False)
 class _Position:
-    """phi, delta: see the module docstring. moves: None until it is looked at."""
+    """phi, delta: see the module docstring. moves: None until _look() finds them."""
 
     state: States  # [1, S]
     phi: int = 1
     delta: int = 1
     moves: list[tuple[int, _Position]] | None = None
-    length: int = field(default=-1)  # plies to mate, once that is proven and looked for
+    length: int = -1  # plies to mate, once that is proven and computed
 
 
 class _Stopped(Exception):
@@ -53,16 +54,17 @@ class MateSearch:
     """One search. See the module docstring."""
 
     def __init__(self, game: Shogi, enough: Callable[[], bool] = lambda: False) -> None:
-        """enough: asked now and then; True ends the search."""
-        # Nobody declares on the way to a mate: the game goes on where it could be, as Game.played_on says.
+        """enough: called now and then; True ends the search."""
+        # Nobody declares on the way to a mate.
         self._game, self._enough = Shogi(game.size, kernels.NO_RULE).without_move_limit(), enough
         self._known: dict[int, _Position] = {}
         self._path: set[int] = set()
-        self.positions = 0  # looked at
+        self.positions = 0  # searched
 
     def find(self, state: States) -> tuple[int, ...] | Mate:
-        """The actions that mate from state [1, S], both sides', as short and as long as each can make it among the
-        lines that were looked at; or Mate.
+        """Both players' actions that lead to mate from state [1, S], or Mate.
+
+        Among the lines searched, the attacker chooses the shortest, the defender the longest.
         """
         state = self._game.played_on(state)
         root = self._known[int(self._game.keys(state)[0])] = _Position(state)
@@ -75,7 +77,7 @@ class MateSearch:
         return tuple(self._line(root))
 
     def _search(self, here: _Position, most_phi: int, most_delta: int, attacks: bool, depth: int) -> None:
-        """Look below a position until its phi or delta reaches its limit."""
+        """Search below a position until its phi or delta reaches its limit."""
         if here.moves is None:
             self._look(here, attacks)
         moves = here.moves
@@ -99,15 +101,15 @@ class MateSearch:
             self._path.discard(id(here))
 
     def _seen(self, child: _Position, attacks: bool) -> tuple[int, int]:
-        """A child's phi and delta; of one that the search stands on: no mate. attacks: who moves there."""
+        """A child's phi and delta; no mate if it is on the path. attacks: whether the attacker's move leads to it."""
         if id(child) in self._path:
             return (0, INFINITE) if attacks else (INFINITE, 0)
         return child.phi, child.delta
 
     def _look(self, here: _Position, attacks: bool) -> None:
-        """Find the moves: an attacker's checks, a defender's all."""
+        """Find the moves: the attacker's checks, or all of the defender's."""
         self.positions += 1
-        if self.positions % LOOK_EVERY == 0 and self._enough():
+        if self.positions % ASK_EVERY == 0 and self._enough():
             raise _Stopped
         game = self._game
         history = History(np.zeros((1, 4), np.uint64), np.zeros(1, np.int32))
@@ -127,7 +129,7 @@ class MateSearch:
             here.moves.append((action, child))
 
     def _count(self, child: _Position, attacks: bool) -> None:
-        """A new position's first numbers: who has many moves is harder to beat. A game that is over is decided."""
+        """A new position's first numbers: decided if the game is over."""
         if self._game.is_over(child.state)[0]:
             won = self._game.returns(child.state)[0] == (1 if self._game.to_move(child.state)[0] else -1)
             mated = bool(won) and not attacks  # the defender to move has lost
@@ -135,7 +137,7 @@ class MateSearch:
             child.moves = []
 
     def _line(self, here: _Position) -> list[int]:
-        """The attacker's shortest way, the defender's longest, through what is proven."""
+        """The line of play through proven positions: the attacker's shortest, the defender's longest."""
         line: list[int] = []
         attacks, passed = True, {id(here)}
         while here.moves:
@@ -148,7 +150,7 @@ class MateSearch:
         return line
 
     def _length(self, here: _Position, attacks: bool, passed: set[int]) -> int:
-        """Plies to mate from a position where it is proven; INFINITE on a way that comes back."""
+        """Plies to mate from a position where mate is proven; INFINITE if the way returns to an earlier position."""
         if here.length >= 0:
             return here.length
         if id(here) in passed:

@@ -1,15 +1,13 @@
 """Legal moves of shogi on a view (see ``board``). Plain twin: ``tests/reference/shogi.py``.
 
-An action is KIND · P + the point where the piece comes to stand, in the mover's view. Kinds 0 to 9 are the directions
-of ``board``: which piece moves follows from direction and destination, it is the first one on that line. Kinds 10 to 19
-are the same with promotion, 20 to 26 drops of PAWN to ROOK. Both boards have the same kinds, so that a network whose
-policy has a plane for each doesn't depend on the board's size. Source: Silver et al. 2017, arXiv 1712.01815, with
-directions instead of distances, as in dlshogi.
+An action is KIND · P + the destination in the mover's view. Kinds 0 to 9 are the directions of ``board``: direction and
+destination determine the piece that moves, the first one on that line. Kinds 10 to 19 are the same with promotion, 20
+to 26 drops of PAWN to ROOK. Both boards have the same kinds, so that a network with a policy plane for each doesn't
+depend on the board's size. Source: Silver et al. 2017, arXiv 1712.01815, with directions instead of distances, as in
+dlshogi.
 
-Scratch for ``generate``: marks [2, P + 1] int8. PINS has the line (see LINES) on which a piece must stay so that its
-king isn't attacked, BLOCKS the points that a piece must go to where the king is in check.
-
-Kernels run one thread and take all parameters as arguments. They don't check array shapes.
+Scratch of ``generate``: marks [2, P + 1] int8. PINS holds the line (see LINES) on which a piece must stay to protect
+its king; BLOCKS holds the points to which a piece must move if the king is in check.
 """
 
 # mypy: allow-untyped-defs
@@ -43,7 +41,7 @@ PINS, BLOCKS = 0, 1
 
 @inlined
 def find_checks(view, beside, king, marks):
-    """Fill marks for the king's point; -> how many pieces give check. BLOCKS says nothing for two."""
+    """Fill marks for the king's point -> how many pieces give check. If there are two, BLOCKS means nothing."""
     marks[PINS, :] = NOT_PINNED
     marks[BLOCKS, :] = 0
     checks = 0
@@ -79,9 +77,9 @@ def find_checks(view, beside, king, marks):
 
 @inlined
 def king_moves(view, geometry, king, first_only, allowed):
-    """Allow the king's moves, or with first_only no more than one; -> how many there are."""
+    """Allow the king's moves -> their number. With first_only it stops at the first one."""
     count, num_points = 0, view.size - 1
-    view[king] = EMPTY  # what attacks along a line goes on attacking behind it
+    view[king] = EMPTY  # attacks along a line continue behind the king
     for direction in range(STRAIGHT):
         to = geometry.beside[king, direction]
         if (view[to] == EMPTY or view[to] & THEIRS) and not is_attacked(view, geometry.beside, to):
@@ -95,10 +93,10 @@ def king_moves(view, geometry, king, first_only, allowed):
 
 @inlined
 def is_mate_by_pawn(view, geometry, point, other, turned):
-    """Whether a pawn dropped on a point in front of the other king leaves the opponent without a move.
+    """Whether a pawn dropped in front of the other king leaves the opponent without a move.
 
-    other: the other king's point in the mover's view. turned [P + 1] int8 is scratch. What the opponent can do is take
-    the pawn, or move the king; nothing fits between.
+    The opponent can only capture the pawn or move the king. other: the other king's point in the mover's view.
+    turned [P + 1] int8 is scratch.
     """
     num_points = view.size - 1
     view[point] = PAWN
@@ -129,10 +127,10 @@ def is_mate_by_pawn(view, geometry, point, other, turned):
 
 @part
 def generate(view, hand, geometry, king, other, first_only, marks, turned, allowed):
-    """Allow every legal move in allowed [A] bool, all False at first; -> how many there are, and of checks.
+    """Allow every legal move in allowed [A] bool, all False at first -> the numbers of moves and of checks.
 
-    king, other: the points of the mover's king and of the opponent's. With first_only it stops at the first one, and
-    allowed isn't touched. marks and turned are scratch. Whether the game is over isn't looked at.
+    king, other: the points of the mover's king and of the opponent's. With first_only it stops at the first move and
+    leaves allowed alone. marks and turned are scratch. Ignores whether the game is over.
     Plain twin: ShogiReference.legal.
     """
     num_points = view.size - 1
@@ -140,7 +138,7 @@ def generate(view, hand, geometry, king, other, first_only, marks, turned, allow
     checks = find_checks(view, beside, king, marks)
     if checks > 1:
         return king_moves(view, geometry, king, first_only, allowed), checks
-    count, pawns = 0, 0  # pawns: a bit for each column that has an own one
+    count, pawns = 0, 0  # pawns: a bit for each column with a pawn of the mover
     for point in range(num_points):
         piece = view[point]
         if piece == EMPTY or piece >= THEIRS:

@@ -1,11 +1,11 @@
-"""How positions and moves of shogi are written: SFEN, USI, and the names of actions without a position.
+"""Notation of shogi: SFEN for positions, USI for moves, and names of actions that need no position.
 
-SFEN has the rows from above, then whose turn it is (b the first player), the hands and the number of the next move.
-USI writes a move as two squares, 7g7f, with + behind it for a promotion, and P*5e for a drop; a square is its column
-counted from the right and its row from above, whoever moves. Source: http://shogidokoro.starfree.jp/usi.html
+An SFEN has the rows from above, then the turn (b is the first player), the hands and the number of the next move. In
+USI a move is two squares, 7g7f, with + for a promotion, or P*5e for a drop; a square is its column counted from the
+right and its row from above, for both players. Source: http://shogidokoro.starfree.jp/usi.html
 
-An action's own name says how a piece moves in the mover's view, and where to: U5e up, UL5e up and left, NR5e a knight
-to the right, P*5e a drop. For the second player it shows the turned board, so people are shown USI instead.
+An action's name says how a piece moves in the mover's view, and where to: U5e up, UL5e up and left, NR5e a knight to
+the right, P*5e a drop. For the second player it refers to the turned board, so people see USI instead.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def square_name(point: int, size: int) -> str:
 
 
 def named_square(text: str, size: int) -> int:
-    """The point of a square such as 5E or 5e; -1 if the board hasn't got it."""
+    """The point of a square such as 5E or 5e; -1 if it isn't on the board."""
     column, row = size - int(text[0]), ROWS.index(text[1].lower())
     return row * size + column if column >= 0 and row < size else -1
 
@@ -67,7 +67,7 @@ def action_name(action: int, size: int) -> str:
 
 
 def parse_action(text: str, size: int) -> int | None:
-    """The inverse of action_name in either case; None for what is no name."""
+    """The inverse of action_name, case-insensitive; None if the text is no name."""
     found = _ACTION.fullmatch(text.strip().upper())
     point = named_square(found[3], size) if found else -1
     if found is None or point < 0:
@@ -81,11 +81,11 @@ def parse_action(text: str, size: int) -> int | None:
 
 
 def source_of(state: States, action: int, size: int) -> int:
-    """The point, in the mover's view, of the piece that an action moves; -1 for a drop, or if there is none."""
+    """The point, in the mover's view, of the piece that an action moves; -1 for a drop or without such a piece."""
     kind, to = divmod(action, size * size)
     if kind >= DROPS:
         return -1
-    board, mover = pieces(state, size), int(state[kernels.words_of(size * size) + kernels.TO_MOVE])
+    board, mover = pieces(state, size), _mover(state, size)
     down, across = DIRECTIONS[kind % PROMOTING]
     row, column = divmod(to, size)
     while True:
@@ -100,46 +100,46 @@ def source_of(state: States, action: int, size: int) -> int:
             return -1
 
 
+def _mover(state: States, size: int) -> int:
+    return int(state[kernels.words_of(size * size) + kernels.TO_MOVE])
+
+
+def _turned(state: States, point: int, size: int) -> int:
+    """A point of the board in the mover's view, and the reverse."""
+    return size * size - 1 - point if _mover(state, size) else point
+
+
 def usi(state: States, action: int, size: int) -> str:
-    """An action in USI, seen from the position before it. Raises IndexError for one without a piece to move."""
+    """An action in USI, in the position before it. Raises IndexError if there is no piece to move."""
     if not 0 <= action < NUM_KINDS * size * size:
         raise IndexError(action)
     kind, to = divmod(action, size * size)
-    mover = int(state[kernels.words_of(size * size) + kernels.TO_MOVE])
-
-    def square(point: int) -> str:
-        return square_name(size * size - 1 - point if mover else point, size)
-
+    target = square_name(_turned(state, to, size), size)
     if kind >= DROPS:
-        return f"{LETTERS[kind - DROPS + PAWN]}*{square(to)}"
+        return f"{LETTERS[kind - DROPS + PAWN]}*{target}"
     source = source_of(state, action, size)
     if source < 0:
         raise IndexError(action)
-    return square(source) + square(to) + ("+" if kind >= PROMOTING else "")
+    return square_name(_turned(state, source, size), size) + target + ("+" if kind >= PROMOTING else "")
 
 
 def parse_usi(state: States, text: str, size: int) -> int | None:
-    """The action of a USI move in a position; None for what isn't written as one, or if no piece moves so."""
+    """The action of a USI move in a position; None if the text is no USI, or no piece moves so."""
     found = _USI.fullmatch(text.strip().upper())
-    if found is None:
+    to = named_square(found[3], size) if found else -1
+    if found is None or to < 0:
         return None
-    mover = int(state[kernels.words_of(size * size) + kernels.TO_MOVE])
-
-    def point(name: str) -> int:
-        at = named_square(name, size)
-        return size * size - 1 - at if mover and at >= 0 else at
-
-    to = point(found[3])
-    if to < 0:
-        return None
+    to = _turned(state, to, size)
     if found[1]:
         return None if found[4] else (DROPS + LETTERS.index(found[1]) - PAWN) * size * size + to
-    source = point(found[2])
-    return None if source < 0 else action_between(state, source, to, bool(found[4]), size)
+    source = named_square(found[2], size)
+    if source < 0:
+        return None
+    return action_between(state, _turned(state, source, size), to, bool(found[4]), size)
 
 
 def action_between(state: States, source: int, to: int, promotes: bool, size: int) -> int | None:
-    """The action that moves a piece between two points of the mover's view; None if none of the mover's moves so."""
+    """The action of the mover's piece between two points of the mover's view; None if it doesn't move so."""
     down, across = to // size - source // size, to % size - source % size
     if (down, across) in DIRECTIONS[STRAIGHT:]:
         direction = DIRECTIONS.index((down, across))
@@ -152,12 +152,12 @@ def action_between(state: States, source: int, to: int, promotes: bool, size: in
 
 
 def pieces(state: States, size: int) -> list[int]:
-    """[P] of one state [S]: 0, or a kind, and THEIRS added to the second player's."""
+    """[P] the pieces of one state [S]: 0, or a kind, plus THEIRS for the second player's."""
     return state.view(np.int8)[: size * size].tolist()
 
 
 def hands(state: States, size: int) -> list[list[int]]:
-    """[2][8] of one state: how many of each kind the first player has in hand, and the second."""
+    """[2][8] the number of pieces of each kind in each player's hand, in one state."""
     found = state.view(np.int8)[size * size : size * size + 2 * HAND_KINDS].tolist()
     return [[0, *found[:HAND_KINDS]], [0, *found[HAND_KINDS:]]]
 
@@ -177,7 +177,7 @@ def sfen(state: States, size: int) -> str:
 
 
 def board_sfen(board: list[int], held: list[list[int]], turn: int, number: int, size: int) -> str:
-    """board, held: as pieces and hands give them; turn: who is to move; number: of the next move."""
+    """The SFEN of a board and hands as from pieces() and hands(). turn: who moves next; number: of that move."""
     rows = []
     for row in range(size):
         text = "".join(piece_letter(piece) if piece else " " for piece in board[row * size : (row + 1) * size])
@@ -188,7 +188,7 @@ def board_sfen(board: list[int], held: list[list[int]], turn: int, number: int, 
 
 
 def parse_sfen(text: str, size: int) -> States:
-    """[1, S] with the pieces, hands, turn and number of an SFEN; kernels.set_up fills in the rest.
+    """[1, S] with the pieces, hands, turn and number of an SFEN; kernels.set_up derives the rest.
 
     Raises IllegalMove that carries the text and says what is wrong with it.
     """
@@ -242,7 +242,7 @@ def parse_sfen(text: str, size: int) -> States:
 
 
 def _check_pieces(board: States, size: int, wrong) -> None:  # type: ignore[no-untyped-def]
-    """Raise what wrong(found) gives unless each side has one king, no two pawns on a column, and nobody too much."""
+    """Raise wrong(found) for two pawns on a column, too many pieces of a kind, or a side without exactly one king."""
     points = board[: size * size].reshape(size, size)
     for player, whose in ((0, "first"), (1, "second")):
         kings = int((points == KING + THEIRS * player).sum())

@@ -1,20 +1,20 @@
 """The Universal Shogi Interface: lines in, lines out, so that ShogiGUI, Shogidokoro and other managers can run a model.
 
-A manager sends usi, isready and usinewgame, then for each move position and go; the answer to go is any number of info
-lines and one bestmove. While a search runs, stop, ponderhit, isready, gameover and quit are followed; other lines wait
-for its end, if it has one. Of lines behind those that wait, stop, gameover and quit still end the search, unless a go
-is among them: they are meant for that. A line that can't be followed is answered with ``info string`` and what was
-wanted, and changes nothing. Behind a position that can't be followed there is nothing to search, up to the next one.
+A manager sends usi, isready and usinewgame, then position and go for each move; the answer to go is any number of info
+lines and one bestmove. While a search runs, the engine follows stop, ponderhit, isready, gameover and quit. Other lines
+wait for the end of the search, if it has a limit; stop, gameover and quit behind them still end the search, unless a go
+comes first: then they are meant for that go. The answer to a line that can't be followed is ``info string`` and what
+was wanted; the line changes nothing. After a position that can't be followed, nothing is searched until the next one.
 
-    position   startpos or sfen …, then moves …; one that goes on from the last position keeps its tree. The manager is
-               the referee: moves behind a position that may be declared, or has occurred four times, go on from it
-    go         btime wtime byoyomi binc winc (milliseconds), movetime, nodes, infinite, ponder; without any limit as
-               many readouts as the option Readouts says
-    go mate    milliseconds in which a mate by checks is looked for, or infinite; see families/shogi/mate.py
-    bestmove   a move, resign, or win: a declaration, which is made as soon as it can be
+    position   startpos or sfen …, then moves …. If it continues the last position, the tree is kept. The manager is the
+               referee: moves may follow a position that could be declared or has occurred four times
+    go         btime wtime byoyomi binc winc (milliseconds), movetime, nodes, infinite, ponder; without a limit, the
+               readouts of the option Readouts
+    go mate    milliseconds to search for a mate by checks, or infinite; see families/shogi/mate.py
+    bestmove   a move, resign, or win: a declaration, made as soon as possible
 
-Scores are seen by the player to move: cp is 600 · ln(p / (1 − p)), as shogi programs are used to, p the winrate with a
-draw as half a win. nodes counts readouts. Source: http://shogidokoro.starfree.jp/usi.html
+Scores are from the view of the player to move. cp is 600 · ln(p / (1 − p)), as usual for shogi programs, where p is the
+winrate with a draw as half a win. nodes counts readouts. Source: http://shogidokoro.starfree.jp/usi.html
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from pipeline.families.shogi.game import Shogi
 from pipeline.families.shogi.mate import Mate, MateSearch
 from pipeline.play.clock import MARGIN_SECONDS, Clock, TimeSettings
 from pipeline.play.findings import winrate
-from pipeline.play.lines import TOO_LONG, CommandLines
+from pipeline.play.lines import TOO_LONG, CommandLines, shown
 from pipeline.play.session import SearchSession
 
 NAME, AUTHOR = "MuGo 0.1", "the MuGo developers"
 CP_SCALE = 600.0  # of the winrate's logit
 MOST_CP = 9999
-SHOWN_EVERY = 0.5  # seconds between two looks at what was found so far
-MOVES_LEFT = 60  # of the game, in plies, at its beginning; half of them ours
+REPORT_EVERY = 0.5  # seconds between info lines during a search
+MOVES_LEFT = 60  # plies that a game still has at its beginning, for the clock
 MOST_LINES = 100  # of the option MultiPV
-RESIGN_MOVES = 2  # that were hopeless in a row
+RESIGN_CONSECUTIVE_MOVES = 2
 ENDS = ("stop", "gameover", "quit")  # lines that end a search
 TIMES = ("btime", "wtime", "byoyomi", "binc", "winc", "movetime", "nodes")
 
@@ -49,12 +49,12 @@ Write = Callable[[str], None]
 
 
 class UsiError(Exception):
-    """A line that can't be followed; its text is for the manager."""
+    """A line that can't be followed. The manager gets the error's text."""
 
 
 @dataclass
 class Limits:
-    """Of one search. milliseconds and nodes by name, as go gave them; ponder, infinite: wait to be told the end."""
+    """Limits of one search. numbers: milliseconds and nodes by name, from go; ponder, infinite: a line ends it."""
 
     numbers: dict[str, int]
     ponder: bool = False
@@ -66,19 +66,19 @@ class Limits:
 
 
 class Usi:
-    """The protocol's state for one manager. Whatever the manager sends, run() goes on until quit or the end."""
+    """The protocol's state for one manager. No line stops run() but quit."""
 
     def __init__(self, session: SearchSession, resign_threshold: float = -1.0) -> None:
-        """session: of a game with SFEN. resign_threshold: value_to_move, two moves in a row; -1: never."""
+        """session: of shogi. resign_threshold: value_to_move at two moves in a row; -1: never resign."""
         assert isinstance(session.game, Shogi)
         self.session, self._game = session, session.game
         self._resign_threshold = resign_threshold
         self._readouts, self._lines_shown = session.readouts, 1
-        self._begin = ""  # the SFEN of the position before the moves; empty: the initial one
-        self._lost = False  # whether the last position couldn't be followed: the session stands elsewhere
+        self._begin = ""  # SFEN of the position before the moves; empty: the initial position
+        self._lost = False  # whether the last position couldn't be followed, so that the session stands elsewhere
         self._hopeless = 0
         self._stopped = self._quit = False
-        self._later: deque[str | None] = deque()  # lines that came during a search and waited for its end
+        self._later: deque[str | None] = deque()  # lines that wait for the end of a search
         self._lines: CommandLines | None = None
         self._write: Write = lambda text: None
         self._commands: dict[str, Callable[[list[str]], None]] = {
@@ -86,7 +86,7 @@ class Usi:
         }
 
     def run(self, lines: CommandLines, write: Write) -> None:
-        """Answer until quit or the end of the lines. write must send at once."""
+        """Answer until quit or the end of the lines. write must flush."""
         self._lines, self._write = lines, write
         while not self._quit:
             line = self._later.popleft() if self._later else lines.next()
@@ -95,7 +95,7 @@ class Usi:
             self.answer(line)
 
     def answer(self, line: str) -> None:
-        """Follow one line; a go with limits is searched to its end."""
+        """Follow one line; for a go with limits, search to the end."""
         words = line.split()
         try:
             if line == TOO_LONG:
@@ -103,7 +103,7 @@ class Usi:
             if not words:
                 return
             if words[0] not in self._commands:
-                raise UsiError(f"unknown command {_shown(words[0])}; known: {', '.join(sorted(self._commands))}")
+                raise UsiError(f"unknown command {shown(words[0])}; known: {', '.join(sorted(self._commands))}")
             self._commands[words[0]](words[1:])
         except UsiError as error:
             self._say(f"info string {error}")
@@ -133,10 +133,10 @@ class Usi:
         if name in ("USI_Ponder", "USI_Hash"):
             return
         if name not in ("Readouts", "MultiPV"):
-            raise UsiError(f"setoption: unknown option {_shown(name)}; known: MultiPV, Readouts, USI_Hash, USI_Ponder")
+            raise UsiError(f"setoption: unknown option {shown(name)}; known: MultiPV, Readouts, USI_Hash, USI_Ponder")
         low, high = (0, self.session.most_readouts) if name == "Readouts" else (1, MOST_LINES)
         if not low <= (number := _whole(value)) <= high:
-            raise UsiError(f"setoption {name}: found {_shown(value)!r}; wanted a whole number from {low} to {high}")
+            raise UsiError(f"setoption {name}: found {shown(value)!r}; wanted a whole number from {low} to {high}")
         if name == "Readouts":
             self._readouts = number
         else:
@@ -153,7 +153,7 @@ class Usi:
         self._stopped = True
 
     def _on_stop(self, words: list[str]) -> None:
-        """Only a search can be stopped; a manager may be late by a moment, so that is no error."""
+        """Without a search there is nothing to stop; a manager may be late, so this is no error."""
 
     def _on_ponderhit(self, words: list[str]) -> None:
         raise UsiError("ponderhit, but nothing is pondered; wanted go ponder before")
@@ -173,12 +173,12 @@ class Usi:
         else:
             raise UsiError("position: wanted startpos or sfen SFEN, then moves MOVE …")
         if rest and rest[0] != "moves":
-            raise UsiError(f"position: found {_shown(rest[0])}; wanted moves")
+            raise UsiError(f"position: found {shown(rest[0])}; wanted moves")
         self._follow(begin, rest[1:])
         self._lost = False
 
     def _follow(self, begin: str, texts: Sequence[str]) -> None:
-        """Stand after these moves; where the session stands on the way there, it plays on and keeps its tree."""
+        """Go to the position after these moves. If the session's moves are their beginning, it keeps its tree."""
         session = self.session
         before, moves, here = self._begin, session.moves, session.here()
         try:
@@ -200,7 +200,7 @@ class Usi:
             for action in moves:
                 session.play(action)
             session.go_to(here)
-            raise UsiError(f"position: move {ply} {_shown(texts[ply - 1])}: {error}") from error
+            raise UsiError(f"position: move {ply} {shown(texts[ply - 1])}: {error}") from error
 
     # The search
 
@@ -218,18 +218,18 @@ class Usi:
         self._search(limits)
         best = self.session.best()
         line = next((found.variation for found in self.session.candidates() if found.action == best), (best,))
-        if not limits.open_ended:  # else it was no move: what was pondered didn't come, or the position is analysed
+        if not limits.open_ended:  # otherwise it was no move: a wrong ponder move, or an analysis
             value = self.session.value_to_move()
             self._hopeless = self._hopeless + 1 if value <= self._resign_threshold else 0
-            if self._resign_threshold > -1 and self._hopeless >= RESIGN_MOVES:
+            if self._resign_threshold > -1 and self._hopeless >= RESIGN_CONSECUTIVE_MOVES:
                 self._say("bestmove resign")
                 return
         named = self._line(line[:2])
         self._say(f"bestmove {named[0]}" + (f" ponder {named[1]}" if len(named) > 1 else ""))
 
     def _last_word(self) -> str | None:
-        """What there is to say without a search: win where the game can be declared, resign where there is no move, or
-        the last position wasn't followed. None elsewhere, in games that have ended by repetition, too.
+        """The answer without a search: win if the game can be declared, resign if there is no move or the last position
+        couldn't be followed. Otherwise None, even if the game has ended by repetition.
         """
         if self._lost:
             return "resign"
@@ -238,7 +238,7 @@ class Usi:
         return "resign" if self._game.is_over(self._game.played_on(self.session.state))[0] else None
 
     def _search(self, limits: Limits) -> None:
-        """Search, with reports, until the limits are reached or a line says so."""
+        """Search, with reports, until a limit is reached or a line ends it."""
         session, started = self.session, time.monotonic()
         readouts = limits.numbers.get("nodes")
         if readouts is None:
@@ -247,7 +247,7 @@ class Usi:
             more = "" if session.room() < session.most_readouts else "; a larger --readouts makes room for more"
             self._say(f"info string {readouts} readouts: the tree has room for {session.room()}{more}")
         until = math.inf if limits.ponder else started + self._seconds(limits)
-        shown = started
+        reported = started
         visits_before = sum(candidate.visits for candidate in session.candidates())
         with contextlib.closing(session.thinking(readouts)) as batches:
             for _ in batches:
@@ -256,22 +256,22 @@ class Usi:
                 now = time.monotonic()
                 if self._stopped or now >= until:
                     break
-                if now - shown >= SHOWN_EVERY:
+                if now - reported >= REPORT_EVERY:
                     self._report(started, visits_before)
-                    shown = now
+                    reported = now
         self._wait_for_end(limits)
         self._report(started, visits_before)
 
     def _wait_for_end(self, limits: Limits) -> None:
-        """Until a line asks for the answer, if one has to."""
+        """Wait for the line that ends a search without limits."""
         while limits.open_ended and not self._stopped:
             self._wait_for_line()
             self._heard(limits)
 
     def _heard(self, limits: Limits) -> bool:
-        """Follow the lines that came during a search; whether ponderhit was one of them.
+        """Follow the lines that came during a search -> whether ponderhit was one of them.
 
-        Where the search has an end, other lines wait for it; where its end has to be asked for, they are refused.
+        If the search has limits, other lines wait for its end; otherwise they are refused.
         """
         hit, later, lines = False, self._later, self._lines
         while lines is not None and lines.waiting() and not (later and later[-1] is None):
@@ -287,7 +287,7 @@ class Usi:
                 self._on_isready([])
             elif command:
                 self._lost = self._lost or command == "position"
-                self._say(f"info string {_shown(command)} while searching without an end; wanted stop before it")
+                self._say(f"info string {shown(command)} while searching without an end; wanted stop before it")
         if not limits.open_ended:
             while later and _command(later[0]) == "isready":
                 self._on_isready([])
@@ -303,7 +303,7 @@ class Usi:
             self._lines.wait(1.0)
 
     def _seconds(self, limits: Limits) -> float:
-        """For this move, from now on."""
+        """The time for this move, from now on."""
         milliseconds = limits.numbers
         if "movetime" in milliseconds:
             return max(0.0, milliseconds["movetime"] / 1000 - MARGIN_SECONDS)
@@ -319,7 +319,7 @@ class Usi:
         return clock.seconds(max(0, MOVES_LEFT - plies) // 2) or 0.0
 
     def _report(self, started: float, visits_before: int) -> None:
-        """What was found so far, best line first."""
+        """Write what was found so far, best line first."""
         found = self.session.candidates()[: self._lines_shown]
         milliseconds = round(1000 * (time.monotonic() - started))
         nodes = sum(candidate.visits for candidate in self.session.candidates())
@@ -333,13 +333,13 @@ class Usi:
             )
 
     def _line(self, actions: Sequence[int]) -> list[str]:
-        """What these moves from here on are called."""
+        """The names of these moves from here on."""
         return self._game.line_names(self.session.state, actions)
 
     def _look_for_mate(self, words: list[str]) -> None:
         limit = words[0] if words else "infinite"
         if limit != "infinite" and _whole(limit) < 0:
-            raise UsiError(f"go mate: found {_shown(limit)}; wanted milliseconds, or infinite")
+            raise UsiError(f"go mate: found {shown(limit)}; wanted milliseconds, or infinite")
         until = math.inf if limit == "infinite" else time.monotonic() + _whole(limit) / 1000
         self._stopped, limits = False, Limits({}, infinite=math.isinf(until))
 
@@ -374,7 +374,7 @@ def _parsed(words: Sequence[str]) -> Limits:
                 raise UsiError(f"go {word}: wanted a whole number after it")
             limits.numbers[word] = number
         else:
-            raise UsiError(f"go: found {_shown(word)}; known: {', '.join((*TIMES, 'infinite', 'mate', 'ponder'))}")
+            raise UsiError(f"go: found {shown(word)}; known: {', '.join((*TIMES, 'infinite', 'mate', 'ponder'))}")
     return limits
 
 
@@ -386,8 +386,3 @@ def _command(line: str | None) -> str:
 def _whole(text: str) -> int:
     """A whole number of at most nine digits; -1 for anything else."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else -1
-
-
-def _shown(word: str) -> str:
-    """A manager's word, short and printable."""
-    return "".join(letter if letter.isprintable() else "?" for letter in word[:40])

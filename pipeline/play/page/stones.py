@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import AnyGame, BoolArray, Game, States
-from pipeline.games.records import RecordText
+from pipeline.games.records import RecordText, name_of
 from pipeline.games.sgf import AnotherGame, line_sgf, read_sgf
 from pipeline.games.stones import BoardGame
 from pipeline.play.page.kinds import BoardPage
@@ -122,14 +122,15 @@ class StonesTable(Table):
 
 
 class StonesPage(BoardPage):
-    """Every game of stones. Subclasses offer some without a model, or show them with more than StonesTable does."""
+    """Games of stones. Subclasses have specs: they show these games only and offer them even without a model."""
 
     table = StonesTable
     record_names: Mapping[str, str] = MappingProxyType({SGF: "SGF"})
     opens = (f".{SGF}",)
 
     def plays(self, game: AnyGame) -> bool:
-        return isinstance(game, BoardGame)
+        names = {spec.partition(":")[0] for spec in self.specs}
+        return isinstance(game, BoardGame) and (not names or name_of(game) in names)
 
     def read(self, data: bytes, games: Sequence[Game]) -> tuple[Game, Beginning]:
         """The first game that an SGF fits, with the record's komi."""

@@ -31,7 +31,7 @@ from pipeline.ratings.command import Rated, rate, read_matches
 from pipeline.reports.run_files import SizedShard, look_at, parse_time, spread
 from pipeline.reports.show_match import counted_games
 from pipeline.reports.tracked import Tracked, of_shards
-from pipeline.run.match_results import MatchResults
+from pipeline.run.matches import MatchResults
 from pipeline.run.models import ModelInfo, list_models, read_info, read_journal
 from pipeline.run.order import generation_of
 from pipeline.run.pruned import Pruned, read_pruned

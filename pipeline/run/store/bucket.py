@@ -1,25 +1,24 @@
-"""Runs in object storage, and their working copies: folders in which the commands work as ever.
+"""Runs in object storage and their working copies: folders in which commands work as usual.
 
-The bucket is what counts, and the working copy is a cache of it:
+The bucket is authoritative, and the working copy is a cache of it:
 
-- A file is put into the bucket first, then renamed into place. So whatever has its name here is in the bucket, and
-  after a kill at any point the next command finds there what was committed. Files go in the order in which they are
-  committed: shard, then sidecar; a model's files, then its model.json.
-- Files that are written once (shards, sidecars, packs, chunks, models) are put only if there is none of that name, and
-  fetched at most once, when somebody reads them; sidecars when their folder is listed.
-- Files that change are read anew when FRESH_SECONDS have passed, or a lock was taken, and put only in place of what
-  was read. best_model is an object that says the model's name; here it is a symlink.
-- Lines that are added to a file are sent with the next commit, with the first line that comes SEND_SECONDS after they
-  were sent last, and before a lock is given back; no clock sends them. Those that a kill kept from it are sent by the
-  next command of this copy that takes that lock: without it they may be those of a command at work, which sends them
-  itself. With a machine go games of a match that weren't sent, which are then played again.
-- Shards that gather's window has left behind go from the working copy, as chunks and files that change do that are in
-  the bucket no more. Files of other names, which a user has put below data/, stay.
-- Listings are bounded: of folders that are numbered, once they were listed from the beginning, only what is behind the
-  newest known number less OVERLAP counts; a worker's folder is listed from behind the last known shard; a generation is
-  closed when OVERLAP newer ones have games.
+- A file is uploaded first and then renamed into place. So every file under its final name is in the bucket, and after a
+  kill at any point the next command finds there everything that was committed. Files are uploaded in the order of their
+  commits: shard, then sidecar; a model's files, then its model.json.
+- Files that are written once (shards, sidecars, packs, chunks, models) are uploaded only if the bucket has no object of
+  that name. They are fetched at most once, when they are read; sidecars when their folder is listed.
+- Files that change are read again after FRESH_SECONDS or after a lock was taken, and replace only the version that was
+  read. best_model is an object with the model's name; here it is a symlink.
+- Lines added to a file are uploaded with the next commit, with the first line that is added SEND_SECONDS after the last
+  upload, and before a lock is released; no timer uploads them. Lines left by a kill are uploaded by this copy's next
+  command that takes the lock. A command without the lock leaves them alone, because they may belong to a command at
+  work. If a machine is lost, its match games that weren't uploaded are played again.
+- The working copy loses the shards that gather's window has passed, and the chunks and changing files that the bucket
+  doesn't have any more. Files with other names, which a user has put in data/, stay.
+- Listings are bounded. A numbered folder that was listed completely once is listed from its newest known number minus
+  OVERLAP; a worker's folder from its last known shard; a generation is closed when OVERLAP newer ones have games.
 
-Checkpoints, curves, temporary files and SGF stay in the working copy alone.
+Checkpoints, curves, temporary files and SGF stay in the working copy.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pipeline.errors import FileError, explain
@@ -42,14 +41,14 @@ from pipeline.run.store.objects import Conflict, Object, Objects
 
 FRESH_SECONDS = 10.0
 SEND_SECONDS = 10.0
-OVERLAP = 4  # generations that may still get games when newer ones have some, and models, matches
+OVERLAP = 4  # numbers of generations, models and matches in which new files may appear after newer ones
 FETCHING_THREADS = 16
-FETCHED_AT_ONCE = 256  # held in memory
-LATE = ".jsonl"  # files that lines are added to
+FETCHED_AT_ONCE = 256  # files in memory
+LATE = ".jsonl"  # files to which lines are added
 
 
 class BucketStore(Store):
-    """A run in object storage and its working copy here. root: of the run. copy: identifies the working copy."""
+    """A run in object storage and its working copy in the folder root. copy: identifies the working copy."""
 
     shared = True
 
@@ -61,17 +60,17 @@ class BucketStore(Store):
         self.root = Path(self._roots[0])
         self._leases = Leases(objects, copy)
         self._pool = ThreadPoolExecutor(FETCHING_THREADS, "fetch")
-        self._lock = threading.RLock()  # one at a time lists, and reads what changes
-        self._tags: dict[str, str] = {}  # of objects that change, as read or written last
-        self._checked: dict[str, float] = {}  # when a key was read, or a folder listed
-        self._listed: dict[str, set[str]] = {}  # names of files
-        self._waiting: dict[str, Path] = {}  # files with lines that aren't sent yet
-        self._sent: dict[str, float] = {}
-        self._newest = -1  # generation with games
+        self._lock = threading.RLock()  # one thread at a time lists folders and reads files that change
+        self._tags: dict[str, str] = {}  # of objects that change, as last read or written
+        self._checked: dict[str, float] = {}  # when a key was read or a folder listed
+        self._listed: dict[str, set[str]] = {}  # names of files by folder
+        self._waiting: dict[str, Path] = {}  # files with lines that weren't uploaded yet
+        self._sent: dict[str, float] = {}  # when lines were last uploaded
+        self._newest = -1  # the newest generation with games
         self._unsure: FileError | None = None
 
     def close(self) -> None:
-        """Send what waits. Raises FileError."""
+        """Upload the waiting lines. Raises FileError."""
         try:
             self.flush()
         finally:
@@ -80,7 +79,6 @@ class BucketStore(Store):
     # Reading
 
     def want(self, path: Path) -> None:
-        """Bring the file here if it is in the bucket and isn't here, or may have changed. Raises FileError."""
         parts = self._parts(path)
         if not layout.is_shared(parts):
             return
@@ -90,10 +88,7 @@ class BucketStore(Store):
             self.fetch([path])
 
     def fetch(self, paths: Sequence[Path]) -> None:
-        """Bring these files here, many at once; those that never change and are here stay. They appear in this order.
-
-        Those that aren't in the bucket are left out. Raises FileError.
-        """
+        """The files appear here in this order; those that aren't in the bucket are left out."""
         inside = (path for path in paths if layout.is_shared(self._parts(path)))
         wanted = [path for one in inside for path in self._with_others(one) if not os.path.lexists(path)]
         for start in range(0, len(wanted), FETCHED_AT_ONCE):
@@ -102,13 +97,13 @@ class BucketStore(Store):
             for path, found in zip(some, map(get, some) if len(some) == 1 else self._pool.map(get, some), strict=True):
                 if found is not None:
                     if path.suffix == layout.SHARD_SUFFIX:
-                        (path.parent.parent / layout.FORGOTTEN).unlink(missing_ok=True)  # to be forgotten again
+                        (path.parent.parent / layout.FORGOTTEN).unlink(missing_ok=True)
                     _place(path, found.data)
                 elif layout.parse_shard_name(path.name):
-                    self._list_place(path.parent, self._parts(path.parent), "")  # it may lie in a pack by now
+                    self._list_place(path.parent, self._parts(path.parent), "")  # it may have been packed
 
     def _with_others(self, path: Path) -> Iterator[Path]:
-        """A file and what is fetched with it: all of a model but its optimiser, for the processes that will play."""
+        """The file and those fetched with it: for a model all but its optimiser, because it will play."""
         parts = self._parts(path)
         if parts[0] != layout.SAVED_MODELS.name or path.name == layout.MODEL_JSON:
             yield path
@@ -130,7 +125,7 @@ class BucketStore(Store):
             self._checked[key] = time.monotonic()
             if found is None:
                 self._tags.pop(key, None)
-                # Not what another process of this copy has put there since.
+                # Unless another process of this copy has replaced it since.
                 if here and layout.has_known_name(parts) and _version(path) == here:
                     with suppress(FileNotFoundError):
                         path.unlink()
@@ -148,25 +143,22 @@ class BucketStore(Store):
         if path.suffix == LATE and here.startswith(data) and len(here) > len(data):
             lock = self.lease_key(path.with_name(layout.CHAMPION) if path.name == layout.PROMOTIONS else path.parent)
             if lock and self._leases.holds(lock):
-                self._waiting[key] = path  # a kill kept the rest from being sent
+                self._waiting[key] = path  # a kill has left lines that weren't uploaded
             else:
-                del self._tags[key]  # so that whoever takes the lock reads it anew
+                del self._tags[key]  # so that it is read again when the lock is taken
         elif here != data or not data:
             _place(path, data)
 
     # Writing
 
     def commit(self, path: Path, temporary: Path) -> None:
-        """Put what will be renamed from temporary to path, a file or a symlink, into the bucket.
-
-        Raises Conflict if another process has written this file, FileError if it can't be put.
-        """
+        """Raises Conflict if another process has written this file."""
         parts = self._parts(path)
         if not layout.is_shared(parts):
             return
         self.flush()
-        key = self._key(path)
         data = os.readlink(temporary).encode() if temporary.is_symlink() else temporary.read_bytes()
+        key = self._key(path, data)
         if layout.is_written_once(parts):
             self._put(key, data, None)
             return
@@ -181,20 +173,7 @@ class BucketStore(Store):
                 self._tags[key] = self._put(key, data, found.tag)
             self._checked[key] = time.monotonic()
 
-    def commit_folder(self, path: Path, temporary: Path) -> bool:
-        """Put a model into the bucket, its description last. Raises like commit."""
-        if not layout.is_shared(self._parts(path / layout.MODEL_JSON)):
-            return False
-        self.flush()
-        for file in sorted(temporary.iterdir()):
-            if file.name != layout.MODEL_JSON:
-                data = file.read_bytes()
-                self._put(layout.model_file_key(path.name, file.name, hashlib.sha256(data).hexdigest()), data, None)
-        self._put(self._key(path / layout.MODEL_JSON), (temporary / layout.MODEL_JSON).read_bytes(), None)
-        return True
-
     def appended(self, path: Path) -> None:
-        """A line was added to this file. Raises like commit."""
         parts = self._parts(path)
         if not layout.is_shared(parts):
             return
@@ -204,7 +183,7 @@ class BucketStore(Store):
             self.flush()
 
     def flush(self) -> None:
-        """Send the lines that wait. Raises like commit."""
+        """Upload the waiting lines. Raises like commit."""
         with self._lock:
             for key, path in list(self._waiting.items()):
                 with suppress(FileNotFoundError):
@@ -214,7 +193,6 @@ class BucketStore(Store):
                 del self._waiting[key]
 
     def removing(self, paths: Sequence[Path]) -> None:
-        """Remove from the bucket what will be removed here. Raises FileError."""
         keys = [self._key(path) for path in paths if layout.is_shared(self._parts(path))]
         if keys:
             self.flush()
@@ -234,27 +212,32 @@ class BucketStore(Store):
         except Conflict:
             raise
         except FileError as error:
-            # It may have been written all the same. Whoever wrote the same under another name now would write it twice;
-            # the next command looks what is there.
+            # The object may have been written anyway, and this command might write its contents again under another
+            # name. So it writes nothing more; the next command looks at what is there.
             self._unsure = error
             self.objects.patience = 0.0
             raise
 
-    def hold(
-        self, path: Path, on_wait: Callable[[], None] | None = None, wait: bool = True
-    ) -> AbstractContextManager[None]:
-        """The lease that stands for the lock of a file or folder; see Leases.hold."""
-        return _Holding(self, path, on_wait, wait)
+    @contextmanager
+    def hold(self, path: Path, on_wait: Callable[[], None] | None, busy: str | None) -> Iterator[None]:
+        """Hold the lease that stands for this lock. Files are read again after it was taken."""
+        key = self.lease_key(path)
+        if key is None:
+            yield
+            return
+        with self._leases.hold(path, key, on_wait, busy):
+            self.look_again()
+            try:
+                yield
+            finally:
+                self.flush()
 
     def forget_shards(self, directory: Path, before: int) -> None:
-        """Remove the shards of generations before this one from here, not from the bucket. directory: of all games.
-
-        Those that somebody has fetched again since the last time go again.
-        """
+        """Shards that were fetched again since the last call are removed again."""
         parts = self._parts(directory)
         if parts != (layout.DATA, layout.SELFPLAY):
             return
-        for folder in (directory / name for name in _names(directory) if -1 < _number(parts, name) < before):
+        for folder in (directory / name for name in _names(directory) if -1 < layout.number_in(parts, name) < before):
             if (folder / layout.FORGOTTEN).exists():
                 continue
             for path in folder.glob(f"*/*{layout.SHARD_SUFFIX}"):
@@ -264,10 +247,7 @@ class BucketStore(Store):
     # Listing
 
     def names(self, folder: Path) -> set[str]:
-        """The names of files in this folder of the bucket, as far as they matter, whether they are here or not.
-
-        Folders are made here, and sidecars fetched. Raises FileError.
-        """
+        """Lists only names that matter (see the module docstring). Also fetches sidecars."""
         parts = self._parts(folder)
         if not layout.is_shared((*parts, "any")):
             return set()
@@ -279,21 +259,16 @@ class BucketStore(Store):
             return self._listed[key]
 
     def fetch_names(self) -> None:
-        """Make the folders of all models, generations and matches. Raises FileError."""
         for parts in ((layout.SAVED_MODELS.name,), (layout.DATA, layout.SELFPLAY), (layout.DATA, layout.EVALUATE)):
             self.names(self.root.joinpath(*parts))
 
     def traffic(self) -> str:
         objects = self.objects
-        counted = sum(objects.requests.values())
         sent, fetched = (f"{number / 1e6:,.1f} MB" for number in (objects.bytes_sent, objects.bytes_fetched))
-        return f"{objects.address}: {counted:,} requests, {sent} sent, {fetched} fetched"
+        return f"{objects.address}: {objects.requests:,} requests, {sent} sent, {fetched} fetched"
 
     def fetch_whole(self) -> None:
-        """Bring everything here; shards that were packed or pruned elsewhere go. Costs what all of the run costs.
-
-        Raises FileError.
-        """
+        """Also removes shards that were packed or pruned elsewhere."""
         folders = [layout.SAVED_MODELS.name, layout.DATA]
         while folders:
             folder = folders.pop()
@@ -323,10 +298,10 @@ class BucketStore(Store):
                     _place(folder / layout.CLOSED, b"")
             return set()
         here = _names(folder)
-        newest = max((_number(parts, name) for name in here), default=-1)
-        is_numbered = _number(parts, "000000-any") == 0
-        is_known = layout.WHOLE in here  # otherwise what is here may have come by its name, without those before it
-        after = f"{max(0, newest - OVERLAP):06d}" if is_known and newest > 0 else "/"  # hidden names stand before it
+        newest = max((layout.number_in(parts, name) for name in here), default=-1)
+        is_numbered = layout.number_in(parts, "000000-any") == 0
+        is_known = layout.WHOLE in here  # otherwise single folders may have been fetched by name
+        after = f"{max(0, newest - OVERLAP):06d}" if is_known and newest > 0 else "/"  # hidden names sort before "/"
         found = set()
         for name in self.objects.names("/".join(parts), after):
             if not name.endswith("/"):
@@ -338,7 +313,7 @@ class BucketStore(Store):
         if is_numbered and not is_known and folder.is_dir():
             _place(folder / layout.WHOLE, b"")
         if parts == (layout.DATA, layout.SELFPLAY):
-            self._newest = max((_number(parts, name) for name in _names(folder)), default=-1)
+            self._newest = max((layout.number_in(parts, name) for name in _names(folder)), default=-1)
         if parts == (layout.DATA, layout.TRAINING):
             for name in here:
                 if name not in found and layout.parse_chunk_name(name):  # removed by another machine
@@ -346,7 +321,7 @@ class BucketStore(Store):
         return found
 
     def _list_place(self, folder: Path, parts: layout.Parts, after: str) -> None:
-        """Fetch the sidecars of shards behind this name in a worker's folder; make the folders of a generation."""
+        """Fetch a worker's sidecars after this name, or make the folders of a generation's workers."""
         key = "/".join(parts)
         if len(parts) == 3:
             for name in self.objects.names(key, "/"):
@@ -355,15 +330,12 @@ class BucketStore(Store):
             self.fetch([folder / name for name in self.objects.files(key, after) if name.endswith(layout.META_SUFFIX)])
 
     def look_at_place(self, folder: Path) -> None:
-        """Make a worker's folder here what it is in the bucket, where another machine may have packed or pruned it.
-
-        New sidecars come, and shards and packs that a kill left without one; then whatever the bucket has no more goes.
-        Raises FileError.
-        """
+        """Fetch new sidecars, and shards and packs that a kill left without one; then remove what the bucket hasn't."""
         parts = self._parts(folder)
         if not layout.is_shared((*parts, "any")):
             return
-        here = {name for name in _names(folder) if layout.is_written_once((*parts, name))}  # first: it only grows there
+        # Listed before the bucket, to which a file that is written meanwhile is added first.
+        here = {name for name in _names(folder) if layout.is_written_once((*parts, name))}
         there = set(self.objects.files("/".join(parts)))
         bare = {name.removesuffix(layout.META_SUFFIX) for name in there if name.endswith(layout.META_SUFFIX)}
         wanted = (name for name in there if name.endswith(layout.META_SUFFIX) or Path(name).stem not in bare)
@@ -376,7 +348,6 @@ class BucketStore(Store):
         return games is not None and games.generation < self._newest - OVERLAP
 
     def is_listed(self, folder: Path) -> bool:
-        """Whether a model or match of this name was found in the bucket."""
         return bool(self._parts(folder)) and os.path.isfile(folder / layout.LISTED)
 
     # Names
@@ -385,12 +356,12 @@ class BucketStore(Store):
         return time.monotonic() - self._checked.get(key, -FRESH_SECONDS) < FRESH_SECONDS
 
     def look_again(self) -> None:
-        """What was read before may have changed."""
+        """Regard everything that was read as outdated."""
         with self._lock:
             self._checked.clear()
 
     def _parts(self, path: Path) -> layout.Parts:
-        """Of a path below the folder of the run; () of all others, which are left alone."""
+        """The parts of a path in the run's folder; () for all other paths, which are left alone."""
         text = os.path.abspath(path)
         root = next((one for one in self._roots if text.startswith(one)), None)
         if root is None:
@@ -401,47 +372,23 @@ class BucketStore(Store):
                 return (parts[0], os.readlink(self.root / parts[0] / parts[1]), *parts[2:])
         return parts
 
-    def _key(self, path: Path) -> str:
+    def _key(self, path: Path, data: bytes | None = None) -> str:
+        """The object's key. data: of a file that isn't committed yet."""
         parts = self._parts(path)
         if parts[0] != layout.SAVED_MODELS.name or len(parts) != 3 or path.name == layout.MODEL_JSON:
             return "/".join(parts)
-        sha256 = _files_of(path.parent / layout.MODEL_JSON).get(path.name, "")
+        if data is None:
+            sha256 = _files_of(path.parent / layout.MODEL_JSON).get(path.name, "")
+        else:
+            sha256 = hashlib.sha256(data).hexdigest()
         return layout.model_file_key(parts[1], path.name, sha256)
 
     def lease_key(self, path: Path) -> str | None:
-        """The key of a lock; None for what isn't shared, like the lock of a pool that lies elsewhere."""
+        """The key of a lock; None if it isn't shared, like that of a pool outside the run."""
         parts = self._parts(path)
         if len(parts) < 2 or parts[0] not in (layout.DATA, layout.SAVED_MODELS.name):
             return None
         return "/".join((*parts[:-1], layout.lock_path(Path(parts[-1])).name))
-
-
-class _Holding:
-    """A lease as a context manager; nothing where none is needed. What is read in it is read anew."""
-
-    def __init__(self, store: BucketStore, path: Path, on_wait: Callable[[], None] | None, wait: bool) -> None:
-        self._store = store
-        key = store.lease_key(path)
-        self._lease = store._leases.hold(path, key, on_wait, wait) if key else None
-
-    def __enter__(self) -> None:
-        if self._lease is not None:
-            self._lease.__enter__()
-            self._store.look_again()
-
-    def __exit__(self, *exception: object) -> None:
-        if self._lease is None:
-            return
-        try:
-            self._store.flush()
-        finally:
-            self._lease.__exit__(None, None, None)
-
-
-def _number(parts: layout.Parts, name: str) -> int:
-    """layout.number_in; -1: it has none."""
-    number = layout.number_in(parts, name)
-    return -1 if number is None else number
 
 
 def is_listable(parts: layout.Parts) -> bool:
@@ -452,7 +399,7 @@ def is_listable(parts: layout.Parts) -> bool:
 
 
 def _files_of(description: Path) -> dict[str, str]:
-    """The files of a model and their SHA-256, by its model.json; {} if that isn't here or damaged."""
+    """The SHA-256 of a model's files by name, from its model.json; {} if that is missing or damaged."""
     try:
         files = json.loads(description.read_bytes())["files"]
         return {name: str(stamp["sha256"]) for name, stamp in files.items() if "/" not in name}
@@ -461,7 +408,7 @@ def _files_of(description: Path) -> dict[str, str]:
 
 
 def _version(path: Path) -> tuple[int, int] | None:
-    """What changes with a file, whether it is replaced or added to; None: there is no such file."""
+    """A value that changes when the file is replaced or added to; None if it is missing."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -477,7 +424,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _place(path: Path, data: bytes, link: bool = False) -> None:
-    """Put a file here that is in the bucket: whole or not at all; without syncs, because it can be fetched again."""
+    """Write a file from the bucket atomically, but without syncs, because it can be fetched again."""
     temporary = layout.temporary_path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

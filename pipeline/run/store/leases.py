@@ -1,12 +1,13 @@
-"""Locks of a run in object storage: objects that say who is at work, believed for a while.
+"""Locks of a run in object storage: objects that name their holder and expire.
 
-A *lease* is an object that its holder renews. One that wasn't renewed for LEASE_SECONDS, by the server's clock, is
-anybody's. Who can't renew its own for nearly so long must write nothing more: see check. The lock of a file on disk is
-held as well, so within a working copy nobody else can hold the lease: a killed command's is taken over at once.
+A *lease* is an object that its holder renews. If it isn't renewed for LEASE_SECONDS, by the server's clock, anybody may
+take it. A holder that hasn't been able to renew its lease for nearly that long must not write any more: see check. The
+holder also has the lock file on its disk, so nobody else in that working copy can hold the lease: the lease of a killed
+command is taken over at once.
 
-A process that is stopped for minutes between a check and its write may write when its lease is another's. Promotions,
-models and records of matches don't rely on leases: their writes are conditional. What such a process can do is commit
-one more shard of a worker that another machine goes on with.
+A process that is suspended for minutes between a check and its write may write after losing its lease. Promotions,
+models and match records don't rely on leases, because their writes are conditional. The worst such a process can do is
+to commit one more shard of a worker that another machine has continued.
 """
 
 from __future__ import annotations
@@ -23,26 +24,26 @@ from pathlib import Path
 
 from pipeline.errors import FileError
 from pipeline.run import layout
-from pipeline.run.store.base import Held
+from pipeline.run.store.base import Busy
 from pipeline.run.store.objects import ANSWER_SECONDS, Conflict, Object, Objects
 
 LEASE_SECONDS = 90.0
 RENEWED_EVERY = 20.0
-LAST_WRITE = LEASE_SECONDS - ANSWER_SECONDS - 5  # seconds after a renewal in which writing may begin
+LAST_WRITE = LEASE_SECONDS - ANSWER_SECONDS - 5  # seconds after a renewal until which a write may begin
 LOOK_EVERY = 2.0  # seconds, while waiting
 
 
 @dataclass
 class _Lease:
-    path: Path  # what is locked
+    path: Path  # the locked file or folder
     tag: str
-    since: float  # by _clock, it was renewed last; the request's begin
+    since: float  # when the request of the last renewal was sent, by _clock
     number: int = 0  # of renewals
     lost: bool = False
 
 
 class Leases:
-    """Those that this process holds. copy: identifies the working copy."""
+    """The leases of this process. copy: identifies the working copy."""
 
     def __init__(self, objects: Objects, copy: str) -> None:
         self._objects, self._copy = objects, copy
@@ -52,12 +53,11 @@ class Leases:
         self._thread: threading.Thread | None = None
 
     @contextmanager
-    def hold(self, path: Path, key: str, on_wait: Callable[[], None] | None, wait: bool) -> Iterator[None]:
-        """Hold the lease of this key. on_wait: called once before waiting. Raises Held with wait=False."""
+    def hold(self, path: Path, key: str, on_wait: Callable[[], None] | None, busy: str | None) -> Iterator[None]:
+        """Hold the lease of this key. Parameters as in file_lock, Busy too."""
         while (lease := self._acquire(path, key)) is None:
-            who = self._holder(key)
-            if not wait:
-                raise Held(path, f"another process is at work on it{who}; wait until it is done")
+            if busy is not None:
+                raise Busy(f"{path}: {busy}{self._holder(key)}")
             if on_wait is not None:
                 on_wait()
                 on_wait = None
@@ -72,15 +72,15 @@ class Leases:
         finally:
             with self._lock:
                 del self._held[key]
-                if not lease.lost and _clock() - lease.since <= LAST_WRITE:  # else it may be another's by now
-                    with suppress(FileError):  # then it ends by itself
+                if not lease.lost and _clock() - lease.since <= LAST_WRITE:  # otherwise another process may have it
+                    with suppress(FileError):  # the lease then expires by itself
                         self._objects.release(key, lease.tag)
 
     def holds(self, key: str) -> bool:
         return key in self._held
 
     def check(self) -> None:
-        """Raises Conflict if a lease may be another's by now."""
+        """Raises Conflict if another process may have taken one of the leases."""
         for lease in list(self._held.values()):
             if lease.lost:
                 raise Conflict(lease.path, "another process has taken its lock over; run the same command again")
@@ -96,10 +96,10 @@ class Leases:
             pass
         found = self._objects.get(key)
         if found is None:
-            return None  # it was given back just now
+            return None  # released since
         who = _parse(found.data)
-        before_a_kill = who.get("copy") == self._copy and who.get("host") == layout.this_host()
-        if not before_a_kill and self._age(found) <= LEASE_SECONDS:
+        is_of_killed = who.get("copy") == self._copy and who.get("host") == layout.this_host()
+        if not is_of_killed and self._age(found) <= LEASE_SECONDS:
             return None
         try:
             return _Lease(path, self._objects.put(key, self._content(0), found.tag), begin)
@@ -137,11 +137,11 @@ class Leases:
                     except Conflict:
                         lease.lost = True
                     except FileError:
-                        continue  # check() counts the seconds
+                        continue  # check() measures how long the lease hasn't been renewed
 
 
 def _clock() -> float:
-    """Seconds that go on while the machine is suspended, as far as the system counts them."""
+    """Seconds, including the time that the machine was suspended where the system counts that."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 

@@ -1,14 +1,14 @@
-"""Object storage: the objects below an address, of Amazon (or a server that speaks S3's protocol), Google or Azure.
+"""Object storage: the objects below an address of Amazon S3 (or a server with its protocol), Google or Azure.
 
-An object has a *key* and a *tag*, which changes with its content: an ETag, at Google the object's generation. Every
-write is conditional: it says which tag it replaces, or that there must be none. So of two writers one loses, and a
-request that arrives twice, or late, changes nothing.
+An object has a *key* and a *tag*, which changes with its content: an ETag, or with Google the object's generation.
+Every write is conditional: it states the tag that it replaces, or that the object must not exist. So one of two writers
+loses, and a request that arrives twice or late changes nothing.
 
-The requests are those of obstore, sent once each. A request that isn't answered, or with a fault of the server's, is
-sent again with growing pauses. If the answer to a write was lost, the object is there already when the write is sent
-again: its content then says that it is ours.
+obstore sends each request once. A request without an answer, or that fails through the server's fault, is sent again
+here after growing pauses. If the answer to a write was lost, the object exists when the write is sent again, and its
+content shows that it is the one written.
 
-Knows no paths and no run. Only what obstore can't read of the environment is read here.
+This module knows neither paths nor runs. It reads only those settings of the environment that obstore doesn't.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import os
 import re
 import secrets
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from configparser import ConfigParser
@@ -33,14 +32,14 @@ from pipeline.errors import FileError, NotYet, UsageError, explain
 
 WANTED = "s3://BUCKET/FOLDER, gs://BUCKET/FOLDER or az://CONTAINER/FOLDER"
 INSTALL = "pip install 'mugo[cloud]', or ./setup.sh's environment with `pip install -e '.[cloud]'`"
-ADDRESS = re.compile(r"([a-z][a-z0-9+.-]*)://?([^/].*)")  # pathlib makes one slash of two
+ADDRESS = re.compile(r"([a-z][a-z0-9+.-]*)://?([^/].*)")  # pathlib replaces two slashes by one
 CONNECT_SECONDS = 10.0
-ANSWER_SECONDS = 20.0  # of silence until an attempt counts as lost, and
-SLOWEST = 1 << 20  # bytes a second, for what it sends
+ANSWER_SECONDS = 20.0  # of silence until an attempt counts as lost, longer when it uploads more than
+SLOWEST = 1 << 20  # bytes, by a second for as many
 RETRY_SECONDS = 60.0  # from the first attempt to the beginning of the last
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between attempts
-LISTED_AT_ONCE = 1_000  # the most that a store lists in a request
-DELETED_AT_ONCE = {"s3": 1_000, "gs": 1, "az": 256}  # the most that it deletes in one
+LISTED_AT_ONCE = 1_000  # names that a store lists in one request
+DELETED_AT_ONCE = {"s3": 1_000, "gs": 1, "az": 256}  # objects that it deletes in one request
 DELETING_THREADS = 16
 NO_TAG = {"s3": '"0123456789abcdef0123456789abcdef"', "gs": "1", "az": '"0x8D0000000000000"'}  # the tag of no object
 PROTOCOLS = tuple(NO_TAG)
@@ -54,9 +53,9 @@ CREDENTIALS = {
 ROLES = ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
 REFUSED = {
     "ExpiredToken": "the credentials have expired",
-    "InvalidAccessKeyId": "nobody knows this access key",
+    "InvalidAccessKeyId": "the access key is unknown",
     "InvalidToken": "the credentials have expired",
-    "SignatureDoesNotMatch": "the secret key is not the access key's",
+    "SignatureDoesNotMatch": "the secret key doesn't belong to the access key",
 }
 AGAIN = {"RequestTimeout", "SlowDown", "Throttling", "ThrottlingException", "InternalError", "ServiceUnavailable"}
 AGAIN |= {"ConditionalRequestConflict", "OperationAborted"}
@@ -66,7 +65,7 @@ Answer = TypeVar("Answer")
 
 
 class Conflict(FileError):
-    """Another process has written the object meanwhile: the same command again looks at that."""
+    """Another process has changed the object. The same command, run again, starts from the new state."""
 
     exit_code = NotYet.exit_code
 
@@ -79,15 +78,15 @@ class Object:
 
 
 class Told(Enum):
-    """What a server answers instead of what was asked for."""
+    """An answer that isn't the object."""
 
     MISSING = "no such object"
-    UNCHANGED = "the object is the one that is known"
+    UNCHANGED = "the object has the known tag"
     FAILED = "the condition doesn't hold"
 
 
 class Problem(NamedTuple):
-    """What went wrong. again: whether it may be over soon."""
+    """What went wrong. again: whether another attempt may succeed."""
 
     text: str
     again: bool = False
@@ -97,31 +96,42 @@ class Objects:
     """Objects below one address. Keys have slashes, like relative paths. For any thread.
 
     address    PROTOCOL://BUCKET/FOLDER
-    patience   seconds of sending a request again
-    requests   sent, by their kind, each attempt counted
-    no_tag     the tag of no object
-    All methods raise FileError, in one line.
+    patience   seconds during which a request is sent again
+    requests   number of attempts
+    no_tag     a tag that no object has
+    All methods raise FileError.
     """
 
-    def __init__(self, protocol: str, bucket: str, prefix: str, patience: float) -> None:
-        """Asks nothing yet. Raises UsageError for settings that no request can be made with, ImportError."""
+    def __init__(self, address: str, patience: float = RETRY_SECONDS) -> None:
+        """Sends no request. Raises UsageError for an unknown protocol, invalid settings or a missing extra."""
+        protocol, rest = parse_address(address) or ("", "")
+        if protocol not in PROTOCOLS:
+            raise UsageError(
+                f"{address}: wanted {WANTED}; promotions need conditional writes, which only these stores support "
+                "here; for another store use a gateway with S3's protocol, or a mounted folder"
+            )
+        bucket, _, prefix = rest.partition("/")
+        if not bucket or not prefix:
+            raise UsageError(f"{address}: wanted a bucket and a folder in it, e.g. {protocol}://bucket/runs/go9")
         self.address = f"{protocol}://{bucket}/{prefix}"
         self.patience = patience
-        self.requests: Counter[str] = Counter()
-        self.bytes_sent = self.bytes_fetched = 0
+        self.requests = self.bytes_sent = self.bytes_fetched = 0
         self.no_tag = NO_TAG[protocol]
         self._protocol, self._bucket, self._prefix = protocol, bucket, prefix
         self._settings = SETTINGS[protocol](self.address)
-        self._clients: dict[float, Any] = {}  # by the seconds of silence that they bear
-        self._clock: tuple[datetime, float] | None = None  # the server's, and ours at that time
-        self._client(0)
+        self._clients: dict[float, Any] = {}  # by their seconds of silence
+        self._clock: tuple[datetime, float] | None = None  # (the server's time, time.monotonic() then)
+        try:
+            self._client(0)
+        except ImportError as error:
+            raise UsageError(f"{address}: object storage needs the extra cloud; install it: {INSTALL}") from error
 
     def get(self, key: str, known: str = "") -> Object | None:
-        """The object; None if there is none. known: a tag, with which the data may be empty: nothing has changed."""
+        """The object; None if there is none. known: a tag; if the object still has it, the data are empty."""
         import obstore
 
-        if known and self._protocol == "gs":  # whose reads know no condition on the generation
-            facts = self._ask("look", key, lambda client: obstore.head(client, key))
+        if known and self._protocol == "gs":  # reads can't have a condition on the generation
+            facts = self._ask(key, lambda client: obstore.head(client, key))
             if isinstance(facts, Told) or facts["version"] == known:
                 return None if isinstance(facts, Told) else Object(b"", known)
             known = ""
@@ -132,39 +142,40 @@ class Objects:
             self.bytes_fetched += len(data)
             return Object(data, self._tag(answer.meta), answer.meta["last_modified"])
 
-        answer = self._ask("get", key, read)
+        answer = self._ask(key, read)
         if isinstance(answer, Told):
             return Object(b"", known) if answer is Told.UNCHANGED else None
         return answer
 
     def put(self, key: str, data: bytes, replaces: str | None = None) -> str:
-        """Write the object if its tag is `replaces`, or if there is none (None); returns its tag.
+        """Write the object if its tag is `replaces`, or for None if there is none; returns its new tag.
 
-        An object that is there with this very content counts as written. Raises Conflict for another one.
+        An object that already has this content counts as written. Raises Conflict for another one.
         """
         import obstore
 
         mode: Any = "create" if replaces is None else {"version" if self._protocol == "gs" else "e_tag": replaces}
         self.bytes_sent += len(data)
-        answer = self._ask(
-            "put", key, lambda client: obstore.put(client, key, data, mode=mode, use_multipart=False), len(data)
-        )
+        put: Callable[[Any], Any] = lambda to: obstore.put(to, key, data, mode=mode, use_multipart=False)  # noqa: E731
+        answer = self._ask(key, put, len(data))
         if not isinstance(answer, Told):
             return self._tag(answer)
         found = self.get(key)
         if found is not None and found.data == data:
             return found.tag
-        what = "another process has written it meanwhile" if found else "another process has removed it meanwhile"
-        raise Conflict(f"{self.address}/{key}", f"{what}; run the same command again")
+        what = "written" if found else "removed"
+        raise Conflict(
+            f"{self.address}/{key}", f"another process has {what} it in the meantime; run the same command again"
+        )
 
     def delete(self, keys: Sequence[str]) -> None:
-        """Some may be gone already."""
+        """Delete objects; some may already be gone."""
         import obstore
 
         def some(named: Sequence[str]) -> None:
             key = named[0] if len(named) == 1 else None
-            answer = self._ask("delete", key, lambda client: obstore.delete(client, list(named)))
-            if isinstance(answer, Told) and len(named) > 1:  # one is gone, and so the others may be left
+            answer = self._ask(key, lambda client: obstore.delete(client, list(named)))
+            if isinstance(answer, Told) and len(named) > 1:  # one is missing, so others may not have been deleted
                 for one in named:
                     some([one])
 
@@ -177,10 +188,10 @@ class Objects:
                 list(pool.map(some, parts))
 
     def release(self, key: str, tag: str) -> None:
-        """Delete an object that nobody but the caller may change now. tag: as the caller wrote it last.
+        """Delete an object that only the caller may change now. tag: from the caller's last write.
 
-        No store has a condition for it everywhere, so if the request is sent again, the object is looked at before:
-        the first one may have arrived, and another process may have made it anew.
+        Not all stores have conditional deletes. So before the request is sent again, the tag is checked: the first
+        request may have arrived, and another process may have created the object again.
         """
         import obstore
 
@@ -193,27 +204,27 @@ class Objects:
             sent = True
             obstore.delete(client, key)
 
-        self._ask("delete", key, once)
+        self._ask(key, once)
 
     def names(self, folder: str, after: str = "") -> list[str]:
-        """The names in a folder in order of their bytes, folders' with a slash at the end, those behind `after` alone.
+        """The names in a folder that sort after `after`, in byte order; names of folders end with a slash.
 
-        Lists the folder from its beginning, with a request for each LISTED_AT_ONCE names.
+        Lists the whole folder, LISTED_AT_ONCE names per request.
         """
         import obstore
 
-        answer = self._ask("list", None, lambda client: obstore.list_with_delimiter(client, folder or None))
+        answer = self._ask(None, lambda client: obstore.list_with_delimiter(client, folder or None))
         assert not isinstance(answer, Told)
         where = f"{folder}/" if folder else ""
         found = [one["path"].removeprefix(where) for one in answer["objects"]]
         found += [f"{path.removeprefix(where)}/" for path in answer["common_prefixes"]]
-        self.requests["list"] += max(0, len(found) - 1) // LISTED_AT_ONCE
+        self.requests += max(0, len(found) - 1) // LISTED_AT_ONCE
         return sorted(name for name in found if name > after)
 
     def files(self, folder: str, after: str = "") -> Iterator[str]:
-        """The names in a folder that holds no folders, in order of their bytes, those behind `after` alone.
+        """The names in a folder without subfolders that sort after `after`, in byte order.
 
-        Lazy, a page a request, which begins there (Google and Amazon; Azure's servers may list what is before it, too).
+        Lazy: one page per request. The listing begins at `after`; Azure's servers may list earlier names, too.
         """
         import obstore
 
@@ -221,7 +232,7 @@ class Objects:
 
         def page(client: Any) -> Sequence[Any]:
             nonlocal listing
-            going, listing = listing, None  # it doesn't go on after an error
+            going, listing = listing, None  # can't be continued after an error
             if going is None:
                 offset = where + last if last else None
                 going = iter(obstore.list(client, folder, offset=offset, chunk_size=LISTED_AT_ONCE))
@@ -230,7 +241,7 @@ class Objects:
             return found
 
         while True:
-            found = self._ask("list", None, page)
+            found = self._ask(None, page)
             assert not isinstance(found, Told)
             for one in found:
                 name = one["path"].removeprefix(where)
@@ -241,14 +252,14 @@ class Objects:
                 return
 
     def now(self) -> datetime:
-        """The time by the server's clock, to a second or two. Its first call costs three requests."""
+        """The time by the server's clock, to within two seconds. The first call sends three requests."""
         import obstore
 
         if self._clock is None:
             key = f".clock-{secrets.token_hex(8)}"
             self.put(key, b"")
             here = time.monotonic()
-            answer = self._ask("look", key, lambda client: obstore.head(client, key))
+            answer = self._ask(key, lambda client: obstore.head(client, key))
             self.delete([key])
             if isinstance(answer, Told):
                 raise FileError(self.address, "an object that was just written isn't there; wanted a consistent store")
@@ -260,7 +271,7 @@ class Objects:
         return str(facts["version" if self._protocol == "gs" else "e_tag"])
 
     def _client(self, size: int) -> Any:
-        """The store of obstore by which so many bytes can be sent before an attempt counts as lost."""
+        """obstore's store with a timeout for an upload of this many bytes."""
         from obstore.store import AzureStore, GCSStore, S3Store
 
         seconds = ANSWER_SECONDS + (1 << (size // SLOWEST).bit_length() if size >= SLOWEST else 0)
@@ -292,14 +303,14 @@ class Objects:
                 ) from error
         return self._clients[seconds]
 
-    def _ask(self, kind: str, key: str | None, send: Callable[[Any], Answer], size: int = 0) -> Answer | Told:
-        """The answer. Raises FileError when patience is at its end, or for a refusal."""
+    def _ask(self, key: str | None, send: Callable[[Any], Answer], size: int = 0) -> Answer | Told:
+        """The answer. Raises FileError if the server refuses, or if it still fails after `patience` seconds."""
         where = self.address if key is None else f"{self.address}/{key}"
         client = self._client(size)
         start, pause, attempts = time.monotonic(), FIRST_PAUSE, 0
         while True:
             attempts += 1
-            self.requests[kind] += 1
+            self.requests += 1
             try:
                 return send(client)
             except Exception as error:
@@ -316,7 +327,7 @@ class Objects:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _judge(self, error: Exception) -> Told | Problem:
-        """What an error of obstore's stands for. Raises it again if it is a bug of ours."""
+        """The meaning of an error of obstore. Raises it again if it is a bug."""
         from obstore import exceptions as known
 
         if not isinstance(error, known.BaseError | FileNotFoundError):
@@ -360,12 +371,12 @@ def _found(pattern: str, text: str) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    """What obstore says, without the signatures of its addresses, and without what it has for its own authors."""
+    """obstore's message, without its debugging text and the signatures in URLs."""
     text = str(error).partition("\n\nDebug source")[0].rpartition(" - ")[2]
     return re.sub(r"(https?://[^\s?]+)\?\S+", r"\1", " ".join(text.split())).rstrip(".")[:200]
 
 
-# Settings of the environment that obstore doesn't know
+# Settings of the environment that obstore doesn't read
 
 
 def _amazon(address: str) -> dict[str, Any]:
@@ -393,7 +404,7 @@ def _amazon(address: str) -> dict[str, Any]:
 
 
 def _profile(address: str) -> dict[str, str]:
-    """The settings of AWS_PROFILE in Amazon's files. Raises UsageError if there is none of that name."""
+    """The settings of AWS_PROFILE in Amazon's files. Raises UsageError if they don't have this profile."""
     name = os.environ.get("AWS_PROFILE", "")
     keys = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials"
     others = os.environ.get("AWS_CONFIG_FILE") or "~/.aws/config"
@@ -442,7 +453,7 @@ def _azure(address: str) -> dict[str, Any]:
 
 
 def _url(address: str, name: str, text: str) -> str:
-    """Raises UsageError for what is no URL, which obstore doesn't check."""
+    """Raises UsageError unless text is a URL, which obstore doesn't check."""
     if urlsplit(text).scheme not in ("http", "https") or not urlsplit(text).netloc:
         raise UsageError(f"{address}: {text!r} is no URL; wanted http://HOST or https://HOST; correct {name}")
     return text
@@ -455,24 +466,3 @@ def parse_address(text: str) -> tuple[str, str] | None:
     """(protocol, rest) of an address; None if it is a path."""
     match = ADDRESS.fullmatch(text)
     return (match[1], match[2].strip("/")) if match else None
-
-
-def open_objects(address: str, patience: float = RETRY_SECONDS) -> Objects:
-    """The objects at an address; nothing is asked of it yet. patience: seconds of sending a request again and again.
-
-    Raises UsageError for protocols that aren't known, and without the extra.
-    """
-    found = parse_address(address)
-    protocol, rest = found if found else ("", "")
-    if protocol not in PROTOCOLS:
-        raise UsageError(
-            f"{address}: wanted {WANTED}; promotions need writes on a condition, which are made for these alone; for "
-            "another store use a gateway that speaks S3's protocol, or a mounted folder"
-        )
-    bucket, _, prefix = rest.partition("/")
-    if not bucket or not prefix:
-        raise UsageError(f"{address}: wanted a bucket and a folder in it, e.g. {protocol}://bucket/runs/go9")
-    try:
-        return Objects(protocol, bucket, prefix, patience)
-    except ImportError as error:
-        raise UsageError(f"{address}: object storage needs the extra cloud; install it: {INSTALL}") from error

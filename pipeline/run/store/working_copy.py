@@ -1,9 +1,9 @@
-"""Making and opening working copies: folders that say which run in object storage they are a copy of.
+"""Making and opening working copies: folders that are copies of runs in object storage.
 
-    .mugo-copy.json in the folder: the address, and a random identity by which its locks are known
+    .mugo-copy.json in the folder: the run's address, and a random id that identifies the copy in locks
 
-A command that begins in such a folder works on that run; see bucket.py. An address among a command's options moves the
-whole command to the run at that address: into the working copy that this machine keeps of it, in ~/.cache/mugo/runs/.
+A command that begins in such a folder works on that run; see bucket.py. An address among a command's options makes the
+whole command work on the run at that address, in this machine's working copy of it in ~/.cache/mugo/runs/.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from pipeline.errors import FileError, UsageError
 from pipeline.presets import is_engine
 from pipeline.run import atomic, layout
 from pipeline.run.run import Run
-from pipeline.run.store.base import LocalStore, Store, using
+from pipeline.run.store.base import Store, using
 from pipeline.run.store.bucket import BucketStore
-from pipeline.run.store.objects import PROTOCOLS, RETRY_SECONDS, Conflict, Objects, open_objects, parse_address
+from pipeline.run.store.objects import PROTOCOLS, RETRY_SECONDS, Conflict, Objects, parse_address
 
-FIRST_SECONDS = 10.0  # of trying to reach a store before anything is done
+FIRST_SECONDS = 10.0  # for reaching a store before anything is done
 _IN_TEXT = re.compile(r"[a-z][a-z0-9+.-]*://[^\s,@]+")
-_LOCAL = re.compile(  # a preset, or a player as players/player_specs.py has it; a word alone is another option's value
+_LOCAL = re.compile(  # a preset or a player spec (players/player_specs.py), but no word without a slash or suffix
     r"(?P<before>([A-Za-z0-9][A-Za-z0-9._@-]*=)?(handicap:\d+:)?(policy:)?)(?P<path>[^>]*?/[^>]*?|[^>]+\.ya?ml)"
     r"(?P<behind>(@\d+)?(>=.*)?)"
 )
@@ -42,23 +42,23 @@ class CopyInfo(BaseModel, frozen=True, extra="forbid"):
     format: Literal["mugo-copy"] = "mugo-copy"
     version: Literal[1] = 1
     address: str = Field(description="Of the run's folder in the bucket.")
-    copy_id: str = Field(description="Random: whose locks are whose.")
+    copy_id: str = Field(description="Random; identifies the copy in locks.")
 
 
 def default_folder(address: str) -> Path:
-    """Where this machine keeps its working copy of an address."""
+    """This machine's working copy of an address."""
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", address.partition("://")[2]).strip("-")[-60:]
     return caches / "mugo" / "runs" / f"{readable}-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
 
 
 def make(address: str, folder: Path | None = None) -> Path:
-    """Make a folder (None: default_folder) the working copy of an address, if it isn't yet; returns it.
+    """Make a folder (None: default_folder) the working copy of an address, if it isn't yet; returns the folder.
 
-    Asks the store first whether it answers and honours conditional writes. Raises UsageError for an address or a folder
-    that can't be, FileError for a store that can't be used.
+    Checks first that the store answers and honours conditional writes. Raises UsageError for an invalid address or a
+    folder that holds something else, FileError for an unusable store.
     """
-    objects = open_objects(address, FIRST_SECONDS)
+    objects = Objects(address, FIRST_SECONDS)
     folder = default_folder(objects.address) if folder is None else folder
     found = _read(folder)
     if found is not None and found.address != objects.address:
@@ -74,9 +74,9 @@ def make(address: str, folder: Path | None = None) -> Path:
 
 
 def check(objects: Objects) -> None:
-    """Raises FileError unless the store honours the conditions that promotions rest on."""
+    """Raises FileError unless the store honours the conditions of writes, on which promotions depend."""
     key = f".trial-{secrets.token_hex(8)}"
-    tag = objects.put(key, b"one")
+    objects.put(key, b"one")
     try:
         for replaces in (None, objects.no_tag):
             try:
@@ -90,14 +90,13 @@ def check(objects: Objects) -> None:
             )
     finally:
         objects.delete([key])
-    assert tag
 
 
 @contextmanager
 def opened(folder: Path) -> Iterator[Run]:
-    """The run in this folder. While the block runs, its store is in force.
+    """The run in this folder, whose store is in force while the block runs.
 
-    Raises FileError before the block if it can't be reached, and at its end if something couldn't be sent.
+    Raises FileError before the block if the store can't be reached, and after it if something couldn't be uploaded.
     """
     with connected(folder) as store, using(store):
         yield Run(folder, store)
@@ -105,12 +104,12 @@ def opened(folder: Path) -> Iterator[Run]:
 
 @contextmanager
 def connected(folder: Path) -> Iterator[Store]:
-    """The store of the run in this folder; what waits is sent at the end of the block. Raises like opened."""
+    """The store of the run in this folder. Uploads what is left at the end of the block. Raises like opened."""
     info = _read(folder)
     if info is None:
-        yield LocalStore()
+        yield Store()
         return
-    objects = open_objects(info.address, FIRST_SECONDS)
+    objects = Objects(info.address, FIRST_SECONDS)
     store = BucketStore(folder, objects, info.copy_id)
     try:
         store.want(store.root / layout.SAVED_MODELS / layout.CHAMPION)
@@ -118,7 +117,7 @@ def connected(folder: Path) -> Iterator[Store]:
         yield store
     except BaseException:
         objects.patience = FIRST_SECONDS
-        with suppress(FileError):  # what isn't sent now is sent by the next command here
+        with suppress(FileError):  # the next command here uploads the rest
             store.close()
         raise
     store.close()
@@ -130,7 +129,7 @@ def _read(folder: Path) -> CopyInfo | None:
 
 
 def attach(address: str, folder: Path | None = None, whole: bool = False) -> Path:
-    """Make a working copy, as make does, and bring it up to date: names alone, or whole, with all files."""
+    """Make a working copy, as make does, and fetch the names in the run, or for `whole` all its files."""
     folder = make(address, folder)
     with opened(folder) as run:
         run.store.fetch_names()
@@ -143,11 +142,11 @@ def attach(address: str, folder: Path | None = None, whole: bool = False) -> Pat
 
 
 def moved(given: Mapping[str, Any], is_run: bool) -> tuple[dict[str, Any], Path | None]:
-    """(the options with paths instead of addresses, the working copy that they are relative to; None: no address).
+    """(options with paths instead of addresses, the working copy to which they are relative; None: no address).
 
-    is_run: an address may be that of a run itself; otherwise it must lead into its data/ or saved_models/. Other
-    relative paths become absolute, and so do presets and players that are here. Raises UsageError for addresses of
-    several runs, or of one and files of the working copy that this folder is.
+    is_run: an address may be that of a run; otherwise it must lead into its data/ or saved_models/. Other relative
+    paths become absolute, also those of presets and players. Raises UsageError for addresses of several runs, or for
+    an address together with files of the working copy in the present folder.
     """
     runs: set[str] = set()
 
@@ -165,36 +164,29 @@ def moved(given: Mapping[str, Any], is_run: bool) -> tuple[dict[str, Any], Path 
         runs.add(f"{protocol}://{'/'.join(parts[:where])}")
         return "/".join(parts[where:]) if where is not None else "."
 
-    def taken(value: Any) -> Any:
+    def taken(value: Any, absolute: bool) -> Any:
+        """absolute: whether a relative path becomes absolute."""
         if isinstance(value, list | tuple):
-            return [taken(one) for one in value]
+            return [taken(one, absolute) for one in value]
         if isinstance(value, Path):
-            return Path(in_copy(str(value))) if parse_address(str(value)) else value
-        if isinstance(value, str) and not is_engine(value):
-            return _IN_TEXT.sub(lambda match: in_copy(match[0]), value)
+            if parse_address(str(value)):
+                return Path(in_copy(str(value)))
+            return Path(_absolute(str(value))) if absolute else value
+        if isinstance(value, str):
+            new = value if is_engine(value) else _IN_TEXT.sub(lambda match: in_copy(match[0]), value)
+            return _absolute_player(value) if absolute and new == value else new
         return value
 
-    options = {name: taken(value) for name, value in given.items()}
+    options = {name: taken(value, absolute=False) for name, value in given.items()}
     if not runs:
         return options, None
     if len(runs) > 1:
         raise UsageError(f"addresses of {len(runs)} runs: {', '.join(sorted(runs))}; wanted those of one")
-
-    def absolute(old: Any, new: Any) -> Any:
-        if isinstance(old, list | tuple):
-            return list(map(absolute, old, new))
-        if old != new:
-            return new
-        if isinstance(old, Path):
-            return Path(_absolute(str(old)))
-        return _absolute_player(old) if isinstance(old, str) else old
-
-    options = {name: absolute(value, options[name]) for name, value in given.items()}
-    return options, make(runs.pop())
+    return {name: taken(value, absolute=True) for name, value in given.items()}, make(runs.pop())
 
 
 def _absolute_player(text: str) -> str:
-    """A preset or player that is a file or folder here, with its absolute path; other texts as they are."""
+    """A preset or player with its absolute path, if it is a file or folder here; otherwise text."""
     match = _LOCAL.fullmatch(text)
     if match is None or not os.path.lexists(match["path"]):
         return text

@@ -37,7 +37,7 @@ def ahead_by_12(planes):
 
 
 class Client:
-    """Asks and collects answers, each one line of JSON."""
+    """Asks and collects answers, each a line of JSON."""
 
     def __init__(
         self, spec: str = "go:9,komi=7", readouts: int = 16, estimate=ahead_by_12, leaves: int = 1, network=None
@@ -56,7 +56,7 @@ class Client:
         self.analysis._write = self.written.append
 
     def send(self, line: str | dict) -> list[dict]:
-        """What is answered before anything is searched."""
+        """The answers before any search."""
         self.analysis.answer(line if isinstance(line, str) else json.dumps(line))
         return self.read()
 
@@ -291,7 +291,7 @@ def test_an_empty_line_has_no_answer(client):
 
 
 def test_random_lines(client):
-    """Every line that isn't blank has an answer, and none is the last."""
+    """Every line that isn't blank gets an answer, and none stops the engine."""
     rng = np.random.default_rng(0)
     values = [
         None,
@@ -401,7 +401,7 @@ def test_katrains_queries(client):
 
 
 def test_a_model_of_all_boards_analyses_any_komi():
-    """The network thinks well of whoever is given points."""
+    """The network likes the player who is given points."""
     given = parse_game("go:any").plane_names.index("komi for the mover above 0")
 
     def network(planes):

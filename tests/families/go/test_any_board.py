@@ -1,4 +1,4 @@
-"""go:any: boards of every size, komi by game, and planes that tell a network of both."""
+"""go:any: boards of every size, komi by game, and planes that show both to a network."""
 
 import numpy as np
 import pytest
@@ -69,7 +69,7 @@ def test_planes_are_those_of_the_plain_game_and_what_komi_and_size_say(side: int
 
 
 def with_komi(game: Game, states: States, setups: np.ndarray) -> States:
-    """The same positions, in which white is given so many half points more than the game says."""
+    """The same positions with this many half points more komi."""
     rows = [game.varied(setup).adopt(states[row : row + 1]) for row, setup in enumerate(setups.tolist())]
     return np.concatenate(rows)
 

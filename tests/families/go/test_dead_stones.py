@@ -1,4 +1,4 @@
-"""Groups, which of them are dead, and the score without them, on boards worked out by hand."""
+"""Groups, dead groups and the score without them, on boards worked out by hand."""
 
 from __future__ import annotations
 

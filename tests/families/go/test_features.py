@@ -1,4 +1,4 @@
-"""What Go's planes say about captures: positions written out, and random games against the plain twin."""
+"""Go's planes of tactics: positions written out, and random games against the plain twin."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.reference.go import BLACK, EMPTY, WHITE, GoReference
 
 
 def planes_of(game: Go, board: str, to_move: int) -> dict[str, str]:
-    """Name of each plane → the points that it marks, of a board of ".XO" with X black; 0 black moves."""
+    """The points that each plane marks, by name, on a board of ".XO" with X black; to_move 0: black."""
     words = board.split()
     states = game.initial(1)
     states[0, : game.num_points] = [".XO".index(word) for word in words]

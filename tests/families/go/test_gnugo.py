@@ -1,4 +1,4 @@
-"""GNU Go as an outside oracle of Go's rules: which moves are legal, which stones are captured, who wins by how much.
+"""GNU Go as an outside oracle of Go's rules: legal moves, captures and scores.
 
 GNU Go runs once per test: all commands go in at once, all answers are read at the end.
 """
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(GNUGO is None, reason="GNU Go is not installed (
 
 
 def ask_gnugo(commands: list[str]) -> list[str]:
-    """GNU Go's answers to GTP commands. Fails with GNU Go's own words at the first that it refuses."""
+    """GNU Go's answers to GTP commands. Fails with GNU Go's words at the first command that it refuses."""
     assert GNUGO is not None
     done = subprocess.run(
         [GNUGO, "--mode", "gtp", "--level", "1", *RULES],
@@ -80,7 +80,7 @@ def test_gnugo_allows_the_same_moves_and_captures_the_same_stones(spec: str, num
 
 
 def settled_game(game: Go, rng: np.random.Generator) -> tuple[list[int], States]:
-    """A random game in which both pass only when all their legal moves fill own one-point eyes. -> actions, end."""
+    """A random game in which a player passes only if all legal moves fill own one-point eyes. -> actions, end."""
     states = game.initial(1)
     history: History = game.initial_history(states)
     actions = []
@@ -99,7 +99,7 @@ def settled_game(game: Go, rng: np.random.Generator) -> tuple[list[int], States]
 
 
 def has_atari(game: Go, states: States) -> bool:
-    """Whether any group of the one state has a single liberty."""
+    """Whether any group of a state has a single liberty."""
     planes = game.observe(states, np.zeros((1, game.num_actions), np.bool_))[0]
     return any(planes[game.plane_names.index(f"{side}, 1 liberty")].any() for side in ("own", "opponent's"))
 
@@ -108,12 +108,12 @@ def has_atari(game: Go, states: States) -> bool:
     ("spec", "num_games"), [("go:5,komi=0.5,moves=480", 100), ("go:7,moves=480", 60), ("go:9,moves=480", 40)]
 )
 def test_gnugo_counts_the_same_score(spec: str, num_games: int) -> None:
-    """Final scores where nothing is left to judge.
+    """Final scores of boards on which no stone needs to be judged.
 
-    GNU Go takes off stones that it believes dead, we never do. So the games go on until neither side has a legal move
-    other than filling an own one-point eye: then nothing can be captured any more, except by a move that superko
-    forbids just now. Not compared: games that end with a group in atari (such a ban, about which GNU Go judges as it
-    likes) or with neutral points (seki), and games that the move limit cut short.
+    GNU Go removes stones that it considers dead; our rules don't. So the games go on until all legal moves of both
+    sides fill own one-point eyes: then nothing can be captured, except by a move that superko forbids at the moment.
+    Games that end with a group in atari (such a ban, which GNU Go judges differently), with neutral points (seki) or at
+    the move limit aren't compared.
     """
     game = parse_game(spec)
     assert isinstance(game, Go)

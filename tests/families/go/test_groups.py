@@ -1,4 +1,4 @@
-"""Groups as sets of points, against sets that are made anew from the stones."""
+"""Groups as sets of points, against sets computed from the stones."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def members(words: np.ndarray) -> set[int]:
 
 
 def numbers(points: set[int]) -> int:
-    """The same as a set of the twin's."""
+    """The same as a set of the twin."""
     return sum(1 << point for point in points)
 
 
 def seen(board: groups.Board) -> dict[tuple[int, frozenset[int]], tuple[set[int], set[int]]]:
-    """Colour and stones of each group → what is around it, its liberties. Checks keys against the stones of sets."""
+    """(colour, stones) of each group → (points around it, liberties). Checks keys against the stones of sets."""
     empty, nothing = members(board.empty), board.keys.shape[1] - 1
     found = {}
     for colour in range(2):
@@ -73,7 +73,7 @@ def seen(board: groups.Board) -> dict[tuple[int, frozenset[int]], tuple[set[int]
 
 
 def wanted(twin: GoReference) -> dict[tuple[int, frozenset[int]], tuple[set[int], set[int]]]:
-    """The same of the twin's stones."""
+    """The same from the twin's stones."""
 
     def members_of(points: int) -> set[int]:
         return {point for point in range(twin.pass_action) if points >> point & 1}

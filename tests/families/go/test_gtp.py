@@ -44,7 +44,7 @@ def make_gtp(spec="go:9,komi=7", readouts=16, estimate=None, **options):
 
 
 class Manager:
-    """Sends lines and keeps the answers; each must be one answer of the protocol."""
+    """Sends lines and returns the answers, each of which must be one answer of the protocol."""
 
     def __init__(self, gtp: Gtp) -> None:
         self.gtp = gtp
@@ -99,7 +99,7 @@ def test_size_and_komi_are_the_models(say):
 
 
 def of_any_board(boards=None):
-    """A model of go:any whose network, whatever it sees, has no opinion. boards: gets the side of each that it sees."""
+    """A model of go:any whose network gives equal outputs for all positions. boards: collects the sizes it sees."""
 
     def evaluate(planes):
         if boards is not None:
@@ -327,7 +327,7 @@ def test_no_line_stops_it():
 
 
 class Pipe:
-    """A manager on the other end of real pipes: what it types comes line by line."""
+    """A manager at the other end of real pipes, which sends line by line."""
 
     def __init__(self) -> None:
         read, write = os.pipe()
@@ -343,7 +343,7 @@ class Pipe:
 
 
 def run_and_type(gtp: Gtp, *steps: tuple[float, str]) -> str:
-    """What the engine wrote while these lines were typed, each after so many seconds."""
+    """What the engine wrote while these lines came, each after its number of seconds."""
     import threading
 
     pipe = Pipe()
@@ -456,7 +456,7 @@ def test_a_clock_counts_by_itself():
 
 
 def test_a_game_on_time_never_oversteps():
-    """A manager's view: 3 s for the whole game, told before each move, and none is lost on time."""
+    """With 3 s for the whole game, announced before each move, no game is lost on time."""
     gtp = make_gtp("go:5", readouts=100_000)
     say = Manager(gtp)
     say("time_settings 3 0 0")

@@ -1,4 +1,4 @@
-"""The GTP client against a scripted engine: good answers, each kind of fault, and that no process or pipe is left."""
+"""The GTP client against a scripted engine: good answers, each kind of fault, and no process or pipe left behind."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LONG = 60.0  # seconds: never reached
 
 @pytest.fixture
 def engines() -> Iterator[list[GtpEngine]]:
-    """What is put here is killed in the end, even if the test fails."""
+    """Engines in this list are killed in the end, even if the test fails."""
     started: list[GtpEngine] = []
     yield started
     for engine in started:
@@ -289,7 +289,7 @@ def test_a_program_that_cannot_be_run_after_all(tmp_path: Path) -> None:
 
 
 def test_every_engine_of_a_process_has_its_own_pipes(engines: list[GtpEngine]) -> None:
-    """An engine that inherited another's pipe would keep it open: the other could never notice that we are gone."""
+    """An engine that inherited another's pipe would keep it open, so that the other couldn't notice our end."""
     first, second = start(engines, "play"), start(engines, "play")
     first.send("name")
     second.send("name")

@@ -1,11 +1,11 @@
-"""Who places handicap stones, and what an engine's answer must be."""
+"""Handicap stones that an engine places."""
 
 from __future__ import annotations
 
 import pytest
 
 from pipeline.errors import UsageError
-from pipeline.families.go.gtp_handicap import by_engine
+from pipeline.families.go.gtp_player import place_handicap
 from pipeline.games.specs import parse_game
 from pipeline.matches.runner import common_game, load_entrant
 from pipeline.players.player import PlayerFault
@@ -17,7 +17,7 @@ LONG = 60.0
 
 def placed(mode: str, stones: int = 3, log: str = "", number: int = 2) -> list[list[str]]:
     command = engine_command(mode, *(["--log", log] if log else []))
-    found = by_engine(GAME, command, "fake", stones, [[7]] * number, LONG)
+    found = place_handicap(GAME, command, "fake", stones, [[7]] * number, LONG)
     return [[GAME.action_name(point) for point in points] for points in found]
 
 
@@ -30,12 +30,12 @@ def test_an_engine_places_its_own_stones_for_every_game(tmp_path) -> None:
 
 
 def test_placements_differ_as_far_as_the_engine_lets_them() -> None:
-    """The fake engine goes along the line; a game's further seeds are asked for what others have already."""
+    """The fake engine places stones along a line, and gets a game's next seed if others have the same stones."""
     first = [GAME.parse_action(vertex) for vertex in ("C2", "B2")]  # in any order
-    found = by_engine(GAME, engine_command("free"), "fake", 2, [[1, 2], [3, 4], [5]], LONG, [first])
+    found = place_handicap(GAME, engine_command("free"), "fake", 2, [[1, 2], [3, 4], [5]], LONG, [first])
     named = [[GAME.action_name(point) for point in points] for points in found]
     assert named == [["C2", "D2"], ["D2", "E2"], ["E2", "F2"]]
-    repeated = by_engine(GAME, engine_command("play"), "fake", 2, [[1, 2, 3]] * 2, LONG)
+    repeated = place_handicap(GAME, engine_command("play"), "fake", 2, [[1, 2, 3]] * 2, LONG)
     assert repeated[0] == repeated[1] == GAME.handicap(2)  # an engine without a choice may repeat itself
 
 

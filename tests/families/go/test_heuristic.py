@@ -1,4 +1,4 @@
-"""What Go's heuristic evaluation wants, and the counts behind it. For the marks see tests/games/heuristic_cases.py."""
+"""Go's heuristic evaluation, and the counts behind it. For the marks see tests/games/heuristic_cases.py."""
 
 from __future__ import annotations
 
@@ -293,7 +293,7 @@ def test_eyes_and_contact() -> None:
 
 
 def test_superko_is_kept() -> None:
-    """What the rules forbid by the game's past is never wanted, however much it captures."""
+    """A move that repetition forbids is never chosen, however much it captures."""
     game = Go(5)
     states = game.initial(1)
     history = game.initial_history(states)

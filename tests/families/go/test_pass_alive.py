@@ -1,4 +1,4 @@
-"""Pass-alive areas: by hand, against the plain twin, and by playing on: no attack ever changes whose they are."""
+"""Pass-alive areas: by hand, against the plain twin, and by playing on, since no attack may change their owner."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_an_empty_board_and_a_single_chain_are_nobodys() -> None:
 
 
 def dense_positions(size: int, count: int, seed: int) -> tuple[Go, States]:
-    """From random games in which nobody fills an own point that is surrounded: boards with many living groups."""
+    """Boards with many living groups, from random games in which nobody fills own surrounded points."""
     game, rng = Go(size, max_plies=400), np.random.default_rng(seed)
     states = game.initial(count)
     history = game.initial_history(states)
@@ -98,8 +98,8 @@ def test_areas_equal_the_plain_twin(size: int, count: int) -> None:
 
 
 def capturing_moves(game: Go, board: np.ndarray, own: np.ndarray, mover: int) -> list[int]:
-    """Where the owner of an area may play to take what stands in it: never the last empty point of a region, unless
-    that captures; and an inner point, which may be an eye, last.
+    """Where the owner of an area may play to capture the stones in it: never on the last empty point of a region,
+    unless that captures; and on an inner point, which may be an eye, last.
     """
     found = []
     for region in twin.connected(set(np.flatnonzero(own & (board != mover)).tolist()), game.size):
@@ -112,7 +112,7 @@ def capturing_moves(game: Go, board: np.ndarray, own: np.ndarray, mover: int) ->
 
 @pytest.mark.parametrize("owner", [0, 1])
 def test_no_attack_changes_whose_an_area_is(owner: int) -> None:
-    """The opponent plays anywhere at random, then passes; the owner only takes what stands in its area."""
+    """The opponent plays anywhere at random, then passes; the owner only captures stones in its area."""
     game, states = dense_positions(7, 30, 5 + owner)
     owners = game.settled_owners(states) * (1 - 2 * owner) == 1
     chosen = np.flatnonzero(owners.any(axis=1))[:60]

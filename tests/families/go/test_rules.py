@@ -1,4 +1,4 @@
-"""Go's rules as data: positions with diagrams, what is played, what comes of it, what is then forbidden and why.
+"""Go's rules as data: positions with diagrams, moves, the positions after them, and forbidden moves with the reason.
 
 Every case is checked on the kernels and on the plain twin. X is black, O white; row 1 is the last line of a diagram.
 A position is set up by legal moves: the stones in reading order, colours in turn, passes where one colour has more.
@@ -31,7 +31,7 @@ def read_diagram(text: str) -> tuple[int, list[int]]:
 
 
 class Player(Protocol):
-    """What a case needs of an implementation. Actions are points; size² passes."""
+    """What a case needs from an implementation. Actions are points; size² passes."""
 
     def play(self, action: int) -> None: ...
     def legal(self) -> set[int]: ...
@@ -112,7 +112,7 @@ PLAYERS = pytest.mark.parametrize("player_class", [KernelPlayer, PlainPlayer])
 
 
 def set_up(player_class: type[KernelPlayer] | type[PlainPlayer], diagram: str, mover: str = "X") -> Player:
-    """A game in which this position has come about, with this colour to move."""
+    """A game that has reached this position, with this colour to move."""
     size, values = read_diagram(diagram)
     player = player_class(size, max_plies=1000)
     waiting = {colour: [point for point, value in enumerate(values) if value == colour] for colour in (1, -1)}
@@ -126,7 +126,7 @@ def set_up(player_class: type[KernelPlayer] | type[PlainPlayer], diagram: str, m
 
 @dataclass(frozen=True)
 class Case:
-    """mover plays first in `before`; `forbidden` and `allowed` are about the player to move after `moves`."""
+    """mover: the first player to move in `before`; forbidden, allowed: of the player to move after `moves`."""
 
     name: str
     mover: str

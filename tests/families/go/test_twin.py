@@ -33,7 +33,7 @@ def refusal(play: Callable[[], object]) -> str:
 
 
 def assert_same_refusals(game: Go, twin: GoReference, step: Step, i: int) -> list[str]:
-    """Compare what is legal in row i of a step, and why each other empty point is not. -> those reasons."""
+    """Compare the legal moves in row i of a step, and the reasons against the other empty points. -> the reasons."""
     allowed = twin.legal()
     marks = np.zeros(game.num_actions, np.int8)
     marks[allowed] = 1

@@ -1,4 +1,4 @@
-"""The Gomocup protocol: a scripted manager, every mistake a manager can make, and a real client over pipes."""
+"""The Gomocup protocol: a scripted manager, the mistakes of managers, and a real client over pipes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[3]
 
 
 class FirstFree:
-    """Plays the first legal point of the board, and remembers how long it was given."""
+    """Plays the first legal point of the board and records its time limits."""
 
     def __init__(self, spec: str) -> None:
         game = parse_game(spec)
@@ -40,18 +40,27 @@ class FirstFree:
         self.restart()
 
     def restart(self, state: States | None = None) -> None:
-        self.position = self.game.initial(1) if state is None else state
+        self.state: States = self.game.initial(1) if state is None else state
+        self.moves: list[int] = []
+        self.before: list[States] = []
 
     def play(self, action: int) -> None:
-        self.position = self.game.play(self.position, np.array([action], np.int32), History.empty(1, 1))
+        after = self.game.play(self.state, np.array([action], np.int32), History.empty(1, 1))
+        self.before.append(self.state)
+        self.moves.append(action)
+        self.state = after
+
+    def undo(self) -> None:
+        self.moves.pop()
+        self.state = self.before.pop()
 
     def think(self, seconds: float | None) -> int:
         self.seconds.append(seconds)
-        return int(self.game.legal(self.position, History.empty(1, 1))[0].argmax())
+        return int(self.game.legal(self.state, History.empty(1, 1))[0].argmax())
 
     @property
-    def state(self) -> States:
-        return self.position
+    def is_over(self) -> bool:
+        return bool(self.game.is_over(self.state)[0])
 
 
 @pytest.fixture
@@ -157,7 +166,7 @@ def test_takeback(session: Gomocup) -> None:
         ("__class__", "UNKNOWN command __class__"),
         ("DONE", "UNKNOWN command DONE"),
         ("\x00\x01", "UNKNOWN command ??;"),
-        ("A" * 5000, "UNKNOWN command " + "A" * 20 + ";"),
+        ("A" * 5000, "UNKNOWN command " + "A" * 40 + ";"),
     ],
 )
 def test_a_bad_line_is_answered_and_changes_nothing(session: Gomocup, line: str, wanted: str) -> None:
@@ -230,7 +239,7 @@ def test_a_lost_game_has_no_move() -> None:
 
 @pytest.mark.parametrize("algorithm", ["puct", "gumbel"])
 def test_time_limits_are_kept(algorithm: str) -> None:
-    """A network so slow that 400 readouts take some 10 seconds, and a batch of 8 an 8th of one."""
+    """A network so slow that 400 readouts take about 10 seconds, and a batch of 8 an eighth of a second."""
     game = parse_game("gomoku:9")
     fast = hashed_evaluator(game)
 

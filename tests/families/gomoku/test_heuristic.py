@@ -1,4 +1,4 @@
-"""What Gomoku's heuristic evaluation wants."""
+"""Gomoku's heuristic evaluation."""
 
 from __future__ import annotations
 

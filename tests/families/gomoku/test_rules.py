@@ -1,4 +1,4 @@
-"""Gomoku's rules as diagrams: every rule of the module docstring, at edges and where rules meet.
+"""Gomoku's rules as diagrams: every rule of the module docstring, at edges and in combination.
 
 In a diagram X is the first player, O the second, . empty; ? marks the point that is played (or asked about), empty.
 """
@@ -45,7 +45,7 @@ def play(game: Gomoku, state: States, *points: int | str) -> States:
 
 
 def is_legal(game: Gomoku, state: States, point: int) -> bool:
-    """What both verbs say; they must agree."""
+    """The answer of both verbs, which must agree."""
     allowed = bool(game.legal(state, NO_HISTORY)[0, point])
     if not allowed:
         with pytest.raises(IllegalMove):

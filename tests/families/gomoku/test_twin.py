@@ -1,7 +1,7 @@
 """Gomoku's kernels against the plain twin, and the free game against OpenSpiel's rules, over random games.
 
-Uniformly random games hardly ever come to threes, fives and captures: here moves are drawn near other stones, and
-rather where one of the players could capture or make a three, a four or a five.
+Uniformly random games rarely have threes, fives and captures, so moves are sampled near other stones, preferably where
+a player could capture or make a three, a four or a five.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FEWER = {"gomoku:19,capture": 0.34}  # large boards take the twin long
 
 
 def lively_move(game: Gomoku, state: np.ndarray, legal: np.ndarray, rng: np.random.Generator) -> int:
-    """A random legal move of state [1, S], rather near others, capturing, or making shapes."""
+    """A random legal move of state [1, S], preferably near others, capturing, or making shapes."""
     grid = (state[0, : game.num_points] != gomoku_shapes.EMPTY).reshape(game.board_shape)
     padded = np.pad(grid, 1)
     near = sum(np.roll(padded, shift, (0, 1)) for shift in ((0, 1), (1, 0), (1, 1), (1, -1), (0, -1), (-1, 0)))
@@ -55,7 +55,7 @@ def lively_move(game: Gomoku, state: np.ndarray, legal: np.ndarray, rng: np.rand
 
 
 def assert_same_planes(game: Gomoku, state: np.ndarray, legal: np.ndarray, twin: GomokuReference, where: str) -> int:
-    """What a stone of either player would make on every empty point; how many points are marked."""
+    """Compare the shapes of a stone of either player on every empty point. -> the number of marked points."""
     wanted = np.zeros((2 * kernels.SHAPE_PLANES, game.size, game.size), np.uint8)
     other = "O" if twin.to_move == "X" else "X"
     for side, stone in enumerate((twin.to_move, other)):
@@ -84,7 +84,7 @@ def assert_same_planes(game: Gomoku, state: np.ndarray, legal: np.ndarray, twin:
 
 @cache
 def play_beside_the_twin(spec: str) -> dict[str, int]:
-    """Play random games with both, which must agree at every ply; what came up in them."""
+    """Play random games with both, which must agree at every ply. -> how often each rule came up."""
     game = parse_game(spec)
     assert isinstance(game, Gomoku) and game.spec == spec
     rng = np.random.default_rng(sum(spec.encode()))
@@ -129,7 +129,7 @@ def test_the_kernels_play_as_the_twin_does(spec: str) -> None:
 
 
 def test_the_rare_rules_came_up() -> None:
-    """Over all variants; a count of 0 would mean that the comparison says nothing of that rule."""
+    """Over all variants: a rule with count 0 wouldn't have been compared."""
     seen = [play_beside_the_twin(spec) for spec in VARIANTS]
     total = {what: sum(one[what] for one in seen) for what in seen[0]}
     print(total)

@@ -1,4 +1,4 @@
-"""What the heuristic evaluation of line games wants. For the marks see tests/games/heuristic_cases.py."""
+"""The heuristic evaluation of line games. For the marks see tests/games/heuristic_cases.py."""
 
 from __future__ import annotations
 

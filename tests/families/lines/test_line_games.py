@@ -55,7 +55,7 @@ def test_tictactoe_has_255168_games() -> None:
 
 
 def test_tictactoe_is_a_draw_with_5478_positions() -> None:
-    """Minimax over distinct positions (5,478 with the empty board), told apart by their keys."""
+    """Minimax over the 5,478 distinct positions, identified by their keys."""
     game = parse_game("tictactoe")
     levels = [game.initial(1)]
     while len(levels[-1]):
@@ -137,7 +137,7 @@ def lines_of(game: LineGame) -> list[list[int]]:
 
 @pytest.mark.parametrize(("spec", "num_lines"), [("tictactoe", 8), ("connect4", 69)])
 def test_every_line_wins_whichever_stone_completes_it(spec: str, num_lines: int) -> None:
-    """Boards with a line but for one stone; where stones fall, the empty points below it are the opponent's."""
+    """Boards with a line but for one stone; if stones fall, the opponent has the empty points below it."""
     game = parse_game(spec)
     assert isinstance(game, LineGame)
     lines = lines_of(game)

@@ -84,7 +84,7 @@ def test_all_eight_directions_are_flipped_at_once() -> None:
 
 @pytest.mark.parametrize("symmetry", range(8))
 def test_only_enclosed_lines_are_flipped(symmetry: int) -> None:
-    """Upwards an empty point ends the line, to the left the edge does; the other side's line is enclosed."""
+    """The line upwards ends at an empty point, the one to the left at the edge; only the third line is enclosed."""
     game, state = position("""
         . . . . . .
         . . O . . .
@@ -124,7 +124,7 @@ def test_a_pass_is_forced_and_only_then_legal() -> None:
     assert board(game, after) == board(game, state) and not game.is_over(after)[0]
     assert (game.to_move(after)[0], game.plies(after)[0]) == (0, 1)
     assert legal_names(game, after) == {"c1"}
-    with pytest.raises(IllegalMove, match=r"action 16 \(pass\): who can place a disc may not pass"):
+    with pytest.raises(IllegalMove, match=r"action 16 \(pass\): a player who can place a disc may not pass"):
         play(game, after, "pass")
     assert game.observe(state, game.legal(state, NO_HISTORY))[0, 2].sum() == 0  # seen as no legal point
     assert game.observe(after, game.legal(after, NO_HISTORY))[0, 2].ravel().nonzero()[0].tolist() == [2]
@@ -214,7 +214,7 @@ def test_kernels_equal_the_plain_twin(size: int, num_games: int) -> None:
 
 @pytest.mark.parametrize("size", range(4, 17, 2))
 def test_placements_on_any_board_equal_the_twin(size: int) -> None:
-    """Boards filled at random to any degree: no game has so many long lines and crowded edges."""
+    """Boards filled at random, which have more long lines and crowded edges than games do."""
     game, num_boards = Othello(size), 2000 // size
     generator = np.random.default_rng(size)
     kinds = generator.dirichlet([1, 1, 1], num_boards).cumsum(axis=1)

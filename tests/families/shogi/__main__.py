@@ -1,4 +1,4 @@
-"""The whole comparison of shogi's rules with other programs', once: `python -m tests.families.shogi`."""
+"""The complete comparison of shogi's rules with other programs: `python -m tests.families.shogi`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Other programs' rules of shogi beside ours: perft tables, cshogi, Fairy-Stockfish.
+"""Our rules of shogi against other programs: perft tables, cshogi, Fairy-Stockfish.
 
-`python -m tests.families.shogi` makes the whole comparisons once; CI makes smaller ones (test_oracles.py).
+`python -m tests.families.shogi` makes the complete comparisons; CI makes smaller ones (test_oracles.py).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,15 +17,29 @@ import pytest
 from pipeline.errors import IllegalMove
 from pipeline.families.shogi import kernels
 from pipeline.families.shogi.game import Shogi
-from pipeline.families.shogi.kifu import CSA, KIF, USI, kifu_record, parse_kifu
+from pipeline.families.shogi.kifu import CSA, FORMATS, KIF, USI, parse_kifu
 from pipeline.games.contract import BoolArray, History, States
-from pipeline.games.records import RecordText
+from pipeline.games.records import PlayedGame, RecordText
 from pipeline.games.testing import Step
 
 FAIRY = shutil.which("fairy-stockfish") or next(
     (path for path in ["/usr/games/fairy-stockfish"] if Path(path).is_file()), None
 )
 ROWS = 20_000  # positions of one call
+
+
+def kifu_record(
+    form: str,
+    game: Shogi,
+    moves: Sequence[int],
+    text: RecordText,
+    comments: Sequence[str] = (),
+    resigned_by: int | None = None,
+    start: States | None = None,
+) -> str:
+    """A game as KIF, CSA or USI."""
+    return FORMATS[form].write(game, PlayedGame(moves, text, comments, resigned_by=resigned_by, start=start))
+
 
 # Positions, where they stand, and how many lines of 1, 2, … moves there are. Those of the first three are published:
 # https://qiita.com/ak11/items/8bd5f2bb0f5b014143c8 and YaneuraOu's unit tests (start, "matsuri"), ShogiLibSharp's tests
@@ -79,7 +93,7 @@ MINI_PERFT = (14, 181, 2512, 35401, 533203)  # from shogi:5's start; published i
 
 
 def perft(game: Shogi, states: States, depth: int) -> int:
-    """How many lines of this many moves begin at states [B, S]."""
+    """The number of lines of this many moves from states [B, S]."""
     legal = game.legal(states, History.empty(len(states), 1))
     if depth == 1:
         return int(legal.sum())
@@ -93,7 +107,7 @@ def perft(game: Shogi, states: States, depth: int) -> int:
 
 
 def likely_games(game: Shogi, num_games: int, seed: int, random_share: float) -> Iterator[Step]:
-    """Games of moves that the heuristic evaluation likes best, and of this share of random ones."""
+    """Games of the moves that the heuristic evaluation prefers, and this share of random ones."""
     generator = np.random.default_rng(seed)
     evaluate = game.heuristic()
     states = game.initial(num_games)
@@ -173,9 +187,9 @@ def compare_records(game: Shogi, steps: Iterator[Step], num_games: int) -> Count
 
 
 def compare_with_fairy(game: Shogi, variant: str, states: States, legal: BoolArray) -> int:
-    """Legal moves of positions [B, S] by Fairy-Stockfish; -> how many pawns it lets mate.
+    """Compare the legal moves of positions [B, S] with Fairy-Stockfish -> the number of pawn drops that mate.
 
-    It lists those, and lets whoever made one lose. Fails with the position at any other difference.
+    Fairy-Stockfish lists those moves as legal, and their player loses. Fails with the position at any other difference.
     """
     sfens, mates = [game.sfen(state) for state in states], 0
     for state, sfen, allowed, theirs in zip(states, sfens, legal, fairy_moves(variant, sfens), strict=True):
@@ -189,7 +203,7 @@ def compare_with_fairy(game: Shogi, variant: str, states: States, legal: BoolArr
 
 
 def fairy_moves(variant: str, sfens: list[str]) -> list[set[str]]:
-    """What Fairy-Stockfish's `go perft 1` lists of each position."""
+    """The moves that Fairy-Stockfish's `go perft 1` lists for each position."""
     assert FAIRY is not None
     questions = [f"position sfen {sfen}\ngo perft 1" for sfen in sfens]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Records of shogi: cshogi reads what we write and means the same games; what is read is checked."""
+"""Records of shogi: cshogi reads our files as the same games; files that we read are checked."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from pipeline.families.shogi import kernels
 from pipeline.families.shogi.game import Shogi
 from pipeline.families.shogi.kifu import (
     CSA,
-    FILE_SUFFIXES,
+    FORMATS,
     HANDICAPS,
     KIF,
     USI,
     ending,
     handicap,
-    kifu_record,
     parse_kifu,
     read_kifu,
 )
@@ -28,7 +27,7 @@ from pipeline.games.records import ReadGame, RecordText
 from pipeline.games.specs import parse_game
 from pipeline.games.testing import random_games
 from pipeline.reports.show import game_records, show
-from tests.families.shogi.oracles import likely_games
+from tests.families.shogi.oracles import kifu_record, likely_games
 from tests.games.playing import NO_HISTORY
 
 TEXT = RecordText("先 one", "two", event="an event", round="7", comment="a comment\nof two lines")
@@ -56,7 +55,7 @@ def games_of(spec: str, num_games: int, likely: bool) -> tuple[Shogi, list[list[
 
 
 def read_back(tmp_path: Path, form: str, record: str) -> ReadGame:
-    path = tmp_path / f"game{FILE_SUFFIXES[form]}"
+    path = tmp_path / f"game{FORMATS[form].suffixes[0]}"
     path.write_text(record)
     game, (found,) = read_kifu(path)
     again_game, (again,) = parse_kifu(record.encode())  # by what it looks like
@@ -97,7 +96,7 @@ def test_cshogi_reads_the_same_games(tmp_path: Path) -> None:
         result = int(game.returns(state)[0])
         assert kif.win == {1: cshogi.BLACK_WIN, -1: cshogi.WHITE_WIN, 0: cshogi.DRAW}[result]
         results.add(result)
-        path = tmp_path / f"game{FILE_SUFFIXES[KIF]}"
+        path = tmp_path / f"game{FORMATS[KIF].suffixes[0]}"
         path.write_text(kifu_record(KIF, game, moves, TEXT))
         assert KIF_READER.Parser.parse_file(str(path)).moves == kif.moves
         board = cshogi.Board()
@@ -325,5 +324,5 @@ def test_show_writes_and_shows_them(tmp_path: Path) -> None:
 
 
 def test_csa_does_not_know_minishogi() -> None:
-    with pytest.raises(MuGoError, match="CSA knows the large board alone"):
+    with pytest.raises(MuGoError, match="--csa is for shogi on the large board"):
         kifu_record(CSA, parse_game("shogi:5"), [], TEXT)

@@ -42,7 +42,7 @@ def test_it_can_be_stopped():
 
 
 def test_as_cshogi_finds_them():
-    """Whether there is a mate in one or in three, of positions in which somebody attacks; and every mate is one."""
+    """Mates in one and in three are found in positions under attack, and every mate that is found is correct."""
     cshogi = pytest.importorskip("cshogi", reason="needs cshogi: pip install '.[test]'")
     rng, mates = np.random.default_rng(0), 0
     for _ in range(GAMES):
@@ -72,7 +72,7 @@ def _wild(rng, legal, states, history: History) -> int:
 
 
 def _check_line(cshogi, board, names) -> None:
-    """Every move of the attacker's gives check, the last one mates, and cshogi finds a mate as well."""
+    """The attacker's moves all give check, the last one mates, and cshogi finds a mate as well."""
     solver = cshogi.DfPn()
     solver.set_max_search_node(100_000)
     assert solver.search(board.copy()), board.sfen()

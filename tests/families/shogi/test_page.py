@@ -1,4 +1,4 @@
-"""The page with shogi: its tables over HTTP, then a browser in which a person takes, drops and promotes pieces."""
+"""The page with shogi: tables over HTTP, then a browser in which a person captures, drops and promotes pieces."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_records_are_saved_and_opened(page: Page) -> None:
 
 
 def test_a_record_that_goes_on_behind_a_declaration_is_read_to_its_end(page: Page) -> None:
-    """As `show` reads it. A game that is played here ends there, also where it goes on from such a record."""
+    """A record is read as by `show`. A game on the page ends at such a position, even if it continues a record."""
     begin, moves = "1+P+P+P+P+P+P2/K+P+P+P+P4/9/9/9/9/9/9/8k w 2R2B", ["1i2i", "R*9i", "2i1h", "9i9h"]
     record = f"sfen {begin} 1 moves {' '.join(moves)}"
     view = page.ask("/api/records?game=shogi", content=record.encode())
@@ -190,7 +190,7 @@ def shown(driver, address: str) -> Iterator[object]:
 
     class ShogiPage(Browsed):
         def press(self, *places: str) -> None:
-            """Click on these places, e.g. 7g, or P* in the hand of who is to move."""
+            """Click on these places, e.g. 7g, or P* in the hand of the player to move."""
             for place in places:
                 where = f".point[data-at='{place}']:not([data-row='-1'])"
                 self.until(lambda where=where: clicked(where))
@@ -213,7 +213,7 @@ def shown(driver, address: str) -> Iterator[object]:
     from selenium.webdriver.common.by import By
 
     def clicked(where: str) -> bool:
-        """Whether it was there to be clicked; the page draws its board anew after every change."""
+        """Whether it could be clicked; the page redraws its board after every change."""
         try:
             driver.find_element(By.CSS_SELECTOR, where).click()
         except StaleElementReferenceException:

@@ -1,4 +1,4 @@
-"""Shogi: rules by fixtures, the twin beside the kernels, SFEN and names of moves."""
+"""Shogi: rules by fixtures, the kernels against the plain twin, SFEN and names of moves."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def played(game: Shogi, start: States, moves: str) -> tuple[States, History]:
 
 
 def refused(game: Shogi, state: States, move: str) -> str:
-    """Why a move is refused; it isn't among the legal ones either."""
+    """The reason why a move is refused, which also mustn't be among the legal moves."""
     assert move not in moves_of(game, state)
     with pytest.raises(IllegalMove) as raised:
         played(game, state, move)
@@ -60,7 +60,7 @@ def refused(game: Shogi, state: States, move: str) -> str:
 def test_the_twin_plays_the_same_games(
     spec: str, twin: ShogiReference, num_games: int, kind: str, share: float
 ) -> None:
-    """Legal moves at a share of the positions, and everything about the game after every move."""
+    """Compares legal moves at a share of the positions, and everything else after every move."""
     game = parse_game(spec)
     steps = random_games(game, num_games, 7) if kind == "random" else likely_games(game, num_games, 8, 0.2)
     games = [ShogiReference(twin.size, twin.declaration, twin.max_plies) for _ in range(num_games)]
@@ -156,7 +156,7 @@ def test_moves(sfen: str, move: str, why: str) -> None:
 
 
 def test_a_pawn_that_leaves_no_move_without_check_wins() -> None:
-    """No legal move loses; the rule about pawns speaks of mates."""
+    """Without a legal move a player loses even if not in check; the rule about pawn drops is about mates only."""
     game = parse_game("shogi")
     for start, move in (("k8/9/9/P8/9/9/9/9/1R6K b - 1", "9d9c"), ("k8/9/9/9/9/9/9/9/1R6K b P 1", "P*9c")):
         stuck, _ = played(game, game.from_sfen(start), move)
@@ -190,7 +190,7 @@ def test_the_planes_count_occurrences() -> None:
 
 
 def test_hands_are_part_of_a_position() -> None:
-    """The board of the start comes up again after pieces were exchanged and dropped, with other hands."""
+    """The initial board occurs again, with other hands, after pieces were exchanged and dropped."""
     game = parse_game("shogi")
     first = game.from_sfen("4k4/9/9/9/9/9/9/9/4K4 b Pp 1")
     other = game.from_sfen("4k4/9/9/9/9/9/9/9/4K4 b 2P 1")
@@ -253,7 +253,7 @@ def test_declarations(spec: str, sfen: str, move: str, end: int, result: int) ->
 
 
 def test_a_game_goes_on_behind_a_declaration_that_nobody_made() -> None:
-    """And behind a repetition, but not behind a mate."""
+    """It also goes on after a repetition, but not after a mate."""
     game = parse_game("shogi")
     state, history = played(game, game.from_sfen(f"{TEN}/9/9/9/9/9/8k w 2R2B 1"), "1i2i")
     assert game.is_over(state)[0] and not game.is_over(game.played_on(state))[0]
@@ -361,7 +361,7 @@ def test_unknown_specs_are_refused(spec: str) -> None:
 
 
 def test_planes_show_the_mover_s_view() -> None:
-    """Both players see the start alike but for who moves; a turned position gives turned planes."""
+    """Both players see the same initial position but for the player to move; a turned position gives turned planes."""
     game = parse_game("shogi")
     start = game.initial(1)
     turned = game.from_sfen(game.sfen(start[0]).replace(" b ", " w "))

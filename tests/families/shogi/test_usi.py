@@ -58,7 +58,7 @@ class Manager:
         self._typed.flush()
 
     def until(self, begin: str) -> list[str]:
-        """All that came up to the next line that begins so."""
+        """All lines up to the next one that begins with this."""
         with self._came:
             assert self._came.wait_for(lambda: any(line.startswith(begin) for line in self.said), NO_HURRY), self.said
             end = next(i for i, line in enumerate(self.said) if line.startswith(begin)) + 1
@@ -84,7 +84,7 @@ def manager():
 
 
 def test_the_sequence_of_a_manager(manager):
-    """As ShogiGUI begins: usi, options that every engine has to bear, isready, usinewgame, a position, a move."""
+    """As ShogiGUI begins: usi, options that every engine must accept, isready, usinewgame, a position, a move."""
     options = manager.ask("usi", until="usiok")
     assert options[0].startswith("id name MuGo") and options[1].startswith("id author")
     assert [line.split()[2] for line in options[2:-1]] == ["USI_Ponder", "USI_Hash", "Readouts", "MultiPV"]
@@ -172,7 +172,7 @@ def piped_shogi(*script: str, spec: str = "shogi") -> list[str]:
 
 
 def test_a_game_goes_on_behind_a_declaration_that_nobody_made():
-    """Where the opponent may declare and plays on, each answer is a move of the position that was sent."""
+    """If the opponent could declare and plays on, each answer is a move in the position that was sent."""
     goes_on = f"position sfen {ENTERED} moves 8a9a 5h5g 9a8a"
     *_, best = piped_shogi(goes_on, "go nodes 10")
     game = parse_game("shogi,declaration=off")
@@ -228,7 +228,7 @@ def test_in_a_finished_position_the_answer_waits_to_be_asked_for(manager, go):
 
 
 def piped(*script: str) -> list[str]:
-    """What is answered to lines that are all there at once, and the end of the input behind them."""
+    """The answers to lines that come all at once, followed by the end of the input."""
     usi, written = Usi(SearchSession(GAME, uniform, EngineConfig().search_options(), 16)), io.StringIO()
     lines = CommandLines(io.StringIO("".join(f"{line}\n" for line in script)), 4096)
     running = threading.Thread(target=usi.run, args=(lines, written.write), daemon=True)

@@ -1,4 +1,4 @@
-"""The manager's side of USI: what a spec says, an engine that plays, and engines that fail."""
+"""UsiPlayer: specs, an engine that plays, and engines that fail."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ for line in sys.stdin:
 
 
 def scripted(tmp_path, go: str, extra: str = "") -> str:
-    """The command line of an engine that answers go so, and logs what it is told."""
+    """The command line of an engine that answers go like this and logs what it is told."""
     script = tmp_path / "engine.py"
     script.write_text(ENGINE.format(go=go, extra=extra, log=str(tmp_path / "log")))
     return shlex.join([sys.executable, str(script)])
 
 
 def asked(command: str, seconds: float = 60.0, moves: str = ""):
-    """What a player decides in its only row, after these moves."""
+    """The decision of a player in its only row after these moves."""
     player = UsiPlayer(GAME, 1, command, "it", seconds)
     try:
         player.new_games(np.array([0]), np.zeros(1, np.uint64))

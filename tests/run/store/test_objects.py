@@ -1,4 +1,4 @@
-"""Conditional requests against moto, through a proxy that loses, doubles and delays them."""
+"""Conditional requests to moto, through a proxy that loses, repeats and delays them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.errors import MuGoError, UsageError
 from pipeline.run.store import objects, working_copy
-from pipeline.run.store.objects import Conflict, Object, Objects, open_objects
+from pipeline.run.store.objects import Conflict, Object, Objects
 from tests.run.store.buckets import Bucket, open_bucket
 
 
@@ -33,12 +33,12 @@ def bucket(server: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
 
 @pytest.fixture
 def store(bucket: Bucket) -> Objects:
-    return open_objects("s3://bucket/run", patience=5)
+    return Objects("s3://bucket/run", patience=5)
 
 
 def test_an_object_is_written_once_or_in_place_of_what_was_read(bucket: Bucket, store: Objects) -> None:
     tag = store.put("one", b"first")
-    with pytest.raises(Conflict, match=r"s3://bucket/run/one: another process has written it meanwhile"):
+    with pytest.raises(Conflict, match=r"s3://bucket/run/one: another process has written it in the meantime"):
         store.put("one", b"second")
     other = store.put("one", b"second", tag)
     with pytest.raises(Conflict):
@@ -131,7 +131,7 @@ def test_files_are_listed_in_pages(bucket: Bucket, store: Objects, monkeypatch: 
 
 def problem(bucket: Bucket, address: str = "s3://bucket/run", patience: float = 0.5) -> str:
     with pytest.raises(MuGoError) as caught:
-        working_copy.check(open_objects(address, patience))
+        working_copy.check(Objects(address, patience))
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -156,7 +156,7 @@ def test_wrong_credentials_and_a_missing_bucket(
 ) -> None:
     start = time.monotonic()
     bucket.plan = lambda request: 403
-    assert "nobody knows this access key; wanted credentials that may read, write and list here" in problem(bucket)
+    assert "the access key is unknown; wanted credentials that may read, write and list here" in problem(bucket)
     bucket.plan = lambda request: None
     assert "no bucket 'nobody'; wanted one that is there" in problem(bucket, "s3://nobody/run")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -182,14 +182,14 @@ def test_a_store_that_ignores_conditions_is_refused(bucket: Bucket, monkeypatch:
 
 def test_addresses_and_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     for address in ("ftp://host/x", "s3a://bucket/run", "bucket/run", "memory://x", "file://run"):
-        with pytest.raises(UsageError, match=r"wanted s3://BUCKET/FOLDER, gs://.*writes on a condition.*alone; "):
-            open_objects(address)
+        with pytest.raises(UsageError, match=r"wanted s3://BUCKET/FOLDER, gs://.*conditional writes.*here; "):
+            Objects(address)
     for address in ("s3://", "s3://bucket", "s3://bucket/"):
         with pytest.raises(UsageError, match="wanted"):
-            open_objects(address)
+            Objects(address)
     monkeypatch.setitem(sys.modules, "obstore.store", None)
     with pytest.raises(UsageError, match=r"s3://bucket/run: object storage needs the extra cloud; install it: pip"):
-        open_objects("s3://bucket/run")
+        Objects("s3://bucket/run")
 
 
 def test_bugs_are_not_taken_for_faults(store: Objects, monkeypatch: pytest.MonkeyPatch) -> None:

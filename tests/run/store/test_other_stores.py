@@ -1,4 +1,4 @@
-"""Google Cloud Storage and Azure keep the promises that a run in a bucket rests on, against servers of others.
+"""Google Cloud Storage and Azure behave as a run in a bucket requires, tested with servers of other projects.
 
 test_objects.py asks the same of S3. fake-gcs-server knows the conditions of writes, not those of reads and removals.
 """
@@ -14,7 +14,7 @@ import pytest
 
 from pipeline.errors import MuGoError
 from pipeline.run.store import objects, working_copy
-from pipeline.run.store.objects import Conflict, Object, Objects, open_objects
+from pipeline.run.store.objects import Conflict, Object, Objects
 from tests.run.store.buckets import Bucket, GoogleBucket, open_azure, open_gcs
 from tests.runs import make_run
 from tests.test_object_storage import faulty, outcome, undisturbed, whole_copy  # noqa: F401  a fixture
@@ -34,13 +34,13 @@ def bucket(served: tuple[str, Bucket]) -> Iterator[Bucket]:
 
 @pytest.fixture
 def store(served: tuple[str, Bucket], bucket: Bucket, request: pytest.FixtureRequest) -> Objects:
-    return open_objects(f"{served[0]}://bucket/{request.node.originalname}{time.monotonic_ns()}", patience=5)
+    return Objects(f"{served[0]}://bucket/{request.node.originalname}{time.monotonic_ns()}", patience=5)
 
 
 def test_an_object_is_written_once_or_in_place_of_what_was_read(store: Objects) -> None:
     working_copy.check(store)
     tag = store.put("one", b"first")
-    with pytest.raises(Conflict, match=r"/one: another process has written it meanwhile"):
+    with pytest.raises(Conflict, match=r"/one: another process has written it in the meantime"):
         store.put("one", b"second")
     other = store.put("one", b"second", tag)
     with pytest.raises(Conflict):
@@ -97,7 +97,7 @@ def test_a_listing_is_in_order_and_begins_where_it_is_wanted(store: Objects) -> 
 
 def problem(address: str, patience: float = 0.5) -> str:
     with pytest.raises(MuGoError) as caught:
-        working_copy.check(open_objects(address, patience))
+        working_copy.check(Objects(address, patience))
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -150,7 +150,7 @@ def test_the_four_stages_beside_faults(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A sixth of all requests go wrong; the run doesn't notice."""
+    """A sixth of all requests fail, without any effect on the run."""
     monkeypatch.setattr(objects, "ANSWER_SECONDS", 1.0)
     address = f"{served[0]}://bucket/stages"
     folder = working_copy.make(address, tmp_path / "copy")

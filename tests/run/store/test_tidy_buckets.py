@@ -1,4 +1,4 @@
-"""compact and prune where games are kept in a bucket: other machines find every shard, whatever was cut off."""
+"""compact and prune in a bucket: other machines find every shard, even after a kill."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_a_shard_without_a_sidecar_is_removed_from_the_bucket(bucket: Bucket, tm
 
 
 def test_sets_that_another_machine_may_train_on_stay(bucket: Bucket, tmp_path: Path) -> None:
-    """Its checkpoint is in its own working copy. It trains on no set before that of the newest model."""
+    """Its checkpoint is in its own working copy. It trains on no set older than the newest model's."""
     run = played("s3://bucket/sets", tmp_path / "run", shards=4)
     with working_copy.opened(run):
         gathered(run, 1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeline.errors import IllegalMove
 from pipeline.families.shogi.game import Shogi
-from pipeline.families.shogi.kifu import CSA, FILE_SUFFIXES, KIF, SUFFIXES, USI, parse_kifu
+from pipeline.families.shogi.kifu import FORMATS, SUFFIXES, parse_kifu
 from pipeline.families.shogi.page.table import ShogiTable
 from pipeline.games.contract import AnyGame, Game
 from pipeline.games.sgf import AnotherGame, is_sgf
@@ -36,7 +36,7 @@ class ShogiPage(BoardPage):
     table = ShogiTable
     beginning = BeginningField("an SFEN", beginning_at)
     record_names: Mapping[str, str] = MappingProxyType(
-        {FILE_SUFFIXES[form].removeprefix("."): form.upper() for form in (KIF, CSA, USI)}
+        {one.suffixes[0][1:]: form.upper() for form, one in FORMATS.items()}
     )
     opens = SUFFIXES
 

@@ -9,9 +9,9 @@ import numpy as np
 from pipeline.families.shogi import kernels, notation
 from pipeline.families.shogi.board import LETTERS
 from pipeline.families.shogi.game import Shogi
-from pipeline.families.shogi.kifu import CSA, FILE_SUFFIXES, FORMS, KIF, USI, kifu_record
+from pipeline.families.shogi.kifu import FORMATS
 from pipeline.games.contract import BoolArray, States
-from pipeline.games.records import RecordText
+from pipeline.games.records import PlayedGame, RecordText
 from pipeline.play.page.table import Table
 
 DRAWS = {kernels.REPETITION: "by repetition", kernels.BOTH_ENTERED: "by impasse", kernels.MOVE_LIMIT: "by its length"}
@@ -23,8 +23,7 @@ class ShogiTable(Table):
 
     @property
     def records(self) -> tuple[str, ...]:
-        forms = (KIF, CSA, USI) if self.game.size == 9 else (KIF, USI)
-        return tuple(FILE_SUFFIXES[form].removeprefix(".") for form in forms)
+        return tuple(one.suffixes[0][1:] for one in FORMATS.values() if not one.refusal(self.game))
 
     def _position(self, ply: int, legal: BoolArray) -> dict[str, Any]:
         """board [P]: pieces as SFEN writes them, or "". hands: by letter, in SFEN's order. legal: moves in USI. last:
@@ -51,7 +50,8 @@ class ShogiTable(Table):
 
     def _written(self, suffix: str, text: RecordText, resigned_by: int | None) -> str:
         moves = [action for _, action in self._moves]
-        return kifu_record(FORMS[f".{suffix}"], self.game, moves, text, self._comments(), resigned_by, self._start)
+        played = PlayedGame(moves, text, self._comments(), resigned_by=resigned_by, start=self._start)
+        return next(one for one in FORMATS.values() if f".{suffix}" in one.suffixes).write(self.game, played)
 
     def _outcome(self, states: States) -> str:
         end, result = int(self.game.ends(states)[0]), float(self.game.returns(states)[0])

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -29,6 +29,20 @@ from pipeline.families.text.language.prompts import READINGS, TEMPLATES
 NONE = -1  # no token
 MOST_PROMPTS = 128  # different prompts in a batch
 VALUE_WEIGHT, VALUE_BIAS = "value_head.weight", "value_head.bias"
+
+
+class Questions(NamedTuple):
+    """prompts      n lists of tokens
+    keys, counters  [n] each row's random stream and its answer's first position in it
+    temperature     0 takes the likeliest token
+    most            maximum tokens of an answer, including the end token
+    """
+
+    prompts: Sequence[Sequence[int]]
+    keys: NDArray[np.uint64]
+    counters: NDArray[np.integer]
+    temperature: float
+    most: int
 
 
 @dataclass(frozen=True)
@@ -71,18 +85,8 @@ class TextGenerator(ABC):
         return found[-most:]
 
     @abstractmethod
-    def answer(
-        self,
-        prompts: Sequence[Sequence[int]],
-        keys: NDArray[np.uint64],
-        counters: NDArray[np.integer],
-        temperature: float,
-        most: int,
-    ) -> Answers:
-        """keys, counters [n]: each row's random stream and this answer's first position in it.
-
-        temperature: 0 takes the likeliest token. most: maximum tokens of an answer, including the end token.
-        """
+    def answer(self, asked: Questions) -> Answers:
+        """An answer to each prompt."""
 
 
 class TorchGenerator(TextGenerator):
@@ -100,26 +104,18 @@ class TorchGenerator(TextGenerator):
         self._critic = (tensors[VALUE_WEIGHT], tensors[VALUE_BIAS]) if VALUE_WEIGHT in tensors else None
 
     @torch.inference_mode()
-    def answer(
-        self,
-        prompts: Sequence[Sequence[int]],
-        keys: NDArray[np.uint64],
-        counters: NDArray[np.integer],
-        temperature: float,
-        most: int,
-    ) -> Answers:
+    def answer(self, asked: Questions) -> Answers:
         slot, base = self._shared.slot, self._shared.base
         slot.adapter, slot.scale = self._adapter, self._scale
-        different = list(dict.fromkeys(map(tuple, prompts)))
+        different = list(dict.fromkeys(map(tuple, asked.prompts)))
         number = {prompt: i for i, prompt in enumerate(different)}
-        asked = np.array([number[tuple(prompt)] for prompt in prompts])
-        tokens = np.full((len(prompts), most), NONE, np.int32)
-        values = np.full(len(prompts), np.nan, np.float32)
+        numbers = np.array([number[tuple(prompt)] for prompt in asked.prompts])
+        tokens = np.full((len(asked.prompts), asked.most), NONE, np.int32)
+        values = np.full(len(asked.prompts), np.nan, np.float32)
         for start in range(0, len(different), MOST_PROMPTS):
-            rows = np.flatnonzero((asked >= start) & (asked < start + MOST_PROMPTS))
             some = different[start : start + MOST_PROMPTS]
-            which = asked[rows] - start
-            tokens[rows], values[rows] = self._answer(some, which, keys[rows], counters[rows], temperature, most)
+            rows = np.flatnonzero((numbers >= start) & (numbers < start + MOST_PROMPTS))
+            tokens[rows], values[rows] = self._answer(some, numbers[rows] - start, rows, asked)
         texts = [base.decode(row[row != NONE].tolist()) for row in tokens]
         return Answers(tokens, values, texts)
 
@@ -146,15 +142,11 @@ class TorchGenerator(TextGenerator):
         return np.array(found)
 
     def _answer(
-        self,
-        prompts: Sequence[Sequence[int]],
-        which: NDArray[np.int64],
-        keys: NDArray[np.uint64],
-        counters: NDArray[np.integer],
-        temperature: float,
-        most: int,
+        self, prompts: Sequence[Sequence[int]], which: NDArray[np.int64], of: NDArray[np.int64], asked: Questions
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Tokens and values for rows `of` [m] of asked, whose prompts are prompts[which[m]]."""
         model, end = self._shared.base.model, self._shared.base.end_token
+        keys, counters, most = asked.keys[of], asked.counters[of], asked.most
         ids, mask = padded_left(prompts, self._shared.device)
         output = model(
             input_ids=ids,
@@ -174,7 +166,7 @@ class TorchGenerator(TextGenerator):
         found = np.full((len(which), most), NONE, np.int32)
         for step in range(most):
             points = uniforms(keys[rows], counters[rows] + step)
-            token = sample_tokens(logits.float(), points, temperature)
+            token = sample_tokens(logits.float(), points, asked.temperature)
             found[rows, step] = token.cpu().numpy()
             going = (token != end).cpu().numpy()
             if step + 1 == most or not going.any():

@@ -14,14 +14,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError
-from pipeline.families.text.game import TextGame
-from pipeline.games.contract import KeyArray, Rows
+from pipeline.families.text.game import INVALID, TextGame
+from pipeline.games.contract import Actions, KeyArray, Rows, States
 from pipeline.machine import available_cores
 from pipeline.players.player import BoardsPlayer, Decisions
 from pipeline.run import atomic
@@ -29,7 +29,7 @@ from pipeline.run import atomic
 if TYPE_CHECKING:
     from pipeline.families.text.language.adapters import LoraShape
     from pipeline.families.text.language.base import Base
-    from pipeline.families.text.language.generation import SharedBase, TextGenerator
+    from pipeline.families.text.language.generation import Answers, SharedBase, TextGenerator
     from pipeline.families.text.language.server import GenerationServer
 
 CONFIG, TOKENIZER = "config.json", ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json")
@@ -185,6 +185,31 @@ def _tokenizer(path: Path) -> Any:
     return transformers_package().AutoTokenizer.from_pretrained(path, local_files_only=True)
 
 
+class Replies(NamedTuple):
+    """Of n positions: the observations and prompts, the model's answers, and the actions [n] int32 read from them, None
+    in texts and INVALID in actions where an answer names no action.
+    """
+
+    shown: list[str]
+    prompts: list[list[int]]
+    answers: Answers
+    texts: list[str | None]
+    actions: Actions
+
+
+def ask(game: TextGame, generator: TextGenerator, states: States, keys: KeyArray, temperature: float) -> Replies:
+    """A model's replies in states [n, S]. keys [n]: each game's random stream."""
+    from pipeline.families.text.language.generation import Questions
+
+    shown = [game.observation(state) for state in states]
+    prompts = [generator.prompt_tokens(text, game.prompt_tokens) for text in shown]
+    counters = game.plies(states).astype(np.int64) * COUNTERS
+    answers = generator.answer(Questions(prompts, keys, counters, temperature, game.reply_tokens))
+    texts = [generator.reading(text) for text in answers.texts]
+    actions = [INVALID if text is None else game.read(state, text) for state, text in zip(states, texts, strict=True)]
+    return Replies(shown, prompts, answers, texts, np.array(actions, np.int32))
+
+
 class LanguageModelPlayer(BoardsPlayer):
     """A language model as a player of a text game; it answers all waiting rows in one batch."""
 
@@ -201,11 +226,6 @@ class LanguageModelPlayer(BoardsPlayer):
         rows = np.flatnonzero(self._wanted)
         if not rows.size:
             return Decisions.none()
-        game, states = self._game, self._boards.states[rows]
-        prompts = [self._generator.prompt_tokens(game.observation(state), game.prompt_tokens) for state in states]
-        counters = game.plies(states).astype(np.int64) * COUNTERS
-        answers = self._generator.answer(prompts, self._keys[rows], counters, self._temperature, game.reply_tokens)
-        texts = [self._generator.reading(text) or "" for text in answers.texts]
-        actions = [game.read(state, text) for state, text in zip(states, texts, strict=True)]
+        replies = ask(self._game, self._generator, self._boards.states[rows], self._keys[rows], self._temperature)
         self._wanted[rows] = False
-        return Decisions(rows, np.array(actions, np.int32), answers.values)
+        return Decisions(rows, replies.actions, replies.answers.values)

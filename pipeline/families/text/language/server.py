@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import MuGoError
 from pipeline.families.text.language.adapters import LoraShape
-from pipeline.families.text.language.generation import Answers, TextGenerator, TorchGenerator
+from pipeline.families.text.language.generation import Answers, Questions, TextGenerator, TorchGenerator
 from pipeline.families.text.language.players import SHARED_BASES
 from pipeline.priority import share_niceness
 
@@ -177,20 +177,13 @@ class RemoteGenerator(TextGenerator):
         super().__init__(lambda text: list(tokenizer.encode(text, add_special_tokens=False)), template, reading)
         self._adapter, self._thread = adapter, thread
 
-    def answer(
-        self,
-        prompts: Sequence[Sequence[int]],
-        keys: NDArray[np.uint64],
-        counters: NDArray[np.integer],
-        temperature: float,
-        most: int,
-    ) -> Answers:
-        """See TextGenerator."""
+    def answer(self, asked: Questions) -> Answers:
         request = {
-            "kind": "answer", "prompts": [list(map(int, prompt)) for prompt in prompts],
-            "temperature": temperature, "most": most,
+            "kind": "answer", "prompts": [list(map(int, prompt)) for prompt in asked.prompts],
+            "temperature": asked.temperature, "most": asked.most,
         }  # fmt: skip
-        message, arrays = self._adapter.ask(self._thread, request, {"keys": keys, "counters": np.asarray(counters)})
+        arrays: Arrays = {"keys": asked.keys, "counters": np.asarray(asked.counters)}
+        message, arrays = self._adapter.ask(self._thread, request, arrays)
         return Answers(arrays["tokens"], arrays["values"], message["texts"])
 
 
@@ -237,7 +230,7 @@ class _Server:
             prompts = [prompt for _, message, _ in asked for prompt in message["prompts"]]
             keys, counters = (np.concatenate([arrays[name] for _, _, arrays in asked]) for name in ("keys", "counters"))
             try:
-                answers = generators[number].answer(prompts, keys, counters, temperature, most)
+                answers = generators[number].answer(Questions(prompts, keys, counters, temperature, most))
             except Exception as error:  # reported to the client
                 failed = {"status": "failed", "why": f"{type(error).__name__}: {error}"}
                 found += [(connection, failed, {}) for connection, _, _ in asked]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pipeline.counter_rng import uniforms
 from pipeline.errors import MuGoError, UsageError
 from pipeline.families.text.language.adapters import PREFIX, LoraShape
-from pipeline.families.text.language.generation import NONE, VALUE_WEIGHT, Answers, TextGenerator
+from pipeline.families.text.language.generation import NONE, VALUE_WEIGHT, Answers, Questions, TextGenerator
 
 NOT_INSTALLED = (
     "--backend vllm: vLLM isn't installed here; wanted `pip install vllm` on a machine with a GPU, or --backend auto"
@@ -87,24 +87,16 @@ class VllmGenerator(TextGenerator):
         write_adapter(Path(self._folder.name), base.path, shape, weights)
         self._adapter = base.adapter(Path(self._folder.name))
 
-    def answer(
-        self,
-        prompts: Sequence[Sequence[int]],
-        keys: NDArray[np.uint64],
-        counters: NDArray[np.integer],
-        temperature: float,
-        most: int,
-    ) -> Answers:
-        """See TextGenerator."""
-        seeds = (uniforms(keys, counters) * 2**31).astype(np.int64).tolist()
-        answers = self._base.generate(prompts, seeds, temperature, most, self._adapter)
-        if len(answers) != len(prompts):
-            raise MuGoError(f"vLLM gave {len(answers)} answers to {len(prompts)} prompts")
-        tokens = np.full((len(prompts), most), NONE, np.int32)
+    def answer(self, asked: Questions) -> Answers:
+        seeds = (uniforms(asked.keys, asked.counters) * 2**31).astype(np.int64).tolist()
+        answers = self._base.generate(asked.prompts, seeds, asked.temperature, asked.most, self._adapter)
+        if len(answers) != len(asked.prompts):
+            raise MuGoError(f"vLLM gave {len(answers)} answers to {len(asked.prompts)} prompts")
+        tokens = np.full((len(asked.prompts), asked.most), NONE, np.int32)
         for row, answer in zip(tokens, answers, strict=True):
             row[: len(answer)] = answer
         texts = [str(self._base.tokenizer.decode(answer, skip_special_tokens=True)) for answer in answers]
-        return Answers(tokens, np.full(len(prompts), np.nan, np.float32), texts)
+        return Answers(tokens, np.full(len(asked.prompts), np.nan, np.float32), texts)
 
 
 def write_adapter(folder: Path, base: Path, shape: LoraShape, weights: Mapping[str, NDArray[Any]]) -> None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import GameFault, UsageError
 from pipeline.families.text.game import INVALID, TO_MOVE, TextGame
-from pipeline.families.text.language.players import COUNTERS
+from pipeline.families.text.language.players import ask
 from pipeline.families.text.options import TextPlayerOptions, TextSelfplayOptions
 from pipeline.families.text.reinforce.records import (
     INVALID_MOVE,
@@ -117,20 +117,14 @@ class TextActor(Actor):
         """Play the learner's move in rows [n], all with the same model."""
         game, states = self._game, self._boards.states[rows]
         generator = self._at(rows[0]).model.evaluate
-        shown = [game.observation(state) for state in states]
-        prompts = [generator.prompt_tokens(text, game.prompt_tokens) for text in shown]
         keys = np.array([self._at(row).seed.kinds for row in rows.tolist()], np.uint64)
-        counters = game.plies(states).astype(np.int64) * COUNTERS
-        temperature = taken(self._job.config, TextPlayerOptions).reply_temperature
-        answers = generator.answer(prompts, keys, counters, temperature, game.reply_tokens)
+        replies = ask(game, generator, states, keys, taken(self._job.config, TextPlayerOptions).reply_temperature)
+        answers, actions = replies.answers, replies.actions
         self.evaluations += len(rows)
-        actions = np.empty(len(rows), np.int32)
         for i, (row, state) in enumerate(zip(rows.tolist(), states, strict=True)):
-            text = generator.reading(answers.texts[i])
-            actions[i] = game.read(state, text) if text is not None else INVALID
-            notes = (WELL_FORMED if text is not None else 0) | (INVALID_MOVE if actions[i] == INVALID else 0)
+            notes = (0 if replies.texts[i] is None else WELL_FORMED) | (INVALID_MOVE if actions[i] == INVALID else 0)
             prompt = self._no_prompt.copy()
-            prompt[len(prompt) - len(prompts[i]) :] = prompts[i]
+            prompt[len(prompt) - len(replies.prompts[i]) :] = replies.prompts[i]
             value = answers.values[i]
             self._at(row).note(
                 flags=POLICY_COUNTS | (NO_VALUE if np.isnan(value) else 0),
@@ -141,7 +135,7 @@ class TextActor(Actor):
                 text=packed(answers.texts[i], game),
                 player=int(state[TO_MOVE]),
                 notes=notes,
-                check=zlib.crc32(shown[i].encode()),
+                check=zlib.crc32(replies.shown[i].encode()),
             )
         self._play(rows, actions)
 

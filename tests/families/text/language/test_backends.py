@@ -22,7 +22,7 @@ from pipeline.errors import MuGoError, UsageError
 from pipeline.families.text.language import players as language
 from pipeline.families.text.language.adapters import LoraShape, new_adapter
 from pipeline.families.text.language.base import tiny_model
-from pipeline.families.text.language.generation import VALUE_BIAS, VALUE_WEIGHT, TorchGenerator
+from pipeline.families.text.language.generation import VALUE_BIAS, VALUE_WEIGHT, Questions, TorchGenerator
 from pipeline.families.text.language.network import critic_weights
 from pipeline.families.text.language.players import load_base, make_generators, write_base
 from pipeline.families.text.language.server import GenerationServer, _Server
@@ -67,7 +67,7 @@ def test_a_server_answers_as_this_process_does(base: tuple[Path, str], server: l
     found: dict[int, Any] = {}
 
     def ask(thread: int) -> None:
-        found[thread] = [one[thread].answer(prompts, KEYS + thread, COUNTERS, 1.0, 6) for one in there]
+        found[thread] = [one[thread].answer(Questions(prompts, KEYS + thread, COUNTERS, 1.0, 6)) for one in there]
 
     threads = [threading.Thread(target=ask, args=(thread,)) for thread in (0, 1)]
     for thread in threads:
@@ -76,7 +76,7 @@ def test_a_server_answers_as_this_process_does(base: tuple[Path, str], server: l
         thread.join(60)
     for thread in (0, 1):
         for mine, theirs in zip(here, found[thread], strict=True):
-            said = mine.answer(prompts, KEYS + thread, COUNTERS, 1.0, 6)
+            said = mine.answer(Questions(prompts, KEYS + thread, COUNTERS, 1.0, 6))
             assert (said.tokens == theirs.tokens).all() and said.texts == theirs.texts
             assert theirs.values == pytest.approx(said.values, abs=1e-5)
 
@@ -84,10 +84,10 @@ def test_a_server_answers_as_this_process_does(base: tuple[Path, str], server: l
 def test_an_adapter_that_the_server_forgot_is_sent_again(base: tuple[Path, str], server: list[Any]) -> None:
     path, _ = base
     first = make_generators("server", 1, base, shape_of(path), adapter(path, 4), WORDS)[0]
-    before = first.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4)
+    before = first.answer(Questions([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4))
     for seed in range(33):
         make_generators("server", 1, base, shape_of(path), adapter(path, seed), WORDS)
-    assert (first.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4).tokens == before.tokens).all()
+    assert (first.answer(Questions([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4)).tokens == before.tokens).all()
 
 
 def test_a_long_folder_of_temporary_files_is_no_obstacle(
@@ -97,7 +97,7 @@ def test_a_long_folder_of_temporary_files_is_no_obstacle(
     monkeypatch.setattr(tempfile, "tempdir", str(long))
     path, _ = base
     speaker = make_generators("server", 1, base, shape_of(path), adapter(path, 4), WORDS)[0]
-    assert len(speaker.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4).texts) == 1
+    assert len(speaker.answer(Questions([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4)).texts) == 1
 
 
 def test_a_server_that_does_not_start_says_so_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,9 +135,10 @@ def test_threads_share_an_adapter_and_are_answered_in_one_batch(
     server.append(served := Served())
     speakers = make_generators("server", 3, base, shape_of(path), adapter(path, 4), WORDS)
     assert [said["kind"] for _, said, _ in served.requests] == ["load"]
-    alone = [one.answer([[65], [66 + i]], KEYS[:2], COUNTERS[:2], 1.0, 4).texts for i, one in enumerate(speakers)]
+    questions = [Questions([[65], [66 + i]], KEYS[:2], COUNTERS[:2], 1.0, 4) for i in range(len(speakers))]
+    alone = [one.answer(question).texts for one, question in zip(speakers, questions, strict=True)]
     asked, answer = [], TorchGenerator.answer
-    batches = lambda one, *args: (asked.append(len(args[0])), answer(one, *args))[1]  # noqa: E731
+    batches = lambda one, *args: (asked.append(len(args[0].prompts)), answer(one, *args))[1]  # noqa: E731
     monkeypatch.setattr(TorchGenerator, "answer", batches)
     replies = served.serving.replies(served.requests[1:])
     assert asked == [6] and [said["texts"] for _, said, _ in replies] == alone
@@ -147,12 +148,12 @@ def test_a_question_is_repeated_while_the_adapter_is_forgotten(base: tuple[Path,
     path, _ = base
     server.append(served := Served())
     speaker = make_generators("server", 1, base, shape_of(path), adapter(path, 4), WORDS)[0]
-    wanted = speaker.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4)
+    wanted = speaker.answer(Questions([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4))
     served.forgets = 3
-    assert speaker.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4).texts == wanted.texts
+    assert speaker.answer(Questions([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4)).texts == wanted.texts
     served.forgets = 10**6
     with pytest.raises(MuGoError, match="more than 32 adapters answer at the same time"):
-        speaker.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4)
+        speaker.answer(Questions([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4))
 
 
 def test_an_adapter_that_is_pushed_out_still_answers_what_came_before(
@@ -162,7 +163,7 @@ def test_an_adapter_that_is_pushed_out_still_answers_what_came_before(
     monkeypatch.setattr("pipeline.families.text.language.server.ADAPTERS_KEPT", 1)
     server.append(served := Served())
     first = make_generators("server", 1, base, shape_of(path), adapter(path, 4), WORDS)[0]
-    first.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4)
+    first.answer(Questions([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4))
     _, question = served.requests
     make_generators("server", 1, base, shape_of(path), adapter(path, 5), WORDS)
     load_first, load_second = served.requests[0], served.requests[-1]
@@ -179,7 +180,7 @@ def test_a_server_that_fails_or_ends_is_named(base: tuple[Path, str], server: li
     server[0]._process.kill()
     server[0]._process.wait()
     with pytest.raises(MuGoError, match=r"has ended \(exit code -9\); run the command again"):
-        speaker.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4)
+        speaker.answer(Questions([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4))
 
 
 class FakeVllm(ModuleType):
@@ -226,20 +227,20 @@ def test_vllm_is_asked_by_one_thread_at_a_time(base: tuple[Path, str], vllm: Fak
 
     vllm.LLM.generate = meeting
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda one: one.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4), speakers))
+        list(pool.map(lambda one: one.answer(Questions([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4)), speakers))
     assert not met and len(vllm.asked) == 2
 
 
 def test_vllm_is_asked_with_adapters_lengths_and_seeds(base: tuple[Path, str], vllm: FakeVllm) -> None:
     path, _ = base
     speakers = make_generators("vllm", 2, base, shape_of(path), adapter(path, 4), WORDS)
-    said = speakers[0].answer([[65, 66], [67]], KEYS[:2], COUNTERS[:2], 0.5, 6)
+    said = speakers[0].answer(Questions([[65, 66], [67]], KEYS[:2], COUNTERS[:2], 0.5, 6))
     prompts, params, (_, number, folder) = vllm.asked[0]
     assert [one["prompt_token_ids"] for one in prompts] == [[65, 66], [67]] and number == 1
     assert {(one.temperature, one.max_tokens) for one in params} == {(0.5, 6)} and params[0].seed != params[1].seed
     assert (folder / "adapter_config.json").exists() and (folder / "adapter_model.safetensors").exists()
     assert said.tokens.shape == (2, 6) and (said.tokens[:, 2:] == -1).all() and len(said.texts) == 2
-    again = speakers[0].answer([[65, 66], [67]], KEYS[:2], COUNTERS[:2], 0.5, 6)
+    again = speakers[0].answer(Questions([[65, 66], [67]], KEYS[:2], COUNTERS[:2], 0.5, 6))
     assert (again.tokens == said.tokens).all()
     with pytest.raises(UsageError, match="it has no critic, which method a2c needs"):
         make_generators("vllm", 1, base, shape_of(path), adapter(path, 4) | critic_weights(32), WORDS)

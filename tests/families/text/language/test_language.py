@@ -15,7 +15,7 @@ pytest.importorskip("transformers", reason="language models need the extra text"
 from pipeline.errors import FileError, MuGoError
 from pipeline.families.text.language.adapters import PREFIX, A, B, LoraShape, layers_of, new_adapter
 from pipeline.families.text.language.base import BYTES, tiny_model
-from pipeline.families.text.language.generation import NONE, SharedBase, TorchGenerator, sample_tokens
+from pipeline.families.text.language.generation import NONE, Questions, SharedBase, TorchGenerator, sample_tokens
 from pipeline.families.text.language.network import AdapterNetwork, critic_weights
 from pipeline.families.text.language.players import fingerprint, load_base, write_base
 from pipeline.families.text.language.prompts import READINGS, TEMPLATES
@@ -72,13 +72,13 @@ def test_answers_dont_depend_on_their_neighbours_nor_on_adapters_used_in_between
     shared = SharedBase(load_base(folder), shape_of(folder).targets)
     one, other = (speaker(shared, folder, adapter(folder, seed)) for seed in (1, 2))
     prompts, keys, counters = prompts_of(one), np.arange(5).astype(np.uint64), np.full(5, 7)
-    together = one.answer(prompts, keys, counters, 1.0, 8)
+    together = one.answer(Questions(prompts, keys, counters, 1.0, 8))
     assert together.tokens.shape == (5, 8) and np.isnan(together.values).all()
     assert (together.tokens[0] != together.tokens[2]).any()  # the same prompt, another stream
-    different = other.answer(prompts, keys, counters, 1.0, 8)
+    different = other.answer(Questions(prompts, keys, counters, 1.0, 8))
     assert (different.tokens != together.tokens).any()
     for row in range(5):
-        alone = one.answer([prompts[row]], keys[row : row + 1], counters[row : row + 1], 1.0, 8)
+        alone = one.answer(Questions([prompts[row]], keys[row : row + 1], counters[row : row + 1], 1.0, 8))
         assert (alone.tokens[0] == together.tokens[row]).all() and alone.texts[0] == together.texts[row]
 
 
@@ -90,7 +90,7 @@ def test_likeliest_answers_are_those_of_the_merged_model(folder: Path) -> None:
         merged(folder, weights),
     )
     prompts = prompts_of(one)
-    said = one.answer(prompts, np.zeros(5, np.uint64), np.zeros(5, int), 0.0, 6)
+    said = one.answer(Questions(prompts, np.zeros(5, np.uint64), np.zeros(5, int), 0.0, 6))
     for prompt, tokens in zip(prompts, said.tokens, strict=True):
         text = list(prompt)
         for token in tokens[tokens != NONE]:

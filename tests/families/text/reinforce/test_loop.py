@@ -50,9 +50,9 @@ from pipeline.run.models import model_files, read_model
 from pipeline.run.shards import BOTH, Shard, newest_shards, read_shard
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.config import SelfplayConfig
-from pipeline.selfplay.in_workers import RemoteGames
-from pipeline.selfplay.messages import read
-from pipeline.selfplay.playing import Arrival
+from pipeline.selfplay.in_workers import SelfplayExecutor, played_game
+from pipeline.selfplay.plan import Plan
+from pipeline.selfplay.playing import PlayedGame
 from pipeline.train.command import train
 from pipeline.train.config import ExportConfig, InitConfig, TrainConfig
 from pipeline.train.export import export
@@ -368,24 +368,23 @@ def test_an_environment_that_raises_ends_its_game_alone(
     parse_game.cache_clear()
 
 
-def played_by_a_worker(model: Path, count: int) -> list[Arrival]:
+def played_by_a_worker(model: Path, count: int) -> list[PlayedGame]:
     """Games of the same seed. All numbers must come back, those of the dropped ones too."""
-    job = {
-        "config": SelfplayConfig().model_dump(mode="json"), "seed": 3, "threads": 1, "rows": 4, "leaves": 1,
-        "news": {"learner": str(model), "generation": 0, "others": None},
-    }  # fmt: skip
-    worker, game = RemoteGames(job, {str(model): model_files(model)}), parse_game(KUHN)
-    found: dict[int, Arrival | None] = {}
+    game = parse_game(KUHN)
+    plan = Plan(SelfplayConfig(seed=3), game, method_named("reinforce"), rows=4)
+    job = {**plan.to_job(), "update": {"learner": str(model), "generation": 0, "others": None}}
+    worker = SelfplayExecutor(job, {str(model): model_files(model)})
+    found: dict[int, PlayedGame] = {}
     try:
         worker.give(range(count))
         deadline = time.monotonic() + 60
         while len(found) < count and time.monotonic() < deadline:
-            found.update(read(data, {game.spec: game}) for data in worker.outcomes(0.1))
+            found.update(played_game(outcome, {game.spec: game}) for outcome in worker.outcomes(0.1))
         assert sorted(found) == list(range(count)) and not worker._threads._begun
-        assert len(worker.warnings()) == sum(arrival is None for arrival in found.values())
+        assert len(worker.warnings()) == sum(played.finished is None for played in found.values())
     finally:
         worker.close()
-    return [arrival for arrival in found.values() if arrival is not None]
+    return [played for played in found.values() if played.finished is not None]
 
 
 def test_selfplay_waits_for_train(run: Path, tmp_path: Path) -> None:

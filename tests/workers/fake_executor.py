@@ -1,7 +1,7 @@
-"""A Playing for tests that plays nothing: its games come at once, and it misbehaves as its job tells it.
+"""A JobExecutor for tests that plays nothing: its games come at once, and it misbehaves as its job tells it.
 
 job: {"mode": …, "games": which make it misbehave}. Needs nothing but the standard library, so its actors start quickly.
-An outcome is JSON: {"number", "pid", "news", "models", "cores", "gpus"}. It warns of what its job's "warnings" say.
+An outcome is {"number", "pid", "update", "models", "cores", "gpus"}. It warns of what its job's "warnings" say.
 
 modes  play   nothing else                         die    kills itself when it is to play one of those games
        stop   stops itself (SIGSTOP) there, once   stuck  goes on answering, but makes no step there, once
@@ -10,7 +10,6 @@ modes  play   nothing else                         die    kills itself when it i
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 import signal
@@ -21,22 +20,22 @@ from typing import Any
 
 from pipeline.errors import UsageError
 from pipeline.machine import available_cores
-from pipeline.workers.worker_pool import Counts, Models, Playing, Reading
+from pipeline.workers.worker_pool import Counts, JobExecutor, Models, OutcomeReader
 
 
-class FakePlaying(Playing):
+class FakeExecutor(JobExecutor):
     def __init__(self, job: dict[str, Any], models: Models) -> None:
         if job["mode"] == "error":
             raise UsageError("the weights are gone")
         self._job, self._models = job, models
-        self._news = job.get("news")
-        self._arrived: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._update = job.get("update")
+        self._arrived: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._steps = 1
         self._played = 0
         self._live = 0
 
-    def follow(self, news: Any) -> None:
-        self._news = news
+    def update(self, update: Any) -> None:
+        self._update = update
 
     def give(self, numbers: Sequence[int]) -> None:
         self._live += len(numbers)
@@ -52,12 +51,12 @@ class FakePlaying(Playing):
             self._steps += 1
             self._played += 1
             self._live -= 1
-            said = {"number": number, "pid": os.getpid(), "news": self._news, "models": sorted(self._models)}
+            said = {"number": number, "pid": os.getpid(), "update": self._update, "models": sorted(self._models)}
             said |= {"cores": available_cores(), "gpus": os.environ.get("CUDA_VISIBLE_DEVICES")}
-            self._arrived.put(json.dumps(said).encode())
+            self._arrived.put(said)
 
     def _misbehaves(self) -> bool:
-        """Every time, or where the job names a file: whoever makes that file."""
+        """Every time; if the job names a marker, only the worker that creates this file."""
         if "marker" not in self._job:
             return True
         try:
@@ -66,9 +65,9 @@ class FakePlaying(Playing):
             return False
         return True
 
-    def outcomes(self, seconds: float) -> list[bytes]:
+    def outcomes(self, seconds: float) -> list[Any]:
         deadline = time.monotonic() + seconds
-        found: list[bytes] = []
+        found: list[Any] = []
         while not found:
             while not self._arrived.empty():
                 found.append(self._arrived.get())
@@ -87,18 +86,17 @@ class FakePlaying(Playing):
         pass
 
 
-PLAY = f"{__name__}:FakePlaying"
+EXECUTOR = f"{__name__}:FakeExecutor"
 
 
-def read(data: bytes) -> tuple[int, dict[str, Any]]:
-    said = json.loads(data)
-    return said["number"], said
+def read(outcome: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    return outcome["number"], outcome
 
 
-AGAIN: Reading[dict[str, Any]] = Reading(read, lambda number, problem: None)
-TOLD: Reading[dict[str, Any]] = Reading(read, lambda number, problem: {"number": number, "problem": problem})
+AGAIN: OutcomeReader[dict[str, Any]] = OutcomeReader(read)
+TOLD: OutcomeReader[dict[str, Any]] = OutcomeReader(read, lambda number, why: {"number": number, "problem": why})
 
 
 def job_of(mode: str = "play", games: Sequence[int] = (), marker: Path | None = None, **more: Any) -> dict[str, Any]:
     marked = {} if marker is None else {"marker": str(marker)}
-    return {"play": PLAY, "threads": 1, "mode": mode, "games": list(games), **marked, **more}
+    return {"executor": EXECUTOR, "threads": 1, "mode": mode, "games": list(games), **marked, **more}
