@@ -19,7 +19,7 @@ from pipeline.bench.command import write_random_games
 from pipeline.games.specs import parse_game
 from pipeline.gather.command import gather
 from pipeline.gather.config import GatherConfig
-from pipeline.gather.window import Capacity, scan_window
+from pipeline.gather.window import scan_window
 from pipeline.run import layout
 from pipeline.run.order import Counted
 
@@ -62,7 +62,8 @@ def measure_gather(folder: Path, num_chunks: int) -> None:
 
 
 def measure_scan(folder: Path) -> None:
-    window = scan_window(folder / "selfplay", Capacity(10**9), Counted(), 0.05, print)
+    window = scan_window(GatherConfig(directory=folder / "selfplay", max_positions=10**9), Counted(), print)
+    full = GatherConfig(directory=folder / "selfplay", max_positions=window.num_positions)
     old = folder / "selfplay" / "000000-old" / "w00"
     old.mkdir(parents=True)
     meta = layout.meta_path(window.metas[0].path).read_bytes()
@@ -73,7 +74,7 @@ def measure_scan(folder: Path) -> None:
         seconds = []
         for _ in range(RUNS):
             start = time.perf_counter()
-            scan_window(folder / "selfplay", Capacity(window.num_positions), window.counted, 0.05, print)
+            scan_window(full, window.counted, print)
             seconds.append(time.perf_counter() - start)
         print(f"scan with {num_older:,} older shards behind the window: {statistics.median(seconds) * 1000:.1f} ms")
 

@@ -31,7 +31,7 @@ from pipeline.games.contract import AnyGame
 from pipeline.games.specs import are_related, largest
 from pipeline.gather.config import GatherConfig
 from pipeline.gather.extraction import Reader, Scratch, in_threads
-from pipeline.gather.window import Capacity, Window, scan_window
+from pipeline.gather.window import Window, scan_window
 from pipeline.methods.method import IndexArray, Positions
 from pipeline.methods.named import method_named
 from pipeline.phrases import counted, duration
@@ -148,13 +148,13 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
         chunks_short=short,
         positions=len(chunk_set.chunks) * config.positions_per_chunk,
         holdout_positions=read_header(chunk_set.holdout).num_examples if chunk_set.holdout else 0,
-        window_positions=figures.positions,
-        window_games=figures.games,
-        window_shards=figures.shards,
-        newest_shard=figures.newest,
-        oldest_shard=figures.oldest,
+        window_positions=figures["positions"],
+        window_games=figures["games"],
+        window_shards=figures["shards"],
+        newest_shard=figures["newest"],
+        oldest_shard=figures["oldest"],
         total_positions=window.counted.total,
-        new_positions=maker.counts.get(NEW, window.new_positions),
+        new_positions=maker.counts[NEW],
         shards_read=maker.reader.shards_read,
         shards_skipped=len(skipped),
         games_repeated=window.repeated,
@@ -165,33 +165,13 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
 
 
 def _scan(config: GatherConfig, skip: Callable[[FileError], None]) -> Window:
-    capacity = Capacity(
-        most=config.max_positions,
-        start=config.window_start,
-        exponent=config.window_exponent,
-        slope=config.window_slope,
-    )
-    random_seed = config.seed if config.replacement == "random" else None
     game, counted = _counted_before(config.output_directory)
     bad: list[FileError] = []
-
-    def scanned(before: Counted) -> Window:
-        bad.clear()
-        return scan_window(
-            config.directory,
-            capacity,
-            before,
-            config.holdout_fraction,
-            bad.append,
-            random_seed,
-            config.searched_only,
-            check=lambda method: method.check_options("gather", config),
-        )
-
-    window = scanned(counted) if counted.total else None
+    window = scan_window(config, counted, bad.append) if counted.total else None
     if window is None or (window.metas and not are_related(window.metas[0].game, game)):
         # Nothing was counted yet, or the output directory's sets are of another game.
-        window = scanned(read_pruned(config.directory).counted)
+        bad.clear()
+        window = scan_window(config, read_pruned(config.directory).counted, bad.append)
     for error in bad:
         skip(error)
     return window
@@ -226,33 +206,17 @@ def _num_chunks(config: GatherConfig, window: Window, num_skipped: int) -> int:
         wanted = f"wanted {config.min_positions:,} positions; " if config.min_positions else ""
         raise NotYet(f"{where}: no games yet{why}; {wanted}run `python main.py selfplay`", missing)
     if missing > 0:
-        short = f"{where}: {found:,} positions in the window; wanted {config.min_positions:,}; {missing:,} missing"
-        if _never_holds(config, window, missing):
-            raise MuGoError(f"{short}; {_way_out(config, '--min-positions')}")
-        raise NotYet(f"{short}; run selfplay again", missing)
+        problem = f"{where}: {found:,} positions in the window; wanted {config.min_positions:,}"
+        _refuse(config, window, problem, "--min-positions", missing, missing)
     return _affordable_chunks(config, window, len(window.pool(held_out=False)))
-
-
-def _never_holds(config: GatherConfig, window: Window, missing: int) -> bool:
-    """Whether the window will never hold `missing` positions more, because it is full and doesn't grow.
-
-    Repeated games will leave the window, and with random replacement its size varies by about its square root.
-    """
-    variation = 4 * math.sqrt(window.capacity) if config.replacement == "random" else 0.0
-    is_full = window.capacity == config.max_positions and window.seen >= window.capacity
-    return is_full and not window.repeated and missing > variation
-
-
-def _way_out(config: GatherConfig, option: str) -> str:
-    return f"the window is full; raise --max-positions ({config.max_positions:,}) or lower {option}"
 
 
 def _affordable_chunks(config: GatherConfig, window: Window, available: int) -> int:
     """How many chunks to make from `available` training positions. Raises as gather()."""
-    held_out = len(window.pool(held_out=True))
     size, wanted = config.positions_per_chunk, config.chunks_to_make * config.positions_per_chunk
     if available >= wanted:
         return config.chunks_to_make
+    held_out, undamaged = (len(window.pool(held_out=held_out)) for held_out in (True, False))
     found = f"{config.directory}: {available:,} positions to train on ({held_out:,} more are held out)"
     if not config.as_many_as_possible:
         raise_it = f"raise --max-positions ({config.max_positions:,}), "
@@ -261,12 +225,23 @@ def _affordable_chunks(config: GatherConfig, window: Window, available: int) -> 
             f"run selfplay, {raise_it if window.capacity == config.max_positions else ''}or add --as-many-as-possible"
         )
     if available < size:
-        missing = size - available
-        short = f"{found}; one chunk needs {size:,}; {missing:,} missing"
-        if _never_holds(config, window, size - len(window.pool(held_out=False))):
-            raise MuGoError(f"{short}; {_way_out(config, '--positions-per-chunk')}")
-        raise NotYet(f"{short}; run selfplay again", missing)
+        problem = f"{found}; one chunk needs {size:,}"
+        _refuse(config, window, problem, "--positions-per-chunk", size - available, size - undamaged)
     return available // size
+
+
+def _refuse(config: GatherConfig, window: Window, problem: str, option: str, missing: int, lacking: int) -> None:
+    """Raise NotYet for `missing` positions, or MuGoError if more games don't help: the window is full and can't grow.
+
+    lacking: how many would be missing if no shard were damaged. Repeated games and damaged shards will leave the
+    window, and with random replacement its size varies by about its square root.
+    """
+    variation = 4 * math.sqrt(window.capacity) if config.replacement == "random" else 0.0
+    is_full = window.capacity == config.max_positions and window.seen >= window.capacity
+    if is_full and not window.repeated and lacking > variation:
+        way_out = f"the window is full; raise --max-positions ({config.max_positions:,}) or lower {option}"
+        raise MuGoError(f"{problem}; {missing:,} missing; {way_out}")
+    raise NotYet(f"{problem}; {missing:,} missing; run selfplay again", missing)
 
 
 def _set_name(config: GatherConfig, window: Window) -> layout.SetName:
@@ -312,57 +287,45 @@ class _SetMaker:
     def make(self, num_chunks: int) -> int:
         """Make the missing chunks, or all if they depend on each other; returns how many were made."""
         existing = self._readable()
+        complete = complete_set(self.set_name, existing)
         if existing:
             begun = read_header(existing[0]).window
             self.counts = {name: begun[name] for name in (TOTAL, COUNTED, NEW, HELD_OUT)}
-            complete = complete_set(self.set_name, existing)
             if complete is not None:
                 self._already_made(begun["skipped"])
-                self._make_lost_holdout(complete)
-                return 0
-            # Replacements of damaged shards' rows, and settled columns, are determined by the whole set only.
-            if begun["skipped"] or self.method.settled:
+                num_chunks = len(complete.chunks)
+            elif begun["skipped"] or self.method.settled:
+                # Replacements of damaged shards' rows, and settled columns, are determined by the whole set only.
                 atomic.remove(existing)
                 existing = []
-        made = set(self._files())
-        missing = [index for index, path in enumerate(self._paths(num_chunks)) if path not in made]
+        missing = [index for index, path in enumerate(self._paths(num_chunks)) if path not in existing]
+        wanted_holdout = self._sample_holdout()
+        if not missing and not len(wanted_holdout):
+            return 0
         size = self.config.positions_per_chunk
         sampled = self._sample(num_chunks * size)
-        rows = np.concatenate([np.arange(index * size, (index + 1) * size) for index in missing])
-        wanted = sampled.at(rows) + self._sample_holdout()
+        wanted = sampled.at(np.isin(np.arange(len(sampled)) // size, missing)) + wanted_holdout
+        num_rows = len(missing) * size
         with closing(Scratch(self.output, len(wanted), {**self.types, **ORIGIN})) as scratch:
-            failed = self._extract(scratch, wanted, len(rows))
-            if self.reader.bad and len(missing) < num_chunks:  # a shard was damaged after the other chunks were made
+            failed = self._extract(scratch, wanted, num_rows)
+            if self.reader.bad and 0 < len(missing) < num_chunks:  # a shard was damaged after chunks were made
                 self.progress.finish()
                 atomic.remove(self._files())
                 return self.make(num_chunks)
-            holdout = np.setdiff1d(np.arange(len(rows), len(wanted)), failed)
+            holdout = np.setdiff1d(np.arange(num_rows, len(wanted)), failed)
             if not existing:
                 self.counts[HELD_OUT] = len(holdout)
-            failed = self._replace(scratch, failed[failed < len(rows)], sampled)
+            failed = self._replace(scratch, failed[failed < num_rows], sampled)
             self.progress.finish()
             if len(failed):
-                num_chunks = self._close_gaps(scratch, len(rows), failed)
+                num_chunks = self._close_gaps(scratch, num_rows, failed)
                 missing = list(range(num_chunks))
             self._settle(scratch, np.arange(len(missing) * size))
             self._settle(scratch, holdout)
             self._write(scratch, num_chunks, missing, holdout)
-        return len(missing)
-
-    def _make_lost_holdout(self, complete: ChunkSet) -> None:
-        """Make the hold-out of a set with all chunks again, if it was damaged or removed."""
-        wanted = self._sample_holdout()
-        wanted = wanted.at(~np.isin(wanted.shard, list(self.reader.bad)))
-        if not len(wanted):
-            return
-        with closing(Scratch(self.output, len(wanted), {**self.types, **ORIGIN})) as scratch:
-            failed = self._extract(scratch, wanted, 0)
-            holdout = np.setdiff1d(np.arange(len(wanted)), failed)
-            self._settle(scratch, holdout)
-            self._write(scratch, len(complete.chunks), [], holdout)
-        self.progress.finish()
-        if len(failed) < len(wanted):
+        if not missing and len(holdout):
             self.progress.say(f"the hold-out of set {self.set_name} was lost and has been made again")
+        return len(missing)
 
     # The files of this set
 
@@ -406,11 +369,12 @@ class _SetMaker:
         return pool.sample(count, self._rng(TRAINING))
 
     def _sample_holdout(self) -> Positions:
-        """Held-out positions; empty if the hold-out exists or nothing is held out."""
+        """Held-out positions of shards not known to be damaged; empty if the hold-out exists or nothing is held out."""
         pool = self.window.pool(held_out=True)
         made = atomic.exists(self.output / layout.holdout_name(self.set_name))
         limit = 0 if made else HOLDOUT_CHUNKS * self.config.positions_per_chunk
-        return pool.sample(min(len(pool), limit), self._rng(HOLDOUT))
+        sampled = pool.sample(min(len(pool), limit), self._rng(HOLDOUT))
+        return sampled.at(~np.isin(sampled.shard, list(self.reader.bad)))
 
     def _extract(self, scratch: Scratch, wanted: Positions, num_training: int) -> IndexArray:
         """Fill the scratch file; returns the rows left empty because of damaged shards."""
@@ -438,7 +402,7 @@ class _SetMaker:
         num_chunks = _affordable_chunks(self.config, self.window, num_rows - len(failed))
         end = num_chunks * self.config.positions_per_chunk
         holes = failed[failed < end]
-        scratch.move(np.setdiff1d(np.arange(end, num_rows), failed)[: len(holes)], holes)
+        scratch.examples[holes] = scratch.examples[np.setdiff1d(np.arange(end, num_rows), failed)[: len(holes)]]
         return num_chunks
 
     def _settle(self, scratch: Scratch, rows: IndexArray) -> None:
@@ -446,9 +410,9 @@ class _SetMaker:
         if not self.method.settled or not len(rows):
             return
         small = [name for name, (_, shape) in {**self.types, **ORIGIN}.items() if np.prod(shape) <= MAX_SETTLED]
-        columns = {name: scratch.column(name, rows) for name in small}
+        columns = {name: scratch.examples[name][rows] for name in small}
         for name, values in self.method.settle(columns, self.config).items():
-            scratch.set_column(name, rows, values)
+            scratch.examples[name][rows] = values
 
     # Writing
 
@@ -457,14 +421,13 @@ class _SetMaker:
         size = self.config.positions_per_chunk
         self.progress.start("writing chunks", len(indices), "chunks")
         if len(holdout):
-            columns = scratch.get(int(holdout[0]), int(holdout[-1]) + 1)
-            columns = {name: column[holdout - holdout[0]] for name, column in columns.items()}
-            self._write_file(self.output / layout.holdout_name(self.set_name), -1, num_chunks, columns)
+            path = self.output / layout.holdout_name(self.set_name)
+            self._write_file(path, -1, num_chunks, scratch.get(holdout))
         paths = self._paths(num_chunks)
 
         def work(slot: int) -> None:
-            index = indices[slot]
-            self._write_file(paths[index], index, num_chunks, scratch.get(slot * size, (slot + 1) * size))
+            columns = scratch.get(np.arange(slot * size, (slot + 1) * size))
+            self._write_file(paths[indices[slot]], indices[slot], num_chunks, columns)
 
         for _ in in_threads(work, range(len(indices))):
             self.progress.advance()
@@ -486,13 +449,10 @@ class _SetMaker:
             num_planes=getattr(self.game, "num_planes", 0),
             method=self.method.name,
             window={
-                "positions": figures.positions,
+                "positions": figures["positions"],
                 "max_positions": config.max_positions,
                 "capacity": self.window.capacity,
-                "games": figures.games,
-                "shards": figures.shards,
-                "newest": figures.newest,
-                "oldest": figures.oldest,
+                **figures,
                 **self.counts,
                 "holdout_fraction": config.holdout_fraction,
                 "td_lambda": config.td_lambda,

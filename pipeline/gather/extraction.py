@@ -12,7 +12,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,6 +27,7 @@ from pipeline.machine import available_cores
 from pipeline.methods.method import IndexArray, Method, Positions
 from pipeline.progress import Progress
 from pipeline.run import atomic
+from pipeline.run.chunks import Columns, ColumnTypes
 from pipeline.run.shards import Shard, read_shard
 from pipeline.run.store.base import current_store
 
@@ -38,75 +39,56 @@ R = TypeVar("R")
 
 
 class Scratch:
-    """num_rows examples with these columns (see chunks.column_types) in an unnamed file, written in any order.
+    """Examples with these columns in an unnamed file, written in any order. Close it when done.
+
+    examples  [num_rows] structured, with a field per column
 
     The file has no name, so a kill leaves nothing behind. Its disk space is allocated at once, so that a full disk is
-    an error here and not a crash (SIGBUS) on access. A row holds all columns of one example. Raises FileError if the
-    folder's disk has no room. Close it when done.
+    an error here and not a crash (SIGBUS) on access. Raises FileError if the folder's disk has no room.
     """
 
-    def __init__(self, folder: Path, num_rows: int, columns: dict[str, tuple[str, tuple[int, ...]]]) -> None:
-        self._dtype = np.dtype([(name, dtype, shape) for name, (dtype, shape) in columns.items()])
-        size = max(num_rows * self._dtype.itemsize, 1)
+    def __init__(self, folder: Path, num_rows: int, columns: ColumnTypes) -> None:
+        dtype = np.dtype([(name, dtype, shape) for name, (dtype, shape) in columns.items()])
+        size = max(num_rows * dtype.itemsize, 1)
         with atomic.os_errors(folder), tempfile.TemporaryFile(dir=folder) as file:
             atomic.allocate(file.fileno(), size)
             self._map = mmap.mmap(file.fileno(), size)
-        self._rows = np.frombuffer(self._map, np.uint8, num_rows * self._dtype.itemsize).reshape(num_rows, -1)
+        self.examples: NDArray[Any] = np.frombuffer(self._map, dtype, num_rows)
 
-    def put(self, rows: NDArray[np.integer], columns: dict[str, NDArray[Any]]) -> None:
+    def put(self, rows: IndexArray, columns: Columns) -> None:
         """Write examples to these rows. Threads may write different rows at the same time."""
-        packed = np.empty(len(rows), self._dtype)
+        packed = np.empty(len(rows), self.examples.dtype)
         for name, column in columns.items():
             packed[name] = column
-        self._rows[rows] = packed.view(np.uint8).reshape(len(rows), -1)
+        as_bytes = np.dtype((np.void, packed.itemsize))  # copied whole, not field by field
+        self.examples.view(as_bytes)[rows] = packed.view(as_bytes)
 
-    def get(self, start: int, stop: int) -> dict[str, NDArray[Any]]:
+    def get(self, rows: IndexArray) -> Columns:
         """The columns of these rows, copied."""
-        packed = np.ascontiguousarray(self._rows[start:stop]).view(self._dtype)[:, 0]
-        return {name: np.ascontiguousarray(packed[name]) for name in self._dtype.names or ()}
-
-    def column(self, name: str, rows: NDArray[np.integer]) -> NDArray[Any]:
-        """[n, ...] one column of these rows [n], copied."""
-        return self._rows.view(self._dtype)[:, 0][name][rows]
-
-    def set_column(self, name: str, rows: NDArray[np.integer], values: NDArray[Any]) -> None:
-        """Write one column of these rows [n]."""
-        self._rows.view(self._dtype)[:, 0][name][rows] = values
-
-    def move(self, sources: NDArray[np.integer], targets: NDArray[np.integer]) -> None:
-        """Copy whole rows."""
-        self._rows[targets] = self._rows[sources]
+        return {name: self.examples[name][rows] for name in self.examples.dtype.names or ()}
 
     def close(self) -> None:
-        del self._rows
+        del self.examples
         self._map.close()
 
 
+@dataclass
 class Reader:
     """Reads the shards of one window.
 
+    skip         called once with the error of each damaged shard
     bad          damaged shards found so far, as indices into the window's metas
     shards_read  number of reads
     """
 
-    def __init__(
-        self,
-        config: GatherConfig,
-        game: AnyGame,
-        method: Method,
-        window: Window,
-        skip: Callable[[FileError], None],
-        progress: Progress,
-    ) -> None:
-        """skip: called once with the error of each damaged shard."""
-        self._config = config
-        self._game = game
-        self._method = method
-        self._window = window
-        self._skip = skip
-        self._progress = progress
-        self.bad: set[int] = set()
-        self.shards_read = 0
+    config: GatherConfig
+    game: AnyGame
+    method: Method
+    window: Window
+    skip: Callable[[FileError], None]
+    progress: Progress
+    bad: set[int] = field(default_factory=set)
+    shards_read: int = 0
 
     def extract(
         self, scratch: Scratch, wanted: Positions, rows: IndexArray, td_lambda: NDArray[np.float32]
@@ -115,64 +97,52 @@ class Reader:
 
         td_lambda: [N], see Method.examples. The column `shard` becomes an index into the window's metas.
         """
-        failed = [np.zeros(0, np.int64)]
+        failed = np.zeros(len(rows), np.bool_)
 
-        def work(group: IndexArray) -> _Extracted:
-            return self._extract_group(scratch, wanted.at(group), rows[group], td_lambda[group])
+        def work(group: IndexArray) -> tuple[IndexArray, int, dict[int, FileError]]:
+            return group, *self._extract_group(scratch, wanted.at(group), rows[group], td_lambda[group])
 
-        for done in in_threads(work, _groups(wanted)):
-            self.shards_read += done.shards_read
-            for shard, error in done.errors:
+        for group, num_read, errors in in_threads(work, _groups(wanted)):
+            self.shards_read += num_read
+            for shard, error in errors.items():
                 if shard not in self.bad:
-                    self._skip(error)
+                    self.skip(error)
                 self.bad.add(shard)
-            failed.append(done.failed)
-            self._progress.advance(done.num_rows - len(done.failed))
-        return np.sort(np.concatenate(failed))
+            failed[group] = np.isin(wanted.shard[group], list(errors))
+            self.progress.advance(len(group) - int(failed[group].sum()))
+        return np.sort(rows[failed])
 
     def _extract_group(
         self, scratch: Scratch, wanted: Positions, rows: IndexArray, td_lambda: NDArray[np.float32]
-    ) -> _Extracted:
-        """One thread's work: read whole shards and make their examples in one batch."""
+    ) -> tuple[int, dict[int, FileError]]:
+        """One thread's work: read whole shards and make their examples in one batch.
+
+        Returns the number of shards read, and the errors of the damaged ones.
+        """
         shards: dict[int, Shard] = {}
-        errors: list[tuple[int, FileError]] = []
-        metas = {number: self._window.metas[number] for number in np.unique(wanted.shard).tolist()}
+        errors: dict[int, FileError] = {}
+        metas = {number: self.window.metas[number] for number in np.unique(wanted.shard).tolist()}
         current_store().fetch([meta.path for meta in metas.values() if meta.pack is None])
         for number, meta in metas.items():
             try:
                 shards[number] = read_shard(meta.path, meta)
             except FileError as error:
-                errors.append((number, error))
-        while True:
+                errors[number] = error
+        while shards:
             good = np.flatnonzero(np.isin(wanted.shard, list(shards)))
-            if not len(good):
-                break
             here = wanted.at(good)
-            known = np.array(sorted(shards))
-            local = Positions(np.searchsorted(known, here.shard), here.game, here.ply)
+            local = Positions(np.searchsorted(list(shards), here.shard), here.game, here.ply)
             try:
-                columns = self._method.examples(
-                    self._game, [shards[one] for one in known.tolist()], local, td_lambda[good], self._config
-                )
+                columns = self.method.examples(self.game, list(shards.values()), local, td_lambda[good], self.config)
             except FileError as error:  # try again without the damaged shard
                 damaged = next(number for number in shards if shards[number].path == error.path)
                 del shards[damaged]
-                errors.append((damaged, error))
+                errors[damaged] = error
                 continue
             columns["shard"] = here.shard.astype(np.uint32)
             scratch.put(rows[good], columns)
             break
-        return _Extracted(len(rows), len(metas), np.delete(rows, good), errors)
-
-
-@dataclass(frozen=True)
-class _Extracted:
-    """The result of one group. failed: the rows without an example."""
-
-    num_rows: int
-    shards_read: int
-    failed: IndexArray
-    errors: list[tuple[int, FileError]]
+        return len(metas), errors
 
 
 def _groups(wanted: Positions) -> Iterator[IndexArray]:

@@ -30,9 +30,7 @@ class Spans:
         return len(self.shard)
 
     def at(self, rows: NDArray[np.integer] | NDArray[np.bool_]) -> Spans:
-        return Spans(
-            self.shard[rows], self.game[rows], self.first_ply[rows], self.num_plies[rows], self.first_move[rows]
-        )
+        return Spans(*(column[rows] for column in vars(self).values()))
 
     @property
     def num_positions(self) -> int:
@@ -45,7 +43,7 @@ class Spans:
 
 
 class PositionSampler:
-    """Samples positions of a pool, numbered from 0 in the order of the spans."""
+    """Samples the N positions of a pool, numbered from 0 in the order of the spans."""
 
     def __init__(self, spans: Spans, surprises: list[NDArray[np.float16]], surprise_weight: float) -> None:
         """surprises: of every position, shard by shard; see ShardMeta.
@@ -87,8 +85,11 @@ class PositionSampler:
 
     def weights(self) -> NDArray[np.float64]:
         """[N] relative probabilities, 1 on average; see __init__."""
-        surprises = self._all_surprises()
-        mean = surprises.mean() if len(surprises) else 0.0
+        spans, sizes = self._spans, np.array([len(surprises) for surprises in self._surprises], np.int64)
+        begin = (np.cumsum(sizes) - sizes)[spans.shard] + spans.first_move
+        shift = np.repeat(begin - (self._ends - spans.num_plies), spans.num_plies)
+        surprises = np.concatenate(self._surprises)[np.arange(len(self)) + shift].astype(np.float64)
+        mean = surprises.mean()
         if mean == 0.0:
             return np.ones(len(self))
         return (1.0 - self._surprise_weight) + self._surprise_weight / mean * surprises
@@ -99,17 +100,6 @@ class PositionSampler:
         if self._surprise_weight == 0.0:
             return numbers[rng.choice(len(numbers), count, replace=False)]
         return numbers[choose_weighted(rng, self.weights()[numbers], count)]
-
-    def _all_surprises(self) -> NDArray[np.float64]:
-        """[N]"""
-        sizes = np.array([len(surprises) for surprises in self._surprises], np.int64)
-        if not len(self):
-            return np.zeros(0)
-        everything = np.concatenate(self._surprises)
-        spans = self._spans
-        begin = (np.cumsum(sizes) - sizes)[spans.shard] + spans.first_move
-        shift = begin - (self._ends - spans.num_plies)
-        return everything[np.arange(len(self)) + np.repeat(shift, spans.num_plies)].astype(np.float64)
 
     def _numbers(self, positions: Positions) -> IndexArray:
         """The positions' numbers; positions outside the pool are left out."""

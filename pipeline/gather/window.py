@@ -15,14 +15,14 @@ random   Any: each new position replaces a random one, so a position survives e 
 
 Whole games are held out, chosen by a hash of their id alone: a game and its copies are held out in every window, for
 every seed. If several games have the same id, only the oldest is in the window. Opens sidecars only. Axes: S shards, G
-games of a shard, M positions of a shard.
+games of a shard, M positions of a shard, E spans.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 from pipeline.counter_rng import key_of, uniforms
 from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.specs import are_related, recorded_game
+from pipeline.gather.config import GatherConfig
 from pipeline.gather.sampling import PositionSampler, Spans
-from pipeline.methods.method import Method
 from pipeline.methods.named import method_named
 from pipeline.run import layout
 from pipeline.run.order import Counted, generation_of, newest_files, place_generation
@@ -40,41 +40,18 @@ from pipeline.run.shards import ShardMeta, meta_of
 HORIZON = 14  # e^-13 is 2 in a million
 
 
-@dataclass(frozen=True)
-class Capacity:
-    """How many positions a window holds.
+def capacity_after(config: GatherConfig, total: int) -> int:
+    """How many positions the window holds once total positions have been played.
 
-    most             the largest capacity
-    start            0: always `most`; else the capacity until that many positions were played
-    exponent, slope  growth from there on, see at()
+    With a window_start it is β·(x^a − s^a)/(a·s^(a−1)) + s, where x = total, s = window_start, a = window_exponent,
+    β = window_slope, which is its slope at s; at least s and at most max_positions.
+    Source: KataGo, python/shuffle.py, with its min_rows as the scale s, so that x = N − min_rows + s = N.
     """
-
-    most: int
-    start: int = 0
-    exponent: float = 0.65
-    slope: float = 0.4
-
-    def at(self, total: int) -> int:
-        """The capacity once total positions have been played.
-
-        β·(x^a − s^a)/(a·s^(a−1)) + s, with x = total, s = start, a = exponent, β = slope: its slope at s is β.
-        Source: KataGo, python/shuffle.py, with its min_rows as the scale s, so that x = N − min_rows + s = N.
-        """
-        if not self.start or total <= self.start:
-            return min(self.start or self.most, self.most)
-        grown = (total / self.start) ** self.exponent - 1  # s^a is factored out to avoid large numbers
-        return min(int(self.start + self.slope * self.start / self.exponent * grown), self.most)
-
-
-@dataclass(frozen=True)
-class Figures:
-    """The size of a window without damaged shards. newest, oldest: shard ids."""
-
-    positions: int
-    games: int
-    shards: int
-    newest: str
-    oldest: str
+    most, start, exponent = config.max_positions, config.window_start, config.window_exponent
+    if not start or total <= start:
+        return min(start or most, most)
+    grown = (total / start) ** exponent - 1  # s^a is factored out to avoid large numbers
+    return min(int(start + config.window_slope * start / exponent * grown), most)
 
 
 @dataclass(frozen=True)
@@ -85,20 +62,24 @@ class Window:
     capacity: int
     counted: Counted  # up to this window
     new_positions: int  # since the previous count
-    repeated: int = 0  # games left out because an older shard of the window has them
-    repeated_in: str = ""  # the id of a shard with such a game
-    seen: int = 0  # positions scanned, including those that nothing is learned from
+    repeated: int  # games left out because an older shard of the window has them
+    repeated_in: str  # the id of a shard with such a game
+    seen: int  # positions scanned, including those that nothing is learned from
 
     @property
     def num_positions(self) -> int:
         return self.spans.num_positions
 
-    def figures(self, without: Collection[int] = ()) -> Figures:
-        """without: shards (indices into metas) to leave out."""
+    def figures(self, without: Collection[int] = ()) -> dict[str, Any]:
+        """The numbers of positions, games and shards, and the ids of the newest and the oldest shard.
+
+        without: damaged shards (indices into metas) to leave out.
+        """
         left = self.spans.at(~np.isin(self.spans.shard, list(without)))
         shards = np.unique(left.shard)
-        ends = (self.metas[shards[0]].id, self.metas[shards[-1]].id) if len(shards) else ("", "")
-        return Figures(left.num_positions, left.num_games, len(shards), *ends)
+        newest, oldest = (self.metas[shards[end]].id if len(shards) else "" for end in (0, -1))
+        counts = {"positions": left.num_positions, "games": left.num_games, "shards": len(shards)}
+        return {**counts, "newest": newest, "oldest": oldest}
 
     def pool(self, held_out: bool, without: Collection[int] = (), surprise_weight: float = 0.0) -> PositionSampler:
         """The positions held out, or those to train on. without: see figures(); surprise_weight: PositionSampler."""
@@ -106,25 +87,14 @@ class Window:
         return PositionSampler(self.spans.at(inside), [meta.surprises for meta in self.metas], surprise_weight)
 
 
-def scan_window(
-    directory: Path,
-    capacity: Capacity,
-    before: Counted,
-    holdout_fraction: float,
-    on_damage: Callable[[FileError], None],
-    random_seed: int | None = None,
-    searched_only: bool = False,
-    check: Callable[[Method], None] = lambda method: None,
-) -> Window:
-    """The window of the shards under directory; see run/order.py for the order, meta_of for on_damage.
+def scan_window(config: GatherConfig, before: Counted, on_damage: Callable[[FileError], None]) -> Window:
+    """The window of the shards under config.directory; see run/order.py for the order, meta_of for on_damage.
 
-    before         what was counted earlier; counting continues from there, beyond the window too
-    random_seed    random replacement with this seed; None: fifo
-    searched_only  leave out positions that aren't policy targets (surprise 0); they still count for the capacity
-    check          called with each method of the window's games before any positions are left out
+    before: what was counted earlier; counting continues from there, beyond the window too.
     Opens the sidecars of the window and of new shards. Lists only the generations of this window and the previous one.
     A sidecar with an unknown game or method counts as damaged.
-    Raises MuGoError if the window mixes games, FileError if all games are unknown, and what check raises.
+    Raises MuGoError if the window mixes games, FileError if all games are unknown, UsageError for options that a
+    game's method doesn't read.
     """
     metas: list[ShardMeta] = []
     known: set[tuple[str, str]] = set()  # games and methods
@@ -132,17 +102,14 @@ def scan_window(
     numbers: dict[str, int] = {}
     found = new = 0
     generation: int | None = None
-    most = capacity.most * (1 if random_seed is None else HORIZON)
+    horizon = HORIZON if config.replacement == "random" else 1
 
-    def total() -> int:
-        return max(before.total + new, found)
+    def capacity() -> int:
+        """As far as is known; positions older than `horizon` times this are never in the window."""
+        return capacity_after(config, max(before.total + new, found))
 
-    def reach() -> int:
-        """How many of the newest positions may be in the window, as far as is known."""
-        return capacity.at(total()) * (1 if random_seed is None else HORIZON)
-
-    for file in newest_files(directory):
-        is_new, is_full = not before.has(file), found >= reach()
+    for file in newest_files(config.directory):
+        is_new, is_full = not before.has(file), found >= horizon * capacity()
         is_done = is_full and not is_new
         if is_done and file.generation != generation and file.generation < before.oldest:
             break  # never within a generation: other workers' shards in it would seem new to the next scan
@@ -150,7 +117,7 @@ def scan_window(
         numbers[file.place] = max(numbers.get(file.place, 0), file.number)
         if is_done:
             continue
-        meta = meta_of(file, directory, on_damage)
+        meta = meta_of(file, config.directory, on_damage)
         if meta is None:
             continue
         if (meta.game, meta.method) not in known:
@@ -164,43 +131,41 @@ def scan_window(
                 continue
             known.add((meta.game, meta.method))
         if metas and not are_related(meta.game, metas[0].game):
-            if not is_full:
-                raise MuGoError(
-                    f"{directory}: the newest {reach():,} positions mix {metas[0].game} ({metas[0].id}) and "
-                    f"{meta.game} ({meta.id}); wanted one game; move the others away or lower --max-positions"
-                )
-            break
-        if found < most:  # sidecars that are only counted needn't stay in memory
+            if is_full:
+                break
+            raise MuGoError(
+                f"{config.directory}: the newest {horizon * capacity():,} positions mix {metas[0].game} "
+                f"({metas[0].id}) and {meta.game} ({meta.id}); wanted one game; move the others away or lower "
+                "--max-positions"
+            )
+        if found < horizon * config.max_positions:  # sidecars that are only counted needn't stay in memory
             metas.append(meta)
         found += meta.positions
         new += meta.positions if is_new else 0
     if unknown is not None and not metas:
         raise unknown
-    size = capacity.at(total())
-    inside = _inside(metas, size, reach(), total(), random_seed, searched_only, check)
+    total, size = max(before.total + new, found), capacity()
+    inside = _inside(config, metas, size, horizon * size, total)
     if inside:  # generations before the window's are final
         reached = generation_of(inside[-1][0].path.parts[-3])
         numbers = {place: number for place, number in numbers.items() if place_generation(place) >= reached}
-    inside, repeated, where = _once(inside)
-    window = _window(inside, holdout_fraction, size, Counted(total(), numbers), new)
-    return replace(window, repeated=repeated, repeated_in=where, seen=found)
+    inside, repeated, where = _without_repeated(inside)
+    spans, held_out = _spans(inside, config.holdout_fraction)
+    inside_metas = tuple(meta for meta, _ in inside)
+    return Window(inside_metas, spans, held_out, size, Counted(total, numbers), new, repeated, where, found)
 
 
 Inside = list[tuple[ShardMeta, NDArray[np.bool_]]]
 """Shards with anything in the window, newest first, and [M] which of their positions that is."""
 
 
-def _inside(
-    metas: list[ShardMeta],
-    size: int,
-    reach: int,
-    total: int,
-    random_seed: int | None,
-    searched_only: bool,
-    check: Callable[[Method], None],
-) -> Inside:
-    """The newest `reach` positions, or with a random_seed the survivors among them."""
-    checked: set[Method] = set()
+def _inside(config: GatherConfig, metas: list[ShardMeta], size: int, reach: int, total: int) -> Inside:
+    """The newest `reach` positions; with random replacement, those of them that survived in a window of this size.
+
+    Positions that aren't policy targets (surprise 0) are left out if the method learns nothing from them, and with
+    searched_only; they still count for the capacity.
+    """
+    checked: set[str] = set()
     replacements = max(total - size, 0)  # none while the window was filling
     inside: Inside = []
     newer = 0
@@ -209,14 +174,14 @@ def _inside(
             break
         later = newer + np.arange(meta.positions)[::-1]  # number of later positions
         stays = later < reach  # the window must not depend on how far the scan went
-        if random_seed is not None:
+        if config.replacement == "random":
             chance = (1.0 - 1.0 / size) ** np.minimum(later, replacements)
-            stays &= uniforms(key_of(f"{random_seed} {meta.id}"), np.arange(meta.positions)) < chance
+            stays &= uniforms(key_of(f"{config.seed} {meta.id}"), np.arange(meta.positions)) < chance
         method = method_named(meta.method)
-        if method not in checked:
-            check(method)
-            checked.add(method)
-        if method.steps_only or searched_only:
+        if meta.method not in checked:
+            method.check_options("gather", config)
+            checked.add(meta.method)
+        if method.steps_only or config.searched_only:
             stays &= meta.surprises > 0
         if stays.any():
             inside.append((meta, stays))
@@ -224,40 +189,33 @@ def _inside(
     return inside
 
 
-def _once(inside: Inside) -> tuple[Inside, int, str]:
+def _without_repeated(inside: Inside) -> tuple[Inside, int, str]:
     """(the shards without games that an older shard has too, number of such games, id of a shard with one)."""
-    known = [(meta, mask, _there(meta, mask), meta.game_ids) for meta, mask in inside[::-1]]
-    if not known:
+    if not inside:
         return inside, 0, ""
-    _, first = np.unique(np.concatenate([ids[there] for _, _, there, ids in known]), return_index=True)
-    is_first = np.zeros(sum(int(there.sum()) for _, _, there, _ in known), np.bool_)
-    is_first[first] = True
-    where, start = "", 0
-    for meta, mask, there, _ in known:
-        keeps = np.ones(meta.games, np.bool_)
-        keeps[there] = is_first[start : start + int(there.sum())]
-        start += int(there.sum())
-        if not keeps.all():
-            mask &= np.repeat(keeps, meta.lengths)
+    oldest_first = inside[::-1]
+    present = [  # [G] the games of each shard with a position in the window
+        np.logical_or.reduceat(mask, np.cumsum(meta.lengths) - meta.lengths) for meta, mask in oldest_first
+    ]
+    ids = [meta.game_ids[games] for (meta, _), games in zip(oldest_first, present, strict=True)]
+    is_first = np.zeros(sum(map(len, ids)), np.bool_)
+    is_first[np.unique(np.concatenate(ids), return_index=True)[1]] = True
+    where, parts = "", np.split(is_first, np.cumsum([len(one) for one in ids])[:-1])
+    for (meta, mask), games, part in zip(oldest_first, present, parts, strict=True):
+        if not part.all():
+            stays = games.copy()
+            stays[games] = part
+            mask &= np.repeat(stays, meta.lengths)
             where = meta.id
     return [(meta, mask) for meta, mask in inside if mask.any()], int((~is_first).sum()), where
 
 
-def _there(meta: ShardMeta, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """[G] which games have a position in the window; mask [M]: which positions are in it."""
-    return np.logical_or.reduceat(mask, np.cumsum(meta.lengths) - meta.lengths)
-
-
-def _window(inside: Inside, holdout_fraction: float, capacity: int, counted: Counted, new: int) -> Window:
-    metas = tuple(meta for meta, _ in inside)
-    none = np.zeros(0, np.int64)
-    if not metas:
-        empty = Spans(none, none, none, none, none)
-        return Window((), empty, np.zeros(0, np.bool_), capacity, counted, new)
+def _spans(inside: Inside, holdout_fraction: float) -> tuple[Spans, NDArray[np.bool_]]:
+    """The spans of these positions, and [E] which are held out."""
     # Concatenate the positions of all shards, then cut them into spans.
-    mask = np.concatenate([mask for _, mask in inside])
-    lengths = np.concatenate([meta.lengths for meta in metas]).astype(np.int64)
-    num_games = np.array([meta.games for meta in metas])
+    mask = np.concatenate([np.zeros(0, np.bool_), *(mask for _, mask in inside)])
+    lengths = np.concatenate([np.zeros(0, np.int64), *(meta.lengths for meta, _ in inside)])
+    num_games = np.array([meta.games for meta, _ in inside], np.int64)
     first_game = np.cumsum(num_games) - num_games
     starts = np.cumsum(lengths) - lengths  # of each game
     edge = np.zeros(len(mask) + 1, np.bool_)
@@ -274,8 +232,8 @@ def _window(inside: Inside, holdout_fraction: float, capacity: int, counted: Cou
         num_plies=end - begin,
         first_move=begin - starts[first_game[shard]],
     )
-    held_out = np.concatenate([holdout_games(meta, holdout_fraction) for meta in metas])
-    return Window(metas, spans, held_out[game], capacity, counted, new)
+    held_out = np.concatenate([np.zeros(0, np.bool_), *(holdout_games(meta, holdout_fraction) for meta, _ in inside)])
+    return spans, held_out[game]
 
 
 def holdout_games(meta: ShardMeta, share: float) -> NDArray[np.bool_]:

@@ -264,11 +264,10 @@ class _Starter:
             evaluators = [
                 Evaluator(self._architecture, built.for_thread(index), sizes, backend) for index in range(num_threads)
             ]
+            problem = self._difference(evaluators[0])
         except Exception as error:  # backends fail in their own ways
-            problem: str | None = f"can't be used: {_one_line(error)}"
-        else:
-            problem = self._problem(evaluators[0])
-        if problem is None:
+            problem = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        if not problem:
             return evaluators
         self._progress.warn(f"backend {backend} refused: {problem}")
         self.refused[backend] = problem
@@ -281,8 +280,8 @@ class _Starter:
         shares = generator.random((count, board[0], 1, 1)) ** 2
         return (generator.random((count, *board)) < shares).astype(np.uint8)
 
-    def _problem(self, evaluator: Evaluator) -> str | None:
-        """One line on how the evaluator fails or differs too much; None if it is correct."""
+    def _difference(self, evaluator: Evaluator) -> str:
+        """One line if the evaluator differs too much from float32; "" if it is correct. Raises what it raises."""
         int8 = evaluator.backend.precision == "int8"
         planes = self.random_planes(CHECKED_POSITIONS)
         if int8 and self._calibration is not None:  # evenly spaced, to cover a game's beginning, middle and end
@@ -293,34 +292,23 @@ class _Starter:
         expected_logits, expected_values = self._expected[int8]
         batches = [planes[start : start + evaluator.max_batch] for start in range(0, len(planes), evaluator.max_batch)]
         found: list[Evaluation] = []
-        try:
-            # In another thread, because an evaluator limits its thread to a share of the cores.
-            run_together([lambda: found.extend(map(evaluator, batches))])
-        except Exception as error:  # backends fail in their own ways
-            return f"{type(error).__name__}: {_one_line(error)}"
+        # In another thread, because an evaluator limits its thread to a share of the cores.
+        run_together([lambda: found.extend(map(evaluator, batches))])
         logits, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        policy_differences = np.abs(softmax(logits) - softmax(expected_logits))
-        value_differences = np.abs(values - expected_values)
-        of_policy, of_value, mean = POLICY_TOLERANCE, VALUE_TOLERANCE, ""
-        policy_difference, value_difference = policy_differences.max(), value_differences.max()
+        policies, values = np.abs(softmax(logits) - softmax(expected_logits)), np.abs(values - expected_values)
         if int8:
-            of_policy, of_value, mean = INT8_POLICY_TOLERANCE, INT8_VALUE_TOLERANCE, "on average "
-            policy_difference, value_difference = policy_differences.sum(axis=1).mean() / 2, value_differences.mean()
-            means = {"policy": policy_difference, "value": value_difference}
-            self.differences[evaluator.backend] = {"positions": len(planes)} | {
-                what: float(f"{mean:.3g}") for what, mean in means.items()
-            }
-        if policy_difference <= of_policy and value_difference <= of_value:
-            return None
+            allowed, mean = (INT8_POLICY_TOLERANCE, INT8_VALUE_TOLERANCE), "on average "
+            policy, value = policies.sum(axis=1).mean() / 2, values.mean()
+            shown = {"policy": float(f"{policy:.3g}"), "value": float(f"{value:.3g}")}
+            self.differences[evaluator.backend] = {"positions": len(planes), **shown}
+        else:
+            allowed, mean = (POLICY_TOLERANCE, VALUE_TOLERANCE), ""
+            policy, value = policies.max(), values.max()
+        if policy <= allowed[0] and value <= allowed[1]:
+            return ""
         self.has_differed = True
-        return (
-            f"differs from float32 {mean}by {policy_difference:.3g} in policy and {value_difference:.3g} in value; "
-            f"allowed {of_policy} and {of_value}"
-        )
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
+        differs = f"differs from float32 {mean}by {policy:.3g} in policy and {value:.3g} in value"
+        return f"{differs}; allowed {allowed[0]} and {allowed[1]}"
 
 
 def softmax(logits: FloatArray) -> FloatArray:
@@ -394,19 +382,14 @@ class _CachedChoice:
             return None
 
     def write_choice(self, backend: BackendSpec, rates: dict[BackendSpec, float]) -> None:
-        self._put(
-            {
-                "backend": asdict(backend),
-                "evaluations_per_second": {str(measured): round(rate) for measured, rate in rates.items()},
-            }
-        )
+        shown = {str(measured): round(rate) for measured, rate in rates.items()}
+        self._put({"backend": asdict(backend), "evaluations_per_second": shown})
 
     def write_difference(self, name: str, difference: dict[str, float]) -> None:
         """Cache a model's difference of int8 from float32; those of the latest models are kept."""
-        known = self._entry().get("int8", {})
+        known = self._entry().get("int8")
         known = dict(known) if isinstance(known, dict) else {}
-        if known.get(name) != difference:  # otherwise each start would write
-            known.pop(name, None)
+        if known.pop(name, None) != difference:  # otherwise each start would write
             self._put({"int8": dict([*known.items(), (name, difference)][-CACHED_MODELS:])})
 
     def _entry(self) -> dict[str, Any]:

@@ -31,8 +31,8 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -42,10 +42,9 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from pipeline.errors import FileError, NotYet, UsageError, naming
-from pipeline.games.contract import AnyGame
 from pipeline.games.specs import are_related, parse_game
 from pipeline.interrupts import Held, held_back
-from pipeline.methods.method import Grown, IndexArray
+from pipeline.methods.method import IndexArray
 from pipeline.methods.named import method_named
 from pipeline.phrases import counted, duration, percent
 from pipeline.progress import SILENT, Progress
@@ -80,18 +79,14 @@ from pipeline.train.prioritised_replay import Replay, starting_priorities
 from pipeline.train.processes import ALONE, processes_here
 
 if TYPE_CHECKING:
-    from pipeline.train.dataset import Dataset
     from pipeline.train.process_group import ProcessGroup
-    from pipeline.train.trainer import StepResult, Trainer
+    from pipeline.train.trainer import StepResult
 
 MAX_MEASURED = 4_096  # examples measured of the hold-out, and as many of the set
 CHOSEN = "chosen"  # store key: what the first process chose to train
 SHOWN_EVERY = 10  # steps between two points of the curves
 # Settings that don't change what a run computes, so a checkpoint may be resumed with other values.
 NOT_IN_KEY = {"directory", "original_model", "new_model", "logdir", "checkpoint_seconds", "time_share"}
-
-AddPoints = Callable[[dict[str, float], int], None]
-"""Adds one point to each curve: (values by tag, step)."""
 
 Metrics = dict[str, dict[str, float]]
 """Metrics by name, for each of "train" (the last epoch), and "holdout" and "set", each "_before" and "_after"."""
@@ -101,11 +96,10 @@ Metrics = dict[str, dict[str, float]]
 class TrainSummary:
     """What one training did; 0 where nothing was measured.
 
-    loss, policy_loss …   training losses: means over the last epoch's steps; policy and value figures are AlphaZero's,
-                          0 for methods whose objective doesn't measure them
-    value_gap             the new model's (v − z)² on the hold-out minus that on as many examples of the set; well above
-                          0: it has memorised results. Not measured if the set's values aren't pure results (td_lambda)
-    metrics               "train", "holdout_before" and "holdout_after", by the objective's names
+    loss       the total training loss: its mean over the last epoch's steps
+    value_gap  the new model's (v − z)² on the hold-out minus that on as many examples of the set; well above 0: it has
+               memorised results. Not measured if the set's values aren't pure results (td_lambda)
+    metrics    "train", "holdout_before" and "holdout_after", by the objective's names
     """
 
     model: Path
@@ -117,15 +111,7 @@ class TrainSummary:
     total_samples: int  # seen by the model and its ancestors in training
     resumed_from_step: int
     loss: float
-    policy_loss: float
-    value_loss: float
-    policy_accuracy: float
-    value_sign_accuracy: float
     holdout_examples: int
-    holdout_loss_before: float
-    holdout_loss_after: float
-    holdout_policy_accuracy_before: float
-    holdout_policy_accuracy_after: float
     value_gap: float
     seconds: float  # of this process's training steps
     samples_per_second: float
@@ -142,10 +128,7 @@ class TrainSummary:
             self._training(),
         ]
         if self.holdout_examples:
-            lines.append(
-                f"held out: loss {self.holdout_loss_before:.3f} before, {self.holdout_loss_after:.3f} after"
-                f"{self._held_out_share()} ({counted(self.holdout_examples, 'example')})"
-            )
+            lines.append(self._held_out())
         if self.steps_cut:
             lines.append(f"{counted(self.steps_cut, 'step')} left out because of --max-samples-per-position")
         return lines
@@ -156,12 +139,12 @@ class TrainSummary:
         shares = ", ".join(f"{percent(found[name])} {of}" for name, of in method.shown_shares.items())
         return f"training: loss {self.loss:.3f}{f' in all; {terms}' if terms else ''}{f'; {shares}' if shares else ''}"
 
-    def _held_out_share(self) -> str:
-        method = method_named(self.method)
-        if not (name := method.held_out_share):
-            return ""
-        before, after = (self.metrics[f"holdout_{when}"][name] for when in ("before", "after"))
-        return f"; {percent(before)} and {percent(after)} {method.shown_shares[name]}"
+    def _held_out(self) -> str:
+        before, after, method = self.metrics["holdout_before"], self.metrics["holdout_after"], method_named(self.method)
+        loss, shares = f"loss {before['total']:.3f} before, {after['total']:.3f} after", ""
+        if name := method.held_out_share:
+            shares = f"; {percent(before[name])} and {percent(after[name])} {method.shown_shares[name]}"
+        return f"held out: {loss}{shares} ({counted(self.holdout_examples, 'example')})"
 
 
 @dataclass
@@ -175,10 +158,8 @@ class _RunProgress:
     epoch_steps: int = 0
     seconds: float = 0.0  # in all processes that worked on this run one after the other, up to the checkpoint
 
-    @staticmethod
-    def of(state: State) -> _RunProgress:
-        """Raises ValueError if the state holds no progress of a run."""
-        return TypeAdapter(_RunProgress).validate_python(state.progress)
+
+_STORED_PROGRESS = TypeAdapter(_RunProgress)
 
 
 def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
@@ -218,102 +199,44 @@ def _train(config: TrainConfig, progress: Progress, group: ProcessGroup | None =
     model = read_model(original)
     if config.original_model is None and model.info.manifest.get("chunk_set") == chunks.id:
         raise NotYet(f"no new chunks since {model.info.name}: run `python main.py selfplay` and `gather`", missing=1)
-    game, grown = _check_inputs(config, chunks, model)
-    new_model = config.new_model or next_model_path(
-        saved_models, method_named(model.info.method).size(grown.architecture)
-    )
+    run = _Run(config, chunks, model, progress, group)
+    new_model = config.new_model or next_model_path(saved_models, run.network_size)
     layout.check_model_name(new_model.name)
     if os.path.lexists(new_model):
         raise FileError(new_model, "it exists already, and is never overwritten; choose another --new-model")
+    overtaken = NotYet(f"{new_model}: another process has trained a model meanwhile; run the command again")
     from pipeline.train.trainer import NotFinite
 
-    key = _key(config, model, chunks)
-    with Checkpoint(layout.checkpoint_path(new_model), key) as checkpoint:
+    with Checkpoint(layout.checkpoint_path(new_model), run.key) as checkpoint:
         # Another process may have trained a model since the models were listed. From here on the lock prevents that.
-        overtaken = config.original_model is None and newest_model(saved_models) != original
-        if overtaken or os.path.lexists(new_model):
-            raise NotYet(f"{new_model}: another process has trained a model meanwhile; run the command again")
+        if os.path.lexists(new_model) or (config.original_model is None and newest_model(saved_models) != original):
+            raise overtaken
         if group:
-            group.publish(CHOSEN, [chunks.id, str(original), str(new_model), key])
+            group.publish(CHOSEN, [chunks.id, str(original), str(new_model), run.key])
         try:
-            summary = _Run(config, game, chunks, model, grown, checkpoint, progress, group).train(new_model)
+            summary = run.train(new_model, checkpoint)
         except NotFinite:
             checkpoint.remove()  # resuming from it would fail again
             raise
-        except Conflict as error:
-            raise NotYet(
-                f"{new_model}: another machine has trained a model meanwhile; run the command again"
-            ) from error
+        except Conflict as error:  # the other process is on another machine
+            raise overtaken from error
         checkpoint.remove()
     return summary
 
 
 def _train_chosen(config: TrainConfig, group: ProcessGroup) -> TrainSummary:
     """Train what the first process chose; only that one writes and prints."""
-    set_id, original, path, key = group.receive(CHOSEN)
-    found = [complete_set(name, files) for name, files in list_sets(config.directory).items() if str(name) == set_id]
-    if not found or (chunks := found[0]) is None:
+    set_id, original, new_model, key = group.receive(CHOSEN)
+    sets = {str(name): complete_set(name, files) for name, files in list_sets(config.directory).items()}
+    if (chunks := sets.get(set_id)) is None:
         raise FileError(
             config.directory,
             f"no complete set {set_id}; wanted the first process's folder; do the machines share a disk?",
         )
-    model, new_model = read_model(Path(original)), Path(path)
-    game, grown = _check_inputs(config, chunks, model)
-    if _key(config, model, chunks) != key:
-        raise FileError(original, "differs from the first process's model; do the machines share a disk?")
-    checkpoint = Checkpoint(layout.checkpoint_path(new_model), key)
-    return _Run(config, game, chunks, model, grown, checkpoint, SILENT, group).train(new_model)
-
-
-def _check_inputs(config: TrainConfig, chunks: ChunkSet, model: Model) -> tuple[AnyGame, Grown]:
-    """(the chunks' game, what training starts from). Raises FileError if chunks and model don't fit each other."""
-    current_store().fetch(chunks.files)
-    header, method = read_header(chunks.chunks[0]), method_named(model.info.method)
-    method.check_options("train", config)
-    if not are_related(model.info.game, header.game):
-        raise FileError(model.path, f"it plays {model.info.game}; wanted a model that plays {header.game}")
-    check_holdout(chunks, header)
-    game = parse_game(header.game)
-    if header.method != method.name:
-        raise FileError(
-            chunks.chunks[0],
-            f"examples of method {header.method}, but {model.info.name} learns by {method.name}; "
-            "wanted a folder for each method",
-        )
-    with naming(model.path):
-        return game, method.grown(game, model, config)
-
-
-def _key(config: TrainConfig, model: Model, chunks: ChunkSet) -> str:
-    """Runs with equal keys compute the same weights."""
-    identity = {
-        "model": {name: stamp.sha256 for name, stamp in model.info.files.items()},
-        "chunk_set": chunks.id,
-        "config": config.stored(NOT_IN_KEY),
-    }
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-
-
-def _allowed_batches(config: TrainConfig, original: ModelInfo, dataset: Dataset) -> tuple[IndexArray, int]:
-    """(batch sizes [steps] that max_samples_per_position allows, number of steps that it cuts off).
-
-    Raises NotYet if it allows no step.
-    """
-    planned = dataset.batch_sizes(config.epochs)
-    cap, positions = config.max_samples_per_position, dataset.window[TOTAL]
-    if not cap:
-        return planned, 0
-    before = _total_samples(original)
-    steps = int((before + planned.cumsum() <= cap * positions).sum())
-    if not steps:
-        missing = max(1, math.ceil((before + int(planned[0])) / cap) - positions)
-        raise NotYet(
-            f"{original.name} was trained on {before} samples and self-play has made {positions} positions: "
-            f"{missing} more are missing for a step at {cap:g} samples per position; "
-            "run `python main.py selfplay` and `gather`",
-            missing,
-        )
-    return planned[:steps], len(planned) - steps
+    run = _Run(config, chunks, read_model(Path(original)), SILENT, group)
+    if run.key != key:
+        raise FileError(Path(original), "differs from the first process's model; do the machines share a disk?")
+    return run.train(Path(new_model), Checkpoint(layout.checkpoint_path(Path(new_model)), key))
 
 
 def _total_samples(model: ModelInfo) -> int:
@@ -321,91 +244,158 @@ def _total_samples(model: ModelInfo) -> int:
     return int(model.manifest.get("total_samples", 0))
 
 
-def _make_replay(config: TrainConfig, dataset: Dataset, checkpoint: State | None, progress: Progress) -> Replay | None:
-    """Start from the checkpoint's priorities, else from those stored beside the chunks, else from equal ones."""
-    if not config.priority_exponent:
-        return None
-    if len(dataset.kinds) > 1:
-        raise UsageError(
-            f"train --priority-exponent: set {dataset.id} has {len(dataset.kinds)} kinds of examples (board sizes), "
-            "which can't share a batch; wanted one kind, or 0"
-        )
-    if checkpoint is not None:
-        priorities = Priorities(dataset.examples, checkpoint.replay["priorities"])
-    else:
-        path, stored = newest_priorities(config.directory, dataset.id), None
-        try:
-            stored = read_priorities(path) if path else None
-        except FileError as error:
-            progress.warn(f"{error}: all priorities start anew")
-        priorities = starting_priorities(dataset.examples, stored)
-    seeds = [config.seed, *dataset.id.encode()]
-    return Replay(priorities, config.priority_exponent, config.priority_correction, config.priority_floor, seeds)
-
-
 class _Run:
-    """One training, from the original model or a checkpoint to the new model."""
+    """One training, from the original model or a checkpoint to the new model.
+
+    key           runs with equal keys compute the same weights
+    network_size  of the new model, as a part of its name
+    """
 
     def __init__(
-        self,
-        config: TrainConfig,
-        game: AnyGame,
-        chunks: ChunkSet,
-        model: Model,
-        grown: Grown,
-        checkpoint: Checkpoint,
-        progress: Progress,
-        group: ProcessGroup | None = None,
+        self, config: TrainConfig, chunks: ChunkSet, model: Model, progress: Progress, group: ProcessGroup | None = None
     ) -> None:
-        """game: of the chunks. group: the processes that train together; only the first one writes."""
+        """group: the processes that train together; only the first one writes.
+
+        Raises FileError if chunks and model don't fit each other.
+        """
+        self._config, self._chunks, self._model, self._progress = config, chunks, model, progress
+        self._group, self._writes = group, group is None or group.first
+        self._method = method = method_named(model.info.method)
+        method.check_options("train", config)
+        current_store().fetch(chunks.files)
+        header = read_header(chunks.chunks[0])
+        if not are_related(model.info.game, header.game):
+            raise FileError(model.path, f"it plays {model.info.game}; wanted a model that plays {header.game}")
+        check_holdout(chunks, header)
+        self._game = parse_game(header.game)
+        if header.method != method.name:
+            raise FileError(
+                chunks.chunks[0],
+                f"examples of method {header.method}, but {model.info.name} learns by {method.name}; "
+                "wanted a folder for each method",
+            )
+        with naming(model.path):
+            self._grown = method.grown(self._game, model, config)
+        self.network_size = method.size(self._grown.architecture)
+        identity = {
+            "model": {name: stamp.sha256 for name, stamp in model.info.files.items()},
+            "chunk_set": chunks.id,
+            "config": config.stored(NOT_IN_KEY),
+        }
+        self.key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+
+    def train(self, new_model: Path, checkpoint: Checkpoint) -> TrainSummary:
+        """Train to the end and write the model. An interrupt leaves a checkpoint of the steps made."""
+        self._prepare(checkpoint)
+        self._started = time.perf_counter()
+        try:
+            logs = self._config.logdir / new_model.name if self._writes else None
+            # The hold-out's points are all added at the end, those of training after every few steps.
+            first_new = self._trainer.total_steps + 1 if self._resumed_from else 0
+            with closing(Curves(logs, "train", first_new)) as curves, closing(Curves(logs, "holdout", 0)) as of_holdout:
+                samples = self._train_steps(curves)
+                seconds = time.perf_counter() - self._started
+                speed = samples / seconds
+                if self._replay:
+                    self._save()  # so that a kill between the files below doesn't count these steps twice
+                metrics = self._measure()
+                self._show_measured(metrics, curves, of_holdout)
+            info = self._model_info(new_model, metrics, speed)
+            if self._writes:
+                if self._replay:
+                    path = self._config.directory / layout.priorities_name(self._chunks.id)
+                    write_priorities(path, self._replay.priorities)
+                optimizer = self._trainer.optimizer_state
+                write_model(new_model, info, self._trainer.weights, optimizer, self._calibration)
+                remove_stale_priorities(self._config.directory, self._chunks.id)
+        except KeyboardInterrupt:
+            self._save()
+            self._progress.say(f"interrupted after step {self._done.step} of {self._steps}; run it again to continue")
+            raise
+        in_manifest = "chunk_set", "examples", "steps", "steps_cut", "total_samples", "value_gap"
+        return TrainSummary(
+            **{name: info.manifest[name] for name in in_manifest},
+            model=new_model,
+            original_model=self._model.path,
+            resumed_from_step=self._resumed_from,
+            loss=metrics["train"]["total"],
+            holdout_examples=self._num_held_out,
+            seconds=seconds,
+            samples_per_second=speed,
+            method=self._method.name,
+            metrics={name: metrics[name] for name in ("train", "holdout_before", "holdout_after")},
+        )
+
+    def _prepare(self, checkpoint: Checkpoint) -> None:
+        """Read the examples, and make the trainer from the checkpoint or the original model."""
         from pipeline.train.dataset import MEMORY_BYTES, Dataset, holdout_batches
         from pipeline.train.trainer import Trainer, has_moments, without_moments
 
-        self._config, self._model, self._grown = config, model, grown
-        self._checkpoint, self._progress = checkpoint, progress
-        self._group, self._writes = group, group is None or group.first
-        method = method_named(model.info.method)
+        config, method, game, chunks = self._config, self._method, self._game, self._chunks
+        self._checkpoint = checkpoint
         memory = math.inf if config.priority_exponent else MEMORY_BYTES
-        dataset = Dataset(method, game, chunks, config.batch_size, config.seed, memory, config.symmetries)
-        self._dataset, self._method = dataset, method
-        self._sizes, self._steps_cut = _allowed_batches(config, model.info, dataset)
-        self._steps = len(self._sizes)
-        self._last_epoch_from = self._steps - len(dataset.batch_sizes(1))
+        self._dataset = Dataset(method, game, chunks, config.batch_size, config.seed, memory, config.symmetries)
+        planned = self._dataset.batch_sizes(config.epochs)
+        self._sizes = self._allowed(planned)
+        self._steps, self._steps_cut = len(self._sizes), len(planned) - len(self._sizes)
+        self._last_epoch_from = self._steps - len(self._dataset.batch_sizes(1))
         # The original and the new model are measured on the hold-out and on as many examples of the set. The set is
         # left out if its values aren't pure results, as the hold-out's always are: the two wouldn't compare.
         path = chunks.holdout
         self._holdout = holdout_batches(method, game, path, config.batch_size, MAX_MEASURED) if path else []
         self._num_held_out = sum(len(batch.value) for batch in self._holdout)
-        pure_results = dataset.window["td_lambda"] == 1
-        self._of_set = dataset.first(self._num_held_out) if self._holdout and pure_results else []
+        pure_results = self._dataset.window["td_lambda"] == 1
+        self._of_set = self._dataset.first(self._num_held_out) if self._holdout and pure_results else []
         self._calibration = calibration_positions(method, game, chunks)  # now: the chunks may be gone at the end
-        with naming(model.path):
-            weights = grown.weights
-            optimizer = None if grown.fresh_optimizer else read_optimizer(model.path)
+        with naming(self._model.path):
+            weights = self._grown.weights
+            optimizer = None if self._grown.fresh_optimizer else read_optimizer(self._model.path)
             if optimizer is not None and not has_moments(optimizer, config):
                 optimizer = without_moments(optimizer)
-                progress.say(
-                    f"the optimiser starts anew: {model.info.name} was trained by Muon, which has no moments for Adam"
+                name = self._model.info.name
+                self._progress.say(
+                    f"the optimiser starts anew: {name} was trained by Muon, which has no moments for Adam"
                 )
-            if grown.note:
-                progress.say(grown.note)
-            found = checkpoint.read(progress, self._check)
+            if self._grown.note:
+                self._progress.say(self._grown.note)
+            found = checkpoint.read(self._progress, self._check)
             if found is not None:
-                self._done, weights, optimizer = _RunProgress.of(found), found.weights, found.optimizer
-                progress.say(f"resuming at step {self._done.step} of {self._steps}")
-            if group:
-                group.check_same("the step to resume from", self._done.step if found else 0)
-            objective = method.objective(grown.architecture, config)
-            self._trainer: Trainer = Trainer(objective, weights, config, optimizer, group)
+                self._done = _STORED_PROGRESS.validate_python(found.progress)
+                weights, optimizer = found.weights, found.optimizer
+                self._progress.say(f"resuming at step {self._done.step} of {self._steps}")
+            if self._group:
+                self._group.check_same("the step to resume from", self._done.step if found else 0)
+            objective = method.objective(self._grown.architecture, config)
+            self._trainer = Trainer(objective, weights, config, optimizer, self._group)
         if found is None:
             holdout, of_set = self._trainer.evaluate(self._holdout), self._trainer.evaluate(self._of_set)
             self._done = _RunProgress(holdout_before=holdout, set_before=of_set)
         self._resumed_from = self._done.step
-        self._replay = _make_replay(config, dataset, found, progress)
+        self._replay = self._make_replay(found) if config.priority_exponent else None
+
+    def _allowed(self, planned: IndexArray) -> IndexArray:
+        """The first of the planned batch sizes [steps], as many as max_samples_per_position allows.
+
+        Raises NotYet if it allows no step.
+        """
+        cap, positions = self._config.max_samples_per_position, self._dataset.window[TOTAL]
+        if not cap:
+            return planned
+        before = _total_samples(self._model.info)
+        allowed = planned[before + planned.cumsum() <= cap * positions]
+        if not len(allowed):
+            missing = max(1, math.ceil((before + int(planned[0])) / cap) - positions)
+            raise NotYet(
+                f"{self._model.info.name} was trained on {before} samples and self-play has made {positions} "
+                f"positions: {missing} more are missing for a step at {cap:g} samples per position; "
+                "run `python main.py selfplay` and `gather`",
+                missing,
+            )
+        return allowed
 
     def _check(self, found: State) -> None:
         """Guards against a hand-edited checkpoint. Raises ValueError or KeyError if it can't be of this run."""
-        done, wanted = _RunProgress.of(found), self._grown.weights
+        done, wanted = _STORED_PROGRESS.validate_python(found.progress), self._grown.weights
         if not 0 <= done.step <= self._steps:
             raise ValueError(f"step {done.step} of {self._steps}")
         if {name: array.shape for name, array in found.weights.items()} != {n: a.shape for n, a in wanted.items()}:
@@ -417,70 +407,31 @@ class _Run:
             if not (np.isfinite(values) & (values > 0)).all():
                 raise ValueError("a priority isn't above 0")
 
-    def train(self, new_model: Path) -> TrainSummary:
-        """Train to the end and write the model. An interrupt leaves a checkpoint of the steps made."""
-        self._started = time.perf_counter()
-        try:
-            logs = self._config.logdir / new_model.name
-            # The hold-out's points are all added at the end, those of training after every few steps.
-            first_new = self._trainer.total_steps + 1 if self._resumed_from else 0
-            with self._curves(logs / "train", first_new) as curves, self._curves(logs / "holdout", 0) as holdout_curves:
-                samples = self._train_steps(curves)
-                seconds = time.perf_counter() - self._started
-                speed = samples / seconds
-                if self._replay:
-                    self._save()  # so that a kill between the files below doesn't count these steps twice
-                metrics = self._measure()
-                self._show_measured(metrics, curves, holdout_curves)
-            info = self._model_info(new_model, metrics, speed)
-            if self._writes:
-                if self._replay:
-                    path = self._config.directory / layout.priorities_name(self._dataset.id)
-                    write_priorities(path, self._replay.priorities)
-                optimizer = self._trainer.optimizer_state
-                write_model(new_model, info, self._trainer.weights, optimizer, self._calibration)
-                remove_stale_priorities(self._config.directory, self._dataset.id)
-        except KeyboardInterrupt:
-            self._save()
-            self._progress.say(f"interrupted after step {self._done.step} of {self._steps}; run it again to go on")
-            raise
-        trained, before, after = (metrics[name] for name in ("train", "holdout_before", "holdout_after"))
-        in_manifest = "chunk_set", "examples", "steps", "steps_cut", "total_samples", "value_gap"
-        return TrainSummary(
-            **{name: info.manifest[name] for name in in_manifest},
-            model=new_model,
-            original_model=self._model.path,
-            resumed_from_step=self._resumed_from,
-            loss=trained["total"],
-            policy_loss=trained.get("policy", 0.0),
-            value_loss=trained.get("value", 0.0),
-            policy_accuracy=trained.get("policy_accuracy", 0.0),
-            value_sign_accuracy=trained.get("value_sign_accuracy", 0.0),
-            holdout_examples=self._num_held_out,
-            holdout_loss_before=before.get("total", 0.0),
-            holdout_loss_after=after.get("total", 0.0),
-            holdout_policy_accuracy_before=before.get("policy_accuracy", 0.0),
-            holdout_policy_accuracy_after=after.get("policy_accuracy", 0.0),
-            seconds=seconds,
-            samples_per_second=speed,
-            method=self._method.name,
-            metrics={"train": trained, "holdout_before": before, "holdout_after": after},
-        )
+    def _make_replay(self, checkpoint: State | None) -> Replay:
+        """Start from the checkpoint's priorities, else from those stored beside the chunks, else from equal ones."""
+        config, dataset = self._config, self._dataset
+        if len(dataset.kinds) > 1:
+            raise UsageError(
+                f"train --priority-exponent: set {dataset.id} has {len(dataset.kinds)} kinds of examples (board "
+                "sizes), which can't share a batch; wanted one kind, or 0"
+            )
+        if checkpoint is not None:
+            priorities = Priorities(dataset.examples, checkpoint.replay["priorities"])
+        else:
+            path, stored = newest_priorities(config.directory, dataset.id), None
+            try:
+                stored = read_priorities(path) if path else None
+            except FileError as error:
+                self._progress.warn(f"{error}: all priorities start anew")
+            priorities = starting_priorities(dataset.examples, stored)
+        seeds = [config.seed, *dataset.id.encode()]
+        return Replay(priorities, config.priority_exponent, config.priority_correction, config.priority_floor, seeds)
 
-    @contextmanager
-    def _curves(self, folder: Path, first_step: int) -> Iterator[AddPoints]:
-        """Add points to the curves in this folder; older points from first_step on no longer count."""
-        if not self._writes:
-            yield lambda values, step: None
-            return
-        with closing(Curves(folder, first_step)) as curves:
-            yield curves.add
-
-    def _train_steps(self, curves: AddPoints) -> int:
+    def _train_steps(self, curves: Curves) -> int:
         """Make the remaining steps; returns how many samples this process trained on."""
         done, samples, saved = self._done, 0, time.monotonic()
         self._progress.start("training", total=self._steps, unit="steps", done=done.step)
-        with held_back() as held, self._batches() as batches:
+        with held_back() as held, closing(self._batches()) as batches:
             for rows, batch in batches:
                 result = self._trainer.step(batch)
                 if self._replay and rows is not None:
@@ -510,23 +461,19 @@ class _Run:
                 signal.raise_signal(number)
             held()
 
-    @contextmanager
-    def _batches(self) -> Iterator[Iterator[tuple[IndexArray | None, Any]]]:
+    def _batches(self) -> Generator[tuple[IndexArray | None, Any], None, None]:
         """The remaining batches; with priorities each is sampled only when requested, and comes with its rows [B]."""
         from pipeline.train.dataset import prefetched
 
         start = self._done.step
         if self._replay:
-            yield self._sampled(self._replay, start)
+            for step in range(start, self._steps):
+                sample = self._replay.sample(step, int(self._sizes[step]), self._dataset.num_symmetries)
+                yield sample.rows, self._dataset.batch(sample.rows, sample.symmetries, sample.weights)
             return
-        source = islice(self._dataset.batches(self._config.epochs, start), self._steps - start)
-        with prefetched(source) as batches:
-            yield ((None, batch) for batch in batches)
-
-    def _sampled(self, replay: Replay, start: int) -> Iterator[tuple[IndexArray, Any]]:
-        for step in range(start, self._steps):
-            sample = replay.sample(step, int(self._sizes[step]), self._dataset.num_symmetries)
-            yield sample.rows, self._dataset.batch(sample.rows, sample.symmetries, sample.weights)
+        with prefetched(islice(self._dataset.batches(self._config.epochs, start), self._steps - start)) as batches:
+            for batch in batches:
+                yield None, batch
 
     def _seconds(self) -> float:
         """Training time so far, that of resumed processes included."""
@@ -539,9 +486,9 @@ class _Run:
         progress = {**vars(self._done), "seconds": self._seconds()}
         self._checkpoint.write(State(progress, self._trainer.weights, self._trainer.optimizer_state, arrays))
 
-    def _show(self, result: StepResult, curves: AddPoints) -> None:
+    def _show(self, result: StepResult, curves: Curves) -> None:
         of_step = {"step/gradient_norm": result.gradient_norm, "step/learning_rate": result.learning_rate}
-        curves({**tagged(result.metrics), **of_step}, self._trainer.total_steps)
+        curves.add({**tagged(result.metrics), **of_step}, self._trainer.total_steps)
         terms = {"total": "loss"} | {name: name for name in self._method.shown_terms}
         self._progress.describe(" ".join(f"{word} {result.metrics[name]:.3f}" for name, word in terms.items()))
 
@@ -555,14 +502,14 @@ class _Run:
             "set_after": self._trainer.evaluate(self._of_set),
         }
 
-    def _show_measured(self, metrics: Metrics, curves: AddPoints, holdout_curves: AddPoints) -> None:
+    def _show_measured(self, metrics: Metrics, curves: Curves, holdout_curves: Curves) -> None:
         last = self._trainer.total_steps
         for when, step in (("before", last - self._done.step), ("after", last)):
             of_holdout = metrics[f"holdout_{when}"]
-            holdout_curves({**tagged(of_holdout), **overfitting(of_holdout)}, step)
-            curves(overfitting(metrics[f"set_{when}"]), step)
+            holdout_curves.add({**tagged(of_holdout), **overfitting(of_holdout)}, step)
+            curves.add(overfitting(metrics[f"set_{when}"]), step)
         if self._of_set:
-            holdout_curves({"overfitting/value_gap": _value_gap(metrics)}, last)
+            holdout_curves.add({"overfitting/value_gap": _value_gap(metrics)}, last)
 
     def _model_info(self, path: Path, metrics: Metrics, speed: float) -> ModelInfo:
         """speed: samples/s in this process's steps."""
@@ -577,7 +524,7 @@ class _Run:
             manifest={
                 "stage": "train",
                 "config": self._config.stored(),
-                "chunk_set": self._dataset.id,
+                "chunk_set": self._chunks.id,
                 "window": self._dataset.window,
                 "examples": self._dataset.num_examples,
                 "steps": self._steps,

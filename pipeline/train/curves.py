@@ -30,35 +30,39 @@ VALUE_ERROR = "value_mse"  # (v − z)², a metric of every value head
 
 
 class Curves:
-    """The curves in one folder, which is made if needed. An added point is written at once.
+    """The curves in one folder of a training, which is made if needed. An added point is written at once.
 
     Doesn't use TensorBoard's own writer, whose thread reports a full disk as a traceback.
     Raises FileError if the disk is full or read-only.
     """
 
-    def __init__(self, folder: Path, first_step: int) -> None:
-        """first_step: the folder's older points from this step on no longer count."""
+    def __init__(self, logs: Path | None, name: str, first_step: int) -> None:
+        """The folder is logs/name, whose older points from first_step on no longer count. None: adds no points."""
+        self._writer: Any = None
+        if logs is None:
+            return
         from tensorboard.compat.proto.event_pb2 import Event, SessionLog
         from tensorboard.summary.writer.record_writer import RecordWriter
 
-        self._folder = folder
-        atomic.make_folder(folder)
+        self._folder = logs / name
+        atomic.make_folder(self._folder)
         # One file per process, named as TensorBoard expects.
-        name = f"events.out.tfevents.{time.time():017.6f}.{layout.this_host()}.{os.getpid()}"
-        with atomic.os_errors(folder):
-            self._writer = RecordWriter(open(folder / name, "ab"))  # noqa: SIM115  closed by close()
+        file = f"events.out.tfevents.{time.time():017.6f}.{layout.this_host()}.{os.getpid()}"
+        with atomic.os_errors(self._folder):
+            self._writer = RecordWriter(open(self._folder / file, "ab"))  # noqa: SIM115  closed by close()
         self._write(Event(wall_time=time.time(), file_version="brain.Event:2"))
         start = SessionLog(status=SessionLog.START)
         self._write(Event(wall_time=time.time(), step=first_step, session_log=start))
 
     def add(self, values: dict[str, float], step: int) -> None:
         """One point on each curve, by tag."""
+        if self._writer is None or not values:
+            return
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
 
         points = [Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()]
-        if points:
-            self._write(Event(wall_time=time.time(), step=step, summary=Summary(value=points)))
+        self._write(Event(wall_time=time.time(), step=step, summary=Summary(value=points)))
 
     def _write(self, event: Any) -> None:
         with atomic.os_errors(self._folder):
@@ -66,8 +70,9 @@ class Curves:
             self._writer.flush()
 
     def close(self) -> None:
-        with atomic.os_errors(self._folder):
-            self._writer.close()
+        if self._writer is not None:
+            with atomic.os_errors(self._folder):
+                self._writer.close()
 
 
 def tagged(metrics: dict[str, float]) -> dict[str, float]:

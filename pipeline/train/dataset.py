@@ -124,18 +124,20 @@ class Dataset:
             return np.arange(count)
         return np.random.default_rng([*self._seeds, epoch, number + 1, BATCH_ORDER]).permutation(count)
 
-    def batch_sizes(self, epochs: int) -> IndexArray:
-        """[steps] the number of examples in each batch of these epochs."""
-        sizes: list[int] = []
+    def _planned(self, epochs: int) -> Iterator[tuple[int, int, tuple[int, ...], IndexArray]]:
+        """(epoch, number in the epoch, chunks, order of the batches) of each group of these epochs."""
         for epoch in range(epochs):
             for number, group in enumerate(self._groups(epoch)):
-                made = [
-                    (examples + count - 1 - index) // count
-                    for examples, count in self._batches_by_kind(group)
-                    for index in range(count)
-                ]
-                sizes += np.array(made, np.int64)[self._batch_order(group, epoch, number)].tolist()
-        return np.array(sizes, np.int64)
+                yield epoch, number, group, self._batch_order(group, epoch, number)
+
+    def batch_sizes(self, epochs: int) -> IndexArray:
+        """[steps] the number of examples in each batch of these epochs."""
+        sizes = [np.zeros(0, np.int64)]
+        for _, _, group, order in self._planned(epochs):
+            kinds = self._batches_by_kind(group)
+            made = [(examples + count - 1 - index) // count for examples, count in kinds for index in range(count)]
+            sizes.append(np.array(made, np.int64)[order])
+        return np.concatenate(sizes)
 
     def batch(self, rows: IndexArray, symmetry: IndexArray, weights: NDArray[np.float32]) -> Any:
         """A batch of these rows [B] of the set, with these symmetries [B] and sample weights [B].
@@ -162,13 +164,11 @@ class Dataset:
     def batches(self, epochs: int, start_step: int = 0) -> Iterator[Any]:
         """The batches of these epochs from start_step on. Raises FileError if a chunk can't be read."""
         step = 0
-        for epoch in range(epochs):
-            for number, group in enumerate(self._groups(epoch)):
-                order = self._batch_order(group, epoch, number)
-                if step + len(order) > start_step:
-                    remaining = order[max(0, start_step - step) :]
-                    yield from self._group_batches(group, self._generator(epoch, number + 1), remaining)
-                step += len(order)
+        for epoch, number, group, order in self._planned(epochs):
+            if step + len(order) > start_step:
+                remaining = order[max(0, start_step - step) :]
+                yield from self._group_batches(group, self._generator(epoch, number + 1), remaining)
+            step += len(order)
 
     def _group_batches(
         self, group: tuple[int, ...], generator: np.random.Generator, numbers: IndexArray

@@ -103,8 +103,5 @@ def _is_what_we_would_make(path: Path, method: str, config: dict[str, Any]) -> b
         found = read_info(path)
     except MuGoError:
         return False
-    configs = [
-        {name: value for name, value in one.items() if name != "new_model"}
-        for one in (found.manifest.get("config", {}), config)
-    ]
-    return found.manifest.get("stage") == "init" and found.method == method and configs[0] == configs[1]
+    made_with = {**found.manifest.get("config", {}), "new_model": config["new_model"]}
+    return found.manifest.get("stage") == "init" and found.method == method and made_with == config

@@ -60,14 +60,19 @@ class ProcessGroup:
 
     # Tensors
 
-    def gather(self, mine: Tensor, lengths: Sequence[int]) -> list[Tensor]:
-        """The tensors [lengths[rank]] of all processes, by rank. mine [lengths[self.rank]]."""
-        longest = max(lengths)
-        padded = mine.new_zeros(longest)
-        padded[: len(mine)] = mine
+    def gather(self, mine: Sequence[Tensor], sizes: Sequence[int], dtype: torch.dtype = torch.float32) -> list[Tensor]:
+        """Tensor i, flat, of sizes[i] numbers, from process i mod count, for every i. mine: those of this process."""
+        lengths = [sum(sizes[rank :: self.count]) for rank in range(self.count)]
+        padded = torch.zeros(max(lengths), dtype=dtype, device=self.device)
+        if mine:
+            padded[: lengths[self.rank]] = torch.cat([one.flatten() for one in mine])
         found = [torch.empty_like(padded) for _ in lengths]
         self._exchange(lambda: dist.all_gather(found, padded))
-        return [one[:length] for one, length in zip(found, lengths, strict=True)]
+        parts = [
+            iter(one[:length].split(list(sizes[rank :: self.count])))
+            for rank, (one, length) in enumerate(zip(found, lengths, strict=True))
+        ]
+        return [next(parts[index % self.count]) for index in range(len(sizes))]
 
     def summed(self, mine: Tensor) -> Tensor:
         """[n] the sum of all processes' tensors [n], added in the order of ranks.
@@ -83,7 +88,7 @@ class ProcessGroup:
         total, *others = parts.view(self.count, part)
         for other in others:
             total += other
-        return torch.cat(self.gather(total, [part] * self.count))[: len(mine)]
+        return torch.cat(self.gather([total], [part] * self.count))[: len(mine)]
 
     def largest(self, number: int) -> int:
         found = torch.tensor([number], dtype=torch.int64)
@@ -106,7 +111,7 @@ class ProcessGroup:
 
     def receive(self, name: str, of: int = 0, seconds: float = HANG_SECONDS) -> Any:
         """Wait for the value that process `of` publishes under this name. Raises MuGoError if it doesn't in time."""
-        self._wait(name, seconds, f"{self.processes.named(of)} has said nothing for {seconds:.0f} seconds")
+        self._wait(name, seconds, f"{self.processes.named(of)} hasn't answered for {seconds:.0f} seconds")
         return json.loads(self._store.get(name))
 
     def check_same(self, what: str, value: Any) -> None:
@@ -114,20 +119,21 @@ class ProcessGroup:
         _agree(self, what, {what: value}, HANG_SECONDS)
 
     def _wait(self, name: str, seconds: float, problem: str) -> None:
-        """Poll until the name is in the store, so that interrupts and other processes' ends take effect meanwhile."""
-        until = time.monotonic() + seconds
-        while True:
+        """Wait until the name is in the store, but end if another process does."""
+
+        def is_stored() -> bool:
             try:
                 if self._store.check([name]):
-                    return
+                    return True
                 number = self._published_end() if self._store.check([END]) else 0
             except RuntimeError as error:
                 number = self._peer_lost(error)
             if number:
                 self._end_by(number)
-            if time.monotonic() > until:
-                raise MuGoError(f"{problem}; find out why it hangs or never began, then start all of them again")
-            time.sleep(LOOK_SECONDS)
+            return False
+
+        if not _poll(is_stored, seconds):
+            raise MuGoError(f"{problem}; find out why it hangs or never started, then start all processes again")
 
     # Ends
 
@@ -143,13 +149,10 @@ class ProcessGroup:
 
     def _peer_lost(self, error: Exception) -> int:
         """Find out why another process, or the store, is gone: as _published_end, or Elsewhere naming the process."""
-        until = time.monotonic() + REASON_SECONDS
         try:
             self.publish(f"alive {self.rank}", True)
-            while time.monotonic() < until:
-                if self._store.check([END]):
-                    return self._published_end()
-                time.sleep(LOOK_SECONDS)
+            if _poll(lambda: self._store.check([END]), REASON_SECONDS):
+                return self._published_end()
             if self._store.add(FAILURES, 1) > 1:
                 raise Elsewhere("", 1) from error
             gone = [rank for rank in range(self.count) if not self._store.check([f"alive {rank}"])]
@@ -157,8 +160,8 @@ class ProcessGroup:
             gone = [0]  # it keeps the store unless torchrun does
         missing = " and ".join(self.processes.named(rank) for rank in gone) or "one of the processes"
         hung = "timed out" in str(error).lower() or "timeout" in str(error).lower()
-        problem = f"made no step for {HANG_SECONDS:.0f} seconds" if hung else "ended without a word"
-        text = f"{missing} {problem} (killed, or out of memory?); run the same command again to go on"
+        problem = f"made no step for {HANG_SECONDS:.0f} seconds" if hung else "ended without giving a reason"
+        text = f"{missing} {problem} (killed, or out of memory?); run the same command again to continue"
         with suppress(RuntimeError):
             self._publish_end(text, 1)
         raise Elsewhere(text, 1) from error
@@ -166,7 +169,7 @@ class ProcessGroup:
     def _end_by(self, number: int) -> None:
         """End by the signal that ended another process; during a step, which holds signals back, by its exit code."""
         signal.raise_signal(number)
-        raise Elsewhere("interrupted; run the same command again to go on" if self.first else "", 128 + number)
+        raise Elsewhere("interrupted; run the same command again to continue" if self.first else "", 128 + number)
 
     def _publish_end(self, text: str, code: int, number: int = 0) -> None:
         end = {"rank": self.rank, "host": layout.this_host(), "text": text, "code": code, "signal": number}
@@ -209,12 +212,17 @@ class ProcessGroup:
 
     def _wait_for_others(self) -> None:
         """Give the others time to read the store, which may end with this process."""
-        until = time.monotonic() + REASON_SECONDS
+        others = [f"gone {rank}" for rank in range(self.count) if rank != self.rank]
         with suppress(RuntimeError):
-            while time.monotonic() < until:
-                if all(self._store.check([f"gone {rank}"]) for rank in range(self.count) if rank != self.rank):
-                    return
-                time.sleep(LOOK_SECONDS)
+            _poll(lambda: self._store.check(others), REASON_SECONDS)
+
+
+def _poll(is_done: Callable[[], bool], seconds: float) -> bool:
+    """Ask until it is done, at most this long; returns whether it is. Unlike torch's waiting, it can be interrupted."""
+    until = time.monotonic() + seconds
+    while not (done := is_done()) and time.monotonic() < until:
+        time.sleep(LOOK_SECONDS)
+    return done
 
 
 @contextmanager
@@ -282,16 +290,20 @@ def _store(processes: Processes) -> Any:
 
 
 def _wait_for_address(processes: Processes) -> None:
-    """Poll until the store listens: torch's own waiting can't be interrupted, and fills the terminal."""
-    until = time.monotonic() + JOIN_SECONDS
-    while True:
+    """Wait until the store listens: torch's own waiting fills the terminal."""
+    problem = ""
+
+    def listens() -> bool:
+        nonlocal problem
         try:
             socket.create_connection((processes.address, processes.port), timeout=LOOK_SECONDS * 20).close()
-            return
         except OSError as error:
-            if time.monotonic() > until:
-                raise RuntimeError(f"{error.strerror or error}, for {JOIN_SECONDS:.0f} seconds") from error
-        time.sleep(LOOK_SECONDS)
+            problem = error.strerror or str(error)
+            return False
+        return True
+
+    if not _poll(listens, JOIN_SECONDS):
+        raise RuntimeError(f"{problem}, for {JOIN_SECONDS:.0f} seconds")
 
 
 @contextmanager
@@ -302,7 +314,7 @@ def _connecting(processes: Processes) -> Iterator[None]:
     except RuntimeError as error:
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise MuGoError(
-            f"{processes.named(processes.rank)} can't meet the others at {processes.address}:{processes.port} "
+            f"{processes.named(processes.rank)} can't connect to the others at {processes.address}:{processes.port} "
             f"({said}); wanted an address that all machines can reach and a free port; start them by {HOW}"
         ) from error
 

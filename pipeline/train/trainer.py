@@ -134,7 +134,6 @@ class Trainer:
             torch.backends.cudnn.benchmark = True  # searches for the fastest kernels of each shape
             if group is None and objective.capturable:
                 self._pass = CudaGraphPass(self._pass_eagerly, list(self._parameters.values()), self._device)
-        self.learning_rate = config.learning_rate  # after the warm-up; may be changed between steps
         self.total_steps = 0
         if optimizer is not None:
             self._load_optimizer(optimizer)
@@ -208,9 +207,9 @@ class Trainer:
             raise NotFinite(
                 f"training step {self.total_steps + 1}: the loss is not finite ({listed}; gradient "
                 f"{gradient_norm:.4g}); nothing was written; try a smaller --learning-rate than "
-                f"{self.learning_rate:g}"
+                f"{self._config.learning_rate:g}"
             )
-        rate = self.learning_rate * min(1.0, (self.total_steps + 1) / max(1, self._config.warmup_steps))
+        rate = self._config.learning_rate * min(1.0, (self.total_steps + 1) / max(1, self._config.warmup_steps))
         with _without_denormals():
             for optimizer in set(self._optimizers.values()):
                 for group in optimizer.param_groups:
@@ -261,18 +260,12 @@ class Trainer:
             return parts[0]._make(torch.cat(field) for field in zip(*parts, strict=True))
         like = parts[0] if parts else self._example_outputs(inputs)
         widths = [one[0].numel() for one in like]
-        rows = [sum(sizes[rank :: self._processes]) for rank in range(self._processes)]
-        flat = [torch.cat([part[index].flatten() for part in parts]).float() for index in range(len(like)) if parts]
-        mine = torch.cat(flat) if parts else torch.empty(0, device=self._device)
-        of_shares: list[list[torch.Tensor]] = [[torch.empty(0)] * len(sizes) for _ in like]
-        for rank, found in enumerate(self._group.gather(mine, [count * sum(widths) for count in rows])):
-            theirs = slice(rank, None, self._processes)
-            values = found.split([rows[rank] * width for width in widths])
-            for of_share, one, width in zip(of_shares, values, widths, strict=True):
-                of_share[theirs] = one.split([size * width for size in sizes[theirs]])
+        mine = [torch.cat([field.flatten().float() for field in part]) for part in parts]
+        found = self._group.gather(mine, [size * sum(widths) for size in sizes])
+        shares = [one.split([size * width for width in widths]) for one, size in zip(found, sizes, strict=True)]
         return like._make(
-            torch.cat(of_share).view(-1, *one.shape[1:]).to(one.dtype)
-            for of_share, one in zip(of_shares, like, strict=True)
+            torch.cat(fields).view(-1, *one.shape[1:]).to(one.dtype)
+            for fields, one in zip(zip(*shares, strict=True), like, strict=True)
         )
 
     def _example_outputs(self, inputs: torch.Tensor) -> Any:
@@ -317,13 +310,10 @@ class Trainer:
         """For each of the norms' statistics, its values in the `count` replicas that had rows, of all processes."""
         if self._group is None:
             return [list(tensors[:count]) for tensors in zip(*self._statistics, strict=True)]
-        held = [len(range(rank, count, self._processes)) for rank in range(self._processes)]
+        had_rows = self._statistics[: len(range(self._rank, count, self._processes))]
+        mine = [torch.cat([tensor.flatten() for tensor in of_replica]) for of_replica in had_rows]
         sizes = [tensor.numel() for tensor in self._statistics[0]]
-        mine = [tensor.flatten() for of_replica in self._statistics[: held[self._rank]] for tensor in of_replica]
-        flat = torch.cat(mine) if mine else torch.empty(0, device=self._device)
-        found = self._group.gather(flat, [number * sum(sizes) for number in held])
-        by_replica = [found[i % self._processes].view(-1, sum(sizes))[i // self._processes] for i in range(count)]
-        split = zip(*(one.split(sizes) for one in by_replica), strict=True)
+        split = zip(*(one.split(sizes) for one in self._group.gather(mine, [sum(sizes)] * count)), strict=True)
         return [
             [one.view(tensor.shape) for one in ones] for ones, tensor in zip(split, self._statistics[0], strict=True)
         ]
@@ -354,20 +344,18 @@ class Trainer:
         means["total"] = self._objective.total(means)
         return means
 
-    def _measured(self, batches: list[Any]) -> Iterable[dict[str, tuple[float, float]]]:
+    def _measured(self, batches: list[Any]) -> Iterable[dict[str, Sequence[float]]]:
         """_measure of each batch, divided among processes, and among threads if the network allows it."""
         each = self._each if self._objective.shareable else map
         if self._group is None or not batches:
             return each(self._measure, batches)
-        names, shared = self._objective.metrics, range(self._processes)
-        mine = [[found[name] for name in names] for found in each(self._measure, batches[self._rank :: len(shared)])]
-        lengths = [len(batches[rank :: len(shared)]) * len(names) * 2 for rank in shared]
-        gathered = self._group.gather(torch.tensor(mine, dtype=torch.float64).flatten(), lengths)
-        rows = [one.view(-1, len(names), 2).tolist() for one in gathered]
-        found = [rows[index % len(shared)][index // len(shared)] for index in range(len(batches))]
-        return [{name: (mean, count) for name, (mean, count) in zip(names, one, strict=True)} for one in found]
+        names = self._objective.metrics
+        measured = each(self._measure, batches[self._rank :: self._processes])
+        mine = [torch.tensor([found[name] for name in names], dtype=torch.float64) for found in measured]
+        gathered = self._group.gather(mine, [2 * len(names)] * len(batches), torch.float64)
+        return [dict(zip(names, one.view(-1, 2).tolist(), strict=True)) for one in gathered]
 
-    def _measure(self, given: Any) -> dict[str, tuple[float, float]]:
+    def _measure(self, given: Any) -> dict[str, Sequence[float]]:
         """Mean and count of each metric over one batch."""
         self._objective.check(given)
         with torch.inference_mode():

@@ -25,7 +25,7 @@ from pipeline.gather import command as gather_module
 from pipeline.gather import extraction
 from pipeline.gather.command import gather
 from pipeline.gather.config import GatherConfig
-from pipeline.gather.window import Capacity, holdout_games, scan_window
+from pipeline.gather.window import holdout_games, scan_window
 from pipeline.methods.alphazero.examples import column_types
 from pipeline.run import atomic, layout
 from pipeline.run.chunks import Chunk, ChunkSet, check_holdout, newest_complete_set, read_chunk, read_header
@@ -88,7 +88,7 @@ def leftovers(folder: Path) -> list[str]:
 # What is made
 
 
-def test_chunks_are_full_and_no_position_stands_twice(tmp_path: Path, selfplay: Path) -> None:
+def test_chunks_are_full_and_no_position_occurs_twice(tmp_path: Path, selfplay: Path) -> None:
     summary = gather(config(tmp_path))
     chunks = chunks_of(tmp_path / "chunks")
     assert (summary.chunks, summary.chunks_made, summary.positions) == (8, 8, 512)
@@ -273,7 +273,8 @@ def test_more_than_exists_is_an_error_with_the_number_missing(tmp_path: Path, se
 
 
 def training_positions(directory: Path) -> int:
-    return len(scan_window(directory, Capacity(10**9), Counted(), 0.1, pytest.fail).pool(held_out=False))
+    config = GatherConfig(directory=directory, max_positions=10**9, holdout_fraction=0.1)
+    return len(scan_window(config, Counted(), pytest.fail).pool(held_out=False))
 
 
 def test_as_many_as_possible(tmp_path: Path, selfplay: Path) -> None:
@@ -394,7 +395,7 @@ def test_killed_at_any_moment_a_rerun_gives_the_same_set(tmp_path: Path, selfpla
     for _ in range(6):
         process = subprocess.Popen([sys.executable, "-c", GATHER, options], stdout=subprocess.PIPE)
         assert process.stdout is not None and process.stdout.readline() == b"ready\n"
-        goal = rng.randrange(0, 35)  # kill it when it has made so many chunks, at whatever instruction that is
+        goal = rng.randrange(0, 35)  # kill it when it has made this many chunks, at any instruction
         while process.poll() is None and len(list((tmp_path / "chunks").glob("*.h5"))) < goal:
             time.sleep(0.0005)
         process.send_signal(signal.SIGKILL)
@@ -444,7 +445,7 @@ def test_a_damaged_shard_is_skipped_named_and_replaced(tmp_path: Path, selfplay:
     again = config(tmp_path, chunks_to_make=14, output_directory=tmp_path / "again")
     gather(again)
     assert content(tmp_path / "again") == content(tmp_path / "chunks")
-    # a set with replacements that is cut off is made anew, equal
+    # an interrupted set with replacements is made again, equal
     for name in list(content(tmp_path / "again"))[2:9]:
         (tmp_path / "again" / name).unlink()
     gather(again)
@@ -553,7 +554,7 @@ def test_two_gathers_at_once_wait_for_each_other(tmp_path: Path, selfplay: Path)
 
 
 def test_a_holdout_that_is_lost_is_made_again(tmp_path: Path, selfplay: Path) -> None:
-    """Damaged or removed; what is trained on stays as it is. Before it is made again, nobody trains without it."""
+    """Damaged or removed; the other chunks stay unchanged. Until it is made again, train refuses the set."""
     first = gather(config(tmp_path))
     whole, bad = content(tmp_path / "chunks"), tmp_path / "chunks" / f"{first.set_id}-holdout.h5"
     check_holdout(complete(tmp_path), read_header(complete(tmp_path).chunks[0]))
@@ -587,11 +588,11 @@ def complete(tmp_path: Path) -> ChunkSet:
     return found
 
 
-# Games that stand twice
+# Repeated games
 
 
-def test_games_that_stand_twice_are_sampled_from_once(tmp_path: Path, selfplay: Path) -> None:
-    """Such as those that a second run with the same seed played again; the older copy stays."""
+def test_repeated_games_are_sampled_from_once(tmp_path: Path, selfplay: Path) -> None:
+    """For example games that a second run with the same seed repeated; the older copy stays."""
     metas = list(newest_shards(selfplay))
     for copied in metas[::4]:
         records = [read_shard(copied.path, copied).game(index) for index in range(copied.games)]
@@ -605,7 +606,7 @@ def test_games_that_stand_twice_are_sampled_from_once(tmp_path: Path, selfplay: 
     assert not [shard for shard in held_out + trained if "w07" in shard]
 
 
-def test_copies_stand_on_one_side_of_the_holdout(selfplay: Path) -> None:
+def test_copies_are_on_one_side_of_the_holdout(selfplay: Path) -> None:
     for meta in newest_shards(selfplay):
         records = [read_shard(meta.path, meta).game(index) for index in range(meta.games)]
         copy = read_meta(write_shard(selfplay.parent / "copies", "000002-b", "w09", GAME.spec, records[::-1], {}))
@@ -645,7 +646,7 @@ def test_all_positions_ever_made_are_counted_on_from_set_to_set(tmp_path: Path, 
 
 
 def test_a_clock_that_runs_ahead_does_not_freeze_the_count(tmp_path: Path, selfplay: Path) -> None:
-    """By names alone its shard would be the newest for decades, and nothing behind it new."""
+    """By names alone its shard would stay the newest for decades, and no later shard would count as new."""
 
     def play_on_w09(seed: int) -> Path:
         return write_shard(selfplay, "000001-a", "w09", GAME.spec, random_games(GAME, 8, seed), {})
@@ -726,7 +727,7 @@ def test_the_window_without_a_damaged_shard(tmp_path: Path, selfplay: Path) -> N
     assert (window["positions"], window["shards"], window["skipped"]) == (summary.window_positions, 19, [bad.id])
 
 
-def test_chunks_that_fall_away_are_said(tmp_path: Path, selfplay: Path) -> None:
+def test_fewer_chunks_are_reported(tmp_path: Path, selfplay: Path) -> None:
     listener = Heard()
     summary = gather(config(tmp_path, chunks_to_make=9000, as_many_as_possible=True), listener)
     assert summary.chunks_short == 9000 - summary.chunks
@@ -765,7 +766,7 @@ def write_every_third_surprised(directory: Path, method: str = "alphazero") -> N
         write_shard(directory, "000001-a", "w00", "tictactoe", games, {}, method=method)
 
 
-def test_surprising_positions_are_drawn_more_often(tmp_path: Path) -> None:
+def test_surprising_positions_are_sampled_more_often(tmp_path: Path) -> None:
     """Every third move surprised: it weighs .5 + .5 · 3 = 2, the others 1/2."""
     write_every_third_surprised(tmp_path / "selfplay")
     options = {"surprise_weight": 0.5, "holdout_fraction": 0.0, "chunks_to_make": 4}
@@ -788,7 +789,7 @@ def test_surprising_positions_are_drawn_more_often(tmp_path: Path) -> None:
 
 
 def test_only_positions_that_were_searched_in_full(tmp_path: Path) -> None:
-    """Every third move here. None of the others is drawn or held out, and the window's capacity counts all."""
+    """Every third move is. The others are neither sampled nor held out, but count for the window's capacity."""
     write_every_third_surprised(tmp_path / "selfplay")
     total = sum(meta.positions for meta in newest_shards(tmp_path / "selfplay"))
     searched = sum(-(-int(n) // 3) for meta in newest_shards(tmp_path / "selfplay") for n in meta.lengths)
@@ -823,7 +824,7 @@ def test_options_of_other_methods_are_refused(tmp_path: Path, method: str, optio
 
 
 def test_copies_only_of_what_weighs_more_than_one_carries(tmp_path: Path) -> None:
-    """All positions drawn, every third heavy: they stand twice, and others stay away for it. A damaged shard too."""
+    """Every third position has a large weight: it occurs twice and displaces others. Also with a damaged shard."""
     write_every_third_surprised(tmp_path / "selfplay")
     flip(sorted((tmp_path / "selfplay").rglob("*.gz"))[4])
     gather(config(tmp_path, surprise_weight=0.5, holdout_fraction=0.0, chunks_to_make=16))
@@ -833,7 +834,7 @@ def test_copies_only_of_what_weighs_more_than_one_carries(tmp_path: Path) -> Non
     assert set(heavy) <= {1, 2} and heavy.count(2) > 50
 
 
-def test_uniform_draws_do_not_look_at_surprises(tmp_path: Path, selfplay: Path) -> None:
+def test_uniform_sampling_ignores_surprises(tmp_path: Path, selfplay: Path) -> None:
     gather(config(tmp_path))
     for path in selfplay.rglob("*.meta"):
         raw = json.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""Drawing by surprise: how often each position comes, by hand and by counting."""
+"""Sampling by surprise: how often each position is sampled, computed by hand and counted."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_without_surprises_all_are_alike() -> None:
     assert len(empty) == 0 and len(empty.sample(0, np.random.default_rng(0))) == 0
 
 
-def test_each_is_drawn_as_often_as_its_weight_says() -> None:
+def test_each_is_sampled_in_proportion_to_its_weight() -> None:
     weights = np.array([0.1, 0.5, 0.5, 1.0, 1.5, 3.0, 0.4])
     count, runs = 4, 20_000
     expected = count * weights / weights.sum()  # the sixth: 12/7 = 1.71 times
@@ -53,11 +53,11 @@ def test_each_is_drawn_as_often_as_its_weight_says() -> None:
     assert ((drawn == np.floor(expected)) | (drawn == np.ceil(expected))).all()
     part = expected - np.floor(expected)
     assert (np.abs(drawn.mean(axis=0) - expected) < 5 * np.sqrt(part * (1 - part) / runs)).all()
-    pairs = np.corrcoef(drawn[:, 1], drawn[:, 2])[0, 1]  # neighbours are not bound to each other more than any two
+    pairs = np.corrcoef(drawn[:, 1], drawn[:, 2])[0, 1]  # neighbours aren't more alike than any two
     assert abs(pairs) < 0.4
 
 
-def test_the_order_is_random_and_copies_do_not_stand_together() -> None:
+def test_the_order_is_random_and_copies_are_apart() -> None:
     weights = np.array([8.0, 1, 1, 1, 1, 1, 1, 1, 1])
     rng = np.random.default_rng(1)
     places = np.zeros(8)
@@ -66,7 +66,7 @@ def test_the_order_is_random_and_copies_do_not_stand_together() -> None:
     assert np.abs(places / 4000 - 0.5).max() < 0.05
 
 
-def test_draws_are_reproducible_and_follow_the_surprise() -> None:
+def test_sampling_is_reproducible_and_follows_the_surprise() -> None:
     rng = np.random.default_rng(2)
     surprises = rng.exponential(1.0, 4000).astype(np.float16)
     surprises[:3000] = 0  # cheap moves

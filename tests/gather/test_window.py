@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from scipy.stats import chisquare
 
 from pipeline.errors import FileError, MuGoError
 from pipeline.gather import window as window_module
-from pipeline.gather.window import Capacity, Window, holdout_games, scan_window
+from pipeline.gather.config import GatherConfig
+from pipeline.gather.window import Window, capacity_after, holdout_games, scan_window
 from pipeline.methods.method import Positions
 from pipeline.run import layout
 from pipeline.run.order import Counted, ShardFile, generation_of
@@ -21,6 +23,7 @@ from pipeline.run.shards import RunNumbers, ShardMeta
 
 NOTHING = Counted()
 FUTURE = datetime(2060, 1, 1, tzinfo=UTC)
+GROWING = {"max_positions": 1000, "window_start": 100, "window_exponent": 0.5, "window_slope": 0.5}
 
 
 def meta(number: int, lengths: list[int], game: str = "go:9", model: str = "000001-a") -> ShardMeta:
@@ -47,7 +50,7 @@ def file_of(meta: ShardMeta) -> ShardFile:
 
 
 def lay_out(monkeypatch: pytest.MonkeyPatch, metas: Iterable[ShardMeta]) -> list[int]:
-    """Let the window find these, newest first. Returns the positions of each sidecar that it opens, as it does so."""
+    """Make scans find these shards, newest first. Returns a list: the positions of each sidecar opened."""
     by_file: dict[ShardFile, ShardMeta] = {}
     opened: list[int] = []
 
@@ -72,15 +75,15 @@ def counted_up_to(meta: ShardMeta, total: int) -> Counted:
 def scan(
     monkeypatch: pytest.MonkeyPatch,
     metas: list[ShardMeta],
-    capacity: Capacity | int,
+    capacity: int = 1000,
     holdout_fraction: float = 0.0,
     before: Counted = NOTHING,
-    random_seed: int | None = None,
+    **options: Any,
 ) -> Window:
     """metas: newest first."""
     lay_out(monkeypatch, metas)
-    capacity = Capacity(capacity) if isinstance(capacity, int) else capacity
-    return scan_window(Path("selfplay"), capacity, before, holdout_fraction, pytest.fail, random_seed)
+    config = GatherConfig(**{"max_positions": capacity, "holdout_fraction": holdout_fraction, **options})
+    return scan_window(config, before, pytest.fail)
 
 
 def members(positions: Positions) -> list[tuple[int, int, int]]:
@@ -127,7 +130,7 @@ def test_the_scan_stops_when_the_window_is_full(monkeypatch: pytest.MonkeyPatch)
 
     opened = lay_out(monkeypatch, shards())
     before = counted_up_to(meta(3, [5], model="000002-b"), 15)
-    assert scan_window(Path("x"), Capacity(10), before, 0.0, pytest.fail).num_positions == 10
+    assert scan_window(GatherConfig(max_positions=10), before, pytest.fail).num_positions == 10
     assert opened == [5, 5]
 
 
@@ -145,12 +148,12 @@ def test_a_sidecar_of_an_unknown_game_or_method_is_skipped_unless_there_is_no_ot
     metas = [replace(meta(3, [5]), **change), meta(2, [3]), replace(meta(1, [4]), **change)]  # type: ignore[arg-type]
     lay_out(monkeypatch, metas)
     told: list[FileError] = []
-    window = scan_window(Path("selfplay"), Capacity(100), NOTHING, 0.0, told.append)
+    window = scan_window(GatherConfig(), NOTHING, told.append)
     assert window.metas == (metas[1],) and window.num_positions == 3
     assert [error.path for error in told] == [layout.meta_path(metas[index].path) for index in (0, 2)]
     lay_out(monkeypatch, [metas[0], metas[2]])
     with pytest.raises(FileError, match=rf"{layout.meta_path(metas[0].path).name}: .*wanted games that this program"):
-        scan_window(Path("selfplay"), Capacity(100), NOTHING, 0.0, told.append)
+        scan_window(GatherConfig(), NOTHING, told.append)
 
 
 # Holding out
@@ -177,10 +180,10 @@ def test_hold_out_has_its_share_and_grows_with_it() -> None:
     assert 300 < one_game.sum() < 500  # one-game shards are not all alike
 
 
-# Drawing
+# Sampling
 
 
-def test_draws_are_uniform_and_without_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sampling_is_uniform_and_without_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
     window = scan(monkeypatch, [meta(3, [1, 9, 2]), meta(2, [30]), meta(1, [8, 10])], 55)
     pool = window.pool(held_out=False)
     counts = dict.fromkeys(members(pool.positions(np.arange(55))), 0)
@@ -199,7 +202,7 @@ def test_draws_are_uniform_and_without_replacement(monkeypatch: pytest.MonkeyPat
     assert chisquare(places).pvalue > 1e-4  # every place is as likely: the order is random
 
 
-def test_others_are_drawn_from_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_are_sampled_from_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     window = scan(monkeypatch, [meta(3, [4, 4]), meta(2, [6]), meta(1, [9])], 20)  # cuts the oldest game
     rng = np.random.default_rng(0)
     pool = window.pool(held_out=False)
@@ -233,8 +236,7 @@ def test_others_are_drawn_from_what_is_left(monkeypatch: pytest.MonkeyPatch) -> 
     ],
 )
 def test_a_growing_window_by_the_formula_of_katago(total: int, expected: int) -> None:
-    capacity = Capacity(most=1_500_000, start=250_000, exponent=0.65, slope=0.4)
-    found = capacity.at(total)
+    found = capacity_after(GatherConfig(max_positions=1_500_000, window_start=250_000), total)
     assert found == expected
     if 250_000 < total < 10_000_000:  # as it is written: β·(x^a − s^a)/(a·s^(a−1)) + min_rows
         s, a, b = 250_000.0, 0.65, 0.4
@@ -243,24 +245,23 @@ def test_a_growing_window_by_the_formula_of_katago(total: int, expected: int) ->
 
 def test_a_window_that_grows_by_hand() -> None:
     # s = 100, a = 1/2, β = 1/2, N = 400: .5 · (20 − 10)/(.5 · 100^−.5) + 100 = 5/.05 + 100 = 200
-    capacity = Capacity(most=1000, start=100, exponent=0.5, slope=0.5)
-    assert [capacity.at(total) for total in (50, 100, 400, 900, 10_000)] == [100, 100, 200, 300, 1000]
-    assert Capacity(most=80, start=100).at(50) == 80  # never more than most
-    assert {Capacity(most=70).at(total) for total in (0, 70, 10**9)} == {70}
+    growing = GatherConfig(**GROWING)
+    assert [capacity_after(growing, total) for total in (50, 100, 400, 900, 10_000)] == [100, 100, 200, 300, 1000]
+    assert capacity_after(GatherConfig(max_positions=80, window_start=100), 50) == 80  # never more than that
+    assert {capacity_after(GatherConfig(max_positions=70), total) for total in (0, 70, 10**9)} == {70}
 
 
 def test_the_window_grows_with_all_there_ever_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    capacity = Capacity(most=1000, start=100, exponent=0.5, slope=0.5)
     metas = [meta(number, [10]) for number in range(100, 0, -1)]
-    first = scan(monkeypatch, metas[60:], capacity)  # N = 400
+    first = scan(monkeypatch, metas[60:], **GROWING)  # N = 400
     assert (first.num_positions, first.capacity, first.counted.total, first.new_positions) == (200, 200, 400, 400)
     assert first.counted.numbers == {"000001-a/w00": 40}
-    later = scan(monkeypatch, metas[10:], capacity, before=first.counted)  # N = 900
+    later = scan(monkeypatch, metas[10:], before=first.counted, **GROWING)  # N = 900
     assert (later.num_positions, later.capacity, later.counted.total, later.new_positions) == (300, 300, 900, 500)
-    at_once = scan(monkeypatch, metas[10:], capacity)
+    at_once = scan(monkeypatch, metas[10:], **GROWING)
     assert at_once.counted == later.counted
     np.testing.assert_array_equal(at_once.spans.shard, later.spans.shard)
-    again = scan(monkeypatch, metas[10:], capacity, before=later.counted)
+    again = scan(monkeypatch, metas[10:], before=later.counted, **GROWING)
     assert (again.counted, again.new_positions, again.num_positions) == (later.counted, 0, 300)
 
 
@@ -269,7 +270,7 @@ def test_counting_costs_the_window_and_what_is_new(monkeypatch: pytest.MonkeyPat
 
     def sidecars_opened(since: int, counted: Counted) -> int:
         opened = lay_out(monkeypatch, metas[since:])
-        window = scan_window(Path("x"), Capacity(200), counted, 0.0, pytest.fail)
+        window = scan_window(GatherConfig(max_positions=200), counted, pytest.fail)
         assert window.num_positions == 200 and window.counted.total == 10 * (1000 - since)
         return len(opened)
 
@@ -284,7 +285,7 @@ def test_counting_costs_the_window_and_what_is_new(monkeypatch: pytest.MonkeyPat
 def test_games_of_an_older_model_that_end_late_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     before = [meta(3, [10], model="000002-b"), meta(1, [10], model="000001-a")]
     first = scan(monkeypatch, before, 1000)
-    after = [before[0], meta(4, [7], model="000001-a"), before[1]]  # the old model's folder stands behind the new one's
+    after = [before[0], meta(4, [7], model="000001-a"), before[1]]  # the old model's folder comes after the new one's
     second = scan(monkeypatch, after, 1000, before=first.counted)
     assert (second.counted.total, second.new_positions) == (27, 7)
 
@@ -295,7 +296,7 @@ def test_shards_that_are_gone_stay_counted(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_is_new_is_counted_without_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker's clock is years ahead; its shards stand first, and yet those of the others are seen to be new."""
+    """One worker's clock is years ahead, so its shards sort first; new shards of the others still count as new."""
     ahead = replace(meta(10**9, [5]), path=Path("selfplay/000001-a/w01") / layout.ShardName(FUTURE, 1).shard)
     first = scan(monkeypatch, [ahead, meta(1, [10])], 1000)
     assert (first.counted.total, first.counted.numbers) == (15, {"000001-a/w00": 1, "000001-a/w01": 1})
@@ -303,8 +304,8 @@ def test_what_is_new_is_counted_without_clocks(monkeypatch: pytest.MonkeyPatch) 
     assert (second.counted.total, second.new_positions, second.num_positions) == (30, 15, 12)
 
 
-def test_every_new_shard_is_counted_once_whatever_clocks_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Random runs: generations begin, workers with wild clocks add shards, some late; gather comes now and then."""
+def test_every_new_shard_is_counted_once_with_any_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random runs: generations begin, workers with wrong clocks add shards, some late, and gather runs now and then."""
     rng = np.random.default_rng(0)
     for _ in range(60):
         run: list[ShardMeta] = []
@@ -329,7 +330,7 @@ def test_every_new_shard_is_counted_once_whatever_clocks_do(monkeypatch: pytest.
 
 
 def test_what_the_window_has_left_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shard that comes into it late is not looked for, so that scans cost the window and not the history."""
+    """A shard added later to generations behind the window is ignored, so that a scan costs only the window."""
     run = [meta(3, [10], model="000003-c"), meta(2, [10], model="000002-b"), meta(1, [10], model="000001-a")]
     first = scan(monkeypatch, run, 20)
     assert first.counted.numbers == {"000003-c/w00": 3, "000002-b/w00": 2}
@@ -337,14 +338,14 @@ def test_what_the_window_has_left_is_closed(monkeypatch: pytest.MonkeyPatch) -> 
     second = scan(monkeypatch, late, 10, before=first.counted)
     assert (second.counted.total, second.new_positions, second.counted.numbers) == (34, 4, {"000003-c/w00": 3})
     wide = scan(monkeypatch, late, 1000, before=second.counted)
-    assert (wide.counted.total, wide.num_positions) == (39, 39)  # more than was counted is there to be seen
+    assert (wide.counted.total, wide.num_positions) == (39, 39)  # the window has more than was counted
 
 
 # Random eviction
 
 
 def literal_buffer(capacity: int, total: int, rng: np.random.Generator) -> np.ndarray:
-    """[total] which of the positions 0, 1, … are there when each that comes to a full buffer replaces any of those."""
+    """[total] which of the positions 0, 1, … remain if each new one replaces a random one of a full buffer."""
     buffer = list(range(min(capacity, total)))
     for position in range(capacity, total):
         buffer[int(rng.integers(capacity))] = position
@@ -374,7 +375,7 @@ def test_random_eviction_keeps_each_position_as_often_as_a_buffer_would(
     buffer = np.mean([literal_buffer(capacity, total, rng) for _ in range(runs)], axis=0)
     sizes, found = [], np.zeros(total)
     for seed in range(runs):
-        window = scan(monkeypatch, metas, capacity, random_seed=seed)
+        window = scan(monkeypatch, metas, capacity, replacement="random", seed=seed)
         sizes.append(window.num_positions)
         found += survivors(window, metas)
     expected = (1 - 1 / capacity) ** np.minimum(np.arange(total)[::-1], max(total - capacity, 0))
@@ -385,12 +386,12 @@ def test_random_eviction_keeps_each_position_as_often_as_a_buffer_would(
     assert np.std(sizes) < np.sqrt(capacity)
 
 
-def test_who_was_evicted_never_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_evicted_position_never_returns(monkeypatch: pytest.MonkeyPatch) -> None:
     metas = [meta(number, [7, 13]) for number in range(40, 0, -1)]
     counted, before = Counted(), None
     for since in range(39, -1, -1):
-        window = scan(monkeypatch, metas[since:], 100, before=counted, random_seed=4)
-        at_once = scan(monkeypatch, metas[since:], 100, random_seed=4)
+        window = scan(monkeypatch, metas[since:], 100, before=counted, replacement="random", seed=4)
+        at_once = scan(monkeypatch, metas[since:], 100, replacement="random", seed=4)
         there = survivors(window, metas[since:])
         np.testing.assert_array_equal(there, survivors(at_once, metas[since:]))  # no state but the files
         if before is not None:
@@ -403,14 +404,14 @@ def test_random_eviction_looks_no_further_than_its_horizon(monkeypatch: pytest.M
     metas = [meta(number, [10]) for number in range(400, 0, -1)]
     opened = lay_out(monkeypatch, metas)
     counted = counted_up_to(metas[0], 4000)
-    window = scan_window(Path("x"), Capacity(50), counted, 0.0, pytest.fail, random_seed=0)
+    window = scan_window(GatherConfig(max_positions=50, replacement="random"), counted, pytest.fail)
     assert len(opened) == 14 * 5 and window.counted.total == 4000
     assert (1 - 1 / 50) ** (14 * 50) < 2e-6
 
 
 def test_spans_lie_within_games(monkeypatch: pytest.MonkeyPatch) -> None:
     metas = [meta(number, [1, 9, 5]) for number in range(60, 0, -1)]
-    window = scan(monkeypatch, metas, 300, random_seed=1)
+    window = scan(monkeypatch, metas, 300, replacement="random", seed=1)
     spans = window.spans
     lengths = np.array([window.metas[s].lengths[g] for s, g in zip(spans.shard, spans.game, strict=True)])
     assert (spans.num_plies >= 1).all() and (spans.first_ply + spans.num_plies <= lengths).all()
@@ -419,5 +420,5 @@ def test_spans_lie_within_games(monkeypatch: pytest.MonkeyPatch) -> None:
     assert spans.num_games == len({position[:2] for position in everything}) < len(spans)
     figures = window.figures(frozenset({0, 2}))
     left = [position for position in everything if position[0] not in (0, 2)]
-    assert (figures.positions, figures.games) == (len(left), len({position[:2] for position in left}))
-    assert (figures.shards, figures.newest) == (len({p[0] for p in left}), window.metas[1].id)
+    assert (figures["positions"], figures["games"]) == (len(left), len({position[:2] for position in left}))
+    assert (figures["shards"], figures["newest"]) == (len({p[0] for p in left}), window.metas[1].id)

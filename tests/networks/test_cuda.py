@@ -28,7 +28,7 @@ def test_it_answers_as_numpy_does(architecture: Architecture) -> None:
     (evaluator,) = make_evaluators(architecture, weights, 200, 1, "torch")
     assert evaluator.backend.device == "cuda"
     kept = []
-    for turn, count in enumerate((200, 1, 16, 77, 200)):  # a size that was recorded is used again
+    for turn, count in enumerate((200, 1, 16, 77, 200)):  # a captured size is used again
         planes = random_planes(architecture, count, turn)
         found = evaluator(planes)
         assert_right(architecture, fold(architecture, weights), planes, found)

@@ -1,4 +1,4 @@
-"""The stage: what it makes and records, that it resumes to the last bit however it was stopped, and what it refuses."""
+"""``train``: the model and its records, resuming to the last bit after any stop, and refusals."""
 
 import dataclasses
 import os
@@ -49,7 +49,7 @@ def config(**changes: object) -> TrainConfig:
 
 
 class Stopper(Progress):
-    """Interrupts after so many steps."""
+    """Interrupts after a number of steps."""
 
     def __init__(self, after: int) -> None:
         self.after, self.steps, self.said, self.warned = after, 0, [], []
@@ -104,8 +104,8 @@ def test_makes_the_next_model_and_records_where_it_came_from(folder: Path) -> No
     assert summary.loss > 0
     assert summary.samples_per_second > 0
     metrics = info.manifest["metrics"]
-    assert metrics["holdout_before"]["total"] == summary.holdout_loss_before > 0
-    assert metrics["holdout_after"]["total"] == summary.holdout_loss_after > 0
+    for part in ("holdout_before", "holdout_after"):
+        assert metrics[part]["total"] == summary.metrics[part]["total"] > 0
     gap = metrics["holdout_after"]["value_mse"] - metrics["set_after"]["value_mse"]
     assert summary.value_gap == info.manifest["value_gap"] == pytest.approx(gap)
     assert hidden(Path("saved_models")) == []
@@ -135,7 +135,7 @@ def test_curves_are_written(folder: Path) -> None:
     assert set(of_steps.Tags()["scalars"]) == both | {"step/gradient_norm", "step/learning_rate"}
     assert set(of_holdout.Tags()["scalars"]) == both | {"overfitting/value_gap"}
     assert [step for step, _ in points(of_steps, "loss/total")] == [10, 15]
-    losses = [(0, summary.holdout_loss_before), (15, summary.holdout_loss_after)]
+    losses = [(0, metrics["holdout_before"]["total"]), (15, metrics["holdout_after"]["total"])]
     assert losses == points(of_holdout, "loss/total")
     # one chart with two lines, of the same measure
     for accumulator, part in ((of_steps, "set"), (of_holdout, "holdout")):
@@ -145,10 +145,10 @@ def test_curves_are_written(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("saved_at", "epochs"), [(12, 5), (22, 5), (None, 5), (22, 2)])
-def test_no_point_of_a_killed_run_stands_beside_those_of_the_next(
+def test_the_next_run_replaces_the_points_of_a_killed_one(
     folder: Path, monkeypatch: pytest.MonkeyPatch, saved_at: int | None, epochs: int
 ) -> None:
-    """It is killed after step 22 of 25, and its last checkpoint is that of saved_at."""
+    """The run is killed after step 22 of 25; its last checkpoint is of step saved_at."""
     save = command._Run._save
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(command._Run, "_save", lambda run: save(run) if run._done.step == saved_at else None)
@@ -197,7 +197,7 @@ def test_the_next_training_continues_model_and_optimiser(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "steps"), [("muon", "adam", 5), ("adam", "muon", 10), ("muon", "muon", 10)]
 )
-def test_another_optimiser_goes_on_from_moments_that_it_knows(
+def test_another_optimiser_continues_from_moments_that_it_knows(
     folder: Path, before: str, after: str, steps: int
 ) -> None:
     first = train(config(epochs=1, optimizer=before)).model
@@ -209,7 +209,7 @@ def test_another_optimiser_goes_on_from_moments_that_it_knows(
 
 
 @pytest.mark.parametrize("ema_decay", [0.0, 0.9])
-def test_adam_after_muon_goes_on_from_the_raw_weights(folder: Path, ema_decay: float) -> None:
+def test_adam_after_muon_continues_from_the_raw_weights(folder: Path, ema_decay: float) -> None:
     first = train(config(epochs=1, optimizer="muon", ema_decay=0.9)).model
     state = read_optimizer(first)
     settings = {"epochs": 1, "ema_decay": ema_decay, "learning_rate": 1e-9, "original_model": first}
@@ -235,7 +235,7 @@ def test_a_network_grows_on_the_way(folder: Path) -> None:
     ]  # fmt: skip
     assert read_info(second.model).architecture["channels"] == 16
     before = [read_info(one.model).manifest["metrics"]["holdout_before"] for one in (small, second)]
-    assert before[0] == pytest.approx(before[1], rel=0.02)  # it begins where the small one stood
+    assert before[0] == pytest.approx(before[1], rel=0.02)  # starts where the small one stopped
     assert (read_optimizer(second.model)["step"].tolist(), read_optimizer(third.model)["step"].tolist()) == ([3], [6])
     with pytest.raises(UsageError, match="can't shrink"):
         train(config(original_model=third.model, new_model=Path("b/000001-x"), network_size="b1c8"))
@@ -270,8 +270,10 @@ def paths(name: str) -> dict[str, Path]:
 
 
 def take_priorities() -> dict[str, list[float]]:
-    """What stands in the files of priorities beside the chunks, by name; they are removed. What a killed
-    process left half-written is not among them: gather sweeps it."""
+    """The values in the files of priorities beside the chunks, by file name; removes these files.
+
+    Ignores half-written files of killed processes, which gather sweeps.
+    """
     found = {}
     for path in sorted(Path("data/training_data").glob("[!.]*priorities*")):
         found[path.name] = read_priorities(path).values.tolist()
@@ -299,11 +301,11 @@ class TestResume:
         assert any("resuming at step" in text for text in progress.said)
         assert_equal_models(whole.model, resumed.model)
         assert resumed.loss == whole.loss
-        assert resumed.holdout_loss_before == whole.holdout_loss_before
+        assert resumed.metrics["holdout_before"] == whole.metrics["holdout_before"]
         assert hidden(Path("parts")) == []
 
     def test_a_killed_run_ends_with_the_same_bits(self, folder: Path) -> None:
-        """kill -9, twice, somewhere; each time it goes on from its last checkpoint."""
+        """kill -9 twice, at any moment; each time it resumes from its last checkpoint."""
         recipe = {"epochs": 20, "priority_exponent": 0.6, "ema_decay": 0.9}
         whole = train(config(**paths("whole"), **recipe))
         priorities = take_priorities()
@@ -427,10 +429,10 @@ class TestResume:
         ("at", "named"),
         [("check_holdout", False), ("next_model_path", False), ("Checkpoint", False), ("Checkpoint", True)],
     )
-    def test_a_run_that_another_overtakes_trains_nothing(
+    def test_an_overtaken_run_trains_nothing(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch, at: str, named: bool
     ) -> None:
-        """The other begins and ends while this one is about to call the function."""
+        """The other training begins and ends while this one is about to call the function."""
         mine = config(new_model=Path("saved_models/000001-x") if named else None)
         real = getattr(command, at)
 
@@ -545,7 +547,7 @@ class TestRefusals:
 
 
 def say_positions(total: int) -> None:
-    """Let the chunks say how many positions self-play has made."""
+    """Make the chunks state how many positions self-play has made."""
     for path in Path("data/training_data").glob("*.h5"):
         chunk = read_chunk(path, GAME.spec, column_types(GAME))
         header = dataclasses.replace(chunk.header, window={**chunk.header.window, "total_positions": total})
@@ -618,7 +620,7 @@ class TestPriorities:
         summary = train(config(priority_exponent=0.01, epochs=1, batch_size=6, precision="float32"))
         found = read_priorities(priorities_file(2)).values
         assert summary.steps == 1
-        # equal priorities: one draw from each sixth of the line, so all rows; a fresh network says nearly 0
+        # equal priorities: one draw from each sixth of the line, so all rows; a fresh network's value is nearly 0
         path = next(Path("data/training_data").glob("000002-*-of-*"))
         columns = read_chunk(path, GAME.spec, column_types(GAME)).columns
         np.testing.assert_allclose(found, np.abs(columns["value"]) + 0.001, atol=0.2)
@@ -638,7 +640,7 @@ class TestPriorities:
         priorities_file().write_bytes(stored)
         assert_equal_models(second.model, train(config(**paths("c"), **options)).model)
 
-    def test_a_damaged_file_is_reported_and_begun_anew(self, folder: Path) -> None:
+    def test_a_damaged_file_is_reported_and_replaced(self, folder: Path) -> None:
         options = {"priority_exponent": 0.6}
         whole = train(config(**paths("a"), **options))
         wanted = read_priorities(priorities_file()).values
@@ -718,13 +720,13 @@ class TestPriorities:
 
 
 class TestAverage:
-    def test_the_model_is_the_average_and_the_next_training_goes_on_from_the_raw_weights(self, folder: Path) -> None:
+    def test_the_model_is_the_average_and_the_next_training_continues_from_the_raw_weights(self, folder: Path) -> None:
         plain, averaged = train(config(**paths("a"))), train(config(**paths("b"), ema_decay=0.9))
         state = read_optimizer(averaged.model)
         raw = read_model(plain.model).weights
         assert all(np.array_equal(state[f"raw.{name}"], array) for name, array in raw.items())
         assert not np.array_equal(read_model(averaged.model).weights["stem.conv.weight"], raw["stem.conv.weight"])
-        assert averaged.holdout_loss_after != plain.holdout_loss_after
+        assert averaged.metrics["holdout_after"] != plain.metrics["holdout_after"]
         next_paths = [
             {"original_model": Path(name) / "000001-x", "new_model": Path(name) / "000002-x"} for name in "ab"
         ]

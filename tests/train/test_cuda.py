@@ -1,4 +1,4 @@
-"""On a GPU a recorded pass trains as one that isn't recorded. Skipped without one."""
+"""On a GPU, a pass captured as a CUDA graph trains like an eager one. Skipped without a GPU."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ def trainer(config: TrainConfig, state: Any = None, weights: Any = None) -> Trai
 
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_a_recorded_pass_learns_like_any_other(optimizer: str, precision: str) -> None:
+def test_a_captured_pass_learns_like_an_eager_one(optimizer: str, precision: str) -> None:
     config = TrainConfig(precision=precision, optimizer=optimizer, ema_decay=0.9, warmup_steps=3, learning_rate=0.002)
-    recorded, eager = trainer(config), trainer(config)
-    assert isinstance(recorded._pass, CudaGraphPass)
+    captured, eager = trainer(config), trainer(config)
+    assert isinstance(captured._pass, CudaGraphPass)
     eager._pass = eager._pass_eagerly
     for step in range(12):
         batch = examples(64 + step % 2, step)  # of two sizes, as in an epoch
-        found, wanted = recorded.step(batch), eager.step(batch)
+        found, wanted = captured.step(batch), eager.step(batch)
         tolerance = 2e-3 if precision == "float32" else 0.05
         for name, value in wanted.metrics.items():
             if name not in ("policy_accuracy", "value_sign_accuracy"):
                 assert found.metrics[name] == pytest.approx(value, abs=tolerance, rel=tolerance), (step, name)
         assert found.gradient_norm == pytest.approx(wanted.gradient_norm, rel=10 * tolerance)
         assert np.abs(found.value_errors - wanted.value_errors).max() < 10 * tolerance
-    assert len(recorded._pass._graphs) == 2
+    assert len(captured._pass._graphs) == 2
     held = examples(100, 99)
-    assert recorded.evaluate([held])["total"] == pytest.approx(eager.evaluate([held])["total"], rel=0.05)
-    again = trainer(config, recorded.optimizer_state, recorded.weights)
-    assert again.evaluate([held]) == pytest.approx(recorded.evaluate([held]), rel=1e-5)
-    assert again.step(held).metrics["total"] == pytest.approx(recorded.step(held).metrics["total"], rel=0.01)
+    assert captured.evaluate([held])["total"] == pytest.approx(eager.evaluate([held])["total"], rel=0.05)
+    again = trainer(config, captured.optimizer_state, captured.weights)
+    assert again.evaluate([held]) == pytest.approx(captured.evaluate([held]), rel=1e-5)
+    assert again.step(held).metrics["total"] == pytest.approx(captured.step(held).metrics["total"], rel=0.01)
 
 
 @pytest.fixture
@@ -64,13 +64,13 @@ def usual_collector() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("usual_collector")
-def test_recordings_that_nobody_uses_spoil_no_other() -> None:
-    """Two trainings in one process, as benchmarks.learning has them. The first one's recordings are garbage, which the
-    collector, always at work, finds while the second one records.
+def test_unused_graphs_spoil_no_other() -> None:
+    """Two trainings in one process, as in benchmarks.learning. The first one's graphs are garbage, which the collector
+    finds while the second one captures.
     """
     config, batch = TrainConfig(warmup_steps=0, precision="bfloat16"), examples(64, 0)
     gc.collect()
-    gc.set_threshold(1_000_000_000)  # the collector is on, and waits
+    gc.set_threshold(1_000_000_000)  # the collector is on, but waits
     subject = trainer(config)
     for _ in range(4):
         subject.step(batch)
@@ -82,7 +82,7 @@ def test_recordings_that_nobody_uses_spoil_no_other() -> None:
     def collecting(batch: Batch) -> tuple[torch.Tensor, ...]:
         if torch.cuda.is_current_stream_capturing():
             gc.set_threshold(1)
-            assert len([[] for _ in range(10_000)]) == 10_000  # each new list is an occasion
+            assert len([[] for _ in range(10_000)]) == 10_000  # each new list may start the collector
         return usual(batch)
 
     subject._pass._function = collecting

@@ -1,7 +1,7 @@
-"""What a GPU is to record asks for the same operations whatever a batch's numbers are, all on the batch's device.
+"""A pass that is captured as a CUDA graph runs the same operations for every batch, all on the batch's device.
 
-Tried without a GPU: on PyTorch's device "meta" tensors have shapes and no numbers, so that whoever looks at one fails;
-and whoever uses a tensor of another device is found.
+Needs no GPU: on PyTorch's device "meta", tensors have shapes but no numbers, so reading a number fails. Using a tensor
+of another device is detected.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ COPIES = torch.ops.aten._to_copy, torch.ops.aten.copy_
 
 
 class OnMeta(TorchDispatchMode):
-    """Raises AssertionError for a tensor of another device among an operation's arguments. A single number may be: it
-    travels with the operation, unless that copies it.
+    """Raises AssertionError if an operation gets a tensor of another device.
+
+    A single number is allowed, because it is sent with the operation, unless the operation copies it.
     """
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -40,7 +41,7 @@ class OnMeta(TorchDispatchMode):
 
 
 def passed(objective: Objective, weights: Any, batch: Any) -> None:
-    """What a recorded pass asks of an objective, on the device "meta"."""
+    """The operations of a captured pass, on the device "meta"."""
     network = objective.network(weights).to("meta").train()
     batch = batch._make(part.to("meta") for part in batch)
     with OnMeta():

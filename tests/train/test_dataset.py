@@ -71,7 +71,7 @@ def test_vectorised_equals_one_at_a_time(game: Game) -> None:
     assert equal(make_batch(game, columns, rows, symmetry), naive_batch(game, columns, rows, symmetry))
 
 
-def test_without_symmetries_every_example_stands_as_it_is(game: Game, tmp_path: Path) -> None:
+def test_without_symmetries_every_example_is_unchanged(game: Game, tmp_path: Path) -> None:
     chunks = write_set(tmp_path, game, [30, 20])
     planes = {
         True: sorted(row.numpy().tobytes() for b in dataset_of(game, chunks, 8, 1).batches(1) for row in b.planes),
@@ -185,7 +185,7 @@ def test_chunks_larger_than_memory_are_read_one_by_one(tmp_path: Path, sizes: li
     assert scores == sorted(score for path in chunks.chunks for score in chunk_of(path, game).columns["score"].tolist())
 
 
-def test_every_symmetry_is_drawn_equally_often(tmp_path: Path) -> None:
+def test_every_symmetry_is_sampled_equally_often(tmp_path: Path) -> None:
     """χ² at one in a million over the 8 images of one position that has no symmetry of its own."""
     game = parse_game("tictactoe")
     chunks = write_set(tmp_path, game, [1])
@@ -212,7 +212,7 @@ def test_a_set_without_examples_is_refused(tmp_path: Path) -> None:
         dataset_of(game, write_set(tmp_path, game, [0]), 8, 0)
 
 
-def test_holdout_stands_as_it_is(tmp_path: Path) -> None:
+def test_the_holdout_is_unchanged(tmp_path: Path) -> None:
     game = parse_game("go:5")
     chunks = write_set(tmp_path, game, [10], holdout=21)
     holdout = newest_complete_set(tmp_path).holdout
@@ -281,7 +281,7 @@ class TestWhole:
             assert np.array_equal(dataset.examples, np.concatenate(wanted))
 
     @pytest.mark.parametrize(("most", "sizes"), [(0, []), (7, [7]), (22, [8, 8, 4, 2]), (99, [8, 8, 4, 5])])
-    def test_the_first_as_they_stand(self, tmp_path: Path, most: int, sizes: list[int]) -> None:
+    def test_the_first_are_unchanged(self, tmp_path: Path, most: int, sizes: list[int]) -> None:
         game = parse_game("tictactoe")
         chunks = write_set(tmp_path, game, [20, 5])
         found = dataset_of(game, chunks, batch_size=8, seed=0).first(most)

@@ -1,4 +1,4 @@
-"""``export``: half the size, the same player but for rounding, with what its matches say."""
+"""``export``: half the size, the same player but for rounding, with the results of its matches."""
 
 from __future__ import annotations
 

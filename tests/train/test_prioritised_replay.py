@@ -36,7 +36,7 @@ class TestSumTree:
 
     @pytest.mark.parametrize("size", [1, 2, 7, 64, 100])
     def test_changed_it_equals_one_made_anew(self, size: int) -> None:
-        """To the last bit, whatever the order of changes; a row that stands twice in one gets its last weight."""
+        """To the last bit, in any order of changes; of a row that occurs twice in a change, the last weight counts."""
         rng = np.random.default_rng(size)
         weights = rng.random(size)
         tree = SumTree(weights)
@@ -107,8 +107,8 @@ class TestDraws:
         other = values**0.5 / (values**0.5).sum()
         assert stats.chisquare(counts, other * counts.sum()).pvalue < 1e-6
 
-    def test_single_draws_come_by_them_too(self) -> None:
-        """A batch of one has one part only: nothing but the tree and the uniform number."""
+    def test_single_samples_come_by_them_too(self) -> None:
+        """A batch of one sample has one part: only the tree and the uniform number matter."""
         values = [0.1, 0.4, 1.9, 0.001, 1.0]
         subject = replay(values)
         counts = np.bincount([int(subject.sample(step, 1, 1).rows[0]) for step in range(5000)], minlength=5)
@@ -136,8 +136,8 @@ class TestDraws:
         ]
         assert not np.array_equal(seeds[0].rows, seeds[1].rows)
 
-    def test_what_is_learned_is_drawn_less(self) -> None:
-        """The point of it all: rows whose error went away fade, as if by the formula."""
+    def test_what_is_learned_is_sampled_less(self) -> None:
+        """Rows whose error has vanished are sampled less, as in the formula."""
         subject = replay([1.0] * 100)
         subject.update(np.arange(50), np.zeros(50, np.float32))
         rows = np.concatenate([subject.sample(step, 100, 8).rows for step in range(50)])
@@ -152,7 +152,7 @@ class TestStart:
             assert starting_priorities(examples, stored).values.tolist() == [1, 1, 1]
 
     def test_of_the_same_set_row_by_row(self) -> None:
-        """Even if a position stands in the set twice, each keeps its own."""
+        """Even if a position is in the set twice, each copy keeps its own."""
         examples = np.array([5, 5, 9], np.uint64)
         values = np.array([0.5, 0.25, 2.0], np.float32)
         found = starting_priorities(examples, Priorities(examples, values))

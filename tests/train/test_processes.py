@@ -1,4 +1,4 @@
-"""Several processes train one model: to the last bit as one process with as many replicas, and they end together."""
+"""Several processes train one model, bit for bit like one process with as many replicas, and end together."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ RECIPE = {"ema_decay": 0.9, "priority_exponent": 0.6, "optimizer": "muon", "prec
 
 
 class TestEnvironment:
-    def test_says_who_this_is(self) -> None:
+    def test_the_place_of_this_process(self) -> None:
         assert processes_here("train", SET) == Processes(1, 2, 1, 2, "here", 9)
         assert not Processes(1, 2).first and ALONE.first
         others = {"RANK": "5", "WORLD_SIZE": "8", "MASTER_ADDR": "a", "MASTER_PORT": "1"}  # one a machine
         assert processes_here("train", others) == Processes(5, 8, 0, 1, "a", 1)
 
     @pytest.mark.parametrize("environment", [{}, {"WORLD_SIZE": ""}, {"WORLD_SIZE": "1", "RANK": "0"}])
-    def test_one_process_is_as_ever(self, environment: dict[str, str]) -> None:
+    def test_one_process_is_alone(self, environment: dict[str, str]) -> None:
         assert processes_here("selfplay", environment) == processes_here("train", environment) == ALONE
 
     @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ class Outcome(threading.Thread):
 
 
 def both(*whats: Any) -> list[BaseException | None]:
-    """How the threads end that do this."""
+    """The error that ends each of these threads, if any."""
     store = dist.HashStore()
     threads = [Outcome(rank, store, what) for rank, what in enumerate(whats)]
     for thread in threads:
@@ -119,16 +119,16 @@ def both(*whats: Any) -> list[BaseException | None]:
 
 
 class TestAgreement:
-    """What is said before any work is done; a store is all it takes."""
+    """The agreement before any work, which needs only a store."""
 
     def agreeing(self, **facts: Any) -> Any:
         return lambda group: process_group._agree(group, "processes", facts, 10, 1)
 
-    def test_who_agrees_goes_on(self) -> None:
+    def test_equal_facts_are_agreed_on(self) -> None:
         assert both(self.agreeing(code="a"), self.agreeing(code="a")) == [None, None]
 
     @pytest.mark.parametrize(("mine", "shown"), [({"code": "b"}, "b"), ({}, "nothing"), ({"code": 0.5}, "0.5")])
-    def test_who_differs_ends_and_the_first_says_so(self, mine: dict[str, Any], shown: str) -> None:
+    def test_different_facts_end_both_and_the_first_says_so(self, mine: dict[str, Any], shown: str) -> None:
         first, second = both(self.agreeing(code="a"), self.agreeing(**mine))
         assert str(first).startswith(f"code differs: a in process 0 of 2, {shown} in process 1 of 2 on ")
         assert isinstance(second, Elsewhere) and (str(second), second.exit_code) == ("", 1)
@@ -139,11 +139,11 @@ class TestAgreement:
         monkeypatch.setattr(provenance.Path, "read_bytes", lambda path: b"changed")
         assert provenance.source_digest.__wrapped__() != found["version of the code"]  # not the one that is kept
 
-    def test_who_does_not_come_is_named(self) -> None:
+    def test_a_missing_process_is_named(self) -> None:
         first, _ = both(lambda group: process_group._agree(group, "processes", {}, 0.3, 1), lambda group: None)
-        assert "process 1 of 2 has said nothing for 0 seconds" in str(first)
+        assert "process 1 of 2 hasn't answered for 0 seconds" in str(first)
 
-    def test_what_one_can_not_do_ends_both_by_its_exit_code(self) -> None:
+    def test_an_error_of_one_ends_both_with_its_exit_code(self) -> None:
         def refuse(group: ProcessGroup) -> None:
             raise NotYet("too few")
 
@@ -152,7 +152,7 @@ class TestAgreement:
             assert [getattr(end, "exit_code", None) for end in ends] == [75, 75]
             assert "too few" in str(ends[0]) and str(ends[1]) == ""  # one line on the terminal
 
-    def test_who_is_gone_without_a_word_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_killed_process_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(process_group, "REASON_SECONDS", 0.2)
 
         def lose(group: ProcessGroup) -> None:
@@ -162,12 +162,12 @@ class TestAgreement:
             group._exchange(closed)
 
         first, _ = both(lose, lambda group: None)
-        assert str(first).startswith("process 1 of 2 ended without a word (killed, or out of memory?)")
+        assert str(first).startswith("process 1 of 2 ended without giving a reason (killed, or out of memory?)")
 
-    def test_an_address_where_nobody_listens_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_address_without_a_listener_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(process_group, "JOIN_SECONDS", 0.3)
         with pytest.raises(
-            MuGoError, match=r"process 1 of 2 can't meet the others at 127.0.0.1:9 \(Connection refused"
+            MuGoError, match=r"process 1 of 2 can't connect to the others at 127.0.0.1:9 \(Connection refused"
         ):
             process_group._store(Processes(1, 2, 1, 2, "127.0.0.1", 9))
 
@@ -180,7 +180,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with an initial model and a set of chunks; one process has two replicas here, whatever this machine."""
+    """A folder with an initial model and a set of chunks; one process has two replicas on any machine."""
     monkeypatch.setattr("pipeline.train.trainer.available_cores", lambda: 2)
     base = tmp_path / "base"
     base.mkdir()
@@ -203,7 +203,7 @@ def options(settings: TrainConfig) -> list[str]:
 def start(
     workshop: Workshop, folder: Path, *arguments: list[str], folders: Sequence[Path] | None = None
 ) -> list[Running]:
-    """As many processes as there are lists of arguments, as somebody starts them who has no torchrun."""
+    """A process for each list of arguments, started by hand instead of by torchrun."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -228,7 +228,7 @@ def made(folder: Path, model: Path = MODEL) -> dict[str, np.ndarray]:
 
 
 def curve(folder: Path) -> list[tuple[int, float]]:
-    """The loss of training, by step; of one process's file alone."""
+    """The training loss by step, from the file of one process."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     (file,) = (folder / "data/logs" / MODEL.name / "train").iterdir()
@@ -260,9 +260,7 @@ class TestTraining:
         assert summary.total_samples == infos[1].manifest["total_samples"] == 800
         losses = dict(curve(folder))
         assert len(losses) == summary.steps
-        assert curve(divided) == [
-            (step, losses[step]) for step in (summary.steps,)
-        ]  # it shows every tenth, and the last
+        assert curve(divided) == [(step, losses[step]) for step in (summary.steps,)]  # every tenth step and the last
         assert "000001-b1c8 from 000000-init" in done[0].said
         assert done[1].said == ""
         assert sorted(path.name for path in (divided / "saved_models").glob("[!.]*")) == [
@@ -286,8 +284,8 @@ class TestTraining:
         assert [one.code for one in done] == [0, 0], [one.said for one in done]
         assert_same(base, divided, Path("saved_models/000001-h8"))
 
-    def test_killed_and_stopped_they_go_on_to_the_same_bits(self, workshop: Workshop, folder: Path) -> None:
-        """Each of them is killed once, and each gets a signal once that stops both after the same step."""
+    def test_killed_and_stopped_they_resume_to_the_same_bits(self, workshop: Workshop, folder: Path) -> None:
+        """Each process is killed once, and each once gets a signal that stops both after the same step."""
         settings = config(epochs=60, checkpoint_seconds=0, **RECIPE)
         divided = Path(shutil.copytree(folder, folder.parent / "two"))
         seen = None
@@ -305,7 +303,7 @@ class TestTraining:
             assert "Traceback" not in said
             if number == signal.SIGKILL:
                 assert [done[rank].code, done[1 - rank].code] == [-9, 1]
-                assert f"mugo train: process {rank} of 2 ended without a word" in done[1 - rank].said
+                assert f"mugo train: process {rank} of 2 ended without giving a reason" in done[1 - rank].said
             else:
                 assert [one.code for one in done] == [128 + number] * 2
                 assert "interrupted after step" in done[0].said and done[1].said == ""
@@ -350,7 +348,7 @@ class TestRefusals:
         assert "data/training_data: no complete set 000001-00000000; wanted the first" in done[1].said
         assert not list(Path("saved_models").glob("*000001*"))
 
-    def test_who_waits_for_the_others_can_be_stopped(self, workshop: Workshop, folder: Path) -> None:
+    def test_a_waiting_process_can_be_stopped(self, workshop: Workshop, folder: Path) -> None:
         running = start(workshop, folder, options(config()), ["train", "--help"])
         assert running[1].wait().code == 0
         running[0].signal(signal.SIGTERM)

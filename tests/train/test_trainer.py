@@ -1,4 +1,4 @@
-"""A trainer learns, counts what it says it counts, and can be made again from its state."""
+"""A trainer learns, measures correctly, and can be made again from its state."""
 
 import numpy as np
 import pytest
@@ -96,7 +96,7 @@ def test_bfloat16_costs_about_the_same_as_float32() -> None:
 
 @pytest.mark.parametrize("ema_decay", [0.0, 0.5])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_a_trainer_made_from_another_s_state_goes_on_equally(precision: str, ema_decay: float) -> None:
+def test_a_trainer_made_from_another_s_state_continues_equally(precision: str, ema_decay: float) -> None:
     config = FLOAT32.model_copy(update={"precision": precision, "warmup_steps": 6, "ema_decay": ema_decay})
     whole = trainer(config)
     for seed in range(4):
@@ -225,7 +225,7 @@ def test_errors_of_the_value_are_those_before_the_update(value_head: str) -> Non
 
 
 class TestReplicas:
-    """Two of them, whatever this machine has."""
+    """Two replicas on any machine."""
 
     @pytest.fixture(autouse=True)
     def two(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,7 +271,7 @@ class TestReplicas:
 
     @pytest.mark.parametrize("optimizer", ["adam", "muon"])
     @pytest.mark.parametrize("ema_decay", [0.0, 0.5])
-    def test_a_trainer_made_from_another_s_state_goes_on_equally(self, ema_decay: float, optimizer: str) -> None:
+    def test_a_trainer_made_from_another_s_state_continues_equally(self, ema_decay: float, optimizer: str) -> None:
         config = FLOAT32.model_copy(update={"ema_decay": ema_decay, "optimizer": optimizer})
         whole = trainer(config)
         for seed, rows in enumerate((128, 129, 20)):
@@ -302,7 +302,7 @@ class TestMuon:
             last = subject.step(batch).metrics["total"]
         assert last < 0.8 * first
 
-    def test_adam_does_not_go_on_from_its_state(self) -> None:
+    def test_adam_does_not_continue_from_its_state(self) -> None:
         subject = trainer(optimizer="muon")
         subject.step(examples(32))
         with pytest.raises(MuGoError, match=r"exp_avg_sq\.blocks\.0\.first\.conv\.weight is missing"):
@@ -375,7 +375,7 @@ class TestAverage:
         whole = [make_batch(GAME, columns, np.arange(256), np.zeros(256))]
         assert subject.evaluate(whole)["total"] < trainer_of(ARCHITECTURE, raw, FLOAT32).evaluate(whole)["total"]
 
-    def test_a_run_without_it_goes_on_from_the_raw_weights(self) -> None:
+    def test_a_run_without_it_continues_from_the_raw_weights(self) -> None:
         first = trainer(ema_decay=0.9)
         for seed in range(3):
             first.step(examples(16, seed))

@@ -284,7 +284,8 @@ READER = """
 import sys, time
 from collections import Counter
 from pathlib import Path
-from pipeline.gather.window import Capacity, scan_window
+from pipeline.gather.config import GatherConfig
+from pipeline.gather.window import scan_window
 from pipeline.reports.run_files import scan_run
 from pipeline.run.order import Counted, newest_files
 from pipeline.run.shards import meta_of, newest_shards, read_shard
@@ -317,7 +318,7 @@ while not (run / "stop").exists():
         assert meta is not None, file
         assert read_shard(meta.path, meta).num_games == 1
         shards += 1
-    window = scan_window(games, Capacity(10**9), Counted(), 0.0, fail)
+    window = scan_window(GatherConfig(directory=games, max_positions=10**9, holdout_fraction=0), Counted(), fail)
     assert window.num_positions >= len(files)
     loops += 1
 print(loops, shards)

@@ -1,4 +1,4 @@
-"""What a GPU is to record of this method, see tests/train/test_cuda_graph_pass.py."""
+"""This method's pass as a CUDA graph, see tests/train/test_cuda_graph_pass.py."""
 
 from __future__ import annotations
 
