@@ -1,7 +1,7 @@
 """``engine``: a model behind a protocol, for managers that run matches between programs.
 
-Reads commands on standard input and writes answers to standard output until END or the end of input; everything else
-goes to standard error. Writes no files.
+Reads commands from standard input and writes answers to standard output, until the manager ends it or the input ends.
+Everything else goes to standard error. Writes no files.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def engine(
 ) -> None:
     """Serve until the manager ends it. commands, answers: instead of standard input and output.
 
-    Raises FileError for a model that can't be loaded, UsageError for a protocol that nobody offers, or that can't play
+    Raises FileError for a model that can't be loaded, UsageError for an unknown protocol and for one that can't play
     the model's game.
     """
     accept_any_bytes()
@@ -45,7 +45,7 @@ def engine(
         if usual is None:
             raise UsageError(f"engine: {model.path} plays {game.spec}, which no known protocol plays")
         asked = protocol_named(usual)
-    progress.say(f"loading {config.model}; kernels and network are compiled when this machine sees them first")
+    progress.say(f"loading {config.model}; the first time on this machine, kernels and network are compiled")
 
     def write(text: str) -> None:
         answers.write(text)
@@ -55,7 +55,7 @@ def engine(
 
 
 def game_of(model: Model, config: EngineConfig) -> Any:
-    """The game that the model is asked to play. Raises UsageError if it can't."""
+    """The game that the model is to play. Raises UsageError if it can't."""
     own = parse_game(model.info.game)
     if not isinstance(own, Game):
         raise UsageError(f"{model.path} plays {own.spec}; wanted a board game without dice")
@@ -68,7 +68,7 @@ def game_of(model: Model, config: EngineConfig) -> Any:
 
 
 def open_session(model: Model, config: EngineConfig, progress: Progress = SILENT) -> tuple[SearchSession, Findings]:
-    """A session in which this model plays its game, and what reads its findings. Games end only by their rules."""
+    """A session in which this model plays its game, and a reader of its findings. Games end only by their rules."""
     game = game_of(model, config).without_move_limit()
     leaves = leaves_of_one_tree(config.readouts)
     evaluate = load_tree_evaluator(model, leaves, config.backend, progress)

@@ -1,4 +1,5 @@
-"""``PipedEngine``: a program behind pipes that answers lines with lines, whatever its protocol.
+"""Programs behind pipes that answer lines with lines: ``PipedEngine`` for any protocol, ``NumberedEngine`` for
+numbered commands. Neither knows a specific command.
 
 The caller waits for an answer, but never beyond a time limit: the pipes are polled. The engine's standard error is
 drained meanwhile; its last lines are quoted in every fault.
@@ -18,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import select
 import shlex
 import shutil
@@ -41,6 +43,7 @@ MAX_STDERR_BYTES = 4096
 MAX_QUOTED = 200  # characters of an engine's output in a message
 LAST_LINES = 3  # of standard error in a message
 
+_REPLY = re.compile(r"([=?])(\d*)(?: (.*))?")  # of a NumberedEngine
 _CONTROLS = bytes(code for code in (*range(32), 127) if code not in b"\t\n")
 _TAB_TO_BLANK = bytes.maketrans(b"\t", b" ")
 
@@ -247,6 +250,54 @@ class PipedEngine:
         if lines:
             problem += f"; its standard error ends with {quote(' | '.join(lines[-LAST_LINES:]), tail=True)}"
         return PlayerFault(kind, self.name, problem)
+
+
+class NumberedEngine(PipedEngine):
+    """A running engine that answers numbered commands, as in GTP.
+
+    A command is one line, ``7 genmove black``. The answer is ``=7 D4`` or ``?7 why not``, any number of further lines,
+    and an empty line. A ``?`` answer is the fault "refusal".
+    """
+
+    _next_id = 1
+
+    def send(self, command: str, seconds: float | None = None) -> str:
+        """The answer to one command, without marker, number, comments and control characters; keeps line breaks.
+
+        seconds: time limit, after which the engine is killed. Raises PlayerFault of all three kinds.
+        """
+        limit = self.seconds if seconds is None else seconds
+        deadline = time.monotonic() + limit
+        number = str(self._next_id)
+        self._write(command)
+        self._next_id += 1
+        lines: list[str] = []
+        num_bytes = 0
+        while (line := self._read_line(command, deadline, limit)) or not lines:
+            num_bytes += len(line)
+            if num_bytes > MAX_REPLY_BYTES:
+                raise self._fault("protocol", f"answered {command!r} with more than {MAX_REPLY_BYTES} bytes")
+            if not line:
+                continue  # no answer has begun
+            text, comment, _ = line.partition("#")
+            if comment and not text.strip():
+                continue  # a line with only a comment doesn't end an answer
+            if not lines and text[0] not in "=?":
+                problem = f"answered {command!r} with {quote(line)}; wanted a line that begins with = or ?"
+                raise self._fault("protocol", problem)
+            lines.append(text)
+        parts = _REPLY.fullmatch(lines[0])
+        if parts is None or parts[2] != number:
+            problem = f"answered {command!r}, number {number}, with {quote(lines[0])}; wanted ={number} or ?{number}"
+            raise self._fault("protocol", problem)
+        self._speaks = True
+        answer = "\n".join([parts[3] or "", *lines[1:]]).strip()
+        if parts[1] == "?":
+            raise self._fault("refusal", f"refused {command!r}: {quote(answer)}")
+        return answer
+
+    def _line(self, command: str) -> str:
+        return f"{self._next_id} {command}"
 
 
 def close_engines(engines: Sequence[PipedEngine]) -> None:

@@ -1,6 +1,6 @@
 """``ProcessPlayer``: a player whose moves come from programs behind pipes, in any protocol.
 
-A player asks its processes one after another, from a thread of its own. So a match uses as many cores as it has
+A player asks its processes one after another, from a thread of its own, so a match uses as many cores as it has
 players. A process is ended after any fault, and the next question that needs it starts a new one.
 """
 
@@ -13,15 +13,18 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from pipeline.errors import UsageError
+from pipeline.errors import IllegalMove, UsageError
 from pipeline.games.contract import Actions, AnyGame, History, KeyArray, States
 from pipeline.players.engine_process import PipedEngine, close_engines
 from pipeline.players.player import Boards, Decisions, Player, PlayerFault, Rows
 
 JOIN_SECONDS = 10.0  # the thread ends sooner, unless the system hangs
+
+E = TypeVar("E", bound=PipedEngine)
 
 
 @dataclass(eq=False)
@@ -44,15 +47,21 @@ class Question:
     dropped: bool = False
 
 
-class ProcessPlayer(Player):
+class ProcessPlayer(Player, Generic[E]):
     """Asks processes from its own thread. A subclass starts the processes and words the questions.
 
     Starts no process until the first move is asked for. Without close() the thread lives as long as this process.
+    per_row  whether each row has a process of its own, kept for the row's later games; else one serves all rows
     """
 
-    def __init__(self, game: AnyGame, num_rows: int, name: str) -> None:
+    per_row: ClassVar[bool] = False
+
+    def __init__(self, game: AnyGame, num_rows: int, name: str, seconds: float) -> None:
+        """seconds: the time limit of each move."""
         self._game = game
         self._name = name
+        self._seconds = seconds
+        self._engines: dict[int, E] = {}  # by row, or of row 0 alone; used by the player's thread only
         self._boards = Boards(game, num_rows)
         self._moves: list[list[int]] = [[] for _ in range(num_rows)]
         self._stones: list[tuple[int, ...]] = [()] * num_rows
@@ -69,16 +78,22 @@ class ProcessPlayer(Player):
         self._thread.start()
 
     @abstractmethod
-    def _ask(self, question: Question) -> int:
-        """The engine's move, or RESIGN. Raises PlayerFault, UsageError if there is no such program."""
+    def _start(self) -> E:
+        """A new process. Raises PlayerFault, UsageError if there is no such program."""
 
     @abstractmethod
-    def _discard(self, question: Question) -> None:
-        """End the process that failed at this question, if any."""
+    def _ask(self, engine: E, question: Question, is_new: bool) -> int:
+        """The engine's move, or RESIGN. is_new: this is the engine's first question. Raises PlayerFault."""
 
-    @abstractmethod
-    def _engines(self) -> list[PipedEngine]:
-        """All running engines."""
+    def _allowed(self, question: Question, text: str, action: int, hint: str = "") -> int:
+        """The action. Raises PlayerFault "illegal" if the rules forbid it. text: the move in the engine's answer."""
+        try:
+            self._game.play(question.state, np.array([action], np.int32), question.history)
+        except IllegalMove as error:
+            reason = str(error).rsplit(": ", 1)[-1]
+            problem = f"chose {text} at ply {len(question.moves)}, which {self._game.spec} forbids: {reason}{hint}"
+            raise PlayerFault("illegal", self._name, problem) from None
+        return action
 
     def new_games(self, rows: Rows, seeds: KeyArray) -> None:
         self.drop(rows)
@@ -162,29 +177,37 @@ class ProcessPlayer(Player):
         while (question := self._questions.get()) is not None:
             if question.dropped or self._closing:
                 continue
+            key = question.row if self.per_row else 0
             try:
-                answer: int | PlayerFault = self._ask(question)
+                answer: int | PlayerFault = self._answer(key, question)
             except PlayerFault as fault:
                 answer = fault
             except UsageError as error:  # the program existed when the player was made
                 answer = PlayerFault("broken", self._name, str(error))
             except Exception as error:  # fails this row only
                 answer = PlayerFault("crash", self._name, f"{type(error).__name__}: {error}")
-            if isinstance(answer, PlayerFault):
-                self._discard(question)
+            if isinstance(answer, PlayerFault) and key in self._engines:
+                self._engines.pop(key).kill()
             self._answers.append((question, answer))
             self._answered.set()
-        close_engines(self._engines())
+        close_engines(list(self._engines.values()))
+
+    def _answer(self, key: int, question: Question) -> int:
+        is_new = key not in self._engines
+        if is_new:
+            self._engines[key] = self._start()
+        with self._interruptible(self._engines[key]) as engine:
+            return self._ask(engine, question, is_new)
 
     @contextmanager
-    def _asking(self, engine: PipedEngine) -> Iterator[None]:
+    def _interruptible(self, engine: E) -> Iterator[E]:
         """Let close() interrupt the engine meanwhile. Raises PlayerFault if the player was closed."""
         with self._lock:
             if self._closing:
                 raise PlayerFault("broken", self._name, "was closed")
             self._asked = engine
         try:
-            yield
+            yield engine
         finally:
             with self._lock:
                 self._asked = None

@@ -19,8 +19,7 @@ from pipeline.families.backgammon import notation
 from pipeline.families.backgammon.game import Backgammon
 from pipeline.families.backgammon.kernels import HIGH_DIE, LOW_DIE, TURN
 from pipeline.games.contract import AnyGame
-from pipeline.players.engine_process import GAMES_FOLDER, PipedEngine
-from pipeline.players.numbered_engine import NumberedEngine
+from pipeline.players.engine_process import GAMES_FOLDER, NumberedEngine
 from pipeline.players.player import PlayerFault
 from pipeline.players.process_player import ProcessPlayer, Question
 
@@ -58,36 +57,22 @@ class GnubgEngine(NumberedEngine):
     example: ClassVar[str] = "0"
 
 
-class GnubgPlayer(ProcessPlayer):
+class GnubgPlayer(ProcessPlayer[GnubgEngine]):
     """See the module docstring."""
 
     def __init__(self, game: AnyGame, num_rows: int, plies: int, name: str, seconds: float) -> None:
-        """seconds: limit for each move. Doesn't start a process yet.
-
-        Raises UsageError if the game isn't backgammon with 15 checkers, or gnubg isn't installed.
-        """
+        """Raises UsageError if the game isn't backgammon with 15 checkers, or gnubg isn't installed."""
         check_game(game, name)
-        self._command = command(plies)
-        self._plies = plies
-        self._seconds = seconds
-        self._engine: GnubgEngine | None = None  # used by the player's thread only
-        super().__init__(game, num_rows, name)
+        self._command, self._plies = command(plies), plies
+        super().__init__(game, num_rows, name, seconds)
 
-    def _discard(self, question: Question) -> None:
-        if self._engine is not None:
-            self._engine.kill()
-            self._engine = None
+    def _start(self) -> GnubgEngine:
+        return GnubgEngine(self._command, self._name, self._seconds)
 
-    def _engines(self) -> list[PipedEngine]:
-        return [] if self._engine is None else [self._engine]
-
-    def _ask(self, question: Question) -> int:
-        is_new = self._engine is None
-        engine = self._engine = self._engine or GnubgEngine(self._command, self._name, self._seconds)
-        with self._asking(engine):
-            if is_new and engine.send("hello", engine.start_seconds) != PROGRAM:
-                raise PlayerFault("protocol", self._name, f"is not the program {PROGRAM}")
-            text = engine.send(f"move {' '.join(map(str, self._numbers(question)))}")
+    def _ask(self, engine: GnubgEngine, question: Question, is_new: bool) -> int:
+        if is_new and engine.send("hello", engine.start_seconds) != PROGRAM:
+            raise PlayerFault("protocol", self._name, f"is not the program {PROGRAM}")
+        text = engine.send(f"move {' '.join(map(str, self._numbers(question)))}")
         try:
             return self._game.parse_move(question.state[0], text)
         except IllegalMove as error:

@@ -10,8 +10,7 @@ import re
 from typing import ClassVar
 
 from pipeline.families.go.player_kind import EXAMPLE
-from pipeline.players.engine_process import quote
-from pipeline.players.numbered_engine import NumberedEngine
+from pipeline.players.engine_process import NumberedEngine, quote
 from pipeline.players.player import PlayerFault
 
 NEEDED_COMMANDS = ("boardsize", "clear_board", "komi", "play", "genmove")

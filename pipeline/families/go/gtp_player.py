@@ -19,14 +19,11 @@ game can be repeated. Engines aren't told any time limit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-
-import numpy as np
 
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.families.go.gtp_engine import GtpEngine, parse_score
 from pipeline.games.contract import Game
-from pipeline.players.engine_process import PipedEngine, find_program
+from pipeline.players.engine_process import find_program
 from pipeline.players.player import RESIGN, PlayerFault
 from pipeline.players.process_player import ProcessPlayer, Question
 
@@ -96,63 +93,56 @@ def _colour(question: Question, ply: int) -> str:
     return COLOURS[(ply + bool(question.stones)) % 2]
 
 
-@dataclass
-class _RowEngine:
-    """A row's process, and the game on its board."""
+class _RowEngine(GtpEngine):
+    """A row's process, and the game on its board. game_number: -1 before the first."""
 
-    engine: GtpEngine
-    game_number: int = -1  # none yet
-    moves: list[int] = field(default_factory=list)
+    def __init__(self, command: str, name: str, seconds: float) -> None:
+        self.game_number, self.moves = -1, list[int]()
+        super().__init__(command, name, seconds)
 
 
-class GtpPlayer(ProcessPlayer):
+class GtpPlayer(ProcessPlayer[_RowEngine]):
     """See the module docstring."""
+
+    per_row = True
 
     def __init__(self, game: Game, num_rows: int, command: str, name: str, seconds: float) -> None:
         """command: the engine's command line; seconds: limit of each of its moves, from the question on.
 
-        Starting an engine and setting up a board may take START_SECONDS per command: it may load a
-        network. Starts no process yet. Raises UsageError if the game isn't Go, or the program can't be found.
+        Starting an engine and setting up a board may take START_SECONDS per command: it may load a network. Raises
+        UsageError if the game isn't Go, or the program can't be found.
         """
         if game.gtp_komi is None:
             raise UsageError(f"player {name}: GTP engines play Go only, not {game.spec}; name another player")
         find_program(command, GtpEngine)
         self._go = game
         self._command = command
-        self._seconds = seconds
-        self._row_engines: dict[int, _RowEngine] = {}  # the thread's alone
         self._bonus: float | None = None  # points that it gives white for handicap stones; None: not known yet
-        super().__init__(game, num_rows, name)
+        super().__init__(game, num_rows, name, seconds)
 
-    def _discard(self, question: Question) -> None:
-        if question.row in self._row_engines:
-            self._row_engines.pop(question.row).engine.kill()
+    def _start(self) -> _RowEngine:
+        return _RowEngine(self._command, self._name, self._seconds)
 
-    def _engines(self) -> list[PipedEngine]:
-        return [row_engine.engine for row_engine in self._row_engines.values()]
-
-    def _ask(self, question: Question) -> int:
-        is_new = question.row not in self._row_engines
+    def _ask(self, engine: _RowEngine, question: Question, is_new: bool) -> int:
         if is_new:
-            self._row_engines[question.row] = _RowEngine(GtpEngine(self._command, self._name, self._seconds))
-        row_engine = self._row_engines[question.row]
-        with self._asking(row_engine.engine):
-            if is_new:
-                row_engine.engine.handshake()
-            self._bring_up_to_date(row_engine, question)
-            colour = _colour(question, len(question.moves))
-            vertex = row_engine.engine.send(f"genmove {colour}")
+            engine.handshake()
+        self._bring_up_to_date(engine, question)
+        vertex = engine.send(f"genmove {_colour(question, len(question.moves))}")
         if vertex.lower() == "resign":
             return RESIGN
-        action = self._check_move(question, vertex)
-        row_engine.moves.append(action)
+        try:
+            action = self._go.parse_action(vertex)
+        except IllegalMove:
+            problem = f"answered genmove with {vertex[:40]!r}; wanted a vertex of {self._go.spec}, pass or resign"
+            raise PlayerFault("protocol", self._name, problem) from None
+        hint = "; are the engine's rules ours (area scoring, positional superko, no suicide)?"
+        engine.moves.append(self._allowed(question, self._go.action_name(action), action, hint))
         return action
 
-    def _bring_up_to_date(self, row_engine: _RowEngine, question: Question) -> None:
+    def _bring_up_to_date(self, engine: _RowEngine, question: Question) -> None:
         """Bring the engine's board to the position of the question."""
-        engine = row_engine.engine
-        known = len(row_engine.moves)
-        if row_engine.game_number != question.game_number or tuple(row_engine.moves) != question.moves[:known]:
+        known = len(engine.moves)
+        if engine.game_number != question.game_number or tuple(engine.moves) != question.moves[:known]:
             limit = engine.start_seconds  # an engine may load something for a new board
             if question.stones:
                 if self._bonus is None:
@@ -160,27 +150,8 @@ class GtpPlayer(ProcessPlayer):
                 set_up_stones(engine, self._go, question.stones, question.seed, limit, self._bonus)
             else:
                 set_up_board(engine, self._go, question.seed, limit)
-            row_engine.game_number, row_engine.moves = question.game_number, []
-        for ply in range(len(row_engine.moves), len(question.moves)):
+            engine.game_number, engine.moves = question.game_number, []
+        for ply in range(len(engine.moves), len(question.moves)):
             action = question.moves[ply]
             engine.send(f"play {_colour(question, ply)} {self._go.action_name(action)}")
-            row_engine.moves.append(action)
-
-    def _check_move(self, question: Question, vertex: str) -> int:
-        """The engine's action. Raises PlayerFault: "protocol" for anything but a vertex, "illegal" by the rules."""
-        try:
-            action = self._go.parse_action(vertex)
-        except IllegalMove:
-            problem = f"answered genmove with {vertex[:40]!r}; wanted a vertex of {self._go.spec}, pass or resign"
-            raise PlayerFault("protocol", self._name, problem) from None
-        try:
-            self._go.play(question.state, np.array([action], np.int32), question.history)
-        except IllegalMove as error:
-            ply = len(question.moves)
-            reason, colour = str(error).rsplit(": ", 1)[-1], _colour(question, ply)
-            problem = (
-                f"chose {self._go.action_name(action)} for {colour} at ply {ply}, which {self._go.spec} "
-                f"forbids: {reason}; are the engine's rules ours (area scoring, positional superko, no suicide)?"
-            )
-            raise PlayerFault("illegal", self._name, problem) from None
-        return action
+            engine.moves.append(action)

@@ -15,8 +15,6 @@ import re
 import time
 from typing import ClassVar, cast
 
-import numpy as np
-
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.families.shogi.game import Shogi
 from pipeline.families.shogi.player_kind import EXAMPLE, UsiCommand, parse_command
@@ -36,10 +34,14 @@ def check_game(game: AnyGame, text: str) -> None:
 
 
 class UsiEngine(PipedEngine):
-    """A running engine. handshake() comes first, then best() any number of times."""
+    """A running engine. handshake() comes first, then begin() and best() any number of times."""
 
     protocol: ClassVar[str] = "usi"
     example: ClassVar[str] = EXAMPLE
+
+    def __init__(self, command: str, name: str, seconds: float) -> None:
+        self._games: dict[int, int] = {}  # row → the number of the latest game there that it knows of
+        super().__init__(command, name, seconds)
 
     def handshake(self, command: UsiCommand, variant: str) -> None:
         """Set its options and the game. Raises PlayerFault "protocol" if it hasn't got them or doesn't speak USI."""
@@ -54,8 +56,11 @@ class UsiEngine(PipedEngine):
             self._write(f"setoption name {name} value {value}")
         self._until("isready", "readyok", limit)
 
-    def new_game(self) -> None:
-        self._write("usinewgame")
+    def begin(self, row: int, game_number: int) -> None:
+        """Tell it of a new game in this row, unless it has been told."""
+        if self._games.get(row) != game_number:
+            self._write("usinewgame")
+            self._games[row] = game_number
 
     def best(self, position: str, go: str) -> str:
         """The word that follows bestmove: a move, resign or win. Raises PlayerFault."""
@@ -77,59 +82,31 @@ class UsiEngine(PipedEngine):
         return lines
 
 
-class UsiPlayer(ProcessPlayer):
+class UsiPlayer(ProcessPlayer[UsiEngine]):
     """See the module docstring."""
 
     def __init__(self, game: AnyGame, num_rows: int, command: str, name: str, seconds: float) -> None:
-        """seconds: limit of each move. Starts no process yet.
-
-        Raises UsageError if the game isn't shogi, or the program can't be found.
-        """
+        """Raises UsageError if the game isn't shogi, or the program can't be found."""
         check_game(game, name)
         self._shogi = cast(Shogi, game)
         self._command = parse_command(command)
         find_program(self._command.program, UsiEngine)
-        self._seconds = seconds
-        self._engine: UsiEngine | None = None  # the thread's alone
-        self._games: dict[int, int] = {}  # row → the number of the game there that it has been told of
-        super().__init__(game, num_rows, name)
+        super().__init__(game, num_rows, name, seconds)
 
-    def _discard(self, question: Question) -> None:
-        if self._engine is not None:
-            self._engine.kill()
-            self._engine = None
-            self._games.clear()
+    def _start(self) -> UsiEngine:
+        return UsiEngine(self._command.program, self._name, self._seconds)
 
-    def _engines(self) -> list[PipedEngine]:
-        return [] if self._engine is None else [self._engine]
-
-    def _ask(self, question: Question) -> int:
-        is_new = self._engine is None
-        engine = self._engine = self._engine or UsiEngine(self._command.program, self._name, self._seconds)
-        with self._asking(engine):
-            if is_new:
-                engine.handshake(self._command, self._shogi.usi_variant)
-            if self._games.get(question.row) != question.game_number:
-                engine.new_game()
-                self._games[question.row] = question.game_number
-            moves = self._shogi.line_names(self._shogi.initial(1), question.moves)
-            position = f"position startpos{' moves ' if moves else ''}{' '.join(moves)}"
-            answer = engine.best(position, self._command.go)
+    def _ask(self, engine: UsiEngine, question: Question, is_new: bool) -> int:
+        if is_new:
+            engine.handshake(self._command, self._shogi.usi_variant)
+        engine.begin(question.row, question.game_number)
+        moves = self._shogi.line_names(self._shogi.initial(1), question.moves)
+        position = f"position startpos{' moves ' if moves else ''}{' '.join(moves)}"
+        answer = engine.best(position, self._command.go)
         if answer == "resign":
             return RESIGN
-        return self._check_move(question, answer)
-
-    def _check_move(self, question: Question, answer: str) -> int:
-        """The engine's action. Raises PlayerFault: "protocol" for anything but a move, "illegal" by the rules."""
-        game, ply = self._shogi, len(question.moves)
         try:
-            action = game.parse_move(question.state[0], answer)
+            action = self._shogi.parse_move(question.state[0], answer)
         except IllegalMove as error:
-            raise PlayerFault("protocol", self._name, f"answered at ply {ply}: {error}") from None
-        try:
-            game.play(question.state, np.array([action], np.int32), question.history)
-        except IllegalMove as error:
-            reason = str(error).rsplit(": ", 1)[-1]
-            problem = f"chose {answer} at ply {ply}, which {game.spec} forbids: {reason}"
-            raise PlayerFault("illegal", self._name, problem) from None
-        return int(action)
+            raise PlayerFault("protocol", self._name, f"answered at ply {len(moves)}: {error}") from None
+        return self._allowed(question, answer, action)

@@ -297,7 +297,7 @@ def test_resignation(make_player: MakeEngines) -> None:
         ("wrong-id", "protocol", "answered 'genmove white', number 9, with '=8 "),
         ("no-vertex", "protocol", "answered genmove with 'Z99'; wanted a vertex of go:5, pass or resign"),
         ("refuse-genmove", "refusal", "refused 'genmove white': 'no idea'"),
-        ("occupied", "illegal", "for white at ply 3, which go:5 forbids: the point is occupied"),
+        ("occupied", "illegal", "at ply 3, which go:5 forbids: the point is occupied"),
     ],
 )
 def test_a_fault_ends_the_process_and_the_next_game_gets_a_fresh_one(

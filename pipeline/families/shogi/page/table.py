@@ -1,4 +1,4 @@
-"""``ShogiTable``: a game of shogi or minishogi: pieces, hands, moves by name, records for other programs."""
+"""``ShogiTable``: a game of shogi or minishogi, with pieces, hands, moves by name, and records for other programs."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class ShogiTable(Table):
         return tuple(FILE_SUFFIXES[form].removeprefix(".") for form in forms)
 
     def _position(self, ply: int, legal: BoolArray) -> dict[str, Any]:
-        """board [P]: pieces as SFEN writes them, or "". hands: by letter, in SFEN's order. legal: moves in USI. last:
-        the points of the last move, from None for a drop.
+        """board  [P] pieces as SFEN writes them, or ""      hands  by letter, in SFEN's order
+        legal  moves in USI                              last   [from, to] of the last move, from None for a drop
         """
-        state, size = self._positions[ply].state, self.game.size
+        state, size = self._played.positions[ply].state, self.game.size
         return {
             "board": [notation.piece_letter(piece) if piece else "" for piece in notation.pieces(state, size)],
             "hands": [
@@ -50,8 +50,8 @@ class ShogiTable(Table):
         return [source, notation.named_square(name[2:4], self.game.size)]
 
     def _written(self, suffix: str, text: RecordText, resigned_by: int | None) -> str:
-        moves = [action for _, action in self._moves]
-        return kifu_record(FORMS[f".{suffix}"], self.game, moves, text, self._comments(), resigned_by, self._start)
+        form, moves = FORMS[f".{suffix}"], self._played.actions
+        return kifu_record(form, self.game, moves, text, self._comments(), resigned_by, self._start)
 
     def _outcome(self, states: States) -> str:
         end, result = int(self.game.ends(states)[0]), float(self.game.returns(states)[0])
