@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from traceback import walk_tb
-from typing import Any
+from typing import Any, TypeVar
 
 from pipeline.errors import MuGoError, UsageError
 
@@ -36,6 +36,8 @@ GAMES, METHODS, OPTIONS, PLAYERS = "mugo.games", "mugo.methods", "mugo.options",
 PROTOCOLS, RECORDS, PRESETS, PAGES = "mugo.protocols", "mugo.records", "mugo.presets", "mugo.pages"
 BACKENDS = "mugo.backends"
 FAMILIES = "pipeline.families"
+
+T = TypeVar("T")
 
 Table = Mapping[str, Mapping[str, str]]
 """Extension point → name → "module:attribute"."""
@@ -113,6 +115,18 @@ def load(extension: Extension) -> Any:
             f"{extension}: importing {extension.value!r} failed ({type(error).__name__}: {error}); reinstall or "
             "uninstall the package"
         ) from error
+
+
+def make(extension: Extension, kind: type[T], *arguments: Any) -> T:
+    """An instance of the subclass of `kind` that an extension names. Raises UsageError as load does."""
+    found = load(extension)
+    if not (isinstance(found, type) and issubclass(found, kind)):
+        raise refuse(extension, found, f"a subclass of {kind.__name__}")
+    try:
+        return found(*arguments)
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise UsageError(f"{extension}: making {extension.value!r} failed ({problem})") from error
 
 
 def blame(error: BaseException) -> MuGoError | None:

@@ -34,9 +34,7 @@ class EngineConfig(PlaySearchOptions):
         None, description="The manager's protocol, as listed above [default: the usual one for the model's game]."
     )
     model: Path = Field(layout.CHAMPION_LINK, description="Directory of the model that plays.")
-    game: str | None = Field(
-        None, description="For a model of all boards: the game spec to begin with [default: 9x9]."
-    )
+    game: str | None = Field(None, description="For a model of all boards: the game spec to begin with [default: 9x9].")
     readouts: int = Field(
         800, ge=0, description="Most simulations per move; the manager's time limits may allow fewer."
     )
@@ -70,7 +68,9 @@ class PlayConfig(Options):
     )
     readouts: int = Field(400, ge=0, description="A model's simulations per move.")
     colour: str = Field("b", pattern="^(b|w)$", description="Your side: b moves first, w second.")
-    game: str | None = Field(None, description="Game spec [default: go:9, or the engine's game]; a model plays its own.")
+    game: str | None = Field(
+        None, description="Game spec [default: go:9, or the engine's game]; a model plays its own."
+    )
     seed: int | None = Field(
         None, ge=0, description="Fixes the dice and the random choices of players [default: different every time]."
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pipeline import extensions
 from pipeline.errors import UsageError
-from pipeline.extensions import GAMES, PROTOCOLS, Extension
+from pipeline.extensions import GAMES, PROTOCOLS
 
 if TYPE_CHECKING:
     from pipeline.games.contract import Game
@@ -74,7 +74,7 @@ def protocol_named(name: str) -> Protocol:
     if found is None:
         known = ", ".join(sorted(extensions.find(PROTOCOLS)))
         raise UsageError(f"engine --protocol: found {name!r}; wanted one of {known}")
-    return _loaded(found)
+    return extensions.make(found, Protocol)
 
 
 def usual_protocol(game: Game) -> str | None:
@@ -85,23 +85,14 @@ def usual_protocol(game: Game) -> str | None:
     offered = extensions.named(GAMES, game.spec.partition(",")[0].partition(":")[0])
     package = offered.package if offered else ""
     found = extensions.find(PROTOCOLS) if package else extensions.bundled(PROTOCOLS)
-    fits = {name: _loaded(one).fit(game) for name, one in sorted(found.items()) if one.package in ("", package)}
-    best = max(fits, key=lambda name: fits[name], default=None)
+    own = [name for name, one in sorted(found.items()) if one.package in ("", package)]
+    fits = {name: extensions.make(found[name], Protocol).fit(game) for name in own}
+    best = max(own, key=lambda name: fits[name], default=None)
     return best if best is not None and fits[best] > NEVER else None
 
 
 def descriptions() -> Iterator[tuple[str, str]]:
     """(name, help) of all protocols; of installed packages only the name, as none is imported."""
     for name, extension in sorted(extensions.find(PROTOCOLS).items()):
-        yield name, f"of package {extension.package}" if extension.package else _loaded(extension).help
-
-
-def _loaded(extension: Extension) -> Protocol:
-    found = extensions.load(extension)
-    if not (isinstance(found, type) and issubclass(found, Protocol)):
-        raise extensions.refuse(extension, found, "a subclass of Protocol")
-    try:
-        return found()
-    except Exception as error:
-        problem = f"{type(error).__name__}: {error}"
-        raise UsageError(f"{extension}: making {extension.value!r} failed ({problem})") from error
+        package = extension.package
+        yield name, f"of package {package}" if package else extensions.make(extension, Protocol).help

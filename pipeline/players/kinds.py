@@ -200,16 +200,12 @@ def _offered(name: str) -> Extension:
 
 def _loaded(extension: Extension) -> PlayerKind:
     found = extensions.load(extension)
-    wanted = "a subclass of PlayerKind, or a function (game, num_rows, thread) that gives a Player"
     if not callable(found):
+        wanted = "a subclass of PlayerKind, or a function (game, num_rows, thread) that gives a Player"
         raise extensions.refuse(extension, found, wanted)
     if not (isinstance(found, type) and issubclass(found, PlayerKind)):
         return FunctionKind(found)
-    try:
-        kind = found()
-    except Exception as error:
-        problem = f"{type(error).__name__}: {error}"
-        raise UsageError(f"{extension}: making {extension.value!r} failed ({problem})") from error
+    kind = extensions.make(extension, PlayerKind)
     if kind.runs_program and not kind.argument:
         raise extensions.refuse(extension, found, "an argument, as it runs a program")
     return kind

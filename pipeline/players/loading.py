@@ -105,15 +105,8 @@ class AnyBoardEvaluator:
     @property
     def backend(self) -> BackendSpec:
         """The backend on the model's own board; other boards may have another."""
-        return self._at_home.backend
-
-    @property
-    def max_batch(self) -> int:
-        return self._at_home.max_batch
-
-    @property
-    def _at_home(self) -> Evaluator:
-        return self._boards.on(self._boards.architecture.height, self._boards.architecture.width)[self._thread]
+        own = self._boards.architecture
+        return self._boards.on(own.height, own.width)[self._thread].backend
 
 
 def load_tree_evaluator(model: Model, leaves: int, backend: str, progress: Progress) -> Evaluate:

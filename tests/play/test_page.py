@@ -460,16 +460,16 @@ def test_a_reply_that_nobody_can_use_is_not_searched_for(meanwhile: str, monkeyp
     analyst = make_analyst("tictactoe")
     table = StonesTable(parse_game("tictactoe"), "tiny", 0, 8, analyst)
     table.play("B2", 0)
-    choose, was_stale = analyst.choose, []
+    search, was_stale = analyst.search, []
 
     def slow(line, readouts, stale):
-        monkeypatch.setattr(analyst, "choose", choose)
+        monkeypatch.setattr(analyst, "search", search)
         was_stale.append(stale())
         getattr(table, meanwhile)(1)
         was_stale.append(stale())
-        return choose(line, readouts, stale)
+        return search(line, readouts, stale)
 
-    monkeypatch.setattr(analyst, "choose", slow)
+    monkeypatch.setattr(analyst, "search", slow)
     table.reply(1)
     assert was_stale == [False, True]
     assert len(table.view()["moves"]) == (2 if meanwhile == "reply" else 1)

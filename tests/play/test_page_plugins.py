@@ -238,7 +238,7 @@ def test_a_page_for_itself_of_another_package(installed: list[str]) -> None:
 def test_pages_that_are_wrong_are_one_line_each_and_the_others_work(installed: list[str]) -> None:
     wanted = {
         "absent": "importing 'mugo_board:not_there' failed",
-        "number": "gave 7; wanted a subclass of BoardPage or OwnPage",
+        "number": "gave 7; wanted a subclass of Page",
         "lost": "FileNotFoundError",
         "stranger": "it offers tictactoe but doesn't play it",
         "api": "wanted a name of lower-case letters",

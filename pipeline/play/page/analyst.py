@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from pipeline.errors import MuGoError
 from pipeline.games.contract import FloatArray, Game
 from pipeline.play.findings import Findings, winrate
@@ -52,53 +50,39 @@ class Analyst:
         own = self._session.game
         return (own.as_seen(game) or own).gtp_komi
 
-    def choose(self, line: Line, readouts: int, stale: Callable[[], bool]) -> tuple[int, dict[str, Any]]:
-        """(the move to play, what was found). stale: whether the answer is no longer needed; the search then ends."""
-        with self._searched(line, readouts, stale) as session:
-            return session.best(), self._found()
+    def search(self, line: Line, readouts: int, stale: Callable[[], bool]) -> tuple[int, dict[str, Any]]:
+        """Search the line's last position, once the session is free. Raises Refused if too many searches wait already.
 
-    def analyse(self, line: Line, readouts: int, stale: Callable[[], bool]) -> dict[str, Any]:
-        """What was found: see _found. stale: as for choose."""
-        with self._searched(line, readouts, stale):
-            return self._found()
+        stale: whether the answer is no longer needed; the search then ends after its batch.
+        Returns the move to play and what was found: candidates, as in findings.py; policy [A]; winrate; visits; lead
+        and ownership [P], or None.
+        """
+        with self._session_at(line) as session:
+            until = time.monotonic() + SEARCH_SECONDS
+            session.search_until(lambda: time.monotonic() >= until or self._stopping.is_set() or stale(), readouts)
+            return session.best(), {
+                "candidates": self._findings.candidates(MOST_CANDIDATES),
+                "policy": session.policy(),
+                "winrate": winrate(session.value_to_move()),
+                "visits": self._findings.root()["visits"],
+                "lead": self._findings.lead(),
+                "ownership": self._findings.ownership(),
+            }
 
     def owners(self, line: Line) -> FloatArray | None:
         """[P] the expected owner of each point, +1 the first player; None if the model doesn't estimate owners."""
-        with self._asked():
-            self._session.follow(line)
+        with self._session_at(line) as session:
             ownership = self._findings.ownership()
-            return ownership if ownership is None or self._session.to_move == 0 else -ownership
+            return ownership if ownership is None or session.to_move == 0 else -ownership
 
     @contextlib.contextmanager
-    def _asked(self) -> Iterator[None]:
+    def _session_at(self, line: Line) -> Iterator[SearchSession]:
         """Wait for the session. Raises Refused if too many wait already."""
         if not self._places.acquire(blocking=False):
             raise Refused(503, f"{self.name} has {MOST_WAITING} searches waiting; try again in a moment")
         try:
             with self._lock:
-                yield
+                self._session.follow(line)
+                yield self._session
         finally:
             self._places.release()
-
-    @contextlib.contextmanager
-    def _searched(self, line: Line, readouts: int, stale: Callable[[], bool]) -> Iterator[SearchSession]:
-        """Search the line's last position, once the session is free."""
-        with self._asked():
-            self._session.follow(line)
-            until = time.monotonic() + SEARCH_SECONDS
-            self._session.search_until(
-                lambda: time.monotonic() >= until or self._stopping.is_set() or stale(), readouts
-            )
-            yield self._session
-
-    def _found(self) -> dict[str, Any]:
-        """candidates: as in findings.py; policy [A]; winrate; visits; lead and ownership [P], or None."""
-        ownership = self._findings.ownership()
-        return {
-            "candidates": self._findings.candidates(MOST_CANDIDATES),
-            "policy": self._session.policy(),
-            "winrate": winrate(self._session.value_to_move()),
-            "visits": self._findings.root()["visits"],
-            "lead": self._findings.lead(),
-            "ownership": None if ownership is None else np.asarray(ownership),
-        }

@@ -242,7 +242,9 @@ def make_app(lobby: Lobby) -> Starlette:
             *(Route(path, file) for path in files),
             options_route("/api/options", lobby.options),
             Route("/api/records", new_record, methods=["POST"]),
-            *game_routes("/api/games", NewGame, lobby.new_game, VERBS, lobby.tables, lambda table, ply: table.view(ply)),
+            *game_routes(
+                "/api/games", NewGame, lobby.new_game, VERBS, lobby.tables, lambda table, ply: table.view(ply)
+            ),
             *(route for page in lobby.pages.own for route in own_routes(page, lobby)),
         ],
         middleware=[Middleware(RequestCheck)],

@@ -47,11 +47,8 @@ def load_pages(warn: Callable[[str], None] = lambda line: None) -> Pages:
 
 def _made(extension: Extension) -> Page:
     """Raises UsageError if it isn't a page, or if the page's files or games are missing."""
-    kind = extensions.load(extension)
-    if not (isinstance(kind, type) and issubclass(kind, BoardPage | OwnPage)):
-        raise extensions.refuse(extension, kind, "a subclass of BoardPage or OwnPage of pipeline/play/page/kinds.py")
+    page = extensions.make(extension, Page, extension.name)
     try:
-        page = kind(extension.name)
         problem = _problem(page)
     except Exception as error:
         if not extension.package:
@@ -62,8 +59,10 @@ def _made(extension: Extension) -> Page:
     return page
 
 
-def _problem(page: BoardPage | OwnPage) -> str:
+def _problem(page: Page) -> str:
     """What is wrong with a page; "": nothing. May raise any exception if the page is broken."""
+    if not isinstance(page, BoardPage | OwnPage):
+        return "wanted a subclass of BoardPage or OwnPage"
     if not re.fullmatch(r"[a-z0-9_-]+", page.name) or page.name in RESERVED:
         return f"wanted a name of lower-case letters, digits, - and _, not {', '.join(RESERVED)}"
     for file in page.files:

@@ -69,9 +69,7 @@ class Table:
         self.opponent, self.human, self.readouts, self.adviser = opponent, human, readouts, adviser
         komi = game.gtp_komi if adviser is None else adviser.komi_in(self.game)
         self._other_komi = None if komi == game.gtp_komi else komi  # what the adviser assumes instead
-        self._built_in = (
-            PlayerOpponent(opponent, BUILT_INS[opponent](self.game, 1)) if opponent in BUILT_INS else None
-        )
+        self._built_in = PlayerOpponent(opponent, BUILT_INS[opponent](self.game, 1)) if opponent in BUILT_INS else None
         self._lock = threading.RLock()
         begin = begin or Beginning()
         self._start, self._names = begin.start, begin.names
@@ -119,7 +117,7 @@ class Table:
                 self._play(self._built_in.choose(line)[0], mover)
                 return
         assert self.adviser is not None
-        action, found = self.adviser.choose(line, self.readouts, lambda: not self._waits_at(line))
+        action, found = self.adviser.search(line, self.readouts, lambda: not self._waits_at(line))
         with self._lock:
             if not self._waits_at(line):
                 return
@@ -144,7 +142,7 @@ class Table:
                     return ply
                 raise Refused(400, "the game is over here: there is no move to look for")
             line, mover = self._played.line(ply), self._to_move_at(ply)
-        found = self.adviser.analyse(line, readouts, lambda: self._changed(line))
+        _, found = self.adviser.search(line, readouts, lambda: self._changed(line))
         with self._lock:
             if not self._changed(line):
                 self._note(ply, mover, found)
@@ -252,7 +250,7 @@ class Table:
         raise NotImplementedError
 
     def _seen(self, ply: int, found: dict[str, Any]) -> dict[str, Any]:
-        """An analysis of that position, without its win rate. found: see Analyst."""
+        """An analysis of that position, without its win rate. found: see Analyst.search."""
         keys = ("move", "visits", "winrate", "prior", "pv")
         return {"moves": [{key: move[key] for key in keys} for move in found["candidates"]]}
 
