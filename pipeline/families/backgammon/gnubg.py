@@ -16,7 +16,6 @@ import numpy as np
 
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.families.backgammon import notation
-from pipeline.families.backgammon.game import Backgammon
 from pipeline.families.backgammon.kernels import HIGH_DIE, LOW_DIE, TURN
 from pipeline.games.contract import AnyGame
 from pipeline.players.engine_process import GAMES_FOLDER, NumberedEngine
@@ -44,12 +43,6 @@ def command(plies: int) -> str:
     return shlex.join(["sh", "-c", REDIRECTED, path, "--tty", "--quiet", "--no-rc", "--python", str(SCRIPT)])
 
 
-def check_game(game: AnyGame, text: str) -> None:
-    """Raises UsageError unless gnubg plays this game. text: the player's spec."""
-    if not isinstance(game, Backgammon) or game.is_hypergammon:
-        raise UsageError(f"player {text}: GNU Backgammon plays backgammon only, not {game.spec}; name another player")
-
-
 class GnubgEngine(NumberedEngine):
     """A running gnubg with its script."""
 
@@ -61,8 +54,7 @@ class GnubgPlayer(ProcessPlayer[GnubgEngine]):
     """See the module docstring."""
 
     def __init__(self, game: AnyGame, num_rows: int, plies: int, name: str, seconds: float) -> None:
-        """Raises UsageError if the game isn't backgammon with 15 checkers, or gnubg isn't installed."""
-        check_game(game, name)
+        """game: one that GnubgKind.check_game accepts. Raises UsageError if gnubg isn't installed."""
         self._command, self._plies = command(plies), plies
         super().__init__(game, num_rows, name, seconds)
 

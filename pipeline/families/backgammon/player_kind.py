@@ -28,8 +28,10 @@ class GnubgKind(PlayerKind):
 
     def check_game(self, game: AnyGame, spec: str, argument: str) -> None:
         from pipeline.families.backgammon import gnubg
+        from pipeline.families.backgammon.game import Backgammon
 
-        gnubg.check_game(game, spec)
+        if not isinstance(game, Backgammon) or game.is_hypergammon:
+            raise UsageError(f"player {spec}: GNU Backgammon plays backgammon only, not {game.spec}; name another")
         gnubg.command(int(argument))  # raises UsageError if the program is missing
 
     def make(self, argument: str, name: str, seconds: float) -> MakePlayer:

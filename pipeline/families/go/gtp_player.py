@@ -20,10 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.errors import IllegalMove, UsageError
+from pipeline.errors import IllegalMove
 from pipeline.families.go.gtp_engine import GtpEngine, parse_score
 from pipeline.games.contract import Game
-from pipeline.players.engine_process import find_program
 from pipeline.players.player import RESIGN, PlayerFault
 from pipeline.players.process_player import ProcessPlayer, Question
 
@@ -107,14 +106,9 @@ class GtpPlayer(ProcessPlayer[_RowEngine]):
     per_row = True
 
     def __init__(self, game: Game, num_rows: int, command: str, name: str, seconds: float) -> None:
-        """command: the engine's command line; seconds: limit of each of its moves, from the question on.
-
-        Starting an engine and setting up a board may take START_SECONDS per command: it may load a network. Raises
-        UsageError if the game isn't Go, or the program can't be found.
+        """game: one that GtpKind.check_game accepts. command: the engine's command line. seconds: time limit of each
+        move; starting an engine and setting up a board may take START_SECONDS per command, as it may load a network.
         """
-        if game.gtp_komi is None:
-            raise UsageError(f"player {name}: GTP engines play Go only, not {game.spec}; name another player")
-        find_program(command, GtpEngine)
         self._go = game
         self._command = command
         self._bonus: float | None = None  # points that it gives white for handicap stones; None: not known yet

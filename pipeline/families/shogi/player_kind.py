@@ -22,7 +22,7 @@ _GO = re.compile(r"go(?: (?:btime|wtime|byoyomi|binc|winc|movetime|nodes|depth) 
 
 @dataclass(frozen=True)
 class UsiCommand:
-    """What a spec says. program: a command line; options: (name, value) in order; go: the line that asks for a move."""
+    """A parsed spec. program: a command line; options: (name, value) in order; go: the line that asks for a move."""
 
     program: str
     options: tuple[tuple[str, str], ...]
@@ -30,7 +30,7 @@ class UsiCommand:
 
 
 def parse_command(text: str) -> UsiCommand:
-    """Of what stands behind ``usi:``. Raises UsageError for a part that is neither an option nor go LIMITS."""
+    """Parse what follows ``usi:``. Raises UsageError for a part that is neither an option nor go LIMITS."""
     program, *parts = (part.strip() for part in text.split(";"))
     options, go = [], GO
     for part in parts:
@@ -56,10 +56,12 @@ class UsiKind(PlayerKind):
         return name_of_command(spec, argument, f"usi:{EXAMPLE}")
 
     def check_game(self, game: AnyGame, spec: str, argument: str) -> None:
-        from pipeline.families.shogi.usi_player import UsiEngine, check_game
+        from pipeline.families.shogi.game import Shogi
+        from pipeline.families.shogi.usi_player import UsiEngine
         from pipeline.players.engine_process import find_program
 
-        check_game(game, spec)
+        if not isinstance(game, Shogi):
+            raise UsageError(f"player {spec}: USI engines play shogi only, not {game.spec}; name another player")
         find_program(parse_command(argument).program, UsiEngine)
 
     def make(self, argument: str, name: str, seconds: float) -> MakePlayer:

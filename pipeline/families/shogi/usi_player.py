@@ -15,22 +15,16 @@ import re
 import time
 from typing import ClassVar, cast
 
-from pipeline.errors import IllegalMove, UsageError
+from pipeline.errors import IllegalMove
 from pipeline.families.shogi.game import Shogi
 from pipeline.families.shogi.player_kind import EXAMPLE, UsiCommand, parse_command
 from pipeline.games.contract import AnyGame
-from pipeline.players.engine_process import PipedEngine, find_program, quote
+from pipeline.players.engine_process import PipedEngine, quote
 from pipeline.players.player import RESIGN, PlayerFault
 from pipeline.players.process_player import ProcessPlayer, Question
 
 VARIANTS = ("USI_Variant", "UCI_Variant")
 _OPTION = re.compile(r"option name (.+?) type \w+.*")
-
-
-def check_game(game: AnyGame, text: str) -> None:
-    """Raises UsageError unless USI knows it. text: the player's spec."""
-    if not isinstance(game, Shogi):
-        raise UsageError(f"player {text}: USI engines play shogi only, not {game.spec}; name another player")
 
 
 class UsiEngine(PipedEngine):
@@ -86,11 +80,9 @@ class UsiPlayer(ProcessPlayer[UsiEngine]):
     """See the module docstring."""
 
     def __init__(self, game: AnyGame, num_rows: int, command: str, name: str, seconds: float) -> None:
-        """Raises UsageError if the game isn't shogi, or the program can't be found."""
-        check_game(game, name)
+        """game: one that UsiKind.check_game accepts. Raises UsageError for an invalid command."""
         self._shogi = cast(Shogi, game)
         self._command = parse_command(command)
-        find_program(self._command.program, UsiEngine)
         super().__init__(game, num_rows, name, seconds)
 
     def _start(self) -> UsiEngine:

@@ -17,6 +17,7 @@ from pipeline.families.go import gtp_engine as gtp
 from pipeline.families.go.game import Go
 from pipeline.families.go.gtp_engine import GtpEngine
 from pipeline.families.go.gtp_player import GtpPlayer
+from pipeline.families.go.player_kind import GtpKind
 from pipeline.games.contract import Game
 from pipeline.games.replay import handicap_start
 from pipeline.games.specs import parse_game
@@ -114,13 +115,13 @@ def processes(tmp_path: Path) -> list[int]:
 
 
 def test_only_go_is_spoken() -> None:
-    with pytest.raises(UsageError, match="GTP engines play Go only, not tictactoe"):
-        GtpPlayer(parse_game("tictactoe"), 1, engine_command("play"), "fake", LONG)
+    with pytest.raises(UsageError, match="GTP engines play Go only; the game is tictactoe"):
+        GtpKind().check_game(parse_game("tictactoe"), "gtp:x", engine_command("play"))
 
 
 def test_a_missing_program_is_noticed_before_anything_starts(go5: Go) -> None:
     with pytest.raises(UsageError, match="no program 'gnuog'"):
-        GtpPlayer(go5, 1, "gnuog --mode gtp", "fake", LONG)
+        GtpKind().check_game(go5, "gtp:gnuog", "gnuog --mode gtp")
 
 
 def test_processes_start_when_a_row_must_move(make_player: MakeEngines, tmp_path: Path) -> None:
