@@ -7,17 +7,20 @@ Everything else goes to standard error. Writes no files.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any, TextIO
 
 from pipeline.errors import UsageError
-from pipeline.games.contract import Game
+from pipeline.games.contract import AnyGame, Game
 from pipeline.games.specs import parse_game
+from pipeline.methods.named import method_named
 from pipeline.play.config import EngineConfig
 from pipeline.play.findings import Findings
 from pipeline.play.lines import CommandLines, accept_any_bytes
 from pipeline.play.protocol import Manager, protocol_named, usual_protocol
 from pipeline.play.session import SearchSession
 from pipeline.players.loading import load_estimator, load_tree_evaluator
+from pipeline.players.player import Player
 from pipeline.players.searching import leaves_of_one_tree
 from pipeline.progress import SILENT, Progress
 from pipeline.run.models import Model, read_model, resolve_champion
@@ -74,3 +77,13 @@ def open_session(model: Model, config: EngineConfig, progress: Progress = SILENT
     evaluate = load_tree_evaluator(model, leaves, config.backend, progress)
     session = SearchSession(game, evaluate, config.search_options(), config.readouts, leaves)
     return session, Findings(session, load_estimator(model) if game.can_set_up else None)
+
+
+def open_player(model: Model, config: EngineConfig, progress: Progress) -> Callable[[AnyGame], Player]:
+    """Load the model by its method, for any game that it plays. Returns a function that makes a player of one row.
+
+    The players may be used in different threads, but not at the same time. Raises FileError, naming the model.
+    """
+    method = method_named(model.info.method)
+    (loaded,) = method.load(model, 1, 1, config.backend, progress)
+    return lambda game: method.player(game, 1, loaded, config.search_options(), config.readouts)

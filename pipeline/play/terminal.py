@@ -17,9 +17,8 @@ from pipeline.errors import IllegalMove, MuGoError, UsageError
 from pipeline.games.contract import AnyGame
 from pipeline.games.records import PlayedGame, RecordText, format_to_write
 from pipeline.games.specs import DEFAULT_GAME, parse_game
-from pipeline.methods.named import method_named
 from pipeline.play.config import EngineConfig, PlayConfig
-from pipeline.play.engine import open_session
+from pipeline.play.engine import open_player, open_session
 from pipeline.play.fair_dice import FairDice
 from pipeline.play.findings import winrate
 from pipeline.play.game_in_progress import GameInProgress, PlayerOpponent
@@ -100,11 +99,7 @@ def open_opponent(config: PlayConfig, game: AnyGame, model: Model | None, progre
         name, make = spec.name, make_player(spec.kind, spec.argument, spec.name, ENGINE_SECONDS)
         return Opponent(PlayerOpponent(name, make(game.without_move_limit(), 1, 0), config.seed))
     if game.has_chance:
-        method = method_named(model.info.method)
-        method.check(game)
-        (loaded,) = method.load(model, 1, 1, config.backend, progress)
-        player = method.player(game, 1, loaded, search.search_options(), config.readouts)
-        return Opponent(PlayerOpponent(model.info.name, player, config.seed))
+        return Opponent(PlayerOpponent(model.info.name, open_player(model, search, progress)(game), config.seed))
     progress.say(f"loading {config.model}; the first time on this machine, kernels and network are compiled")
     session, _ = open_session(model, search, progress)
     session.warm_up()

@@ -248,12 +248,7 @@ def make_app(lobby: Lobby) -> Starlette:
             *(route for page in lobby.pages.own for route in own_routes(page, lobby)),
         ],
         middleware=[Middleware(RequestCheck)],
-        exception_handlers={
-            HTTPException: _http_error,
-            MuGoError: _foreseen,
-            ClientDisconnect: _gone,
-            Exception: _bug,
-        },
+        exception_handlers={kind: _failed for kind in (HTTPException, MuGoError, ClientDisconnect, Exception)},
     )
 
 
@@ -351,22 +346,13 @@ def _sentence(error: ValidationError) -> str:
     return f"{where}: {first['msg']}" if where else str(first["msg"])
 
 
-def _failed(status: int, problem: str, headers: Mapping[str, str] | None = None) -> Response:
+async def _failed(request: Request, error: Exception) -> Response:
+    status, problem, headers = 500, "this is a bug; the terminal that runs the server shows where", None
+    match error:
+        case HTTPException():
+            status, problem, headers = error.status_code, error.detail, error.headers
+        case MuGoError():
+            status, problem = error.status if isinstance(error, Refused) else 400, str(error)
+        case ClientDisconnect():
+            status, problem = 400, "the request ended in the middle"
     return JSONResponse({"error": problem}, status, headers)
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return _failed(error.status_code, error.detail, error.headers)
-
-
-async def _foreseen(request: Request, error: Exception) -> Response:
-    return _failed(error.status if isinstance(error, Refused) else 400, str(error))
-
-
-async def _gone(request: Request, error: Exception) -> Response:
-    return _failed(400, "the request ended in the middle")
-
-
-async def _bug(request: Request, error: Exception) -> Response:
-    return _failed(500, "this is a bug; the terminal that runs the server shows where")

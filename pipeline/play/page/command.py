@@ -11,19 +11,17 @@ import socket
 import threading
 import webbrowser
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from pipeline.errors import MuGoError, UsageError
-from pipeline.games.contract import AnyGame, Game
+from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
-from pipeline.methods.named import method_named
 from pipeline.play.config import EngineConfig, ServeConfig
-from pipeline.play.engine import open_session
+from pipeline.play.engine import open_player, open_session
 from pipeline.play.page.analyst import Analyst
 from pipeline.play.page.kinds import BoardPage, Models, OwnPage
 from pipeline.play.page.loading import Pages, load_pages
-from pipeline.players.player import Player
 from pipeline.progress import SILENT, Progress
 from pipeline.run import layout
 from pipeline.run.models import Model, read_model, resolve_champion
@@ -114,19 +112,9 @@ def read_models(config: ServeConfig, pages: Pages) -> dict[str, Model]:
 
 def load_players(models: Mapping[str, Model], config: ServeConfig, pages: Pages, progress: Progress) -> Models:
     """The models of games with a page of their own, loaded: for each, a function that makes a player per game."""
-    search = EngineConfig(readouts=config.readouts).search_options()
-
-    def maker(model: Model) -> Callable[[AnyGame], Player]:
-        method = method_named(model.info.method)
-        (loaded,) = method.load(model, 1, 1, config.backend, progress)  # any thread may use it
-
-        def make(game: AnyGame) -> Player:
-            return method.player(game, 1, loaded, search, config.readouts)
-
-        return make
-
+    engine = EngineConfig(readouts=config.readouts, backend=config.backend)
     return {
-        name: (model.info.game, maker(model))
+        name: (model.info.game, open_player(model, engine, progress))
         for name, model in models.items()
         if isinstance(pages.of(parse_game(model.info.game)), OwnPage)
     }

@@ -43,10 +43,86 @@ class Beginning:
     resigned: int | None = None
 
 
-class Table:
-    """A game between a person and an opponent, or of a person who plays both sides.
+class BaseTable:
+    """What all tables have: a game in progress, the person's side, and resigning.
 
     human    the person's side, 0 or 1; None: both
+    colours  names of both sides
+    """
+
+    def __init__(
+        self,
+        game: Any,
+        colours: tuple[str, str],
+        opponent: str,
+        human: int | None,
+        start: States | None,
+        dice: Any = None,
+    ) -> None:
+        """start, dice: as for GameInProgress."""
+        self.id = secrets.token_urlsafe(9)
+        self.game, self.colours, self.opponent, self.human = game, colours, opponent, human
+        self._lock = threading.RLock()
+        self._played = GameInProgress(game, start, dice)
+        self._resigned: int | None = None
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+    def undo(self, ply: int) -> None:
+        """Take back a resignation; else as _undo says. Raises IllegalMove if there is nothing to take back."""
+        with self._lock:
+            self._check_current(ply)
+            if self._resigned is not None:
+                self._resigned = None
+            else:
+                self._undo()
+
+    def resign(self, ply: int) -> None:
+        with self._lock:
+            self._check_current(ply)
+            if self.over:
+                raise Refused(409, "the game is already over")
+            self._resigned = self.to_move if self.human is None else self.human
+
+    @property
+    def to_move(self) -> int:
+        return self._played.to_move
+
+    @property
+    def over(self) -> bool:
+        return self._resigned is not None or self._played.is_over
+
+    def _undo(self) -> None:
+        """Take back the person's last move and all after it."""
+        self._played.undo_to(self.human)
+
+    def _outcome(self, states: States) -> str:
+        """How a game ended by its rules, in words. states [1, S]"""
+        raise NotImplementedError
+
+    def _result(self) -> str | None:
+        """For example "Black wins by 7.5 points"; None while the game goes on."""
+        if self._resigned is not None:
+            return f"{self.colours[self._resigned]} resigned: {self.colours[1 - self._resigned]} wins"
+        return self._outcome(self._played.states) if self._played.is_over else None
+
+    def _waits_at(self, line: Line) -> bool:
+        """Whether the line is the whole game and nobody has resigned: the move after it is still wanted."""
+        return self._resigned is None and tuple(self._played.moves) == line.moves
+
+    def _check_current(self, ply: int) -> None:
+        moves = len(self._played.moves)
+        if ply != moves:
+            raise Refused(409, f"the game has {moves} moves, not {ply}: it was changed from another window")
+
+    def _player_name(self, player: int) -> str:
+        return "you" if self.human in (None, player) else self.opponent
+
+
+class Table(BaseTable):
+    """A game on the main page.
+
     adviser  the model that gives hints, which is the opponent if that is a model; None: no hints
     """
 
@@ -63,19 +139,14 @@ class Table:
         begin: Beginning | None = None,
     ) -> None:
         """Raises UsageError for an opponent that doesn't play the game, Refused for a record that breaks the rules."""
-        self.id = secrets.token_urlsafe(9)
-        self.spec, self.game = game.spec, game.without_move_limit()
-        self.colours = game.colours
-        self.opponent, self.human, self.readouts, self.adviser = opponent, human, readouts, adviser
+        begin = begin or Beginning()
+        super().__init__(game.without_move_limit(), game.colours, opponent, human, begin.start)
+        self.spec, self.readouts, self.adviser = game.spec, readouts, adviser
         komi = game.gtp_komi if adviser is None else adviser.komi_in(self.game)
         self._other_komi = None if komi == game.gtp_komi else komi  # what the adviser assumes instead
         self._built_in = PlayerOpponent(opponent, BUILT_INS[opponent](self.game, 1)) if opponent in BUILT_INS else None
-        self._lock = threading.RLock()
-        begin = begin or Beginning()
         self._start, self._names = begin.start, begin.names
-        self._played = GameInProgress(self.game, begin.start)
         self._named: list[str] = []  # the moves by name
-        self._resigned: int | None = None
         self._winrates: dict[int, float] = {}  # by ply, of the first player
         self._leads: dict[int, float] = {}  # likewise
         self._analyses: dict[int, dict[str, Any]] = {}  # by ply, as the page gets them
@@ -86,9 +157,6 @@ class Table:
                 raise Refused(400, f"move {number} of the record: {error}") from error
         if not self.over:
             self._resigned = begin.resigned
-
-    def close(self) -> None:
-        """Nothing to end."""
 
     # Requests of the page
 
@@ -152,16 +220,6 @@ class Table:
         """Ask the adviser for the result, if to_judge says so; here it never does."""
         raise Refused(400, f"nothing to judge: the rules of {self.spec} decide every game")
 
-    def undo(self, ply: int) -> None:
-        """Take back a resignation, else the person's last move and all after it. Raises IllegalMove if none."""
-        with self._lock:
-            self._check_current(ply)
-            if self._resigned is not None:
-                self._resigned = None
-                return
-            self._played.undo_to(self.human)
-            self._cut(len(self._played.moves))
-
     def rewind(self, ply: int, to: int) -> None:
         """Take back the moves from number `to` on."""
         with self._lock:
@@ -169,13 +227,6 @@ class Table:
             self._check(to)
             self._resigned = None
             self._cut(to)
-
-    def resign(self, ply: int) -> None:
-        with self._lock:
-            self._check_current(ply)
-            if self.over:
-                raise Refused(409, "the game is over already")
-            self._resigned = self.to_move if self.human is None else self.human
 
     def record(self, suffix: str) -> str:
         """The game as a file's text. Raises Refused for a suffix that isn't one of records."""
@@ -258,19 +309,7 @@ class Table:
         """The game in this format, one of records."""
         raise NotImplementedError
 
-    def _outcome(self, states: States) -> str:
-        """How a game ended by its rules, in words. states [1, S]"""
-        raise NotImplementedError
-
     # The game
-
-    @property
-    def to_move(self) -> int:
-        return self._played.to_move
-
-    @property
-    def over(self) -> bool:
-        return self._resigned is not None or self._played.is_over
 
     def _play(self, action: int, player: int) -> None:
         """Make a move, as GameInProgress.play does. Raises Refused."""
@@ -283,6 +322,10 @@ class Table:
             raise Refused(400, f"{name} is not possible: {str(error).rpartition(': ')[2]}") from error
         self._named.append(name)
 
+    def _undo(self) -> None:
+        super()._undo()
+        self._cut(len(self._played.moves))
+
     def _cut(self, ply: int) -> None:
         self._played.cut(ply)
         del self._named[ply:]
@@ -293,15 +336,6 @@ class Table:
     def _check(self, ply: int) -> None:
         if not 0 <= ply <= len(self._played.moves):
             raise Refused(400, f"ply: found {ply}; this game has the positions 0 to {len(self._played.moves)}")
-
-    def _check_current(self, ply: int) -> None:
-        moves = len(self._played.moves)
-        if ply != moves:
-            raise Refused(409, f"the game has {moves} moves, not {ply}: it was changed from another window")
-
-    def _waits_at(self, line: Line) -> bool:
-        """Whether the line is the whole game and nobody has resigned: the move after it is still wanted."""
-        return self._resigned is None and tuple(self._played.moves) == line.moves
 
     def _changed(self, line: Line) -> bool:
         """Whether moves of the line were taken back."""
@@ -316,20 +350,12 @@ class Table:
     # What the page sees
 
     def _player_name(self, player: int) -> str:
-        if self._names[player]:
-            return self._names[player]
-        return "you" if self.human in (None, player) else self.opponent
+        return self._names[player] or super()._player_name(player)
 
     def _comments(self) -> list[str]:
         """For each move: the first player's win rate after it, "" if unknown."""
         known = [self._winrates.get(ply) for ply in range(1, len(self._played.moves) + 1)]
         return ["" if rate is None else f"{self.colours[0]} {rate:.1%}" for rate in known]
-
-    def _result(self) -> str | None:
-        """For example "Black wins by 7.5 points"; None while the game goes on."""
-        if self._resigned is not None:
-            return f"{self.colours[self._resigned]} resigned: {self.colours[1 - self._resigned]} wins"
-        return self._outcome(self._played.states) if self._played.is_over else None
 
     def _note(self, ply: int, mover: int, found: dict[str, Any]) -> None:
         """Keep what was found at a ply, in the page's form."""

@@ -24,6 +24,7 @@ pytest.importorskip("starlette", reason="needs the extra serve: pip install '.[s
 from starlette.testclient import TestClient
 
 from pipeline.families.backgammon.page.table import GammonTable
+from pipeline.play import engine
 from pipeline.play.page import command
 from pipeline.play.page.analyst import Refused
 from pipeline.play.page.app import Lobby, make_app
@@ -251,7 +252,7 @@ def test_a_model_of_a_method_for_dice_is_an_opponent(tmp_path: Path, monkeypatch
             assert evaluate == "loaded" and readouts == 3
             return RandomPlayer(game, num_rows)
 
-    monkeypatch.setattr(command, "method_named", lambda name: StandIn() if name == "stand-in" else None)
+    monkeypatch.setattr(engine, "method_named", lambda name: StandIn() if name == "stand-in" else None)
     config = ServeConfig(model=[tmp_path / "000007-td"], readouts=3)
     pages = load_pages()
     models = command.read_models(config, pages)
