@@ -10,7 +10,7 @@ import queue
 import threading
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
@@ -48,7 +48,7 @@ class Question:
 
 
 class ProcessPlayer(Player, Generic[E]):
-    """Asks processes from its own thread. A subclass starts the processes and words the questions.
+    """Asks processes from its own thread. A subclass words the questions.
 
     Starts no process until the first move is asked for. Without close() the thread lives as long as this process.
     per_row  whether each row has a process of its own, kept for the row's later games; else one serves all rows
@@ -56,11 +56,11 @@ class ProcessPlayer(Player, Generic[E]):
 
     per_row: ClassVar[bool] = False
 
-    def __init__(self, game: AnyGame, num_rows: int, name: str, seconds: float) -> None:
-        """seconds: the time limit of each move."""
+    def __init__(self, game: AnyGame, num_rows: int, name: str, start: Callable[[], E]) -> None:
+        """start: starts a process. Raises PlayerFault, UsageError if there is no such program."""
         self._game = game
         self._name = name
-        self._seconds = seconds
+        self._start = start
         self._engines: dict[int, E] = {}  # by row, or of row 0 alone; used by the player's thread only
         self._boards = Boards(game, num_rows)
         self._moves: list[list[int]] = [[] for _ in range(num_rows)]
@@ -76,10 +76,6 @@ class ProcessPlayer(Player, Generic[E]):
         self._asked: PipedEngine | None = None  # the engine whose answer the thread awaits
         self._thread = threading.Thread(target=self._answer_questions, name=f"engines of {name}", daemon=True)
         self._thread.start()
-
-    @abstractmethod
-    def _start(self) -> E:
-        """A new process. Raises PlayerFault, UsageError if there is no such program."""
 
     @abstractmethod
     def _ask(self, engine: E, question: Question, is_new: bool) -> int:

@@ -55,11 +55,8 @@ class GnubgPlayer(ProcessPlayer[GnubgEngine]):
 
     def __init__(self, game: AnyGame, num_rows: int, plies: int, name: str, seconds: float) -> None:
         """game: one that GnubgKind.check_game accepts. Raises UsageError if gnubg isn't installed."""
-        self._command, self._plies = command(plies), plies
-        super().__init__(game, num_rows, name, seconds)
-
-    def _start(self) -> GnubgEngine:
-        return GnubgEngine(self._command, self._name, self._seconds)
+        self._plies, line = plies, command(plies)
+        super().__init__(game, num_rows, name, lambda: GnubgEngine(line, name, seconds))
 
     def _ask(self, engine: GnubgEngine, question: Question, is_new: bool) -> int:
         if is_new and engine.send("hello", engine.start_seconds) != PROGRAM:

@@ -110,12 +110,8 @@ class GtpPlayer(ProcessPlayer[_RowEngine]):
         move; starting an engine and setting up a board may take START_SECONDS per command, as it may load a network.
         """
         self._go = game
-        self._command = command
         self._bonus: float | None = None  # points that it gives white for handicap stones; None: not known yet
-        super().__init__(game, num_rows, name, seconds)
-
-    def _start(self) -> _RowEngine:
-        return _RowEngine(self._command, self._name, self._seconds)
+        super().__init__(game, num_rows, name, lambda: _RowEngine(command, name, seconds))
 
     def _ask(self, engine: _RowEngine, question: Question, is_new: bool) -> int:
         if is_new:

@@ -83,10 +83,7 @@ class UsiPlayer(ProcessPlayer[UsiEngine]):
         """game: one that UsiKind.check_game accepts. Raises UsageError for an invalid command."""
         self._shogi = cast(Shogi, game)
         self._command = parse_command(command)
-        super().__init__(game, num_rows, name, seconds)
-
-    def _start(self) -> UsiEngine:
-        return UsiEngine(self._command.program, self._name, self._seconds)
+        super().__init__(game, num_rows, name, lambda: UsiEngine(self._command.program, name, seconds))
 
     def _ask(self, engine: UsiEngine, question: Question, is_new: bool) -> int:
         if is_new:
