@@ -15,7 +15,7 @@ Table.view describes a view. Every error is {"error": one sentence}, with the HT
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
@@ -209,9 +209,16 @@ def main_page(pages: Pages) -> bytes:
     files = [(f"/pages/{page.name}/{file}", PurePath(file).suffix) for page in pages.boards for file in page.files]
     tags = [f'<link rel="stylesheet" href="{escape(address)}">' for address, suffix in files if suffix == ".css"]
     tags += [f'<script type="module" src="{escape(address)}"></script>' for address, suffix in files if suffix == ".js"]
-    links = [f'<a class="button" href="/{page.name}">{escape(page.title)}</a>' for page in pages.own]
-    text = (HERE / "page.html").read_text(encoding="utf-8")
-    return text.replace("<!-- boards -->", "\n".join(tags)).replace("<!-- pages -->", "\n  ".join(links)).encode()
+    html = (HERE / "page.html").read_bytes().replace(b"<!-- boards -->", "\n".join(tags).encode())
+    return with_frame(html, [(f"/{page.name}", page.title) for page in pages.own])
+
+
+def with_frame(html: bytes, links: Sequence[tuple[str, str]]) -> bytes:
+    """A page's HTML with the header and the dialog that it asks for. links: (address, title) in the header."""
+    tags = "\n  ".join(f'<a class="button" href="{address}">{escape(title)}</a>' for address, title in links)
+    header = (HERE / "header.html").read_bytes().replace(b"<!-- pages -->", tags.encode())
+    dialog = (HERE / "dialog.html").read_bytes()
+    return html.replace(b"<!-- header -->\n", header).replace(b"<!-- dialog -->\n", dialog)
 
 
 def files_of(pages: Pages) -> dict[str, tuple[bytes, str]]:
@@ -222,7 +229,7 @@ def files_of(pages: Pages) -> dict[str, tuple[bytes, str]]:
         for file in page.files:
             found[f"/pages/{page.name}/{file}"] = page.content(file), MEDIA_TYPES[PurePath(file).suffix]
     for page in pages.own:
-        found[f"/{page.name}"] = found[f"/pages/{page.name}/{page.html}"]
+        found[f"/{page.name}"] = with_frame(page.content(page.html), [("/", "Board games")]), MEDIA_TYPES[".html"]
     return found
 
 

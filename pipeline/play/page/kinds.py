@@ -152,7 +152,8 @@ class OwnTable(Protocol):
 class OwnPage(Page):
     """A page of its own. Under its name, here nim, the server answers:
 
-        GET   /nim                 its HTML, which may use /common.js and /page.css
+        GET   /nim                 its HTML, which may use /common.js and /page.css. The lines <!-- header --> and
+                                   <!-- dialog --> become the header and the dialog for a new game
         GET   /api/nim             options()
         POST  /api/nim             begin a game with a body of new_game → the table's view
         GET   /api/nim/ID          the view

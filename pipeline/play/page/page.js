@@ -252,6 +252,7 @@ function chosenGame(game) {
 function chosenOpponent(name) {
   const without = name === "random" || name === "heuristic";
   $("readouts-label").hidden = $("choose-readouts").disabled = without; // the form doesn't check a disabled field
+  $("readouts-note").hidden = without;
 }
 
 function startChosen() {

@@ -41,7 +41,7 @@ function statusText() {
   if (!view.mine) return `${view.opponent} is to move. Click on the board to ask again.`;
   const who = view.human === null ? view.colours[view.turn] : `Your turn, ${view.colours[view.turn]}`;
   const dice = `dice ${view.dice.slice(0, 2).join(" and ")}`;
-  if (view.must_pass) return `${who}: ${dice}. Nothing can be played.`;
+  if (view.must_pass) return `${who}: ${dice}. You can only pass.`;
   return taken === null ? `${who}: ${dice}. Choose a checker.` : `${who}: ${dice}. From ${name(taken)} to ${targets().map(name).join(" or ")}.`;
 }
 
