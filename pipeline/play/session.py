@@ -17,7 +17,7 @@ from pipeline.search.candidates import Candidate
 from pipeline.search.options import SearchOptions
 
 WARM_UP_READOUTS = 64  # two batches and more
-LEAST_ROOM = 20_000  # readouts of an analysis that nobody stops; memory is allocated as they are made
+LEAST_ROOM = 20_000  # the readouts of an analysis that isn't stopped; memory is allocated as they are made
 
 
 class SearchedRow:

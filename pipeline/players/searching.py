@@ -30,7 +30,7 @@ def leaves_per_tree(rows: int, readouts: int) -> int:
 def leaves_of_one_tree(readouts: int) -> int:
     """The same for a single game on the whole machine: with many readouts, one batch for each of two cores.
 
-    docs/log has the cost in strength of so many pending leaves.
+    docs/log has the cost of these pending leaves in strength.
     """
     return max(1, min(MAX_LEAVES_ALONE, readouts // READOUTS_PER_LEAF_ALONE))
 

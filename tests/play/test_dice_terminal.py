@@ -1,4 +1,4 @@
-"""``play`` with dice, in a small game of its own: throws that can be checked, undo, what isn't written or played."""
+"""``play`` with dice, in a toy game: throws that can be checked, undo, and what is refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GAME = DiceRace()
 
 
 class ThrowAgain(DiceRace):
-    """Who throws a 3 throws again: throws and turns don't alternate. The die 3 never stays."""
+    """A player who throws a 3 throws again, so throws and turns don't alternate. The die 3 never stays."""
 
     def play(self, states, actions, history):
         after = super().play(states, actions, history)

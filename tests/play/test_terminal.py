@@ -41,7 +41,7 @@ def refusals(text: str) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path, monkeypatch) -> None:
-    """Games are saved where the command runs: not in the checkout, whatever is typed."""
+    """Run in a temporary folder, because a typed line may save a game to the current one."""
     monkeypatch.chdir(tmp_path)
 
 

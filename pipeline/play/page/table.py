@@ -204,7 +204,7 @@ class Table(BaseTable):
         with self._lock:
             self._check(ply)
             if self.adviser is None:
-                raise Refused(400, f"no model on this server plays {self.spec}, so there is nobody to ask")
+                raise Refused(400, f"no model on this server plays {self.spec}: there are no hints")
             if self._over_at(ply):
                 if ply < len(self._played.moves):
                     return ply

@@ -238,7 +238,7 @@ def test_a_person_plays_some_turns_with_mouse_keyboard_and_text(address: str) ->
 
 
 def test_a_model_of_a_method_for_dice_is_an_opponent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here a method that isn't there yet: what loads it and plays is a stand-in, with the random player inside."""
+    """The method is a stand-in, whose player is the random one."""
     model = ModelInfo(name="000007-td", number=7, game="backgammon", architecture={}, method="stand-in")
     write_model(tmp_path / "000007-td", model, {"w": np.zeros(1, np.float32)})
     loads: list[int] = []

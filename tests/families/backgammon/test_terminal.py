@@ -44,7 +44,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_whole_game_with_dice_that_can_be_checked(tmp_path: Path) -> None:
-    """A person who always plays the first move that there is, against random."""
+    """The person always plays the first legal move, against random."""
     lines: list[str] = []
     table_game = GameInProgress(GAME, dice=FairDice("a seed"))
     opponent = Opponent(PlayerOpponent("random", RandomPlayer(GAME, 1), 3))
@@ -107,7 +107,7 @@ def test_undo_meets_the_same_dice_and_a_hint_is_a_move() -> None:
 
 
 def test_an_undo_goes_back_to_a_turn_with_a_choice() -> None:
-    """The first seed with which the person, who always plays the last move that there is, can't move once."""
+    """In the game of the first seed with which a person who always plays the last legal move once can't move."""
     for seed in range(1000):
         lines: list[str] = []
         table_game = GameInProgress(GAME, dice=FairDice(str(seed)))
