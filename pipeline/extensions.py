@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from traceback import walk_tb
-from typing import Any, TypeVar
+from typing import Any
 
 from pipeline.errors import MuGoError, UsageError
 
@@ -36,8 +36,6 @@ GAMES, METHODS, OPTIONS, PLAYERS = "mugo.games", "mugo.methods", "mugo.options",
 PROTOCOLS, RECORDS, PRESETS, PAGES = "mugo.protocols", "mugo.records", "mugo.presets", "mugo.pages"
 BACKENDS = "mugo.backends"
 FAMILIES = "pipeline.families"
-
-T = TypeVar("T")
 
 Table = Mapping[str, Mapping[str, str]]
 """Extension point → name → "module:attribute"."""
@@ -117,7 +115,7 @@ def load(extension: Extension) -> Any:
         ) from error
 
 
-def make(extension: Extension, kind: type[T], *arguments: Any) -> T:
+def make(extension: Extension, kind: type, *arguments: Any) -> Any:
     """An instance of the subclass of `kind` that an extension names. Raises UsageError as load does."""
     found = load(extension)
     if not (isinstance(found, type) and issubclass(found, kind)):

@@ -110,7 +110,7 @@ class SearchSession(SearchedRow):
         super().__init__(self._player.search)
         self.restart()
         if same_board:
-            self._before = [(self._adopted(position), *move) for position, *move in before]
+            self._before = [(self._adopted(position), player, action) for position, player, action in before]
             self.go_to(self._adopted(here))
 
     def _adopted(self, position: Position) -> Position:

@@ -205,7 +205,7 @@ def _loaded(extension: Extension) -> PlayerKind:
         raise extensions.refuse(extension, found, wanted)
     if not (isinstance(found, type) and issubclass(found, PlayerKind)):
         return FunctionKind(found)
-    kind = extensions.make(extension, PlayerKind)
+    kind: PlayerKind = extensions.make(extension, PlayerKind)
     if kind.runs_program and not kind.argument:
         raise extensions.refuse(extension, found, "an argument, as it runs a program")
     return kind

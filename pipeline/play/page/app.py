@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
@@ -104,10 +105,10 @@ class Lobby:
         self.readouts = min(readouts, MOST_READOUTS)
         self.analysts = {analyst.name: analyst for analyst in analysts}
         self.games: dict[str, Game] = {}
-        for offered in (*analysts, *pages.boards):
-            for game in map(parse_game, offered.specs):
-                assert isinstance(game, Game), f"{game.spec} has no fixed list of actions"
-                self.games[game.spec] = game
+        offered = [one.specs for one in analysts] + [page.specs for page in pages.boards]
+        for game in map(parse_game, chain(*offered)):
+            assert isinstance(game, Game), f"{game.spec} has no fixed list of actions"
+            self.games[game.spec] = game
         self.tables = Tables()
 
     def options(self) -> dict[str, Any]:

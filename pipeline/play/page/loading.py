@@ -47,7 +47,7 @@ def load_pages(warn: Callable[[str], None] = lambda line: None) -> Pages:
 
 def _made(extension: Extension) -> Page:
     """Raises UsageError if it isn't a page, or if the page's files or games are missing."""
-    page = extensions.make(extension, Page, extension.name)
+    page: Page = extensions.make(extension, Page, extension.name)
     try:
         problem = _problem(page)
     except Exception as error:
