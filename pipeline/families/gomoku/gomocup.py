@@ -18,7 +18,7 @@ import math
 
 from pipeline.errors import IllegalMove
 from pipeline.families.gomoku.protocol import rules_of
-from pipeline.games.contract import small_number
+from pipeline.games.contract import States, small_number
 from pipeline.play.lines import TOO_LONG
 from pipeline.play.session import SearchSession
 
@@ -43,6 +43,8 @@ class Gomocup:
         self.session, self._game, self._rules = session, session.game, rules
         self._size = session.game.board_shape[0]
         self._started = False
+        self._begin: States | None = None  # the position before the moves; None: the initial one
+        self._moves: list[int] = []
         self._board: list[tuple[str, int]] | None = None  # lines of BOARD so far
         self._broken = ""  # what is wrong with the first bad one
         self._limits: dict[str, float] = {}  # by INFO key, in seconds
@@ -92,9 +94,8 @@ class Gomocup:
 
     def _on_begin(self, rest: str) -> list[str]:
         self._need_start()
-        moves = self.session.moves
-        if moves and not self.session.is_over:
-            raise ProtocolError(f"BEGIN within a game (ply {len(moves)}); wanted TURN X,Y, BOARD or RESTART")
+        if self._moves and not self._is_over():
+            raise ProtocolError(f"BEGIN within a game (ply {len(self._moves)}); wanted TURN X,Y, BOARD or RESTART")
         return [self._move()]
 
     def _on_turn(self, rest: str) -> list[str]:
@@ -109,11 +110,11 @@ class Gomocup:
 
     def _on_takeback(self, rest: str) -> list[str]:
         self._need_start()
-        point, last = self._point("TAKEBACK", rest), self.session.moves[-1:]
-        if last != [point]:
-            named = self._text(last[0]) if last else "none"
-            raise ProtocolError(f"TAKEBACK {rest}: that isn't the last move ({named})")
-        self.session.undo()
+        point = self._point("TAKEBACK", rest)
+        if not self._moves or self._moves[-1] != point:
+            last = self._text(self._moves[-1]) if self._moves else "none"
+            raise ProtocolError(f"TAKEBACK {rest}: that isn't the last move ({last})")
+        self._set_up(self._begin, self._moves[:-1])
         return ["OK"]
 
     def _on_info(self, rest: str) -> list[str]:
@@ -168,7 +169,7 @@ class Gomocup:
             position = self._rules.position(first, second)
         except IllegalMove as error:
             raise ProtocolError(f"BOARD: {error}") from error
-        self.session.restart(position)
+        self._set_up(position, [])
         return [self._move()]
 
     # Moves
@@ -179,21 +180,31 @@ class Gomocup:
 
     def _restart(self) -> list[str]:
         self._started = True
-        self.session.restart()
+        self._set_up(None, [])
         return ["OK"]
+
+    def _set_up(self, begin: States | None, moves: list[int]) -> None:
+        self.session.restart(begin)
+        self._begin, self._moves = begin, []
+        for point in moves:
+            self._play(point)
 
     def _play(self, point: int) -> None:
         try:
             self.session.play(point)
         except IllegalMove as error:
             raise ProtocolError(f"{self._text(point)}: {str(error).rpartition(': ')[2]}") from error
+        self._moves.append(point)
 
     def _move(self) -> str:
-        if self.session.is_over:
+        if self._is_over():
             raise ProtocolError("the game is over; wanted RESTART or START")
         action = self.session.think(self._seconds())
         self._play(action)
         return self._text(action)
+
+    def _is_over(self) -> bool:
+        return bool(self._game.is_over(self.session.state)[0])
 
     def _seconds(self) -> float | None:
         """For one move; None without limits. A turn's limit of 0 means: as fast as possible."""
