@@ -29,12 +29,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.errors import MuGoError, UsageError
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoints
 
 GAMES, METHODS, OPTIONS, PLAYERS = "mugo.games", "mugo.methods", "mugo.options", "mugo.players"
 PROTOCOLS, RECORDS, PRESETS, PAGES = "mugo.protocols", "mugo.records", "mugo.presets", "mugo.pages"
@@ -95,8 +92,8 @@ def installed(group: str) -> dict[str, Extension]:
 
 
 @cache
-def _entry_points(path: tuple[str, ...]) -> EntryPoints:
-    """Those of all packages installed on a module search path. Reading them takes 20 ms."""
+def _entry_points(path: tuple[str, ...]) -> Any:
+    """The entry points of all packages installed on a module search path. Reading them takes 20 ms."""
     from importlib.metadata import entry_points
 
     return entry_points()
@@ -123,6 +120,18 @@ def load(extension: Extension) -> Any:
             f"{extension}: importing {extension.value!r} failed ({type(error).__name__}: {error}); reinstall or "
             "uninstall the package"
         ) from error
+
+
+def make(extension: Extension, kind: type, *arguments: Any) -> Any:
+    """An instance of the subclass of `kind` that an extension names. Raises UsageError as load does."""
+    found = load(extension)
+    if not (isinstance(found, type) and issubclass(found, kind)):
+        raise refuse(extension, found, f"a subclass of {kind.__name__}")
+    try:
+        return found(*arguments)
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise UsageError(f"{extension}: making {extension.value!r} failed ({problem})") from error
 
 
 def blame(error: BaseException) -> MuGoError | None:

@@ -1,8 +1,9 @@
 """``Clock``: how long a player may think about its next move, under the time settings of tournaments.
 
-Three systems: *absolute*, all moves within the main time; *canadian*, after it so many stones in each period; and
-*byoyomi* (Japanese), after it so many periods for one move each, a period that isn't used up begins anew. Times are in
-seconds. The clock spends main time as if so many more moves were to come; a period is spent but for a margin.
+There are three systems. *absolute*: all moves within the main time. *canadian*: after the main time, a number of stones
+in each period. *byoyomi* (Japanese): after the main time, a number of periods; a move within a period leaves it whole.
+Times are in seconds. The clock divides main time by the expected number of moves left, and uses up a period but for a
+margin.
 Source: GTP version 2, 6.3.4; KGS, "kgs-time_settings".
 """
 
@@ -11,17 +12,17 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-MARGIN_SECONDS = 0.15  # of every limit, for everything but thinking
+MARGIN_SECONDS = 0.15  # left of every limit, for everything but thinking
 MARGIN_SHARE = 0.02
 MOST_SECONDS = 1e9
-RESERVE = 0.1  # of absolute time: for the overhead of the many moves of a long game's end, made at once
-LEAST_MOVES_LEFT = 12  # that main time must last for, however long the game has been
+RESERVE = 0.1  # share of absolute time kept for the overhead of a long game's many last moves, which take no thought
+LEAST_MOVES_LEFT = 12  # the fewest moves that main time is divided by
 
 
 @dataclass(frozen=True)
 class TimeSettings:
-    """main: for the whole game. period: seconds of byo-yomi, for `stones` moves (canadian) or one (byoyomi).
-
+    """main     seconds for the whole game
+    period   seconds of each period after it: for `stones` moves (canadian) or one move (byoyomi)
     periods  byoyomi's number of periods; 0: canadian or absolute
     """
 
@@ -37,8 +38,8 @@ class TimeSettings:
 
 
 class Clock:
-    """One player's. Without settings there is no limit. It counts down by itself between start() and stop(); what a
-    manager says with set_left() replaces that.
+    """One player's clock. Without settings there is no limit. It counts down between start() and stop(), until a
+    manager corrects it with set_left().
     """
 
     def __init__(self, settings: TimeSettings | None = None) -> None:
@@ -46,12 +47,12 @@ class Clock:
         self._started: float | None = None
         begin = settings or TimeSettings(0.0)
         self._main, self._left = begin.main, begin.period  # seconds
-        self._stones = begin.stones  # that the present period is for
+        self._stones = begin.stones  # still to be played in the present period
 
     def set_left(self, seconds: float, stones: int) -> None:
-        """stones 0: seconds of main time are left; else of the period, for so many stones (byoyomi: so many periods).
+        """seconds: left of main time if stones is 0, else of the period, for that many stones (byoyomi: periods).
 
-        Raises ValueError for a negative time or number. Without settings, the time is main time, absolute.
+        Raises ValueError for a negative time or number. Without settings, the time is absolute.
         """
         if not 0 <= seconds < MOST_SECONDS or stones < 0:
             raise ValueError(f"{seconds:g} seconds, {stones} stones")
@@ -61,7 +62,7 @@ class Clock:
         self._stones = stones or self.settings.stones
 
     def seconds(self, moves_left: int) -> float | None:
-        """For the next move; None without a limit. moves_left: that this player will make, about."""
+        """Time for the next move; None without a limit. moves_left: how many this player will make, roughly."""
         settings = self.settings
         if settings is None or (settings.period > 0 and not settings.stones and not settings.periods):
             return None  # a period for no stones is no limit
@@ -76,7 +77,7 @@ class Clock:
         self._started = time.monotonic()
 
     def stop(self) -> None:
-        """A move was made: take off what passed since start()."""
+        """Deduct the time since start() after a move."""
         if self._started is None:
             return
         used, self._started = time.monotonic() - self._started, None
@@ -93,5 +94,5 @@ class Clock:
 
 
 def _less_margin(seconds: float, most: float) -> float:
-    """seconds, but never so many that a margin of `most` isn't left."""
+    """seconds, but at most what leaves a margin of `most`."""
     return max(0.0, min(seconds, most - MARGIN_SECONDS - MARGIN_SHARE * most))

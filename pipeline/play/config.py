@@ -18,10 +18,10 @@ class EngineConfig(PlaySearchOptions):
     \b
     {protocols}
 
-    A manager starts this command and talks to it over standard input and output. The manager's time limits are kept; a
-    line that makes no sense is answered with an error and changes nothing. A model plays the one board size and komi
-    that it was trained for. Run the command once by hand before a tournament: the first time on a machine, kernels are
-    compiled and inference is measured, which may take longer than a manager waits.
+    A manager starts this command and talks to it over standard input and output. The engine keeps the manager's time
+    limits. It answers an invalid line with an error, and nothing changes. A model plays the board size and komi that it
+    was trained for. Run the command once by hand before a tournament: the first time on a machine, it compiles kernels
+    and measures inference, which may take longer than a manager waits.
 
     \b
     Reads:   a model, commands on standard input
@@ -31,60 +31,61 @@ class EngineConfig(PlaySearchOptions):
     """
 
     protocol: str | None = Field(
-        None, description="The manager's, by its name in the list above [default: the usual one of the model's game]."
+        None, description="The manager's protocol, as listed above [default: the usual one for the model's game]."
     )
     model: Path = Field(layout.CHAMPION_LINK, description="Directory of the model that plays.")
-    game: str | None = Field(
-        None, description="Of a model of all boards: the game spec to begin with [default: that of 9x9]."
-    )
+    game: str | None = Field(None, description="For a model of all boards: the game spec to begin with [default: 9x9].")
     readouts: int = Field(
-        800, ge=0, description="Most simulations per move; fewer where the manager's time limits demand it."
+        800, ge=0, description="Most simulations per move; the manager's time limits may allow fewer."
     )
     resign_threshold: float = Field(
-        -1.0, ge=-1, lt=0, description="Resign at values this low, two moves in a row, if the protocol can; -1 = never."
+        -1.0,
+        ge=-1,
+        lt=0,
+        description="Resign after two moves in a row with values this low, if the protocol allows it; -1 = never.",
     )
-    ponder: bool = Field(False, description="Search on while the opponent thinks, unless the protocol says when to.")
+    ponder: bool = Field(False, description="Search while the opponent thinks, unless the protocol says when to.")
     backend: Backend = "auto"
 
 
 class PlayConfig(Options):
-    """Play a game in the terminal against a model, a built-in player or, with dice, an engine.
+    """Play a game in the terminal against a model, a built-in player or an engine.
 
-    Moves are typed in the game's notation (D4, pass); the board is drawn after each. hint shows the moves
-    that a model considers, undo takes back a move and its reply, sgf FILE saves the game, help lists what else can be
-    typed. The first time on a machine, kernels are compiled and inference is measured, which takes a while.
+    Type moves in the game's notation (D4, pass); the board is drawn after each. hint shows the moves that a model
+    considers, undo takes back a move and its reply, sgf FILE saves the game, and help lists what else you can type. The
+    first time on a machine, kernels are compiled and inference is measured, which takes a while.
 
     \b
     Reads:   a model; moves and commands on standard input
-    Writes:  boards on standard output; records where sgf FILE says so
+    Writes:  boards on standard output; records, by sgf FILE
     Exit:    0 ended by quit or the end of the input, 1 failed, 2 wrong usage, 130 Ctrl-C
     Example: python main.py play --model heuristic --game go:9 --colour w
     """
 
     model: str = Field(
         str(layout.CHAMPION_LINK),
-        description="Who plays: a model's directory, heuristic, random or KIND:ARGUMENT, see evaluate --help.",
+        description="Your opponent: a model's directory, heuristic, random or KIND:ARGUMENT (see evaluate --help).",
     )
     readouts: int = Field(400, ge=0, description="A model's simulations per move.")
-    colour: str = Field("b", pattern="^(b|w)$", description="Yours: b moves first, w second.")
+    colour: str = Field("b", pattern="^(b|w)$", description="Your side: b moves first, w second.")
     game: str | None = Field(
-        None, description="Against heuristic and random: the game spec [default: go:9]; a model plays its own."
+        None, description="Game spec [default: go:9, or the engine's game]; a model plays its own."
     )
     seed: int | None = Field(
-        None, ge=0, description="Fixes what random and heuristic choose among equals [default: another every time]."
+        None, ge=0, description="Fixes the dice and the random choices of players [default: different every time]."
     )
     backend: Backend = "auto"
 
 
-MOST_SERVED_READOUTS = 10_000  # of one search of the board page
+MOST_SERVED_READOUTS = 10_000  # per search on the board page
 
 
 class ServeConfig(Options):
-    """Play against a model in the browser, and look at what it thinks.
+    """Play against a model in the browser, and see what it thinks.
 
-    The page lets you play every game that has a board for it against models, heuristic and random, with hints, win
-    rates, undo and records; docs/play.md describes it. It is served to this machine only, needs no network, and lives
-    as long as the command: Ctrl-C ends it, and the games with it. Needs the extra `serve`, which ./play.sh installs.
+    On the page you can play every game that has a board there, against models, heuristic and random, with hints, win
+    rates, undo and records; docs/play.md describes it. The page is served to this machine only and needs no network.
+    Ctrl-C ends the command and its games. Needs the extra `serve`, which ./play.sh installs.
 
     \b
     Reads:   models
@@ -93,17 +94,16 @@ class ServeConfig(Options):
     Example: python main.py serve --model saved_models/best_model --readouts 400
     """
 
-    port: int = Field(8000, ge=0, le=65535, description="Port of this machine to listen at; 0 = any that is free.")
+    port: int = Field(8000, ge=0, le=65535, description="Port of this machine to listen on; 0 = any free port.")
     model: list[Path] = Field(
         [],
-        description="Directory of a model to play against; may be given several times "
-        "[default: saved_models/best_model if there is one].",
+        description="Directory of a model to play against; may be repeated [default: saved_models/best_model, if any].",
     )
     readouts: int = Field(
         400,
         ge=0,
         le=MOST_SERVED_READOUTS,
-        description="Simulations per move of a model, unless the page chooses another number.",
+        description="A model's simulations per move, unless another number is chosen on the page.",
     )
     browser: bool = Field(True, description="Open the page in a browser.")
     backend: Backend = "auto"

@@ -1,23 +1,26 @@
 """``engine``: a model behind a protocol, for managers that run matches between programs.
 
-Reads commands on standard input and writes answers to standard output until END or the end of input; everything else
-goes to standard error. Writes no files.
+Reads commands from standard input and writes answers to standard output, until the manager ends it or the input ends.
+Everything else goes to standard error. Writes no files.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any, TextIO
 
 from pipeline.errors import UsageError
-from pipeline.games.contract import Game
+from pipeline.games.contract import AnyGame, Game
 from pipeline.games.specs import parse_game
+from pipeline.methods.named import method_named
 from pipeline.play.config import EngineConfig
 from pipeline.play.findings import Findings
 from pipeline.play.lines import CommandLines, accept_any_bytes
 from pipeline.play.protocol import Manager, protocol_named, usual_protocol
 from pipeline.play.session import SearchSession
 from pipeline.players.loading import load_estimator, load_tree_evaluator
+from pipeline.players.player import Player
 from pipeline.players.searching import leaves_of_one_tree
 from pipeline.progress import SILENT, Progress
 from pipeline.run.models import Model, read_model, resolve_champion
@@ -28,7 +31,7 @@ def engine(
 ) -> None:
     """Serve until the manager ends it. commands, answers: instead of standard input and output.
 
-    Raises FileError for a model that can't be loaded, UsageError for a protocol that nobody offers, or that can't play
+    Raises FileError for a model that can't be loaded, UsageError for an unknown protocol and for one that can't play
     the model's game.
     """
     accept_any_bytes()
@@ -45,7 +48,7 @@ def engine(
         if usual is None:
             raise UsageError(f"engine: {model.path} plays {game.spec}, which no known protocol plays")
         asked = protocol_named(usual)
-    progress.say(f"loading {config.model}; kernels and network are compiled when this machine sees them first")
+    progress.say(f"loading {config.model}; the first time on this machine, kernels and network are compiled")
 
     def write(text: str) -> None:
         answers.write(text)
@@ -55,7 +58,7 @@ def engine(
 
 
 def game_of(model: Model, config: EngineConfig) -> Any:
-    """The game that the model is asked to play. Raises UsageError if it can't."""
+    """The game that the model is to play. Raises UsageError if it can't."""
     own = parse_game(model.info.game)
     if not isinstance(own, Game):
         raise UsageError(f"{model.path} plays {own.spec}; wanted a board game without dice")
@@ -68,9 +71,19 @@ def game_of(model: Model, config: EngineConfig) -> Any:
 
 
 def open_session(model: Model, config: EngineConfig, progress: Progress = SILENT) -> tuple[SearchSession, Findings]:
-    """A session in which this model plays its game, and what reads its findings. Games end only by their rules."""
+    """A session in which this model plays its game, and a reader of its findings. Games end only by their rules."""
     game = game_of(model, config).without_move_limit()
     leaves = leaves_of_one_tree(config.readouts)
     evaluate = load_tree_evaluator(model, leaves, config.backend, progress)
     session = SearchSession(game, evaluate, config.search_options(), config.readouts, leaves)
     return session, Findings(session, load_estimator(model) if game.can_set_up else None)
+
+
+def open_player(model: Model, config: EngineConfig, progress: Progress) -> Callable[[AnyGame], Player]:
+    """Load the model by its method, for any game that it plays. Returns a function that makes a player of one row.
+
+    The players may be used in different threads, but not at the same time. Raises FileError, naming the model.
+    """
+    method = method_named(model.info.method)
+    (loaded,) = method.load(model, 1, 1, config.backend, progress)
+    return lambda game: method.player(game, 1, loaded, config.search_options(), config.readouts)

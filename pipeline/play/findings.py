@@ -1,9 +1,9 @@
 """What a search found, under the names of KataGo's analysis: shared by the protocols and the board page.
 
-Everything here is seen by the player to move; whoever reports another viewpoint turns it.
+Everything here is seen by the player to move; a caller that reports another viewpoint converts it.
 
     winrate    (value + 1) / 2: a draw counts as half a win          utility  the value, in [-1, 1]
-    lcb        lower end of the 95 % interval of the winrate, as if each readout were a game won or lost
+    lcb        lower end of the winrate's 95 % interval, as if each readout were a game won or lost
     scoreLead  points, estimated by the network without search
     prior      the network's policy, without noise                   order    0 is the best
 """
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipeline.games.contract import FloatArray, Planes
-from pipeline.play.session import Position, SearchedRow
+from pipeline.play.game_in_progress import Position
+from pipeline.play.session import SearchedRow
 from pipeline.search.candidates import Candidate
 
 if TYPE_CHECKING:
@@ -31,14 +32,13 @@ def winrate(value_to_move: float) -> float:
 
 
 class Findings:
-    """Reads a session or a row: what its search and its network make of the position it stands at."""
+    """Reads what the search and the network of a session or a row found in its present position."""
 
     def __init__(self, session: SearchedRow, estimate: Callable[[Planes], Estimates] | None) -> None:
-        """estimate: None where the game has no score and its points no owners that would tell more than the board."""
+        """estimate: None for games without a score, whose points' owners would say no more than the board."""
         self.session, self._estimate = session, estimate
         self._of: Position | None = None  # the position that the estimates belong to
-        # Ownership [P] and lead after each move; None: of the position itself.
-        self._estimates: dict[int | None, tuple[FloatArray, float]] = {}
+        self._estimates: dict[int | None, tuple[FloatArray, float]] = {}  # by move, None: no move; ownership [P], lead
 
     def ownership(self, action: int | None = None) -> FloatArray | None:
         """[P] in [-1, 1], +1 the player to move; action: after this legal move."""
@@ -50,13 +50,13 @@ class Findings:
         return self._estimates[action][1] if action in self._estimates else None
 
     def candidates(self, most: int) -> list[dict[str, Any]]:
-        """The fields of the best moves, at most so many, best first; ``pv`` is a list of names of moves."""
+        """The fields of at most `most` moves, best first; ``pv`` is a list of names of moves."""
         found = self.session.candidates()[:most]
         self._look([candidate.action for candidate in found])
         return [self._fields(order, candidate) for order, candidate in enumerate(found)]
 
     def root(self) -> dict[str, Any]:
-        """The same of the position itself."""
+        """The fields of the position itself."""
         value = self.session.value_to_move()
         visits = sum(candidate.visits for candidate in self.session.candidates())
         return {"visits": visits, "utility": value, "winrate": winrate(value), **self._score(self.lead())}
@@ -81,7 +81,7 @@ class Findings:
         return {} if lead is None else {"scoreLead": lead, "scoreMean": lead}
 
     def _look(self, actions: Sequence[int]) -> None:
-        """Estimate the position and those after these moves, unless that is known already."""
+        """Estimate the position and the positions after these moves, unless they are known already."""
         if self._estimate is None:
             return
         here = self.session.here()

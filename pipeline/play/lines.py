@@ -1,4 +1,4 @@
-"""``CommandLines``: a manager's lines, read in a thread of their own, so that a search can see that one has come."""
+"""``CommandLines``: a manager's lines, read in a separate thread, so that a search notices when one arrives."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import threading
 from typing import TextIO
 
 WAITING_LINES = 1024  # read ahead at most; then the manager's pipe fills up
-TOO_LONG = "\0too long"  # instead of a line that is longer than the limit; no protocol has such a command
+TOO_LONG = "\0too long"  # stands for a line longer than the limit; no protocol has such a command
 
 
 def accept_any_bytes() -> None:
-    """On standard input and output: a byte that isn't UTF-8 must not end a game."""
+    """Replace bytes of standard input and output that aren't UTF-8: they must not end a game."""
     for stream in (sys.stdin, sys.stdout):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -22,7 +22,7 @@ def accept_any_bytes() -> None:
 def read_line(stream: TextIO, longest: int) -> str:
     """The next line with its end; empty at the end of the input.
 
-    longest: characters of a line with its end; a longer one is read to its end, to bound memory, and given as TOO_LONG.
+    longest: characters, the end included. A longer line is read to its end piece by piece and returned as TOO_LONG.
     """
     line = stream.readline(longest)
     if len(line) < longest or line.endswith("\n"):
@@ -60,7 +60,7 @@ class CommandLines:
         return not self._queue.empty()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a line, but not longer; whether one is there. Only the thread that calls next() may."""
+        """Wait for a line, at most this long; whether one is there. Only for the thread that calls next()."""
         with self._queue.not_empty:
             return self._queue.not_empty.wait_for(self._queue._qsize, seconds) > 0  # type: ignore[attr-defined]
 

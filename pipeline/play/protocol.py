@@ -1,9 +1,9 @@
-"""``Protocol``: what a plug-in offers at the extension point ``mugo.protocols``, and how one is found for a game.
+"""``Protocol``: an extension of ``mugo.protocols``, and the functions that find one for a game.
 
     [project.entry-points."mugo.protocols"]
     uci = "mugo_chess.uci:Uci"
 
-Light to import, as modules of protocols should be: --help loads them. What answers a manager is imported in run().
+Modules of protocols must be light to import, as --help loads them: import what answers a manager in run().
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pipeline import extensions
 from pipeline.errors import UsageError
-from pipeline.extensions import GAMES, PROTOCOLS, Extension
+from pipeline.extensions import GAMES, PROTOCOLS
 
 if TYPE_CHECKING:
     from pipeline.games.contract import Game
@@ -31,7 +31,7 @@ Write = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Manager:
-    """The other side. lines: its commands; write: sends an answer at once, with whatever ends its lines."""
+    """The program that commands the engine. write: sends text at once; a protocol ends its own lines."""
 
     lines: CommandLines
     write: Write
@@ -42,7 +42,7 @@ class Protocol(ABC):
 
     help          one line for engine --help
     wanted        what it plays, for messages: "a model of chess"
-    longest_line  characters of a manager's line with its end; a longer one arrives as lines.TOO_LONG
+    longest_line  characters of a manager's line, the end included; a longer one arrives as lines.TOO_LONG
     """
 
     help: ClassVar[str] = ""
@@ -51,57 +51,48 @@ class Protocol(ABC):
 
     @abstractmethod
     def plays(self, game: Game) -> bool:
-        """Whether it has words for this game's moves."""
+        """Whether the protocol can express this game's moves."""
 
     def fit(self, game: Game) -> int:
-        """How likely it is to be meant where --protocol isn't given: FOR_THIS_GAME before FOR_MANY_GAMES; or NEVER."""
+        """Its rank as the default for this game: FOR_THIS_GAME before FOR_MANY_GAMES, or NEVER."""
         return FOR_THIS_GAME if self.plays(game) else NEVER
 
     @abstractmethod
     def run(self, model: Model, config: EngineConfig, manager: Manager, progress: Progress) -> None:
-        """Load the model, e.g. by engine.open_session(), and answer until the manager ends it, or its lines end.
+        """Load the model, e.g. by engine.open_session(), and answer until the manager ends it or its lines end.
 
-        Whatever a manager sends, its game goes on. Raises FileError for a model that can't be loaded.
+        No line from a manager may end the engine. Raises FileError for a model that can't be loaded.
         """
 
 
 def protocol_named(name: str) -> Protocol:
-    """The protocol that is offered under this name. Imports the package that offers it.
+    """The protocol of this name. Imports the package that offers it.
 
-    Raises UsageError if none does, if it can't be imported, or if it isn't a Protocol.
+    Raises UsageError if there is none, if it can't be imported, or if it isn't a Protocol.
     """
     found = extensions.named(PROTOCOLS, name)
     if found is None:
         known = ", ".join(sorted(extensions.find(PROTOCOLS)))
         raise UsageError(f"engine --protocol: found {name!r}; wanted one of {known}")
-    return _loaded(found)
+    return extensions.make(found, Protocol)
 
 
 def usual_protocol(game: Game) -> str | None:
-    """The name of the one that fits this game best, of those bundled and those of the package that offers the game.
+    """The name of the protocol that fits this game best, among the bundled ones and those of the game's own package.
 
-    None if none of these plays it. Raises UsageError as protocol_named does.
+    None if none of them plays it. Raises UsageError as protocol_named does.
     """
     offered = extensions.named(GAMES, game.spec.partition(",")[0].partition(":")[0])
     package = offered.package if offered else ""
     found = extensions.find(PROTOCOLS) if package else extensions.bundled(PROTOCOLS)
-    fits = {name: _loaded(one).fit(game) for name, one in sorted(found.items()) if one.package in ("", package)}
-    best = max(fits, key=lambda name: fits[name], default=None)
+    own = [name for name, one in sorted(found.items()) if one.package in ("", package)]
+    fits = {name: extensions.make(found[name], Protocol).fit(game) for name in own}
+    best = max(own, key=lambda name: fits[name], default=None)
     return best if best is not None and fits[best] > NEVER else None
 
 
 def descriptions() -> Iterator[tuple[str, str]]:
-    """(name, what it is) of all protocols. Of packages only the names, as none is imported."""
+    """(name, help) of all protocols; of installed packages only the name, as none is imported."""
     for name, extension in sorted(extensions.find(PROTOCOLS).items()):
-        yield name, f"of package {extension.package}" if extension.package else _loaded(extension).help
-
-
-def _loaded(extension: Extension) -> Protocol:
-    found = extensions.load(extension)
-    if not (isinstance(found, type) and issubclass(found, Protocol)):
-        raise extensions.refuse(extension, found, "a subclass of Protocol")
-    try:
-        return found()
-    except Exception as error:
-        problem = f"{type(error).__name__}: {error}"
-        raise UsageError(f"{extension}: making {extension.value!r} failed ({problem})") from error
+        package = extension.package
+        yield name, f"of package {package}" if package else extensions.make(extension, Protocol).help

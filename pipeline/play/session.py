@@ -5,32 +5,23 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Generator, Sequence
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove
-from pipeline.games.contract import BoolArray, Evaluate, FloatArray, Game, KeyArray, Planes, States
+from pipeline.games.contract import BoolArray, Evaluate, FloatArray, Game, Planes, States
+from pipeline.play.game_in_progress import ROW, Line, Position, with_turn
 from pipeline.players.searching import SearchPlayer
 from pipeline.search.batch import BatchSearch
 from pipeline.search.candidates import Candidate
 from pipeline.search.options import SearchOptions
 
-ROW = np.array([0])
 WARM_UP_READOUTS = 64  # two batches and more
-LEAST_ROOM = 20_000  # readouts of an analysis that nobody stops; memory is taken as they are made
-
-
-class Position(NamedTuple):
-    """To come back to: the state [S] and the keys [t] of all positions of its game so far."""
-
-    state: NDArray[np.int16]
-    keys: KeyArray
+LEAST_ROOM = 20_000  # the readouts of an analysis that isn't stopped; memory is allocated as they are made
 
 
 class SearchedRow:
-    """One row of a search, to read: where its game stands, and what was found there so far."""
+    """A view of one row of a search: where its game stands, and what was found there so far."""
 
     def __init__(self, search: BatchSearch, row: int = 0) -> None:
         self.game = search.game
@@ -66,7 +57,7 @@ class SearchedRow:
         return self._search.candidates(int(self._row[0]))
 
     def room(self) -> int:
-        """How many readouts may still be added to the tree."""
+        """How many more readouts the tree has room for."""
         return self._search.room(int(self._row[0]))
 
     def planes(self, actions: Sequence[int] = ()) -> Planes:
@@ -81,9 +72,9 @@ class SearchedRow:
 
 
 def tree_room(config: SearchOptions, readouts: int) -> int:
-    """How many readouts a search needs room for where whoever asks may want more than `readouts`.
+    """How many readouts a search needs room for if it may be asked for more than `readouts`.
 
-    Gumbel divides its budget from the start, so it never gets more. Mixed searches of whoever plays are by PUCT.
+    Gumbel divides its budget from the start, so it never gets more. Under `mixed`, searches that play use PUCT.
     """
     return readouts if config.algorithm == "gumbel" else max(readouts, LEAST_ROOM)
 
@@ -91,25 +82,26 @@ def tree_room(config: SearchOptions, readouts: int) -> int:
 class SearchSession(SearchedRow):
     """A SearchPlayer of one row, with a clock. It keeps its tree from move to move; taking a move back drops it.
 
-    readouts  of a search at most, where nothing else is said; 0: the raw policy
+    readouts  the most of a search, unless it is given another number; 0: the raw policy
     """
 
     def __init__(self, game: Game, evaluate: Evaluate, config: SearchOptions, readouts: int, leaves: int = 1) -> None:
         """evaluate: for batches of up to `leaves` positions of the one tree."""
         self.readouts = readouts
         self._make_player = lambda game: SearchPlayer(game, 1, evaluate, config, tree_room(config, readouts), leaves)
-        self._before: list[tuple[Position, int]] = []
+        self._before: list[tuple[Position, int, int]] = []  # of each move: where it was made, player, action
+        self._start: States | None = None  # of the line that follow() was given last
         self._player = self._make_player(game)
         super().__init__(self._player.search)
         self.restart()
 
     @property
     def most_readouts(self) -> int:
-        """Of a search that begins with an empty tree, whatever is asked for."""
+        """The most readouts that a search with an empty tree has room for."""
         return self._search.max_readouts
 
     def change_game(self, game: Game) -> None:
-        """Go on with another game that the network can play: at the same position if that differs by its setup alone,
+        """Go on with another game that the network can play: at the same position if the boards have the same shape,
         else at the initial one.
         """
         before, here = self._before, self.here()
@@ -118,7 +110,7 @@ class SearchSession(SearchedRow):
         super().__init__(self._player.search)
         self.restart()
         if same_board:
-            self._before = [(self._adopted(position), action) for position, action in before]
+            self._before = [(self._adopted(position), player, action) for position, player, action in before]
             self.go_to(self._adopted(here))
 
     def _adopted(self, position: Position) -> Position:
@@ -127,7 +119,7 @@ class SearchSession(SearchedRow):
     def warm_up(self) -> None:
         """Do everything twice, so that nothing is compiled on a move's time; then restart.
 
-        Uses few readouts, however many a move will get: a manager is waiting.
+        Few readouts are enough, and a manager is waiting.
         """
         readouts = min(self.readouts, WARM_UP_READOUTS)
         for _ in range(2):
@@ -140,37 +132,35 @@ class SearchSession(SearchedRow):
     def restart(self, state: States | None = None) -> None:
         """Begin at this position [1, S], or at the initial one."""
         self._player.new_games(ROW, np.zeros(1, np.uint64))
-        self._before = []
+        self._before, self._start = [], None
         if state is not None:
             self._search.place(0, state[0], self.game.keys(state))
 
     @property
     def moves(self) -> list[int]:
         """The actions since the last restart."""
-        return [action for _, action in self._before]
+        return [action for *_, action in self._before]
 
     @property
     def is_over(self) -> bool:
         return bool(self.game.is_over(self.state)[0])
 
     def play(self, action: int, player: int | None = None) -> None:
-        """Make a move, for this player (None: whose turn it is). Raises IllegalMove; then nothing has changed.
-
-        Out of turn, or where the game is over, only games that can_set_up go on, and those that play_on() knows.
-        """
+        """Make a move, as GameInProgress.play does. Raises IllegalMove; then nothing has changed."""
         before = self.here()
         try:
             self.play_on()
             if player is not None:
                 self.set_turn(player)
+            player = self.to_move
             self._player.advance(ROW, np.array([action], np.int32))
         except IllegalMove:
             self.go_to(before)
             raise
-        self._before.append((before, action))
+        self._before.append((before, player, action))
 
     def play_on(self) -> None:
-        """Where the game has ended, let it go on if Game.played_on does."""
+        """Let an ended game go on if Game.played_on does."""
         if self.is_over:
             self._search.place(0, self.game.played_on(self.state)[0], self.here().keys)
 
@@ -178,35 +168,53 @@ class SearchSession(SearchedRow):
         """Take the last move back and return it. Raises IllegalMove if there is none."""
         if not self._before:
             raise IllegalMove(f"{self.game.spec}: no move to take back")
-        before, action = self._before.pop()
+        before, _, action = self._before.pop()
         self.go_to(before)
         return action
 
     def set_turn(self, player: int) -> None:
-        """Make it this player's turn. Raises IllegalMove where the game knows no turn out of order."""
-        if player == self.to_move and not self.is_over:
-            return
-        if not self.game.can_set_up:
-            raise IllegalMove(f"{self.game.spec}: {'the game is over' if self.is_over else 'out of turn'}")
-        self._search.place(0, self.game.with_turn(self.state, player)[0], self.here().keys)
+        """Make it this player's turn. Raises IllegalMove as with_turn does."""
+        before = self.state
+        turned = with_turn(self.game, before, player)
+        if turned is not before:
+            self._search.place(0, turned[0], self.here().keys)
+
+    def follow(self, line: Line) -> None:
+        """Stand at the end of a line. Only moves that differ from those made so far are taken back and played."""
+        game = self.game.as_seen(line.game)
+        changes = game is not None and game.spec != self.game.spec
+        if game is not None and changes:
+            self.change_game(game)
+        if changes or line.start is not self._start:
+            self.restart(None if line.start is None else self.game.adopt(line.start))
+            self._start = line.start
+        common = 0
+        for (_, *made), move in zip(self._before, line.moves, strict=False):
+            if tuple(made) != move:
+                break
+            common += 1
+        for _ in self._before[common:]:
+            self.undo()
+        for player, action in line.moves[common:]:
+            self.play(action, player)
 
     def go_to(self, position: Position) -> None:
-        """Stand there, with the same moves to take back; the tree is dropped unless that is where we are."""
+        """Go to a position, with the same moves to take back. Drops the tree unless the session is there already."""
         if not np.array_equal(self.state[0], position.state):
             self._search.place(0, position.state, position.keys)
 
     def drop_tree(self) -> None:
-        """Forget what was found here."""
+        """Drop what was found here."""
         here = self.here()
         self._search.place(0, here.state, here.keys)
 
     # The search
 
     def thinking(self, readouts: int | None = None) -> Generator[None, None, None]:
-        """Search the position, a batch of the network per step, until it has had its readouts or there is no room.
+        """Search the position, one batch per step, until the readouts are used up or there is no room.
 
-        readouts: None as many as the session's. Whoever stops in the middle keeps what was found; the first step
-        evaluates the position itself. The game must not be over. Raises MuGoError if the network's answer isn't finite.
+        readouts: None: the session's. The first step evaluates the position itself. What was found is kept if the
+        caller stops early. The game must not be over. Raises MuGoError if the network's answer isn't finite.
         """
         self._player.readouts = min(self.readouts if readouts is None else readouts, self._search.room(0))
         self._player.begin(ROW)
@@ -217,7 +225,7 @@ class SearchSession(SearchedRow):
             self._player.drop(ROW)
 
     def think(self, seconds: float | None, readouts: int | None = None) -> int:
-        """The move to play, without playing it. seconds: when to stop; None: as long as it takes.
+        """The move to play, without playing it. seconds: the time limit; None: no limit.
 
         The clock is read after every batch, so at most one more batch is evaluated when the time is up.
         """
@@ -226,12 +234,12 @@ class SearchSession(SearchedRow):
         return self.best()
 
     def search_until(self, enough: Callable[[], bool], readouts: int | None = None) -> None:
-        """thinking() until this is true after a batch."""
+        """Search until this is true after a batch, or as long as thinking() does."""
         with contextlib.closing(self.thinking(readouts)) as batches:
             for _ in batches:
                 if enough():
                     return
 
     def best(self) -> int:
-        """The move that the search so far prefers. At least one batch must have been searched since the last move."""
+        """The move that the search prefers so far. At least one batch must have been searched since the last move."""
         return int(self._search.choose(ROW, np.zeros(1, np.float32))[0])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import UsageError
 from pipeline.games.contract import Game, KeyArray, States
-from pipeline.players.player import BoardsPlayer, Decisions, MakePlayer, Rows
+from pipeline.players.player import BoardsPlayer, Decisions, Rows
 
 
 class ScoringPlayer(BoardsPlayer):
@@ -79,9 +79,3 @@ BUILT_INS: dict[str, type[RandomPlayer] | type[HeuristicPlayer]] = {
     "random": RandomPlayer,
     "heuristic": HeuristicPlayer,
 }
-
-
-def make_builtin(kind: str) -> MakePlayer:
-    """The maker of a built-in player."""
-    player = BUILT_INS[kind]
-    return lambda game, num_rows, thread: player(game, num_rows)

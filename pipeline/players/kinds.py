@@ -91,22 +91,23 @@ class PlayerKind(ABC):
         return [game.handicap(stones) for _ in seeds]
 
 
-class Random(PlayerKind):
-    help = "uniform over the legal moves"
+class BuiltIn(PlayerKind):
+    """kind: the player's name in builtin.BUILT_INS."""
+
+    kind: ClassVar[str]
 
     def make(self, argument: str, name: str, seconds: float) -> MakePlayer:
-        from pipeline.players.builtin import make_builtin
+        from pipeline.players.builtin import BUILT_INS
 
-        return make_builtin("random")
+        return lambda game, num_rows, thread: BUILT_INS[self.kind](game, num_rows)
 
 
-class Heuristic(PlayerKind):
-    help = "the move that a heuristic evaluation of the game prefers"
+class Random(BuiltIn):
+    kind, help = "random", "uniform over the legal moves"
 
-    def make(self, argument: str, name: str, seconds: float) -> MakePlayer:
-        from pipeline.players.builtin import make_builtin
 
-        return make_builtin("heuristic")
+class Heuristic(BuiltIn):
+    kind, help = "heuristic", "the move that a heuristic evaluation of the game prefers"
 
 
 class FunctionKind(PlayerKind):
@@ -199,16 +200,12 @@ def _offered(name: str) -> Extension:
 
 def _loaded(extension: Extension) -> PlayerKind:
     found = extensions.load(extension)
-    wanted = "a subclass of PlayerKind, or a function (game, num_rows, thread) that gives a Player"
     if not callable(found):
+        wanted = "a subclass of PlayerKind, or a function (game, num_rows, thread) that gives a Player"
         raise extensions.refuse(extension, found, wanted)
     if not (isinstance(found, type) and issubclass(found, PlayerKind)):
         return FunctionKind(found)
-    try:
-        kind = found()
-    except Exception as error:
-        problem = f"{type(error).__name__}: {error}"
-        raise UsageError(f"{extension}: making {extension.value!r} failed ({problem})") from error
+    kind: PlayerKind = extensions.make(extension, PlayerKind)
     if kind.runs_program and not kind.argument:
         raise extensions.refuse(extension, found, "an argument, as it runs a program")
     return kind

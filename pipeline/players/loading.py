@@ -105,15 +105,8 @@ class AnyBoardEvaluator:
     @property
     def backend(self) -> BackendSpec:
         """The backend on the model's own board; other boards may have another."""
-        return self._at_home.backend
-
-    @property
-    def max_batch(self) -> int:
-        return self._at_home.max_batch
-
-    @property
-    def _at_home(self) -> Evaluator:
-        return self._boards.on(self._boards.architecture.height, self._boards.architecture.width)[self._thread]
+        own = self._boards.architecture
+        return self._boards.on(own.height, own.width)[self._thread].backend
 
 
 def load_tree_evaluator(model: Model, leaves: int, backend: str, progress: Progress) -> Evaluate:
@@ -156,8 +149,7 @@ def load_estimator(model: Model) -> Callable[[Planes], Estimates]:
 def calibration_of(model: Model, architecture: Architecture | None = None) -> Planes:
     """[N, C, H, W] a model's calibration positions for int8, in the order of calibration_positions().
 
-    They are those that training stored with the model, from its training games, or else (initial models) positions of
-    random games.
+    Training stores them with the model, from its training games; an initial model gets positions of random games.
     architecture: on the board in question; None: the model's own.
     Raises FileError if they are damaged or belong to another network.
     """
@@ -175,7 +167,7 @@ def calibration_of(model: Model, architecture: Architecture | None = None) -> Pl
 
 
 def in_turn(halves: Sequence[NDArray[Any]], most: int) -> NDArray[Any]:
-    """At most `most` rows of two arrays [n, …], alternately from either: equally many of each, evenly spread."""
+    """At most `most` rows, alternately from two arrays [n, …]: the same number from each, evenly spread."""
     count = min(most // 2, *map(len, halves))
     chosen = [half[np.linspace(0, len(half) - 1, count).astype(int)] for half in halves]
     return np.stack(chosen, axis=1).reshape(-1, *halves[0].shape[1:])

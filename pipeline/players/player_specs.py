@@ -10,8 +10,8 @@
     NAME=SPEC        any of these under a given name
 
 Write ``./random`` for a model directory named like a built-in player, and likewise for a path that looks like NAME=….
-Digits after the last '@' are always readouts. Parses names only: whether a model plays the game, or an engine starts,
-is checked when the player is made.
+Digits after the last '@' are always readouts. This module parses names only: whether a model plays the game, or an
+engine starts, is checked when the player is made.
 """
 
 from __future__ import annotations
@@ -65,8 +65,7 @@ class PlayerSpec:
 
 def is_engine(text: str) -> bool:
     """Whether this player runs another program. Raises UsageError for a kind that can't be loaded."""
-    match = _NAMED.fullmatch(text.strip())
-    body = match[2].strip() if match else text.strip()
+    _, body = _split_name(text)
     stones = _HANDICAP.fullmatch(body)
     found = split(stones[2].strip() if stones else body)
     return found is not None and found[1] is not None and kind_named(found[0]).runs_program
@@ -77,8 +76,7 @@ def parse_player(text: str, resolve: Callable[[Path], Path] = resolve_champion) 
 
     Raises UsageError for an invalid spec, FileError for a path without a model.
     """
-    match = _NAMED.fullmatch(text.strip())
-    own_name, body = (match[1], match[2].strip()) if match else (None, text.strip())
+    own_name, body = _split_name(text)
     if own_name is not None:
         layout.check_player_name(own_name)
         if own_name in BUILT_IN_NAMES and body != own_name:
@@ -100,23 +98,25 @@ def parse_player(text: str, resolve: Callable[[Path], Path] = resolve_champion) 
     return PlayerSpec(text, "model", name, own_name is not None, path, readouts, given=given)
 
 
+def _split_name(text: str) -> tuple[str | None, str]:
+    """(the name that the spec gives, the rest)."""
+    match = _NAMED.fullmatch(text.strip())
+    return (match[1], match[2].strip()) if match else (None, text.strip())
+
+
 def _with_handicap(text: str, own_name: str | None, body: str, resolve: Callable[[Path], Path]) -> PlayerSpec:
     """Parse ``handicap:N:SPEC``. The default name ends with the number of stones."""
     match = _HANDICAP.fullmatch(body)
     stones = int(match[1]) if match else 0
     inner = match[2].strip() if match else ""
-    if stones < 2 or inner.startswith(HANDICAP) or _NAMED.fullmatch(inner) or not _may_take(inner):
+    found = split(inner)
+    may_take = found is None or kind_named(found[0]).takes_handicap
+    if stones < 2 or inner.startswith(HANDICAP) or _NAMED.fullmatch(inner) or not may_take:
         wanted = f"{HANDICAP}N:PLAYER with N from 2 on, e.g. {HANDICAP}3:random; a name stands before it"
         raise UsageError(f"player {text!r}: wanted {wanted}")
     player = parse_player(inner, resolve)
     name = own_name or layout.check_player_name(player.name + handicap_suffix(stones))
     return replace(player, text=text, name=name, own_name=own_name is not None, handicap=stones)
-
-
-def _may_take(inner: str) -> bool:
-    """Whether this player may take handicap stones."""
-    found = split(inner)
-    return found is None or kind_named(found[0]).takes_handicap
 
 
 def _parse_model(text: str, body: str) -> tuple[Path, int | None]:
@@ -129,16 +129,13 @@ def _parse_model(text: str, body: str) -> tuple[Path, int | None]:
     readouts = 0 if raw_policy else int(match[2]) if match else None
     path = Path(match[1] if match else where)
     if not where or (not os.path.lexists(path) and "/" not in where and path.name != layout.CHAMPION):
-        raise UsageError(f"player {text!r}: no such model or built-in player; wanted {_wanted()}")
+        others = [form for form, _ in descriptions() if form not in BUILT_IN_NAMES]
+        wanted = f"PATH, PATH@READOUTS or policy:PATH of a model, {', '.join(others)}, {' or '.join(BUILT_IN_NAMES)}"
+        raise UsageError(f"player {text!r}: no such model or built-in player; wanted {wanted}")
     bare, at, number = where.rpartition("@")
     if at and not match and not os.path.lexists(path) and os.path.lexists(bare):
         raise UsageError(f"player {text!r}: readouts {number!r}; wanted a whole number of at most 9 digits")
     return path, readouts
-
-
-def _wanted() -> str:
-    others = [form for form, _ in descriptions() if form not in BUILT_IN_NAMES]
-    return f"PATH, PATH@READOUTS or policy:PATH of a model, {', '.join(others)}, {' or '.join(BUILT_IN_NAMES)}"
 
 
 def _model_name(text: str, path: Path, readouts: int | None) -> str:

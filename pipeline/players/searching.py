@@ -1,6 +1,6 @@
 """``SearchPlayer``: a model that searches, or with 0 readouts plays the likeliest move of its raw policy.
 
-Axes as in player.py. The network is just a callable.
+Axes as in player.py. The network is a callable.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ def leaves_per_tree(rows: int, readouts: int) -> int:
 
 
 def leaves_of_one_tree(readouts: int) -> int:
-    """The same for a single game on the whole machine: with many readouts, a batch for each of two cores.
+    """The same for a single game on the whole machine: with many readouts, one batch for each of two cores.
 
-    docs/log has the cost in strength of so many pending leaves.
+    docs/log has the cost of these pending leaves in strength.
     """
     return max(1, min(MAX_LEAVES_ALONE, readouts // READOUTS_PER_LEAF_ALONE))
 
 
 class SearchPlayer(Player):
-    """Keeps a tree per row, across the moves of both sides. Chooses the most visited move, or that with the highest
-    lower confidence bound, by the config; Gumbel search plays without noise.
+    """Keeps a tree per row, across the moves of both sides. Chooses the most visited move or the one with the highest
+    lower confidence bound, as the config says; Gumbel search plays without noise.
 
     Values are the mean of the network's value of the position and those of all readouts.
     search    the trees and positions
@@ -69,7 +69,7 @@ class SearchPlayer(Player):
         self.search.begin(rows, np.full(len(rows), self.readouts, np.int32), np.full(len(rows), self._explore))
 
     def step(self) -> Decisions:
-        """Evaluate one batch. Raises MuGoError if the network's answer isn't finite, and any error of the network's.
+        """Evaluate one batch. Raises MuGoError if the network's answer isn't finite, and any error of the network.
 
         After an error the searches of the batch's rows are over, and their trees are dropped.
         """

@@ -27,7 +27,7 @@ from pipeline.errors import UsageError
 from pipeline.games.contract import AnyGame
 from pipeline.methods.method import Encounter, Opponent
 from pipeline.methods.named import method_named
-from pipeline.players.builtin import BUILT_INS, make_builtin
+from pipeline.players.builtin import BUILT_INS
 from pipeline.players.kinds import kind_named
 from pipeline.players.player import Player
 from pipeline.players.player_specs import is_engine, parse_player
@@ -292,6 +292,5 @@ def champion_before(champions: list[Path], champion: Path) -> Path | None:
 
 
 def _built_in(kind: str, name: str, game: Any) -> Opponent:
-    make = make_builtin(kind)
-    make(game, 1, 0)  # raises UsageError for a game that it doesn't know
-    return Opponent(name, lambda game, num_rows: make(game, num_rows, 0))
+    BUILT_INS[kind](game, 1)  # refuses a game that it doesn't know
+    return Opponent(name, BUILT_INS[kind])

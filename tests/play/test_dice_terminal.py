@@ -1,4 +1,4 @@
-"""``play`` with dice, in a small game of its own: throws that can be checked, undo, what isn't written or played."""
+"""``play`` with dice, in a toy game: throws that can be checked, undo, and what is refused."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from pipeline.errors import UsageError
 from pipeline.games.contract import CHANCE, AnyGame
 from pipeline.play.config import PlayConfig
-from pipeline.play.dice_game import DiceGame, PlayerOpponent
-from pipeline.play.dice_terminal import DiceOpponent, DiceTable, open_table
 from pipeline.play.fair_dice import FairDice
-from pipeline.players.builtin import make_builtin
+from pipeline.play.game_in_progress import GameInProgress, PlayerOpponent
+from pipeline.play.terminal import Opponent, Table, open_opponent
+from pipeline.players.builtin import RandomPlayer
 from pipeline.progress import SILENT
 from tests.games.toys import DiceRace
 
@@ -21,7 +21,7 @@ GAME = DiceRace()
 
 
 class ThrowAgain(DiceRace):
-    """Who throws a 3 throws again: throws and turns don't alternate. The die 3 never stays."""
+    """A player who throws a 3 throws again, so throws and turns don't alternate. The die 3 never stays."""
 
     def play(self, states, actions, history):
         after = super().play(states, actions, history)
@@ -29,23 +29,23 @@ class ThrowAgain(DiceRace):
         return after
 
 
-def table_of(game: AnyGame, person: int = 0, seed: str = "a seed") -> tuple[DiceGame, DiceTable, list[str]]:
+def table_of(game: AnyGame, person: int = 0, seed: str = "a seed") -> tuple[GameInProgress, Table, list[str]]:
     lines: list[str] = []
-    played = DiceGame(game, FairDice(seed))
-    opponent = DiceOpponent(PlayerOpponent("random", make_builtin("random")(game, 1, 0), 3), played)
-    return played, DiceTable(opponent, person, lines.append), lines
+    played = GameInProgress(game, dice=FairDice(seed))
+    opponent = Opponent(PlayerOpponent("random", RandomPlayer(game, 1), 3))
+    return played, Table(played, opponent, person, lines.append), lines
 
 
 @pytest.mark.parametrize("game", [GAME, ThrowAgain(8)])
 def test_every_throw_is_the_seeds(game: DiceRace) -> None:
     played, table, lines = table_of(game)
     table.begin()
-    assert lines[0] == "You play X, random plays O. Type a move, e.g. step, or help."
+    assert lines[0] == "You play X, random plays O. Type a move (step), or help."
     while not played.is_over:
         table.answer("step")
     assert "The game is over" in lines[-1] and "the seed was a seed" in lines[-1]
     state, number = game.initial(1), 0
-    for move in played.moves:
+    for move in played.actions:
         if game.to_move(state)[0] == CHANCE:
             number += 1
             share = Fraction(int(hashlib.sha256(f"a seed:{number}".encode()).hexdigest()[:16], 16), 2**64)
@@ -67,8 +67,8 @@ def test_undo_meets_the_same_dice_and_a_game_may_have_no_record() -> None:
 
 def test_who_cannot_play() -> None:
     with pytest.raises(UsageError, match="engines play Go only; the game is dicerace:6"):
-        open_table(PlayConfig(model="gtp:gnugo --mode gtp"), GAME, None, 0, print, SILENT)
+        open_opponent(PlayConfig(model="gtp:gnugo --mode gtp"), GAME, None, SILENT)
     hidden = DiceRace()
     hidden.perfect_information = False
     with pytest.raises(UsageError, match="dicerace:6 isn't played here"):
-        open_table(PlayConfig(model="random"), hidden, None, 0, print, SILENT)
+        open_opponent(PlayConfig(model="random"), hidden, None, SILENT)

@@ -1,4 +1,4 @@
-"""The server of the board page, from a client's side: games, analysis, records, and what a stranger may try."""
+"""The server of the board page, from a client's side: games, analysis, records, and requests from elsewhere."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def page() -> Page:
 
 
 def of_all_boards() -> Analyst:
-    """A model of go:any that likes the upper left corner and thinks well of whoever is given points."""
+    """A model of go:any that prefers the upper left corner, and the side that is given points."""
     given = parse_game("go:any").plane_names.index("komi for the mover above 0")
 
     def evaluator(game):
@@ -244,7 +244,7 @@ def test_the_area_is_shown_where_go_is_over(page: Page) -> None:
 
 
 def test_without_a_model_nobody_gives_hints(page: Page) -> None:
-    assert "nobody to ask" in page.act(page.begin("othello:8"), "analyse", 400, readouts=1)
+    assert "no model on this server" in page.act(page.begin("othello:8"), "analyse", 400, readouts=1)
 
 
 def test_the_model_says_which_stones_are_dead_at_the_end(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -460,16 +460,16 @@ def test_a_reply_that_nobody_can_use_is_not_searched_for(meanwhile: str, monkeyp
     analyst = make_analyst("tictactoe")
     table = StonesTable(parse_game("tictactoe"), "tiny", 0, 8, analyst)
     table.play("B2", 0)
-    choose, was_stale = analyst.choose, []
+    search, was_stale = analyst.search, []
 
     def slow(line, readouts, stale):
-        monkeypatch.setattr(analyst, "choose", choose)
+        monkeypatch.setattr(analyst, "search", search)
         was_stale.append(stale())
         getattr(table, meanwhile)(1)
         was_stale.append(stale())
-        return choose(line, readouts, stale)
+        return search(line, readouts, stale)
 
-    monkeypatch.setattr(analyst, "choose", slow)
+    monkeypatch.setattr(analyst, "search", slow)
     table.reply(1)
     assert was_stale == [False, True]
     assert len(table.view()["moves"]) == (2 if meanwhile == "reply" else 1)

@@ -69,7 +69,7 @@ class WideTable(Table):
     records = ("txt",)
 
     def _position(self, ply, legal):
-        state = self._positions[ply].state
+        state = self._played.positions[ply].state
         names = [self.game.action_name(int(action)) for action in np.flatnonzero(legal)]
         return {"cells": state[:12].tolist(), "legal": names, "can_pass": False, "last": self._named[ply - 1 : ply]}
 
@@ -208,7 +208,7 @@ def test_a_board_of_another_package_is_shown_and_played(installed: list[str]) ->
     assert view["moves"][0] == "A1" and view["result"] == "It ends +1"
     text = page.client.get(f"/api/games/{view['id']}/txt").text
     assert page.ask("/api/records?game=wide", content=text.encode())["moves"] == view["moves"]
-    assert "only games of wide begin at a first move" in page.ask(
+    assert "narrow always begins as usual" in page.ask(
         "/api/games", {"game": "narrow", "opponent": "nobody", "readouts": 1, "beginning": "A1"}, status=400
     )
 
@@ -238,9 +238,9 @@ def test_a_page_for_itself_of_another_package(installed: list[str]) -> None:
 def test_pages_that_are_wrong_are_one_line_each_and_the_others_work(installed: list[str]) -> None:
     wanted = {
         "absent": "importing 'mugo_board:not_there' failed",
-        "number": "gave 7; wanted a subclass of BoardPage or OwnPage",
+        "number": "gave 7; wanted a subclass of Page",
         "lost": "FileNotFoundError",
-        "stranger": "it offers tictactoe and doesn't play it",
+        "stranger": "it offers tictactoe but doesn't play it",
         "api": "wanted a name of lower-case letters",
     }
     said = {re.match(r"entry point '(\w+)' of mugo.pages in package mugo-board 0.3: ", line)[1]: line  # type: ignore[index]

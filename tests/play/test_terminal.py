@@ -15,10 +15,12 @@ from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.sgf import read_sgf
 from pipeline.games.specs import parse_game
 from pipeline.play.config import PlayConfig
+from pipeline.play.game_in_progress import GameInProgress
 from pipeline.play.session import SearchSession
-from pipeline.play.terminal import COMMANDS, Opponent, Table, play
+from pipeline.play.terminal import COMMANDS, SearchOpponent, Table, play
 from pipeline.search.options import SearchOptions
 from tests.helpers import make_model
+from tests.players.scripted_engine import engine_command
 from tests.search.helpers import hashed_evaluator
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +41,7 @@ def refusals(text: str) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path, monkeypatch) -> None:
-    """Games are saved where the command runs: not in the checkout, whatever is typed."""
+    """Run in a temporary folder, because a typed line may save a game to the current one."""
     monkeypatch.chdir(tmp_path)
 
 
@@ -69,7 +71,7 @@ def test_the_raw_policy_plays_and_hints_too(model):
 def test_white_waits_for_the_first_move(model):
     text = run("undo", "quit", model=model, game="go:5", colour="w")
     assert "plays X" in text.splitlines()[0] and "O to move, ply 1" in text
-    assert refusals(text) == ["? you haven't moved yet"]
+    assert refusals(text) == ["? there is no move of yours to take back"]
 
 
 def test_undo_takes_back_the_move_and_its_reply():
@@ -146,6 +148,12 @@ def test_what_cannot_be_played(model, tmp_path):
         run(game="chess")
 
 
+def test_an_engine_plays_and_moves_are_taken_back():
+    text = run("C3", "undo", "A1", "hint", "quit", model=f"gtp:{engine_command('play')}")
+    assert "plays O" in text.splitlines()[0] and not refusals(text)
+    assert text.count("ply 2") == 2 and "would play" in text
+
+
 def test_over_a_real_pipe():
     command = [sys.executable, "main.py", "play", "--model", "random", "--game", "go:5"]
     done = subprocess.run(command, cwd=ROOT, input=b"\xff\xfe\nA1\nresign", capture_output=True, timeout=120)
@@ -179,17 +187,18 @@ def test_after_a_failure_of_the_network_it_is_still_the_opponents_turn(tmp_path:
         return answers(planes)
 
     session = SearchSession(game.without_move_limit(), evaluate, SearchOptions(noise_weight=0.0), 8)
-    table = Table(Opponent("model", session), 0, lines.append)
+    played = GameInProgress(game.without_move_limit())
+    table = Table(played, SearchOpponent("model", session), 0, lines.append)
     table.begin()
     fails = True
     for typed in ("C3", "A1", "hint"):
         table.answer(typed)
-        assert lines[-1] == "? no answer" and len(session.moves) == 1
+        assert lines[-1] == "? no answer" and len(played.moves) == 1
     for typed in ("resign", "sgf lost.sgf", "undo"):
         table.answer(typed)
     assert read_sgf((tmp_path / "lost.sgf").read_bytes(), game).result == "W+R"
     fails = False
     table.answer("A1")
-    assert len(session.moves) == 2 and session.moves[1] != game.parse_move(session.state[0], "A1")
+    assert len(played.moves) == 2 and played.actions[1] != game.parse_move(session.state[0], "A1")
     table.answer("hint")
     assert "winrate" in lines[-1]

@@ -9,7 +9,8 @@ from scipy.stats import chisquare
 from pipeline.errors import UsageError
 from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
-from pipeline.players.builtin import BUILT_INS, HeuristicPlayer, RandomPlayer, make_builtin
+from pipeline.players.builtin import BUILT_INS, HeuristicPlayer, RandomPlayer
+from pipeline.players.kinds import make_player
 from pipeline.players.player import Boards, Player
 from pipeline.players.player_specs import BUILT_IN_NAMES
 
@@ -44,7 +45,7 @@ def play_games(game: Game, sides: tuple[Player, Player], num_games: int) -> tupl
 def test_spec_strings_and_players_agree() -> None:
     assert tuple(BUILT_INS) == BUILT_IN_NAMES
     for kind, player in BUILT_INS.items():
-        assert type(make_builtin(kind)(parse_game("tictactoe"), 2, 0)) is player
+        assert type(make_player(kind, "", kind, 1.0)(parse_game("tictactoe"), 2, 0)) is player
 
 
 @pytest.mark.parametrize(("spec", "moves"), [("tictactoe", ()), ("connect4", (3,) * 6), ("go:5", (12, 7))])
@@ -73,7 +74,7 @@ def test_a_game_follows_from_its_seed_whatever_the_other_rows_do(kind: str, spec
 
     def moves_of(num_rows: int, row: int, seed: int) -> list[int]:
         """Both sides of one game on `row`, while the others begin, advance, stop and start again at random."""
-        player, boards = make_builtin(kind)(game, num_rows, 0), Boards(game, num_rows)
+        player, boards = BUILT_INS[kind](game, num_rows), Boards(game, num_rows)
         start(player, num_rows)
         here = np.array([row])
         player.new_games(here, np.array([seed], np.uint64))
@@ -99,7 +100,7 @@ def test_a_game_follows_from_its_seed_whatever_the_other_rows_do(kind: str, spec
 
 @KINDS
 def test_each_begin_is_answered_once_and_only_while_it_stands(kind: str) -> None:
-    player = make_builtin(kind)(parse_game("connect4"), 4, 0)
+    player = BUILT_INS[kind](parse_game("connect4"), 4)
     start(player, 4)
     assert not player.step().worked
     player.begin(np.array([0, 1, 2, 3]))

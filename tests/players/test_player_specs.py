@@ -1,4 +1,4 @@
-"""What each spec string means, and what is said about those that mean nothing."""
+"""What each spec string means, and the messages about invalid ones."""
 
 from __future__ import annotations
 

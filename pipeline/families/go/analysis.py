@@ -34,8 +34,9 @@ from pipeline.games.contract import FloatArray, Planes, States
 from pipeline.play.config import EngineConfig
 from pipeline.play.engine import game_of
 from pipeline.play.findings import Findings
+from pipeline.play.game_in_progress import Position, with_turn
 from pipeline.play.lines import TOO_LONG, CommandLines
-from pipeline.play.session import WARM_UP_READOUTS, Position, SearchedRow, tree_room
+from pipeline.play.session import WARM_UP_READOUTS, SearchedRow, tree_room
 from pipeline.players.loading import load_estimator, load_tree_evaluator
 from pipeline.players.searching import SearchPlayer, leaves_per_tree
 from pipeline.progress import Progress
@@ -318,7 +319,7 @@ class Analysis:
                 return
             player, action = moves[number]
             try:
-                state = game.play(self._with_turn(state, player), np.array([action], np.int32), history)
+                state = game.play(with_turn(game, state, player), np.array([action], np.int32), history)
             except IllegalMove as error:
                 raise QueryError(f"Illegal move {number}: {query.moves[number][1][:10]} ({error})", "moves") from error
             history.append(np.array([0]), game.keys(state))
@@ -339,18 +340,10 @@ class Analysis:
             game = self._game if query.komi is None else self._game.with_komi(query.komi)
             if any(stones):
                 return game.position(*stones, to_move)
-            return self._with_turn(game.initial(1), to_move)
+            return with_turn(game, game.initial(1), to_move)
         except IllegalMove as error:
             name = "initialStones" if any(stones) else "initialPlayer" if query.initial_player else "moves"
             raise QueryError(str(error), name) from error
-
-    def _with_turn(self, state: States, player: int) -> States:
-        """The position [1, S] with this player to move. Raises IllegalMove if the game allows no move out of turn."""
-        if int(self._game.to_move(state)[0]) == player:
-            return state
-        if not self._game.can_set_up:
-            raise IllegalMove(f"{self._game.spec}: out of turn")
-        return self._game.with_turn(state, player)
 
     def _player_of(self, text: str, name: str) -> int:
         player = COLOURS.get(text.lower())

@@ -1,4 +1,4 @@
-"""``GoPage`` and ``GoTable``: Go in the browser, with territory and the stones that a model takes for dead."""
+"""``GoPage`` and ``GoTable``: Go in the browser, with territory and the stones that a model considers dead."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class GoTable(StonesTable):
             self._check_current(ply)
             if self.adviser is None or not self._ended:
                 raise Refused(400, "nothing to judge: wanted a game that has ended by its rules, and a model")
-            line, state = self._line(ply), self._positions[-1].state
+            line, state = self._played.line(), self._played.positions[-1].state
         dead = dead_groups(self.game, state, self.adviser.owners(line))
         with self._lock:
-            if tuple(self._moves) == line.moves:
+            if tuple(self._played.moves) == line.moves:
                 self._judged = len(dead), score_without(self.game, state, dead)
 
     @property
@@ -36,7 +36,7 @@ class GoTable(StonesTable):
     @property
     def _ended(self) -> bool:
         """Whether the game is over and decided by area, dead stones included."""
-        return self._resigned is None and self._over_at(len(self._moves))
+        return self._resigned is None and self._played.is_over
 
     def _cut(self, ply: int) -> None:
         self._judged = None
@@ -45,7 +45,7 @@ class GoTable(StonesTable):
     def _area(self, ply: int) -> list[int] | None:
         if not self._over_at(ply):
             return None
-        return self.game.ownership(self._positions[ply].state[None])[0].tolist()
+        return self.game.ownership(self._played.positions[ply].states)[0].tolist()
 
     def _outcome(self, states: States) -> str:
         """With the result that the adviser sees, if it takes stones for dead."""

@@ -4,20 +4,20 @@
     GET   /pages/NAME/FILE               a file of the page NAME
     GET   /api/options                   games, opponents and limits to choose from
     POST  /api/games                     begin a game (NewGame) → the table's view
-    POST  /api/records?game=…            begin with a record, the request's body, of any format that a page reads
+    POST  /api/records?game=…            begin with a record, the request's body, in any format that a page reads
     GET   /api/games/ID?ply=N            the view: the game, and the position before move N
     GET   /api/games/ID/SUFFIX           the game as a file
     POST  /api/games/ID/VERB             play, reply, judge, undo, rewind, resign, analyse → the view afterwards
-    GET   /NAME, /api/NAME …             a page for itself: see OwnPage in kinds.py
+    GET   /NAME, /api/NAME …             a page of its own: see OwnPage in kinds.py
 
-A view is described in table.py. Every error is {"error": one sentence} with HTTP's number for it. What takes time runs
-in threads, so that the server goes on answering.
+Table.view describes a view. Every error is {"error": one sentence}, with the HTTP status for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
@@ -31,7 +31,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from pipeline.errors import MuGoError
-from pipeline.games.contract import AnyGame, Game
+from pipeline.games.contract import Game
 from pipeline.games.sgf import AnotherGame
 from pipeline.games.specs import parse_game
 from pipeline.play.config import MOST_SERVED_READOUTS as MOST_READOUTS
@@ -40,9 +40,9 @@ from pipeline.play.page.kinds import MEDIA_TYPES, NO_MODELS, At, BoardPage, Body
 from pipeline.play.page.limits import RequestCheck, read_body
 from pipeline.play.page.loading import Pages
 from pipeline.play.page.stones import with_komi
-from pipeline.play.page.table import HEURISTIC, NOBODY, RANDOM, Beginning, Table, Tables
+from pipeline.play.page.table import NOBODY, Beginning, Table, Tables
 
-LONGEST_PATH = 4096  # which a model may be called by
+LONGEST_PATH = 4096  # models with the same name are listed by path
 HERE = Path(__file__).parent
 FILES = ("common.js", "page.js", "stones.js", "page.css", "icon.svg")  # each at /NAME
 
@@ -50,9 +50,9 @@ Wanted = TypeVar("Wanted", bound=BaseModel)
 
 
 class NewGame(Body):
-    """human: whose stones the person plays, 0 the first player; None: both sides. readouts: of the opponent.
-
-    beginning: where the game begins, as the page's BeginningField reads it; "" as usual.
+    """human     the person's side, 0 the first player; None: both sides
+    readouts  the opponent's
+    beginning where the game begins, as the page's BeginningField reads it; "": as usual
     """
 
     game: str = Field(max_length=100)
@@ -63,7 +63,7 @@ class NewGame(Body):
 
 
 class NewRecord(Body):
-    game: str = Field("", max_length=100)  # which to try first
+    game: str = Field("", max_length=100)  # the game that is shown
     readouts: int = Field(0, ge=0, le=MOST_READOUTS)
 
 
@@ -80,7 +80,7 @@ class Rewind(At):
 
 
 class Analysis(At):
-    """ply: the position to look at."""
+    """ply: the position to analyse."""
 
     readouts: int = Field(ge=0, le=MOST_READOUTS)
 
@@ -97,20 +97,19 @@ VERBS: Mapping[str, Verb] = {
 
 
 class Lobby:
-    """The models at this server, the games that can be played, and the tables."""
+    """The models on this server, the games that can be played, and the games of the main page."""
 
     def __init__(self, pages: Pages, analysts: list[Analyst], readouts: int, models: Models = NO_MODELS) -> None:
-        """readouts: of an opponent, unless the page says otherwise. models: those of games with a page of their own."""
+        """readouts: an opponent's, unless the page says otherwise. models: those of games with a page of their own."""
         self.pages, self.models = pages, models
         self.readouts = min(readouts, MOST_READOUTS)
         self.analysts = {analyst.name: analyst for analyst in analysts}
-        specs = [
-            *(spec for analyst in analysts for spec in analyst.specs),
-            *(spec for page in pages.boards for spec in page.specs),
-        ]
-        self.games: dict[str, Game] = {game.spec: _with_actions(game) for game in map(parse_game, specs)}
-        self.tables: Tables[Table] = Tables()
-        self.own_tables: dict[str, Tables[OwnTable]] = {page.name: Tables() for page in pages.own}
+        self.games: dict[str, Game] = {}
+        offered = [one.specs for one in analysts] + [page.specs for page in pages.boards]
+        for game in map(parse_game, chain(*offered)):
+            assert isinstance(game, Game), f"{game.spec} has no fixed list of actions"
+            self.games[game.spec] = game
+        self.tables = Tables()
 
     def options(self) -> dict[str, Any]:
         return {
@@ -141,39 +140,31 @@ class Lobby:
             raise Refused(400, f"opponent: found {body.opponent[:40]!r}; wanted one of {', '.join(known)}")
         human = None if body.opponent == NOBODY else body.human
         if human is None and body.opponent != NOBODY:
-            raise Refused(400, f"human: an opponent plays one side, so say which is yours: 0 or 1, or choose {NOBODY}")
+            raise Refused(400, f"human: found null; wanted 0 or 1, your side, or the opponent {NOBODY}")
         text = body.beginning.strip()
         return self._opened(game, body.opponent, human, body.readouts, self._beginning(game, text) if text else None)
 
     def _beginning(self, game: Game, text: str) -> Beginning:
         if field := self._page(game).beginning:
             return field.parse(game, text)
-        others = [
-            f"only games of {page.name} begin at {page.beginning.what}" for page in self.pages.boards if page.beginning
-        ]
-        raise Refused(400, "; ".join([f"beginning: {game.spec} begins as usual", *others]))
+        raise Refused(400, f"beginning: found {text[:40]!r}; {game.spec} always begins as usual")
 
     def new_record(self, data: bytes, body: NewRecord) -> Table:
-        """A table of this record, of the first page that reads it: that of the game which is shown is asked first.
+        """A table for the record, by the first page that can read it; the page of the game shown is asked first.
 
-        What is wrong with a record is said by the pages that it belongs to, else by the first one.
+        Raises Refused with what the pages say, except those that the record doesn't belong to.
         """
         games = sorted(self.games.values(), key=lambda game: game.spec != body.game)
-        pages = sorted(self.pages.boards, key=lambda page: page is not self._page(games[0]))
-        problems: list[tuple[BoardPage, MuGoError]] = []
-        for page in pages:
+        problems: list[MuGoError] = []
+        for page in sorted(self.pages.boards, key=lambda page: page is not self._page(games[0])):
             try:
                 game, begin = page.read(data, [game for game in games if self._page(game) is page])
             except MuGoError as error:
-                problems.append((page, error))
+                problems.append(error)
                 continue
             return self._opened(game, NOBODY, None, body.readouts, begin, self._nearest(game))
-        said: dict[str, str] = {}  # by what is said: the page that says it first
-        for page, problem in problems:
-            if not isinstance(problem, AnotherGame):
-                said.setdefault(str(problem), page.name)
-        first, *others = said or [str(problems[0][1])]
-        raise Refused(400, "; nor is it a record of ".join([first, *(f"{said[text]}: {text}" for text in others)]))
+        said = [str(problem) for problem in problems if not isinstance(problem, AnotherGame)]
+        raise Refused(400, "; ".join(dict.fromkeys(said or [str(problems[0])])))
 
     def _opened(
         self,
@@ -184,20 +175,12 @@ class Lobby:
         begin: Beginning | None,
         adviser: Analyst | None = None,
     ) -> Table:
-        """adviser: where no model here plays the very game."""
+        """adviser: if no model here plays this very game."""
         if models := self._models(game.spec):
             adviser = self.analysts[opponent if opponent in models else models[0]]
         table = self._page(game).table(game, opponent, human, readouts, adviser, begin)
         self.tables.add(table)
         return table
-
-    def new_own_game(self, page: OwnPage, body: Body) -> OwnTable:
-        table = page.begin(body, self.models_of(page))
-        self.own_tables[page.name].add(table)
-        return table
-
-    def models_of(self, page: OwnPage) -> Models:
-        return {name: one for name, one in self.models.items() if self.pages.of(parse_game(one[0])) is page}
 
     def _page(self, game: Game) -> BoardPage:
         page = self.pages.of(game)
@@ -208,7 +191,7 @@ class Lobby:
         return [name for name, analyst in self.analysts.items() if spec in analyst.specs]
 
     def _nearest(self, game: Game) -> Analyst | None:
-        """A model that plays this game with any komi, or else with another; None where none does."""
+        """A model for this game that sees its komi, or else one for another komi; None if there is none."""
         spec = game.without_move_limit().spec
         known = [
             analyst
@@ -219,22 +202,24 @@ class Lobby:
 
     @staticmethod
     def _built_ins(game: Game) -> list[str]:
-        return [RANDOM] if game.heuristic() is None else [HEURISTIC, RANDOM]
-
-
-def _with_actions(game: AnyGame) -> Game:
-    assert isinstance(game, Game), f"{game.spec} has no fixed list of actions"
-    return game
+        return ["random"] if game.heuristic() is None else ["heuristic", "random"]
 
 
 def main_page(pages: Pages) -> bytes:
-    """page.html with the scripts and style sheets of all boards, and links to the pages for themselves."""
+    """page.html with the scripts and style sheets of all boards, and links to the other pages."""
     files = [(f"/pages/{page.name}/{file}", PurePath(file).suffix) for page in pages.boards for file in page.files]
     tags = [f'<link rel="stylesheet" href="{escape(address)}">' for address, suffix in files if suffix == ".css"]
     tags += [f'<script type="module" src="{escape(address)}"></script>' for address, suffix in files if suffix == ".js"]
-    links = [f'<a class="button" href="/{page.name}">{escape(page.title)}</a>' for page in pages.own]
-    text = (HERE / "page.html").read_text(encoding="utf-8")
-    return text.replace("<!-- boards -->", "\n".join(tags)).replace("<!-- pages -->", "\n  ".join(links)).encode()
+    html = (HERE / "page.html").read_bytes().replace(b"<!-- boards -->", "\n".join(tags).encode())
+    return with_frame(html, [(f"/{page.name}", page.title) for page in pages.own])
+
+
+def with_frame(html: bytes, links: Sequence[tuple[str, str]]) -> bytes:
+    """A page's HTML with the header and the dialog that it asks for. links: (address, title) in the header."""
+    tags = "\n  ".join(f'<a class="button" href="{address}">{escape(title)}</a>' for address, title in links)
+    header = (HERE / "header.html").read_bytes().replace(b"<!-- pages -->", tags.encode())
+    dialog = (HERE / "dialog.html").read_bytes()
+    return html.replace(b"<!-- header -->\n", header).replace(b"<!-- dialog -->\n", dialog)
 
 
 def files_of(pages: Pages) -> dict[str, tuple[bytes, str]]:
@@ -245,7 +230,7 @@ def files_of(pages: Pages) -> dict[str, tuple[bytes, str]]:
         for file in page.files:
             found[f"/pages/{page.name}/{file}"] = page.content(file), MEDIA_TYPES[PurePath(file).suffix]
     for page in pages.own:
-        found[f"/{page.name}"] = found[f"/pages/{page.name}/{page.html}"]
+        found[f"/{page.name}"] = with_frame(page.content(page.html), [("/", "Board games")]), MEDIA_TYPES[".html"]
     return found
 
 
@@ -256,104 +241,95 @@ def make_app(lobby: Lobby) -> Starlette:
         content, kind = files[request.url.path]
         return Response(content, media_type=kind)
 
-    async def options(request: Request) -> Response:
-        return JSONResponse(await run_in_threadpool(lobby.options))
-
-    async def new_game(request: Request) -> Response:
-        body = parsed(NewGame, await read_body(request))
-        return await seen(lambda: lobby.new_game(body))
-
     async def new_record(request: Request) -> Response:
         wanted, data = asked(NewRecord, request), await read_body(request)
-        return await seen(lambda: lobby.new_record(data, wanted))
-
-    async def look(request: Request) -> Response:
-        wanted = asked(Look, request)
-        return await seen(lambda: lobby.tables.find(request.path_params["id"]), wanted.ply)
-
-    async def act(request: Request) -> Response:
-        acted, body = await asked_of_table(request, VERBS, lobby.tables)
-        return await seen(acted, body.ply if request.path_params["verb"] == "analyse" else None)
-
-    async def seen(find: Callable[[], Table], ply: int | None = None) -> Response:
-        return JSONResponse(await run_in_threadpool(lambda: find().view(ply)))
+        return await answer(lambda: lobby.new_record(data, wanted).view())
 
     return Starlette(
         routes=[
             *(Route(path, file) for path in files),
-            Route("/api/options", options),
-            Route("/api/games", new_game, methods=["POST"]),
+            options_route("/api/options", lobby.options),
             Route("/api/records", new_record, methods=["POST"]),
-            Route("/api/games/{id}", look),
-            Route("/api/games/{id}/{suffix}", record_of(lobby.tables), methods=["GET"]),
-            Route("/api/games/{id}/{verb}", act, methods=["POST"]),
+            *game_routes(
+                "/api/games", NewGame, lobby.new_game, VERBS, lobby.tables, lambda table, ply: table.view(ply)
+            ),
             *(route for page in lobby.pages.own for route in own_routes(page, lobby)),
         ],
         middleware=[Middleware(RequestCheck)],
-        exception_handlers={
-            HTTPException: _http_error,
-            MuGoError: _foreseen,
-            ClientDisconnect: _gone,
-            Exception: _bug,
-        },
+        exception_handlers={kind: _failed for kind in (HTTPException, MuGoError, ClientDisconnect, Exception)},
     )
 
 
 def own_routes(page: OwnPage, lobby: Lobby) -> list[Route]:
-    tables, path = lobby.own_tables[page.name], f"/api/{page.name}"
+    path, tables = f"/api/{page.name}", Tables()
+    models = {name: one for name, one in lobby.models.items() if lobby.pages.of(parse_game(one[0])) is page}
 
-    async def options(request: Request) -> Response:
-        return JSONResponse(await run_in_threadpool(lambda: page.options(lobby.models_of(page))))
-
-    async def new_game(request: Request) -> Response:
-        body = parsed(page.new_game, await read_body(request))
-        return await seen(lambda: lobby.new_own_game(page, body))
-
-    async def look(request: Request) -> Response:
-        return await seen(lambda: tables.find(request.path_params["id"]))
-
-    async def act(request: Request) -> Response:
-        acted, _ = await asked_of_table(request, page.verbs, tables)
-        return await seen(acted)
-
-    async def seen(find: Callable[[], OwnTable]) -> Response:
-        return JSONResponse(await run_in_threadpool(lambda: find().view()))
+    def begin(body: Body) -> OwnTable:
+        table = page.begin(body, models)
+        tables.add(table)
+        return table
 
     return [
-        Route(path, options),
-        Route(path, new_game, methods=["POST"]),
-        Route(f"{path}/{{id}}", look),
-        Route(f"{path}/{{id}}/{{suffix}}", record_of(tables), methods=["GET"]),
-        Route(f"{path}/{{id}}/{{verb}}", act, methods=["POST"]),
+        options_route(path, lambda: page.options(models)),
+        *game_routes(path, page.new_game, begin, page.verbs, tables, lambda table, ply: table.view()),
     ]
 
 
-def record_of(tables: Tables[Any]) -> Callable[[Request], Awaitable[Response]]:
-    async def record(request: Request) -> Response:
+def options_route(path: str, options: Callable[[], dict[str, Any]]) -> Route:
+    async def get(request: Request) -> Response:
+        return await answer(options)
+
+    return Route(path, get)
+
+
+def game_routes(
+    path: str,
+    new_game: type[Body],
+    begin: Callable[[Any], Any],
+    verbs: Mapping[str, Verb],
+    tables: Tables,
+    view: Callable[[Any, int | None], dict[str, Any]],
+) -> list[Route]:
+    """Begin a game, look at one, save one and play one, under this path. view: of a table, before move number ply."""
+
+    async def new(request: Request) -> Response:
+        body = parsed(new_game, await read_body(request))
+        return await answer(lambda: view(begin(body), None))
+
+    async def look(request: Request) -> Response:
+        wanted = asked(Look, request)
+        return await answer(lambda: view(tables.find(request.path_params["id"]), wanted.ply))
+
+    async def save(request: Request) -> Response:
         name, suffix = request.path_params["id"], request.path_params["suffix"]
         text = await run_in_threadpool(lambda: tables.find(name).record(suffix))
         named = {"content-disposition": f'attachment; filename="game.{suffix}"'}
         return Response(text, media_type="text/plain", headers=named)
 
-    return record
+    async def act(request: Request) -> Response:
+        verb = request.path_params["verb"]
+        if verb not in verbs:
+            raise HTTPException(404, f"found {verb[:20]!r}; wanted one of {', '.join(verbs)}")
+        kind, grant = verbs[verb]
+        body = parsed(kind, await read_body(request))
+
+        def acted() -> dict[str, Any]:
+            table = tables.find(request.path_params["id"])
+            return view(table, grant(table, body))
+
+        return await answer(acted)
+
+    return [
+        Route(path, new, methods=["POST"]),
+        Route(f"{path}/{{id}}", look),
+        Route(f"{path}/{{id}}/{{suffix}}", save, methods=["GET"]),
+        Route(f"{path}/{{id}}/{{verb}}", act, methods=["POST"]),
+    ]
 
 
-async def asked_of_table(
-    request: Request, verbs: Mapping[str, Verb], tables: Tables[Any]
-) -> tuple[Callable[[], Any], Any]:
-    """What the verb in the address does to its table, to be called elsewhere: it gives the table. And the body."""
-    name = request.path_params["verb"]
-    if name not in verbs:
-        raise HTTPException(404, f"found {name[:20]!r}; wanted one of {', '.join(verbs)}")
-    kind, verb = verbs[name]
-    body = parsed(kind, await read_body(request))
-
-    def acted() -> Any:
-        table = tables.find(request.path_params["id"])
-        verb(table, body)
-        return table
-
-    return acted, body
+async def answer(work: Callable[[], Any]) -> Response:
+    """The work's result as JSON. It runs in a thread, so that the server goes on answering."""
+    return JSONResponse(await run_in_threadpool(work))
 
 
 def parsed(kind: type[Wanted], body: bytes) -> Wanted:
@@ -365,7 +341,7 @@ def parsed(kind: type[Wanted], body: bytes) -> Wanted:
 
 
 def asked(kind: type[Wanted], request: Request) -> Wanted:
-    """The same from the address's query."""
+    """Likewise, from the address's query."""
     try:
         return kind.model_validate(dict(request.query_params))
     except ValidationError as error:
@@ -378,22 +354,13 @@ def _sentence(error: ValidationError) -> str:
     return f"{where}: {first['msg']}" if where else str(first["msg"])
 
 
-def _failed(status: int, problem: str, headers: Mapping[str, str] | None = None) -> Response:
+async def _failed(request: Request, error: Exception) -> Response:
+    status, problem, headers = 500, "this is a bug; the terminal that runs the server shows where", None
+    match error:
+        case HTTPException():
+            status, problem, headers = error.status_code, error.detail, error.headers
+        case MuGoError():
+            status, problem = error.status if isinstance(error, Refused) else 400, str(error)
+        case ClientDisconnect():
+            status, problem = 400, "the request ended in the middle"
     return JSONResponse({"error": problem}, status, headers)
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return _failed(error.status_code, error.detail, error.headers)
-
-
-async def _foreseen(request: Request, error: Exception) -> Response:
-    return _failed(error.status if isinstance(error, Refused) else 400, str(error))
-
-
-async def _gone(request: Request, error: Exception) -> Response:
-    return _failed(400, "the request ended in the middle")
-
-
-async def _bug(request: Request, error: Exception) -> Response:
-    return _failed(500, "this is a bug; the terminal that runs the server shows where")

@@ -1,7 +1,7 @@
 """``serve``: listen on this machine, and open the page in a browser.
 
-Loads the models first, so that whoever opens the page doesn't wait for compilers, but where a model of all boards first
-plays on one that isn't its own. Ends with Ctrl-C.
+Loads the models first, so that the page needn't wait for compilers, except when a model of all boards first plays on a
+board other than its own. Ends with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -11,19 +11,17 @@ import socket
 import threading
 import webbrowser
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from pipeline.errors import MuGoError, UsageError
-from pipeline.games.contract import AnyGame, Game
+from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
-from pipeline.methods.named import method_named
 from pipeline.play.config import EngineConfig, ServeConfig
-from pipeline.play.engine import open_session
+from pipeline.play.engine import open_player, open_session
 from pipeline.play.page.analyst import Analyst
 from pipeline.play.page.kinds import BoardPage, Models, OwnPage
 from pipeline.play.page.loading import Pages, load_pages
-from pipeline.players.player import Player
 from pipeline.progress import SILENT, Progress
 from pipeline.run import layout
 from pipeline.run.models import Model, read_model, resolve_champion
@@ -54,7 +52,7 @@ def serve(config: ServeConfig, progress: Progress = SILENT) -> None:
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
-            progress.say(f"the page is at {address} and for this machine only; Ctrl-C ends it")
+            progress.say(f"the page is at {address}, for this machine only; Ctrl-C ends the server")
             if config.browser:
                 threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
@@ -69,7 +67,7 @@ def serve(config: ServeConfig, progress: Progress = SILENT) -> None:
         players = load_players(models, config, pages, progress)
         if not models:
             champion = layout.CHAMPION_LINK
-            progress.say(f"no model at {champion}: only built-in opponents, and no hints; name models with --model")
+            progress.say(f"no model at {champion}: only built-in opponents and no hints; name models with --model")
         app = make_app(Lobby(pages, analysts, config.readouts, players))
         Server(
             uvicorn.Config(
@@ -87,7 +85,7 @@ def serve(config: ServeConfig, progress: Progress = SILENT) -> None:
 
 
 def listen(port: int) -> socket.socket:
-    """A socket at this port of this machine alone. Raises MuGoError if it can't be had."""
+    """A socket on this port, for this machine alone. Raises MuGoError if the port isn't available."""
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -95,17 +93,16 @@ def listen(port: int) -> socket.socket:
         listening.listen()
     except OSError as error:
         listening.close()
-        problem = (
-            "is taken by another program" if error.errno == errno.EADDRINUSE else f"can't be had ({error.strerror})"
-        )
+        taken = error.errno == errno.EADDRINUSE
+        problem = "is taken by another program" if taken else f"isn't available ({error.strerror})"
         raise MuGoError(f"serve: port {port} of {ADDRESS} {problem}; choose another with --port") from error
     return listening
 
 
 def read_models(config: ServeConfig, pages: Pages) -> dict[str, Model]:
-    """The models of the config, by name, as many as there are; models of one name are called by their paths.
+    """The models of the config by name; models with the same name are listed by path.
 
-    Raises UsageError for one that no page can show.
+    Raises UsageError for a model whose game no page shows.
     """
     paths = config.model or ([layout.CHAMPION_LINK] if layout.CHAMPION_LINK.exists() else [])
     models = {model.path: (model, str(path)) for model, path in ((_read(path, pages), path) for path in paths)}
@@ -114,20 +111,10 @@ def read_models(config: ServeConfig, pages: Pages) -> dict[str, Model]:
 
 
 def load_players(models: Mapping[str, Model], config: ServeConfig, pages: Pages, progress: Progress) -> Models:
-    """Those whose games have a page of their own, loaded: what makes a player of each, anew for every game."""
-    search = EngineConfig(readouts=config.readouts).search_options()
-
-    def maker(model: Model) -> Callable[[AnyGame], Player]:
-        method = method_named(model.info.method)
-        (loaded,) = method.load(model, 1, 1, config.backend, progress)  # any thread may ask what it gives
-
-        def make(game: AnyGame) -> Player:
-            return method.player(game, 1, loaded, search, config.readouts)
-
-        return make
-
+    """The models of games with a page of their own, loaded: for each, a function that makes a player per game."""
+    engine = EngineConfig(readouts=config.readouts, backend=config.backend)
     return {
-        name: (model.info.game, maker(model))
+        name: (model.info.game, open_player(model, engine, progress))
         for name, model in models.items()
         if isinstance(pages.of(parse_game(model.info.game)), OwnPage)
     }
@@ -144,7 +131,7 @@ def load_analysts(
         if not isinstance(page, BoardPage):
             continue
         assert isinstance(game, Game)
-        progress.say(f"loading {name}; kernels and network are compiled when this machine sees them first")
+        progress.say(f"loading {name}; the first time on this machine, kernels and network are compiled")
         engine = EngineConfig(model=model.path, readouts=config.readouts, backend=config.backend)
         session, findings = open_session(model, engine, progress)
         session.warm_up()
@@ -157,5 +144,5 @@ def _read(path: Path, pages: Pages) -> Model:
     game = parse_game(model.info.game)
     page = pages.of(game)
     if page is None or (isinstance(page, BoardPage) and not isinstance(game, Game)):
-        raise UsageError(f"serve --model {path}: {model.info.game} is played on no board that the page has")
+        raise UsageError(f"serve --model {path}: the page has no board for {model.info.game}")
     return model

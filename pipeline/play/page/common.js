@@ -1,22 +1,54 @@
-// What all pages need: their elements, the server, players, the dialog for a new game, light and dark.
+// What all pages share: elements, requests to the server, players, the dialog for a new game, light and dark.
+// A page declares show(found), which keeps what the server found as `view` and draws it, draw(), and tablePath().
 "use strict";
 
-const boards = {}; // of the main page, by name; scripts of boards register theirs
+const boards = {}; // of the main page, by name; each board's script registers itself
+let view = null; // the game as the server described it last
+let thinking = false; // whether the opponent's move is awaited
+let epoch = 0; // counts the person's actions: answers to earlier requests are out of date
+
 const SVG = "http://www.w3.org/2000/svg";
 const $ = (id) => document.getElementById(id);
 
-/** What the server answers; a body, an object or a file, is posted. Throws an Error with the answer's status. */
+/** The server's answer. A body (an object or a file) is posted. Throws an Error with the HTTP status. */
 async function api(path, body) {
   const request = body === undefined ? {} : { method: "POST", body: body instanceof Blob ? body : JSON.stringify(body) };
   let answer;
   try {
     answer = await fetch(path, request);
   } catch {
-    throw new Error("The server doesn't answer: was it ended?");
+    throw new Error("The server doesn't answer: has it been stopped?");
   }
   const found = await answer.json();
   if (!answer.ok) throw Object.assign(new Error(found.error), { status: answer.status });
   return found;
+}
+
+/**
+ * Show what a request gives, then do what comes after it; nothing if the person has done something else meanwhile.
+ * Shows an error, and the game as it is now if another window has changed it. waits: it is for the opponent's move.
+ */
+async function attempt(ask, after = () => {}, waits = false) {
+  const mine = ++epoch;
+  thinking = waits;
+  if (waits) draw();
+  try {
+    const found = await ask();
+    if (mine !== epoch) return;
+    thinking = false;
+    show(found);
+    await after();
+  } catch (error) {
+    if (mine !== epoch) return;
+    if (error.status === 409) await api(tablePath()).then((found) => mine === epoch && show(found), () => {});
+    if (mine === epoch) complain(error);
+  }
+}
+
+function complain(error) {
+  thinking = false;
+  draw();
+  sayError(error);
 }
 
 function element(name, attributes = {}, text = "") {
@@ -33,7 +65,7 @@ function say(text, error = false) {
 
 const sayError = ({ message }) => say(message.charAt(0).toUpperCase() + message.slice(1), true);
 
-/** The list of both players, with who is to move. picture(player): in 40 × 40 units. */
+/** List both players and mark the one to move. picture(player): an SVG element, 40 × 40 units. */
 function drawPlayers(view, picture) {
   $("players").replaceChildren(...[0, 1].map((player) => {
     const item = document.createElement("li"), drawing = element("svg", { viewBox: "0 0 40 40", "aria-hidden": "true" });
@@ -53,8 +85,8 @@ function drawPlayers(view, picture) {
 }
 
 /**
- * Fill the dialog for a new game. games: spec, opponents and colours of each; begin(): it was closed by Start; chosenGame,
- * chosenOpponent: whatever else depends on the choice.
+ * Fill the dialog for a new game. games: each with its spec, opponents and colours. begin(): called after Start.
+ * chosenGame(game), chosenOpponent(name): called when one is chosen, to update other fields.
  */
 function setUpDialog(games, begin, chosenGame = () => {}, chosenOpponent = () => {}) {
   const opponent = () => {
@@ -75,20 +107,20 @@ function setUpDialog(games, begin, chosenGame = () => {}, chosenOpponent = () =>
   $("choose-game").addEventListener("change", choose);
   $("choose-opponent").addEventListener("change", opponent);
   $("new").addEventListener("click", () => {
-    $("dialog").returnValue = ""; // Escape may leave what the last button said
+    $("dialog").returnValue = ""; // Escape may leave the last button's value
     $("dialog").showModal();
   });
   $("dialog").addEventListener("close", () => { if ($("dialog").returnValue === "start") begin(); });
   choose();
 }
 
-/** The game that the page's address names; null if it names none that is still there. */
+/** The game that the page's address names; null if there is none or the server no longer has it. */
 async function gameInAddress(path) {
   if (!/^#[\w-]+$/.test(location.hash)) return null;
   try {
     return await api(`${path}/${location.hash.slice(1)}`);
   } catch {
-    history.replaceState(null, "", "#"); // the server has been started anew
+    history.replaceState(null, "", "#"); // the server has been restarted
     return null;
   }
 }

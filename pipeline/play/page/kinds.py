@@ -1,20 +1,19 @@
-"""What a plug-in offers at the extension point ``mugo.pages``: a ``BoardPage`` or an ``OwnPage``. For authors.
+"""The extensions of ``mugo.pages``: ``BoardPage`` and ``OwnPage``.
 
     [project.entry-points."mugo.pages"]
     nim = "mugo_nim.page:NimPage"
 
-Both are subclasses of Page, made once when the server starts. The entry point's name is the page's: its files are
-served at /pages/nim/FILE. ``serve`` imports every installed package that offers a page.
+Both are subclasses of Page, made once when the server starts. The entry point's name is the page's name: its files are
+served at /pages/nim/FILE. ``serve`` imports every installed package that offers a page. A page that can't be loaded is
+left out, with one line that names its package.
 
-A ``BoardPage`` brings a board to the main page: a script that draws it and a table that says what is on it. Games of
-stones need neither: the main page shows every BoardGame of games/stones.py, drawn by its ``look``; a subclass of
-StonesPage (stones.py) offers such games where no model plays them. Games of a board page have a fixed list of actions
-(Game); a model of one plays, advises and analyses there.
+A ``BoardPage`` adds a board to the main page: a script that draws it, and a table that says what is on it. Games of
+stones need neither: the main page shows every BoardGame of games/stones.py as its ``look`` says. A subclass of
+StonesPage (stones.py) offers such games even without a model. Games of a board page have a fixed list of actions
+(Game); their models play, advise and analyse there.
 
-An ``OwnPage`` is for games that are played otherwise, with dice for example: HTML of its own at /nim, JSON of its own
-at /api/nim, linked from the main page. A model of such a game is an opponent through its method's player.
-
-A page that can't be loaded is left out, with one line that names its package.
+An ``OwnPage`` is for games with another interface, such as dice: its own HTML at /nim, linked from the main page, and
+its own JSON at /api/nim. A model of such a game is an opponent through its method's player.
 """
 
 from __future__ import annotations
@@ -46,11 +45,11 @@ MEDIA_TYPES: Mapping[str, str] = {
 
 
 class Page(ABC):
-    """What both kinds have.
+    """What both kinds have in common.
 
-    files  names of files beside the module that defines the class, of the kinds in MEDIA_TYPES. A board page's scripts
-           and style sheets are loaded by the main page; an own page's HTML names those that it needs
-    specs  the games that are offered even where no model plays them
+    files  names of files beside the module that defines the class, of the kinds in MEDIA_TYPES. The main page loads a
+           board page's scripts and style sheets; an own page's HTML loads what it needs
+    specs  the games that are offered even without a model
     """
 
     files: tuple[str, ...] = ()
@@ -61,7 +60,7 @@ class Page(ABC):
 
     @abstractmethod
     def plays(self, game: AnyGame) -> bool:
-        """Whether this page shows the game. Bundled pages are asked first, stones.py's last."""
+        """Whether this page shows the game. Bundled pages are asked first, the page of stones last."""
 
     def content(self, file: str) -> bytes:
         return (Path(str(sys.modules[type(self).__module__].__file__)).parent / file).read_bytes()
@@ -69,10 +68,10 @@ class Page(ABC):
 
 @dataclass(frozen=True)
 class BeginningField:
-    """A text field of the dialog for a new game: another beginning than the usual one.
+    """A text field in the dialog for a new game, for a beginning other than the usual one.
 
-    what   it asks for, after "Begin at": "a FEN"        placeholder  shown while it is empty
-    parse  (game, text, not empty) → Beginning; raises MuGoError with what is wrong
+    what   the label after "Begin at", such as "a FEN"      placeholder  shown while the field is empty
+    parse  (game, text, not empty) → Beginning; raises MuGoError if the text is wrong
     """
 
     what: str
@@ -84,12 +83,12 @@ class BoardPage(Page):
     """A board on the main page.
 
     table         the server's side of a game; its ``board`` is the name that the script registers
-    beginning     None: its games begin as usual
-    record_names  what the button is to call each file that the table writes, by suffix: {"sgf": "SGF"}
+    beginning     None: its games always begin as usual
+    record_names  the button's name for each file that the table writes, by suffix: {"sgf": "SGF"}
     opens         suffixes of the records that read() knows: (".sgf",)
 
-    Scripts are JavaScript modules: what they declare is theirs alone. One of them registers the board, an object with
-    the functions that page.js lists:
+    Scripts are JavaScript modules, each with names of its own. One of them registers the board, an object with the
+    functions that page.js lists:
 
         boards.nim = { build() {…}, draw() {…}, … };
     """
@@ -100,40 +99,43 @@ class BoardPage(Page):
     opens: tuple[str, ...] = ()
 
     def offered(self, game: Game) -> list[str]:
-        """The specs of what a model of this game plays on the page."""
+        """The specs of the games that a model of this game plays on the page."""
         return [game.spec]
 
     def read(self, data: bytes, games: Sequence[Game]) -> tuple[Game, Beginning]:
-        """A record, and which of this page's games it is of; games: those that are offered, the preferred one first.
+        """(the game of a record, what it contains). games: this page's games that are offered, the preferred one first.
 
-        Raises AnotherGame if it belongs to another page or to none of these games, MuGoError for what is wrong with it.
+        Raises AnotherGame if the record belongs to another page or to none of these games, MuGoError if it is damaged.
         """
         raise AnotherGame(f"the page {self.name} reads no records")
 
 
 class Body(BaseModel):
-    """What a request says, as JSON; other fields than the subclass's are refused."""
+    """A request's JSON. Fields that the subclass doesn't have are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class At(Body):
-    """ply: how many moves the page knows."""
+    """ply: the number of moves that the page knows."""
 
     ply: int = Field(ge=0, le=100_000)
 
 
-Verb = tuple[type[At], Callable[[Any, Any], None]]
-"""What the request says, and (table, that) → what the table does. Raises Refused (analyst.py)."""
+Verb = tuple[type[At], Callable[[Any, Any], int | None]]
+"""The type of a request, and a function (table, request) that grants it or raises Refused (analyst.py).
+
+On the main page, the function returns the ply to show afterwards; None: the latest.
+"""
 
 Models = Mapping[str, tuple[str, Callable[[Any], Player]]]
-"""By name: the spec of the game that a model plays, and what makes its player for such a game."""
+"""By name: the spec of the game that a model plays, and a function that makes its player for that game."""
 
 NO_MODELS: Models = MappingProxyType({})
 
 
 class OwnTable(Protocol):
-    """A game at an own page. Thread-safe: requests come from several threads."""
+    """A game on an own page. Thread-safe: requests come from several threads."""
 
     id: str  # secrets.token_urlsafe, so that nobody guesses it
 
@@ -141,24 +143,25 @@ class OwnTable(Protocol):
         """What the page shows, as JSON, with the id."""
 
     def record(self, suffix: str) -> str:
-        """The game as a file's text. Raises Refused for a suffix that it hasn't."""
+        """The game as a file's text. Raises Refused for an unknown suffix."""
 
     def close(self) -> None:
-        """It is kept no longer."""
+        """Called when the server drops the game."""
 
 
 class OwnPage(Page):
-    """A page for itself. Under its name, here nim, the server answers:
+    """A page of its own. Under its name, here nim, the server answers:
 
-        GET   /nim                 its HTML, which may use /common.js and /page.css
+        GET   /nim                 its HTML, which may use /common.js and /page.css. The lines <!-- header --> and
+                                   <!-- dialog --> become the header and the dialog for a new game
         GET   /api/nim             options()
         POST  /api/nim             begin a game with a body of new_game → the table's view
         GET   /api/nim/ID          the view
         GET   /api/nim/ID/SUFFIX   the game as a file
         POST  /api/nim/ID/VERB     one of verbs → the view afterwards
 
-    title     of the link on the main page      html  the name of one of files
-    new_game  what a new game must be told      verbs  by name
+    title     of the link on the main page      html   the page's HTML, one of files
+    new_game  the request for a new game        verbs  by name
     """
 
     title: str
@@ -168,8 +171,8 @@ class OwnPage(Page):
 
     @abstractmethod
     def options(self, models: Models) -> dict[str, Any]:
-        """The games and opponents to choose from. models: those that play games of this page, here and in begin()."""
+        """The games and opponents to choose from. models: those that play games of this page, as in begin()."""
 
     @abstractmethod
     def begin(self, body: Any, models: Models) -> OwnTable:
-        """A new game; body: one of new_game. Raises Refused."""
+        """A new game. body: a new_game. Raises Refused."""

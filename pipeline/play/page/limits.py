@@ -1,7 +1,7 @@
-"""Who may talk to the server, and how much: the page itself, and no more than a game needs.
+"""Which requests the server accepts: those of the page itself, and none larger than a game needs.
 
-Another site that a browser has open can send requests here, or let its own name point to this machine (DNS rebinding).
-So Host must name this machine, and where the browser says where a request comes from, it must come from the page.
+Another site open in the browser can send requests here, or make its own name point to this machine (DNS rebinding). So
+Host must name this machine, and if the browser says where a request comes from, that must be the page.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HEADERS = {
 
 
 class RequestCheck:
-    """Answers 403 to requests that aren't the page's, and adds the headers that keep the page to itself."""
+    """Answers 403 to requests that aren't the page's, and adds headers that isolate the page from other sites."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -50,19 +50,19 @@ class RequestCheck:
 
 
 def _stranger(headers: Headers) -> str | None:
-    """What is wrong with where a request comes from; None: nothing."""
+    """What is wrong with a request's origin; None: nothing."""
     hosts = headers.getlist("host")
     if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
         return "Host must be 127.0.0.1 or localhost: this server is for this machine alone"
     if any(origin != f"http://{hosts[0]}" for origin in headers.getlist("origin")):
-        return "Origin must be this page: other sites have no business here"
+        return "Origin must be this page: requests from other sites are refused"
     if any(site not in ("same-origin", "none") for site in headers.getlist("sec-fetch-site")):
         return "the request comes from another site; open the page by its address"
     return None
 
 
 async def read_body(request: Request) -> bytes:
-    """Raises HTTPException: 413 for a body that is too long, 408 for one that takes too long to come."""
+    """Raises HTTPException: 413 for a body that is too long, 408 for one that takes too long to arrive."""
     too_long = HTTPException(413, f"the request is longer than {MOST_BYTES >> 10} KiB")
     announced = request.headers.get("content-length", "0")
     if not (announced.isascii() and announced.isdecimal()) or len(announced) > 9 or int(announced) > MOST_BYTES:

@@ -1,4 +1,4 @@
-"""``Pages``: the pages that the core, the families and other packages offer, checked once when the server starts."""
+"""``Pages``: the pages of the core, the families and other packages, checked once when the server starts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pipeline.play.page.kinds import MEDIA_TYPES, BoardPage, OwnPage, Page
 from pipeline.play.page.stones import StonesPage
 from pipeline.play.page.table import Table
 
-RESERVED = ("api", "pages", "stones")  # names that no plug-in's page may have
+RESERVED = ("api", "pages", "stones")  # names that a plug-in's page can't have
 
 
 class Pages:
-    """In the order in which they are asked for a game."""
+    """All pages, in the order in which they are asked whether they show a game."""
 
     def __init__(self, pages: Sequence[Page]) -> None:
         self.boards = [page for page in pages if isinstance(page, BoardPage)]
@@ -27,12 +27,12 @@ class Pages:
         self._all = tuple(pages)
 
     def of(self, game: AnyGame) -> Page | None:
-        """The page that shows a game; None: no page does."""
+        """The page that shows a game; None if there is none."""
         return next((page for page in self._all if page.plays(game)), None)
 
 
 def load_pages(warn: Callable[[str], None] = lambda line: None) -> Pages:
-    """All pages. warn: is given a line for each page of a package that is left out, and why."""
+    """All pages. warn: called with one line for each installed package's page that is left out."""
     pages: list[Page] = []
     found = extensions.find(extensions.PAGES).values()
     for extension in sorted(found, key=lambda extension: (bool(extension.package), extension.name)):
@@ -46,12 +46,9 @@ def load_pages(warn: Callable[[str], None] = lambda line: None) -> Pages:
 
 
 def _made(extension: Extension) -> Page:
-    """Raises UsageError for what is no page, or one whose files or games aren't there."""
-    kind = extensions.load(extension)
-    if not (isinstance(kind, type) and issubclass(kind, BoardPage | OwnPage)):
-        raise extensions.refuse(extension, kind, "a subclass of BoardPage or OwnPage of pipeline/play/page/kinds.py")
+    """Raises UsageError if it isn't a page, or if the page's files or games are missing."""
+    page: Page = extensions.make(extension, Page, extension.name)
     try:
-        page = kind(extension.name)
         problem = _problem(page)
     except Exception as error:
         if not extension.package:
@@ -62,8 +59,10 @@ def _made(extension: Extension) -> Page:
     return page
 
 
-def _problem(page: BoardPage | OwnPage) -> str:
-    """What is wrong with a page; "": nothing. Whatever it lacks may raise."""
+def _problem(page: Page) -> str:
+    """What is wrong with a page; "": nothing. May raise any exception if the page is broken."""
+    if not isinstance(page, BoardPage | OwnPage):
+        return "wanted a subclass of BoardPage or OwnPage"
     if not re.fullmatch(r"[a-z0-9_-]+", page.name) or page.name in RESERVED:
         return f"wanted a name of lower-case letters, digits, - and _, not {', '.join(RESERVED)}"
     for file in page.files:
@@ -72,7 +71,7 @@ def _problem(page: BoardPage | OwnPage) -> str:
             return f"file {file!r}: wanted one of {', '.join(MEDIA_TYPES)}"
     for game in map(parse_game, page.specs):
         if not page.plays(game):
-            return f"it offers {game.spec} and doesn't play it"
+            return f"it offers {game.spec} but doesn't play it"
         if isinstance(page, BoardPage) and not isinstance(game, Game):
             return f"{game.spec} has no fixed list of actions; wanted an OwnPage for it"
     if isinstance(page, BoardPage):

@@ -1,26 +1,23 @@
-// The board page. The server keeps every game and decides what is legal; this draws what it says (see app.py, table.py).
-// What depends on the kind of board is in stones.js and in scripts of plug-ins, which register an object in `boards`:
-//   setUp()                    once, when the page is there; may be missing. What it adds to #extras, #keys or <body> is
-//                              shown for its board only if it has the attribute data-board="NAME"
-//   build()                    a new game, drawn from nothing into #board, an <svg>
-//   draw()                     the position
-//   follow()                   the cursor goes to the last move
-//   picture(player)            what stands for a player, 40 × 40 units
+// The board page. The server keeps every game and decides what is legal; this script draws it (see app.py, table.py).
+// What depends on the kind of board is in stones.js and in plug-ins' scripts, which register an object in `boards`:
+//   setUp()                    optional: called once, when the page is loaded. Elements that it adds to #extras, #keys or
+//                              <body> with the attribute data-board="NAME" are shown for its board only
+//   build()                    draw a new game into #board, an <svg>
+//   draw()                     draw the position
+//   follow()                   move the cursor to the last move
+//   picture(player)            an element that stands for a player, 40 × 40 units
 //   press(group)               a click or Enter on a .point
-//   moveCursor(rows, columns)  by the arrow keys
+//   moveCursor(rows, columns)  arrow keys
 //   cancel()                   Escape
 // Such a script may use what is declared here and in common.js: view, play(), draw(), mayPlay(), myTurn(), thinking,
 // showsMoves(), $(), element(), say(), percent(), short().
 "use strict";
 
-const GAME_READOUTS = 100; // of each position, when a whole game is analysed
-const STEP_MILLISECONDS = 150; // a position that is only passed through isn't searched
+const GAME_READOUTS = 100; // per position, when a whole game is analysed
+const STEP_MILLISECONDS = 150; // a position that is left sooner isn't searched
 
 let options = null;
-let view = null; // the table as the server described it last
-let board = null; // what draws it
-let epoch = 0; // counts what the person did; answers to earlier requests are out of date
-let thinking = false;
+let board = null; // the entry of `boards` that draws the game
 let hinted = -1; // the ply at which a hint is shown
 let reviewing = false; // arrow keys step through the game
 let stopAnalysis = null;
@@ -29,33 +26,6 @@ let stopAnalysis = null;
 
 const tablePath = (rest = "") => `/api/games/${view.id}${rest}`;
 const act = (verb, more = {}) => api(tablePath(`/${verb}`), { ply: view.moves.length, ...more });
-
-/** Do what the person wants; show the view that comes back, unless they did something else meanwhile. */
-async function attempt(ask, after = () => {}) {
-  const mine = ++epoch;
-  thinking = false;
-  try {
-    const found = await ask();
-    if (mine !== epoch) return;
-    show(found);
-    await after();
-  } catch (error) {
-    if (mine === epoch) await failed(error);
-  }
-}
-
-/** Say why; where the game was changed from another window, show it as it is now. */
-async function failed(error) {
-  const mine = epoch;
-  if (error.status === 409) await api(tablePath()).then((found) => mine === epoch && show(found), () => {});
-  if (mine === epoch) complain(error);
-}
-
-function complain(error) {
-  thinking = false;
-  draw();
-  sayError(error);
-}
 
 // What the person does
 
@@ -85,21 +55,10 @@ async function play(move) {
 /** Let the opponent move if it is their turn. */
 async function reply() {
   if (view.over || myTurn() || view.ply < view.moves.length) return afterwards();
-  const mine = epoch;
-  thinking = true;
-  draw();
-  try {
-    const found = await act("reply");
-    if (mine !== epoch) return;
-    thinking = false;
-    show(found);
-    await afterwards();
-  } catch (error) {
-    if (mine === epoch) await failed(error);
-  }
+  await attempt(() => act("reply"), afterwards, true);
 }
 
-/** Whatever the model is to say of the position; while the opponent thinks, its reply comes first. */
+/** Ask the model about the position, if that is wanted; not while the opponent thinks. */
 async function afterwards() {
   if (thinking) return;
   if (view.to_judge && view.ply === view.moves.length) return attempt(() => act("judge"));
@@ -158,7 +117,7 @@ async function analyseGame() {
       draw();
     }
   } catch (error) {
-    if (mine === epoch) problem = error; // else the position may have been taken back
+    if (mine === epoch) problem = error; // otherwise the position may have been taken back
   }
   stopAnalysis = null;
   draw();
@@ -168,7 +127,7 @@ async function analyseGame() {
 const readouts = () => view.readouts || options.readouts || 100;
 const myTurn = () => view.human === null || view.turn === view.human;
 
-// What is shown
+// Drawing
 
 function show(found) {
   if (!boards[found.board_kind]) throw new Error(`No script here draws the board of ${found.game}.`);
@@ -245,7 +204,7 @@ function draw() {
   say(statusText());
 }
 
-// What the model thinks
+// The model's analysis
 
 const short = (count) => (count >= 1000 ? `${(count / 1000).toFixed(1)}k` : String(count));
 
@@ -292,7 +251,8 @@ function chosenGame(game) {
 
 function chosenOpponent(name) {
   const without = name === "random" || name === "heuristic";
-  $("readouts-label").hidden = $("choose-readouts").disabled = without; // what is hidden isn't to be checked
+  $("readouts-label").hidden = $("choose-readouts").disabled = without; // the form doesn't check a disabled field
+  $("readouts-note").hidden = without;
 }
 
 function startChosen() {
@@ -352,7 +312,7 @@ async function start() {
     try {
       one.setUp?.();
     } catch (error) {
-      console.error(`board ${name}:`, error); // the others work
+      console.error(`board ${name}:`, error); // other boards still work
       delete boards[name];
     }
   }
@@ -382,11 +342,11 @@ async function start() {
   await resume();
 }
 
-/** Go on with the game in the address, or begin one. */
+/** Continue the game in the address, or begin a new one. */
 async function resume() {
   const found = await gameInAddress("/api/games");
   if (!found) return startChosen();
   await attempt(async () => found, reply);
 }
 
-document.addEventListener("DOMContentLoaded", start); // when the scripts of plug-ins, which come behind, have run
+document.addEventListener("DOMContentLoaded", start); // after the scripts of plug-ins, which come last

@@ -1,10 +1,10 @@
-// Boards of stones, also of those that fall in columns, drawn as their game's `look` says (see Look in games/stones.py).
+// Boards of stones, including stones that fall into columns, as their game's `look` says (see Look in games/stones.py).
 "use strict";
 
 const CELL = 40;
-const HEAT_FROM = 0.01; // policy below it isn't drawn
+const HEAT_FROM = 0.01; // the least policy that is drawn
 
-let cursor = 0; // the point that the arrow keys have reached
+let cursor = 0; // the point chosen by the arrow keys
 
 boards.stones = {
   build() {
@@ -40,7 +40,7 @@ function gradient(id, from, to) {
   return made;
 }
 
-/** Where a point lies in the drawing. */
+/** The coordinates of a point in the drawing. */
 const place = (point) => [CELL * (1 + (point % view.width)), CELL * (1 + Math.floor(point / view.width))];
 
 function starPoints() {

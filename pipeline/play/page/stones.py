@@ -1,4 +1,4 @@
-"""``StonesPage`` and ``StonesTable``: games whose moves put stones on points, or let them fall in columns."""
+"""``StonesPage`` and ``StonesTable``: games whose moves place stones on points or drop them into columns."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class StonesTable(Table):
         }
 
     def _seen(self, ply: int, found: dict[str, Any]) -> dict[str, Any]:
-        """With the point of each move, the policy [P], and who is expected to own each point, if anybody knows."""
+        """Also the point of each move, the policy [P], and each point's expected owner; None if it isn't estimated."""
         seen = super()._seen(ply, found)
         actions, policy, owners = self._point_actions(ply), found["policy"], found["ownership"]
         spots = {action: point for point, action in enumerate(actions) if action is not None}
@@ -72,8 +72,8 @@ class StonesTable(Table):
         }
 
     def _written(self, suffix: str, text: RecordText, resigned_by: int | None) -> str:
-        states = [position.state[None] for position in self._positions]
-        return line_sgf(self.game, states, self._moves, text, self._comments(), resigned_by)
+        states = [position.states for position in self._played.positions]
+        return line_sgf(self.game, states, self._played.moves, text, self._comments(), resigned_by)
 
     def _outcome(self, states: States) -> str:
         winner, score = float(self.game.returns(states)[0]), abs(float(self.game.scores(states)[0]))
@@ -89,14 +89,14 @@ class StonesTable(Table):
     # Points
 
     def _board(self, ply: int) -> NDArray[np.int16]:
-        return self._positions[ply].state[: self.game.num_points]
+        return self._played.positions[ply].state[: self.game.num_points]
 
     def _falls(self) -> bool:
-        """Whether actions are columns, in which stones fall."""
+        """Whether actions are columns, into which stones drop."""
         return self.game.num_actions < self.game.num_points
 
     def _point_actions(self, ply: int) -> list[int | None]:
-        """[P] the action that puts a stone there in this position; None: none does."""
+        """[P] the action that places a stone there in this position, or None."""
         if not self._falls():
             return list(range(self.game.num_points))
         width = self.game.board_shape[1]
@@ -110,12 +110,12 @@ class StonesTable(Table):
         return int(empty[-1]) * width + column if empty.size else -1
 
     def _area(self, ply: int) -> list[int] | None:
-        """[P] whose each point is, +1 the first player's, where that decides a game that is over; else None."""
+        """[P] the owner of each point, +1 the first player, if that decides a game that is over; else None."""
         return None
 
     def _point_of(self, number: int) -> int | None:
-        """Where move `number` put its stone; None for a pass."""
-        action = self._moves[number][1]
+        """The point of move `number`; None for a pass."""
+        action = self._played.actions[number]
         if action == self.game.pass_action:
             return None
         return self._landing(number, action) if self._falls() else action
@@ -152,7 +152,7 @@ class StonesPage(BoardPage):
 
 
 def with_komi(game: Game, komi: float | None) -> Game:
-    """The game with this komi, if there is one and it can be played with."""
+    """The game with this komi; the game itself if komi is None or can't be played with."""
     try:
         return game if komi is None else game.with_komi(komi)
     except UsageError:

@@ -1,9 +1,9 @@
-"""``Table``: one game at the server, and what the page shows of it; ``Tables``: those that are kept.
+"""``Table``: one game at the server, and its view on the page; ``Tables``: the games that the server keeps.
 
-Thread-safe: a lock guards each table, and no search holds it. What the page gets is JSON: plain numbers, names of moves
-as in move_name, points row by row from the upper left, and every win rate, lead and owner seen by the *first player*,
-but those of candidate moves, which are seen by the player to move. What depends on the kind of board, its subclasses
-say: stones.py, and those of plug-ins' pages.
+Thread-safe: a lock guards each table, and no search holds it. The page gets JSON: plain numbers, names of moves as in
+move_name, points row by row from the upper left. Win rates, leads and owners are seen by the *first player*, except
+those of candidate moves, which are seen by the player to move. Subclasses (stones.py, plug-ins' pages) add what depends
+on the kind of board.
 """
 
 from __future__ import annotations
@@ -11,31 +11,30 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
-
-import numpy as np
+from typing import Any, ClassVar
 
 from pipeline.errors import IllegalMove
-from pipeline.games.contract import BoolArray, Game, History, States
+from pipeline.games.contract import BoolArray, Game, States
 from pipeline.games.records import RecordText
-from pipeline.play.page.analyst import Analyst, Line, Refused
-from pipeline.play.session import Position
+from pipeline.play.game_in_progress import GameInProgress, Line, PlayerOpponent
+from pipeline.play.page.analyst import Analyst, Refused
+from pipeline.players.builtin import BUILT_INS
 
-NOBODY, RANDOM, HEURISTIC = "nobody", "random", "heuristic"  # opponents that are no models
+NOBODY = "nobody"  # the opponent of a person who plays both sides
 MOST_TABLES = 16
-MOST_MOVES = 1000  # of a game; no record between people is as long
+MOST_MOVES = 1000  # per game; no record of a game between people is as long
 
 
 @dataclass(frozen=True)
 class Beginning:
-    """What a game begins with that isn't new.
+    """What a game begins with if it isn't new.
 
-    start   [1, S] a position; None: the initial one
-    moves   (player, action)
-    names   of the players, "" where unknown
-    resigned  who gave up after the last move
+    start     [1, S] a position; None: the initial one
+    moves     (player, action)
+    names     of the players, "" where unknown
+    resigned  the player who resigned after the last move
     """
 
     start: States | None = None
@@ -44,14 +43,90 @@ class Beginning:
     resigned: int | None = None
 
 
-class Table:
-    """A game between a person and an opponent, or of a person against themselves.
+class BaseTable:
+    """What all tables have: a game in progress, the person's side, and resigning.
 
-    human: 0 or 1; None: plays both sides. adviser: the model that hints come from, None where there is none; it is the
-    opponent if that is a model.
+    human    the person's side, 0 or 1; None: both
+    colours  names of both sides
     """
 
-    board: ClassVar[str]  # which of the page's boards shows it: the name that a script registers
+    def __init__(
+        self,
+        game: Any,
+        colours: tuple[str, str],
+        opponent: str,
+        human: int | None,
+        start: States | None,
+        dice: Any = None,
+    ) -> None:
+        """start, dice: as for GameInProgress."""
+        self.id = secrets.token_urlsafe(9)
+        self.game, self.colours, self.opponent, self.human = game, colours, opponent, human
+        self._lock = threading.RLock()
+        self._played = GameInProgress(game, start, dice)
+        self._resigned: int | None = None
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+    def undo(self, ply: int) -> None:
+        """Take back a resignation; else as _undo says. Raises IllegalMove if there is nothing to take back."""
+        with self._lock:
+            self._check_current(ply)
+            if self._resigned is not None:
+                self._resigned = None
+            else:
+                self._undo()
+
+    def resign(self, ply: int) -> None:
+        with self._lock:
+            self._check_current(ply)
+            if self.over:
+                raise Refused(409, "the game is already over")
+            self._resigned = self.to_move if self.human is None else self.human
+
+    @property
+    def to_move(self) -> int:
+        return self._played.to_move
+
+    @property
+    def over(self) -> bool:
+        return self._resigned is not None or self._played.is_over
+
+    def _undo(self) -> None:
+        """Take back the person's last move and all after it."""
+        self._played.undo_to(self.human)
+
+    def _outcome(self, states: States) -> str:
+        """How a game ended by its rules, in words. states [1, S]"""
+        raise NotImplementedError
+
+    def _result(self) -> str | None:
+        """For example "Black wins by 7.5 points"; None while the game goes on."""
+        if self._resigned is not None:
+            return f"{self.colours[self._resigned]} resigned: {self.colours[1 - self._resigned]} wins"
+        return self._outcome(self._played.states) if self._played.is_over else None
+
+    def _waits_at(self, line: Line) -> bool:
+        """Whether the line is the whole game and nobody has resigned: the move after it is still wanted."""
+        return self._resigned is None and tuple(self._played.moves) == line.moves
+
+    def _check_current(self, ply: int) -> None:
+        moves = len(self._played.moves)
+        if ply != moves:
+            raise Refused(409, f"the game has {moves} moves, not {ply}: it was changed from another window")
+
+    def _player_name(self, player: int) -> str:
+        return "you" if self.human in (None, player) else self.opponent
+
+
+class Table(BaseTable):
+    """A game on the main page.
+
+    adviser  the model that gives hints, which is the opponent if that is a model; None: no hints
+    """
+
+    board: ClassVar[str]  # the name under which a script registers the board that shows the game
     territory: ClassVar[bool] = False  # whether the board can show who owns its points
 
     def __init__(
@@ -63,27 +138,17 @@ class Table:
         adviser: Analyst | None = None,
         begin: Beginning | None = None,
     ) -> None:
-        """Raises Refused for an opponent that the game hasn't, and for a record that breaks the rules."""
-        self.id = secrets.token_urlsafe(9)
-        self.spec, self.game = game.spec, game.without_move_limit()
-        self.colours = game.colours
-        self.opponent, self.human, self.readouts, self.adviser = opponent, human, readouts, adviser
-        komi = game.komi if adviser is None else adviser.komi_in(self.game)
-        self._other_komi = None if komi == game.komi else komi  # that the adviser thinks is given
-        self._heuristic = game.heuristic() if opponent == HEURISTIC else None
-        if opponent == HEURISTIC and self._heuristic is None:
-            raise Refused(400, f"{self.spec} has no heuristic player; choose another opponent")
-        self._rng = np.random.default_rng()
-        self._lock = threading.RLock()
+        """Raises UsageError for an opponent that doesn't play the game, Refused for a record that breaks the rules."""
         begin = begin or Beginning()
+        super().__init__(game.without_move_limit(), game.colours, opponent, human, begin.start)
+        self.spec, self.readouts, self.adviser = game.spec, readouts, adviser
+        komi = game.komi if adviser is None else adviser.komi_in(self.game)
+        self._other_komi = None if komi == game.komi else komi  # what the adviser assumes instead
+        self._built_in = PlayerOpponent(opponent, BUILT_INS[opponent](self.game, 1)) if opponent in BUILT_INS else None
         self._start, self._names = begin.start, begin.names
-        states = self.game.initial(1) if self._start is None else self._start
-        self._positions = [Position(states[0].copy(), game.keys(states))]
-        self._moves: list[tuple[int, int]] = []  # (player, action)
-        self._named: list[str] = []  # the same
-        self._resigned: int | None = None
+        self._named: list[str] = []  # the moves by name
         self._winrates: dict[int, float] = {}  # by ply, of the first player
-        self._leads: dict[int, float] = {}
+        self._leads: dict[int, float] = {}  # likewise
         self._analyses: dict[int, dict[str, Any]] = {}  # by ply, as the page gets them
         for number, (player, action) in enumerate(begin.moves, start=1):
             try:
@@ -93,99 +158,78 @@ class Table:
         if not self.over:
             self._resigned = begin.resigned
 
-    def close(self) -> None:
-        """Nothing has to be ended."""
-
-    # What the page asks for
+    # Requests of the page
 
     def play(self, move: str, ply: int) -> None:
-        """A person's move. Raises Refused where it isn't theirs to make or the rules forbid it."""
+        """Make a person's move. Raises Refused if it isn't their turn or the rules forbid it."""
         with self._lock:
             self._check_current(ply)
             if self.human is not None and self.to_move != self.human:
                 raise Refused(409, f"it is {self.colours[self.to_move]}'s turn, and your opponent plays that colour")
             try:
-                action = self.game.parse_move(self._positions[-1].state, move)
+                action = self.game.parse_move(self._played.positions[-1].state, move)
             except IllegalMove as error:
                 raise Refused(400, f"{move!r} is no move of {self.spec}") from error
             if self.over:
-                raise Refused(400, f"{self._name_of(action)} is not possible: the game is over")
+                raise Refused(400, f"{self._played.name_of(action)} is not possible: the game is over")
             self._play(action, self.to_move)
 
     def reply(self, ply: int) -> None:
-        """The opponent's move; nothing happens where it isn't the opponent's turn or the game changed meanwhile."""
+        """Make the opponent's move. Does nothing if it isn't their turn or the game has changed meanwhile."""
         with self._lock:
             self._check_current(ply)
             if self.human is None or self.over or self.to_move == self.human:
                 return
-            line, mover = self._line(ply), self.to_move
-        if self.opponent in (RANDOM, HEURISTIC):
-            action, found = self._built_in_move(), None
-        else:
-            assert self.adviser is not None
-            action, found = self.adviser.choose(line, self.readouts, lambda: not self._waits_at(line))
+            line, mover = self._played.line(), self.to_move
+            if self._built_in is not None:
+                self._play(self._built_in.choose(line)[0], mover)
+                return
+        assert self.adviser is not None
+        action, found = self.adviser.search(line, self.readouts, lambda: not self._waits_at(line))
         with self._lock:
             if not self._waits_at(line):
                 return
             self._play(action, mover)
-            if found is not None:
-                self._note(ply, mover, found)
-                chosen = next((move for move in found["candidates"] if move["order"] == 0), None)
-                if chosen and chosen["move"] == self._named[ply] and not self.over:
-                    self._winrates[ply + 1] = chosen["winrate"] if mover == 0 else 1 - chosen["winrate"]
+            self._note(ply, mover, found)
+            best = next(iter(found["candidates"]), None)
+            if best and best["move"] == self._named[ply] and not self.over:
+                self._winrates[ply + 1] = best["winrate"] if mover == 0 else 1 - best["winrate"]
 
-    def analyse(self, ply: int, readouts: int) -> None:
-        """Search the position before move `ply` (counted from 0), with the adviser, and keep what was found.
+    def analyse(self, ply: int, readouts: int) -> int:
+        """Search the position before move `ply` (counted from 0) with the adviser, and keep what was found.
 
-        Nothing happens where the game was over and went on. Raises Refused where it has ended.
+        Does nothing at an end after which the game went on. Returns ply, which is to be shown. Raises Refused if the
+        game has ended there, or if there is no adviser.
         """
         with self._lock:
             self._check(ply)
             if self.adviser is None:
-                raise Refused(400, f"no model at this server plays {self.spec}, so there is nobody to ask")
+                raise Refused(400, f"no model on this server plays {self.spec}: there are no hints")
             if self._over_at(ply):
-                if ply < len(self._moves):
-                    return
+                if ply < len(self._played.moves):
+                    return ply
                 raise Refused(400, "the game is over here: there is no move to look for")
-            line, mover = self._line(ply), self._to_move_at(ply)
-        found = self.adviser.analyse(line, readouts, lambda: self._changed(line))
+            line, mover = self._played.line(ply), self._to_move_at(ply)
+        _, found = self.adviser.search(line, readouts, lambda: self._changed(line))
         with self._lock:
             if not self._changed(line):
                 self._note(ply, mover, found)
+        return ply
 
     def judge(self, ply: int) -> None:
-        """Ask the adviser what the end is worth, where to_judge says so; here it never does."""
-        raise Refused(400, f"nothing to judge: {self.spec} needs nobody to say how it ended")
-
-    def undo(self, ply: int) -> None:
-        """Take back until a move of the person's is taken back; or the resignation."""
-        with self._lock:
-            self._check_current(ply)
-            if self._resigned is not None:
-                self._resigned = None
-                return
-            mine = [i for i, (player, _) in enumerate(self._moves) if self.human in (None, player)]
-            if not mine:
-                raise Refused(400, "there is no move of yours to take back")
-            self._cut(mine[-1])
+        """Ask the adviser for the result, if to_judge says so; here it never does."""
+        raise Refused(400, f"nothing to judge: the rules of {self.spec} decide every game")
 
     def rewind(self, ply: int, to: int) -> None:
-        """Forget the moves from number `to` on."""
+        """Take back the moves from number `to` on."""
         with self._lock:
             self._check_current(ply)
             self._check(to)
             self._resigned = None
             self._cut(to)
 
-    def resign(self, ply: int) -> None:
-        with self._lock:
-            self._check_current(ply)
-            if self.over:
-                raise Refused(409, "the game is over already")
-            self._resigned = self.to_move if self.human is None else self.human
-
     def record(self, suffix: str) -> str:
-        """The game as a file's text. Raises Refused for a suffix that isn't one of its records."""
+        """The game as a file's text. Raises Refused for a suffix that isn't one of records."""
         with self._lock:
             if suffix not in self.records:
                 wanted = ", ".join(self.records) or "no file at all"
@@ -193,11 +237,11 @@ class Table:
             return self._written(suffix, RecordText(*map(self._player_name, (0, 1))), self._resigned)
 
     def view(self, ply: int | None = None) -> dict[str, Any]:
-        """What the page shows: the whole game, and the position before move `ply`; None: the last."""
+        """What the page shows: the whole game, and the position before move `ply`; None: the present one."""
         with self._lock:
-            last = len(self._moves)
-            ply = last if ply is None else ply
+            ply = len(self._played.moves) if ply is None else ply
             self._check(ply)
+            position = self._played.positions[ply]
             return {
                 "id": self.id,
                 **self._fixed(),
@@ -207,7 +251,7 @@ class Table:
                 "adviser": self.adviser and self.adviser.name,
                 "other_komi": self._other_komi,
                 "moves": list(self._named),
-                "movers": [player for player, _ in self._moves],
+                "movers": [player for player, _ in self._played.moves],
                 "over": self.over,
                 "result": self._result(),
                 "to_judge": self.to_judge,
@@ -218,19 +262,19 @@ class Table:
                 "to_move": self._to_move_at(ply),
                 "over_here": self._over_at(ply),
                 "analysis": self._analyses.get(ply),
-                **self._position(ply, self._legal(ply)),
+                **self._position(ply, self.game.legal(position.states, position.history)[0]),
             }
 
     # What depends on the kind of board
 
     @property
     def to_judge(self) -> bool:
-        """Whether the game has ended, and judge() is yet to be asked."""
+        """Whether the game has ended and judge() hasn't been asked yet."""
         return False
 
     @property
     def records(self) -> tuple[str, ...]:
-        """Suffixes of the files that it can be saved to."""
+        """The suffixes of the files that the game can be saved as."""
         raise NotImplementedError
 
     def _fixed(self) -> dict[str, Any]:
@@ -249,15 +293,15 @@ class Table:
         }
 
     def _position(self, ply: int, legal: BoolArray) -> dict[str, Any]:
-        """What is on the board before move `ply`, and what may be played there. legal [A]
+        """What is on the board before move `ply`, and which moves are legal there. legal [A]
 
-        The page itself reads ``legal``, a list, ``can_pass``, ``last``, None before the first move, and ``check``,
-        whether a king is attacked; everything else is for the board's script.
+        The page itself reads ``legal``, a list; ``can_pass``; ``last``, None before the first move; and ``check``,
+        whether a king is attacked. Everything else is for the board's script.
         """
         raise NotImplementedError
 
     def _seen(self, ply: int, found: dict[str, Any]) -> dict[str, Any]:
-        """An analysis of that position, but for win rates; found: see Analyst."""
+        """An analysis of that position, without its win rate. found: see Analyst.search."""
         keys = ("move", "visits", "winrate", "prior", "pv")
         return {"moves": [{key: move[key] for key in keys} for move in found["candidates"]]}
 
@@ -265,115 +309,56 @@ class Table:
         """The game in this format, one of records."""
         raise NotImplementedError
 
-    def _outcome(self, states: States) -> str:
-        """How a game has ended by its rules, in words. states [1, S]"""
-        raise NotImplementedError
-
     # The game
 
-    @property
-    def to_move(self) -> int:
-        return self._to_move_at(len(self._moves))
-
-    @property
-    def over(self) -> bool:
-        return self._resigned is not None or self._over_at(len(self._moves))
-
     def _play(self, action: int, player: int) -> None:
-        """Records may go on after the last pass and out of turn, where the game knows such positions, and behind an
-        end that Game.played_on takes back.
-        """
-        game = self.game
-        name = self._name_of(action)
-        states, keys = game.played_on(self._positions[-1].state[None]), self._positions[-1].keys
-        over = bool(game.is_over(states)[0])
-        if over and not game.can_set_up:
-            raise Refused(400, f"{name} is not possible: the game is over")
-        if len(self._moves) >= MOST_MOVES:
-            raise Refused(400, f"the game has {MOST_MOVES} moves, and longer ones aren't kept")
-        history = History(keys[None], np.array([len(keys)], np.int32))
+        """Make a move, as GameInProgress.play does. Raises Refused."""
+        name = self._played.name_of(action)
+        if len(self._played.moves) >= MOST_MOVES:
+            raise Refused(400, f"the game has {MOST_MOVES} moves, the most that are kept")
         try:
-            if player != self.to_move or over:
-                if not game.can_set_up:
-                    raise Refused(400, f"{name} is not possible: it is {self.colours[self.to_move]}'s turn")
-                states = game.with_turn(states, player)
-            after = game.play(states, np.array([action], np.int32), history)
+            self._played.play(action, player)
         except IllegalMove as error:
             raise Refused(400, f"{name} is not possible: {str(error).rpartition(': ')[2]}") from error
-        self._positions.append(Position(after[0], np.append(keys, game.keys(after))))
-        self._moves.append((player, action))
         self._named.append(name)
 
+    def _undo(self) -> None:
+        super()._undo()
+        self._cut(len(self._played.moves))
+
     def _cut(self, ply: int) -> None:
-        del self._moves[ply:], self._named[ply:], self._positions[ply + 1 :]
+        self._played.cut(ply)
+        del self._named[ply:]
         for known in (self._winrates, self._leads, self._analyses):
             for later in [number for number in known if number > ply]:
                 del known[later]  # type: ignore[attr-defined]
 
-    def _built_in_move(self) -> int:
-        """Of the players `random` and `heuristic`; among equals chance decides."""
-        position, legal = self._positions[-1], self._legal(len(self._moves))
-        scores = np.where(legal, 0.0, -np.inf)
-        if self._heuristic is not None:
-            history = History(position.keys[None], np.array([len(position.keys)], np.int32))
-            scores = self._heuristic(position.state[None], history)[0]
-        return int(self._rng.choice(np.flatnonzero(scores == scores.max())))
-
     def _check(self, ply: int) -> None:
-        if not 0 <= ply <= len(self._moves):
-            raise Refused(400, f"ply: found {ply}; this game has the positions 0 to {len(self._moves)}")
-
-    def _check_current(self, ply: int) -> None:
-        if ply != len(self._moves):
-            raise Refused(409, f"the game has {len(self._moves)} moves, not {ply}: it was changed from another window")
-
-    def _line(self, ply: int) -> Line:
-        return Line(self.game, self._start, tuple(self._moves[:ply]))
-
-    def _waits_at(self, line: Line) -> bool:
-        """Whether the game, which went on there, still waits for the move after the line's last one."""
-        return self._resigned is None and tuple(self._moves) == line.moves
+        if not 0 <= ply <= len(self._played.moves):
+            raise Refused(400, f"ply: found {ply}; this game has the positions 0 to {len(self._played.moves)}")
 
     def _changed(self, line: Line) -> bool:
         """Whether moves of the line were taken back."""
-        return tuple(self._moves[: len(line.moves)]) != line.moves
+        return tuple(self._played.moves[: len(line.moves)]) != line.moves
 
     def _over_at(self, ply: int) -> bool:
-        return bool(self.game.is_over(self._positions[ply].state[None])[0])
+        return bool(self.game.is_over(self._played.positions[ply].states)[0])
 
     def _to_move_at(self, ply: int) -> int:
-        return int(self.game.to_move(self._positions[ply].state[None])[0])
-
-    def _name_of(self, action: int) -> str:
-        """Of a move in the last position."""
-        return self.game.move_name(self._positions[-1].state, action)
-
-    def _legal(self, ply: int) -> BoolArray:
-        """[A]"""
-        state, keys = self._positions[ply]
-        return self.game.legal(state[None], History(keys[None], np.array([len(keys)], np.int32)))[0]
+        return int(self.game.to_move(self._played.positions[ply].states)[0])
 
     # What the page sees
 
     def _player_name(self, player: int) -> str:
-        if self._names[player]:
-            return self._names[player]
-        return "you" if self.human in (None, player) else self.opponent
+        return self._names[player] or super()._player_name(player)
 
     def _comments(self) -> list[str]:
-        """For each move: the first player's chances after it, where they are known."""
-        known = [self._winrates.get(ply) for ply in range(1, len(self._moves) + 1)]
+        """For each move: the first player's win rate after it, "" if unknown."""
+        known = [self._winrates.get(ply) for ply in range(1, len(self._played.moves) + 1)]
         return ["" if rate is None else f"{self.colours[0]} {rate:.1%}" for rate in known]
 
-    def _result(self) -> str | None:
-        """ "Black wins by 7.5 points"; None while the game goes on."""
-        if self._resigned is not None:
-            return f"{self.colours[self._resigned]} resigned: {self.colours[1 - self._resigned]} wins"
-        states = self._positions[-1].state[None]
-        return self._outcome(states) if self.game.is_over(states)[0] else None
-
     def _note(self, ply: int, mover: int, found: dict[str, Any]) -> None:
-        """Keep what was found at a ply, as the page gets it."""
+        """Keep what was found at a ply, in the page's form."""
         self._winrates[ply] = found["winrate"] if mover == 0 else 1 - found["winrate"]
         if found["lead"] is not None:
             self._leads[ply] = found["lead"] if mover == 0 else -found["lead"]
@@ -385,40 +370,26 @@ class Table:
         }
 
 
-class Kept(Protocol):
-    """A table, of whatever game."""
+class Tables:
+    """The games that the server keeps, at most MOST_TABLES: a new one replaces the one that was used least recently.
 
-    id: str
-
-    def close(self) -> None:
-        """It is kept no longer."""
-
-
-T = TypeVar("T", bound=Kept)
-
-
-class Tables(Generic[T]):
-    """The games that are kept: at most MOST_TABLES; the one idle for longest makes room for another."""
+    Games of one page, with the methods of kinds.OwnTable.
+    """
 
     def __init__(self) -> None:
-        self._tables: OrderedDict[str, T] = OrderedDict()
+        self._tables: OrderedDict[str, Any] = OrderedDict()
         self._lock = threading.Lock()
 
-    def __iter__(self) -> Iterator[T]:
-        return iter(list(self._tables.values()))
-
-    def add(self, table: T) -> None:
+    def add(self, table: Any) -> None:
         with self._lock:
             self._tables[table.id] = table
-            while len(self._tables) > MOST_TABLES:
-                _, oldest = self._tables.popitem(last=False)
-                oldest.close()
+            if len(self._tables) > MOST_TABLES:
+                self._tables.popitem(last=False)[1].close()
 
-    def find(self, name: str) -> T:
+    def find(self, name: str) -> Any:
         """Raises Refused if it isn't kept."""
         with self._lock:
-            table = self._tables.get(name)
-            if table is None:
-                raise Refused(404, "no such game: the server was started anew, or newer games took its place")
+            if name not in self._tables:
+                raise Refused(404, "no such game: the server was restarted, or newer games took its place")
             self._tables.move_to_end(name)
-            return table
+            return self._tables[name]

@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pipeline.errors import IllegalMove
 from pipeline.families.backgammon.game import Backgammon
 from pipeline.play.config import ServeConfig
-from pipeline.players.builtin import make_builtin
+from pipeline.players.builtin import RandomPlayer
 from pipeline.players.player import Player
 from pipeline.progress import SILENT
 from pipeline.run.models import ModelInfo, write_model
@@ -23,6 +24,7 @@ pytest.importorskip("starlette", reason="needs the extra serve: pip install '.[s
 from starlette.testclient import TestClient
 
 from pipeline.families.backgammon.page.table import GammonTable
+from pipeline.play import engine
 from pipeline.play.page import command
 from pipeline.play.page.analyst import Refused
 from pipeline.play.page.app import Lobby, make_app
@@ -76,7 +78,7 @@ def test_undo_a_checker_then_a_turn_and_what_is_refused() -> None:
         table.move("24/1", start["ply"])
     with pytest.raises(Refused, match="another window"):
         table.resign(start["ply"] + 1)
-    with pytest.raises(Refused, match="no turn of yours"):
+    with pytest.raises(IllegalMove, match="no move of yours"):
         table.undo(start["ply"])
     table.resign(start["ply"])
     assert table.view()["result"] == "White resigned: Black wins" and table.view()["seed"]
@@ -92,7 +94,7 @@ def test_an_undo_that_is_refused_changes_nothing() -> None:
     table.undo(table.view()["ply"])
     table.reply(table.view()["ply"])
     before = table.view()
-    with pytest.raises(Refused, match="no turn of yours"):
+    with pytest.raises(IllegalMove, match="no move of yours"):
         table.undo(before["ply"])
     assert table.view() == before and before["mine"]
 
@@ -103,7 +105,7 @@ def test_a_table_answers_while_the_opponent_thinks(verb: str) -> None:
     asked, go_on, times = threading.Event(), threading.Event(), []
 
     def make(game: Backgammon) -> Player:
-        player = make_builtin("random")(game, 1, 0)
+        player = RandomPlayer(game, 1)
         begin = player.begin
 
         def held(rows: np.ndarray) -> None:
@@ -236,7 +238,7 @@ def test_a_person_plays_some_turns_with_mouse_keyboard_and_text(address: str) ->
 
 
 def test_a_model_of_a_method_for_dice_is_an_opponent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here a method that isn't there yet: what loads it and plays is a stand-in, with the random player inside."""
+    """The method is a stand-in, whose player is the random one."""
     model = ModelInfo(name="000007-td", number=7, game="backgammon", architecture={}, method="stand-in")
     write_model(tmp_path / "000007-td", model, {"w": np.zeros(1, np.float32)})
     loads: list[int] = []
@@ -248,9 +250,9 @@ def test_a_model_of_a_method_for_dice_is_an_opponent(tmp_path: Path, monkeypatch
 
         def player(self, game, num_rows, evaluate, search, readouts, leaves=1):
             assert evaluate == "loaded" and readouts == 3
-            return make_builtin("random")(game, num_rows, 0)
+            return RandomPlayer(game, num_rows)
 
-    monkeypatch.setattr(command, "method_named", lambda name: StandIn() if name == "stand-in" else None)
+    monkeypatch.setattr(engine, "method_named", lambda name: StandIn() if name == "stand-in" else None)
     config = ServeConfig(model=[tmp_path / "000007-td"], readouts=3)
     pages = load_pages()
     models = command.read_models(config, pages)

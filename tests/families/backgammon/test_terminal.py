@@ -17,11 +17,10 @@ from pipeline.games.contract import CHANCE
 from pipeline.games.replay import replay_one
 from pipeline.games.specs import parse_game
 from pipeline.play.config import PlayConfig
-from pipeline.play.dice_game import DiceGame, PlayerOpponent
-from pipeline.play.dice_terminal import DiceOpponent, DiceTable
 from pipeline.play.fair_dice import FairDice
-from pipeline.play.terminal import play
-from pipeline.players.builtin import make_builtin
+from pipeline.play.game_in_progress import GameInProgress, PlayerOpponent
+from pipeline.play.terminal import Opponent, Table, play
+from pipeline.players.builtin import RandomPlayer
 from pipeline.players.player import PlayerFault
 
 GAME = parse_game("backgammon")
@@ -45,26 +44,26 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_whole_game_with_dice_that_can_be_checked(tmp_path: Path) -> None:
-    """A person who always plays the first move that there is, against random."""
+    """The person always plays the first legal move, against random."""
     lines: list[str] = []
-    table_game = DiceGame(GAME, FairDice("a seed"))
-    opponent = DiceOpponent(PlayerOpponent("random", make_builtin("random")(GAME, 1, 0), 3), table_game)
-    table = DiceTable(opponent, 1, lines.append)
+    table_game = GameInProgress(GAME, dice=FairDice("a seed"))
+    opponent = Opponent(PlayerOpponent("random", RandomPlayer(GAME, 1), 3))
+    table = Table(table_game, opponent, 1, lines.append)
     table.begin()
     for _ in range(2000):
         if table_game.is_over:
             break
         assert table_game.to_move == 1
-        table.answer(GAME.move_name(table_game.state[0], 0))
+        table.answer(GAME.move_name(table_game.states[0], 0))
     text = "\n".join(lines)
     assert table_game.is_over and not refusals(text) and "The game is over" in text
     commitment = re.search(r"SHA-256 of their seed is (\w{64})", text)
     seed = re.search(r"the seed was (.*);", text)
     assert commitment and seed and text.index(commitment[0]) < 300
     assert hashlib.sha256(seed[1].encode()).hexdigest() == commitment[1]
-    states = list(replay_one(GAME, table_game.moves))
+    states = list(replay_one(GAME, table_game.actions))
     number = 0  # of the throw, as whoever checks them counts
-    for state, move in zip(states, table_game.moves, strict=False):
+    for state, move in zip(states, table_game.actions, strict=False):
         if GAME.to_move(state)[0] == CHANCE:
             number += 1
             share = int(hashlib.sha256(f"a seed:{number}".encode()).hexdigest()[:16], 16) / 2**64
@@ -73,7 +72,7 @@ def test_a_whole_game_with_dice_that_can_be_checked(tmp_path: Path) -> None:
     table.answer("sgf game.mat")
     table.answer("sgf game.sgf")
     (record,) = read_mat(tmp_path / "game.mat", GAME)
-    assert record.moves == table_game.moves and record.players == ("random", "a person")
+    assert record.moves == table_game.actions and record.players == ("random", "a person")
     assert "GM[6]" in (tmp_path / "game.sgf").read_text()
     table.answer("24/23")
     assert lines[-1] == "? the game is over; undo, sgf FILE or quit"
@@ -98,7 +97,7 @@ def test_throws_have_the_chances_of_dice() -> None:
 def test_undo_meets_the_same_dice_and_a_hint_is_a_move() -> None:
     text = run("hint", "undo", "24/18 24/1", "resign", "undo", "quit", seed=5)
     first, second = refusals(text)
-    assert first == "? there is no turn of yours to take back" and "is not a legal move here; wanted e.g." in second
+    assert first == "? there is no move of yours to take back" and "is not a legal move here; wanted e.g." in second
     hint = re.search(r"heuristic would play (.*)", text)
     assert hint and "The game is over: O wins by resignation. You lose." in text and "the seed was 5" in text
     again = run(hint[1], "undo", hint[1], "quit", seed=5)
@@ -108,25 +107,25 @@ def test_undo_meets_the_same_dice_and_a_hint_is_a_move() -> None:
 
 
 def test_an_undo_goes_back_to_a_turn_with_a_choice() -> None:
-    """The first seed with which the person, who always plays the last move that there is, can't move once."""
+    """In the game of the first seed with which a person who always plays the last legal move once can't move."""
     for seed in range(1000):
         lines: list[str] = []
-        table_game = DiceGame(GAME, FairDice(str(seed)))
-        opponent = DiceOpponent(PlayerOpponent("random", make_builtin("random")(GAME, 1, 0), seed), table_game)
-        table = DiceTable(opponent, 0, lines.append)
+        table_game = GameInProgress(GAME, dice=FairDice(str(seed)))
+        opponent = Opponent(PlayerOpponent("random", RandomPlayer(GAME, 1), seed))
+        table = Table(table_game, opponent, 0, lines.append)
         table.begin()
         while "You can't move." not in lines and not table_game.is_over:
-            ply, turn = len(table_game.moves), table_game.state.copy()
-            table.answer(GAME.move_name(table_game.state[0], len(table_game.actions()) - 1))
+            ply, turn = len(table_game.moves), table_game.states.copy()
+            table.answer(GAME.move_name(table_game.states[0], len(table_game.choices()) - 1))
         if "You can't move." in lines:
             break
     table.answer("undo")
-    assert len(table_game.moves) == ply and np.array_equal(table_game.state, turn) and len(table_game.actions()) > 1
+    assert len(table_game.moves) == ply and np.array_equal(table_game.states, turn) and len(table_game.choices()) > 1
 
 
 def test_an_undo_that_is_refused_leaves_the_opponents_turn() -> None:
     text = run("hint", "undo", "hint", "quit", colour="w", seed=0)
-    assert refusals(text) == ["? there is no turn of yours to take back"]
+    assert refusals(text) == ["? there is no move of yours to take back"]
     before, after = re.findall(r"heuristic would play (.*)", text)
     assert before == after and not refusals(run("undo", before, "quit", colour="w", seed=0))[1:]
 
@@ -134,20 +133,20 @@ def test_an_undo_that_is_refused_leaves_the_opponents_turn() -> None:
 def test_an_opponent_that_fails_is_asked_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It is its turn still: nothing that is typed is played for it, and resigning is the person's."""
     lines: list[str] = []
-    table_game = DiceGame(GAME, FairDice("a seed"))
-    opponent = DiceOpponent(PlayerOpponent("random", make_builtin("random")(GAME, 1, 0), 3), table_game)
-    table = DiceTable(opponent, 0, lines.append)
+    table_game = GameInProgress(GAME, dice=FairDice("a seed"))
+    opponent = Opponent(PlayerOpponent("random", RandomPlayer(GAME, 1), 3))
+    table = Table(table_game, opponent, 0, lines.append)
     table.begin()
     choose = opponent.choose
 
-    def fail() -> tuple[int, str]:
+    def fail(game: GameInProgress) -> tuple[int, str]:
         raise PlayerFault("broken", "random", "took too long")
 
     monkeypatch.setattr(opponent, "choose", fail)
-    table.answer(GAME.move_name(table_game.state[0], 0))
+    table.answer(GAME.move_name(table_game.states[0], 0))
     ply = len(table_game.moves)
     assert table_game.to_move == 1 and lines[-1].startswith("? ") and "took too long" in lines[-1]
-    for typed in (GAME.move_name(table_game.state[0], 0), "hint"):
+    for typed in (GAME.move_name(table_game.states[0], 0), "hint"):
         lines.clear()
         table.answer(typed)
         assert len(table_game.moves) == ply and "took too long" in lines[-1]

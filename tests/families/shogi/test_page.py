@@ -162,7 +162,7 @@ def test_positions_that_no_game_begins_at(page: Page) -> None:
         ("shogi", "4k4/9/9/9/9/9/9/4K4/4K4 b - 1", "2 kings of the first player"),
         ("shogi:5", "4k4/9/9/9/9/9/9/9/4K4 b - 1", "9 rows on a board of 5"),
         ("shogi", "4k4/4G4/4G4/9/9/9/9/9/4K4 w - 1", "the game is over there"),
-        ("go:9", "x", "only games of shogi begin at an SFEN"),
+        ("go:9", "x", "always begins as usual"),
     ):
         assert problem in page.ask("/api/games", {**new, "game": game, "beginning": sfen}, status=400)
 

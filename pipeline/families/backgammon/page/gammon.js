@@ -1,54 +1,35 @@
-// The page of backgammon. The server keeps every game and says which single steps are possible (see table.py).
+// The page of backgammon. The server keeps every game and says which single steps are legal (see table.py).
 "use strict";
 
 const WIDTH = 640, HEIGHT = 500, POINT = 40, RADIUS = 18, LEFT = 20, BAR_X = LEFT + 6 * POINT, BAR_WIDTH = 40, TRAY_X = BAR_X + BAR_WIDTH + 6 * POINT + 12;
-const TOP = 28, GAP = 24, LONGEST = 5; // checkers that are drawn on a point
+const TOP = 28, GAP = 24, LONGEST = 5; // the most checkers drawn on a point
 const BAR = 25, OFF = 0;
-const ORDER = [13, 14, 15, 16, 17, 18, 25, 19, 20, 21, 22, 23, 24, 12, 11, 10, 9, 8, 7, 0, 6, 5, 4, 3, 2, 1]; // of the arrow keys
+const ORDER = [13, 14, 15, 16, 17, 18, 25, 19, 20, 21, 22, 23, 24, 12, 11, 10, 9, 8, 7, 0, 6, 5, 4, 3, 2, 1]; // for the arrow keys
 
-let options = null, view = null, taken = null, cursor = 6, thinking = false, epoch = 0;
+let options = null, taken = null, cursor = 6;
 
-const act = (verb, more = {}) => api(`/api/gammon/${view.id}/${verb}`, { ply: view.ply, ...more });
+const tablePath = (rest = "") => `/api/gammon/${view.id}${rest}`;
+const act = (verb, more = {}) => api(tablePath(`/${verb}`), { ply: view.ply, ...more });
 
-/** Do what the person wants; show what comes back, then let the opponent move. */
-async function attempt(ask) {
-  const mine = ++epoch;
-  thinking = false;
-  try {
-    const found = await ask();
-    if (mine !== epoch) return;
-    show(found);
-    while (!view.over && !view.mine) {
-      thinking = true;
-      draw();
-      const answered = await act("reply");
-      if (mine !== epoch) return;
-      thinking = false;
-      show(answered);
-    }
-  } catch (error) {
-    if (mine !== epoch) return;
-    thinking = false;
-    if (error.status === 409 && view) await api(`/api/gammon/${view.id}`).then(show, () => {});
-    draw();
-    sayError(error);
-  }
+/** Let the opponent move if it is their turn. */
+async function reply() {
+  if (!view.over && !view.mine) await attempt(() => act("reply"), reply, true);
 }
 
 function show(found) {
   view = found;
   const sources = new Set(view.steps.map(([source]) => source));
-  taken = sources.size === 1 && sources.has(BAR) ? BAR : null; // who sits on the bar has no choice
+  taken = sources.size === 1 && sources.has(BAR) ? BAR : null; // a checker on the bar must move first
   draw();
 }
 
-/** A click or Enter on a place: take a checker there, or put down the one that was taken. */
+/** A click or Enter on a place: take a checker there, or put down the taken one. */
 function choose(place) {
   if (!view || view.over || thinking) return;
-  if (!view.mine) return attempt(async () => view); // the opponent has failed: ask again
+  if (!view.mine) return reply(); // the opponent has failed: ask again
   if (taken !== null && view.steps.some(([source, target]) => source === taken && target === place)) {
     const source = taken;
-    return attempt(() => act("step", { source, target: place }));
+    return attempt(() => act("step", { source, target: place }), reply);
   }
   taken = taken !== place && view.steps.some(([source]) => source === place) ? place : null;
   draw();
@@ -60,7 +41,7 @@ function statusText() {
   if (!view.mine) return `${view.opponent} is to move. Click on the board to ask again.`;
   const who = view.human === null ? view.colours[view.turn] : `Your turn, ${view.colours[view.turn]}`;
   const dice = `dice ${view.dice.slice(0, 2).join(" and ")}`;
-  if (view.must_pass) return `${who}: ${dice}. Nothing can be played.`;
+  if (view.must_pass) return `${who}: ${dice}. You can only pass.`;
   return taken === null ? `${who}: ${dice}. Choose a checker.` : `${who}: ${dice}. From ${name(taken)} to ${targets().map(name).join(" or ")}.`;
 }
 
@@ -75,7 +56,7 @@ function where(point) {
 
 const colour = (own) => ((own ? view.viewer : 1 - view.viewer) === 0 ? "white" : "black");
 
-/** Checkers one on another from y on. */
+/** Checkers stacked from y on. */
 function pile(count, own, x, y, down) {
   const parts = [];
   for (let i = 0; i < Math.min(count, LONGEST); i++) {
@@ -132,7 +113,7 @@ function off(count, own, x, y) {
 
 const PIPS = [[], [4], [0, 8], [0, 4, 8], [0, 2, 6, 8], [0, 2, 4, 6, 8], [0, 2, 3, 5, 6, 8]];
 
-/** On the half of whose turn it is; those that are played are pale. */
+/** The dice, on the half of the player to move; used ones are pale. */
 function dice() {
   const parts = [], size = 34, mine = view.turn === view.viewer;
   const left = usedDice(), start = (mine ? BAR_X + BAR_WIDTH : LEFT) + 3 * POINT - (view.dice.length * (size + 8)) / 2;
@@ -146,7 +127,7 @@ function dice() {
   return parts;
 }
 
-/** Which dice are played: of each step the smallest that is large enough, as nearly always. */
+/** Which dice are used: for each step the smallest that is large enough, which is nearly always right. */
 function usedDice() {
   const used = view.dice.map(() => false);
   for (const [source, target] of view.made) {
@@ -167,10 +148,10 @@ function draw() {
   $("resign").disabled = view.over;
   $("typed").hidden = !view.mine || view.made.length > 0;
   $("mat").hidden = view.game !== "backgammon";
-  $("mat").href = `/api/gammon/${view.id}/mat`;
-  $("sgf").href = `/api/gammon/${view.id}/sgf`;
+  $("mat").href = tablePath("/mat");
+  $("sgf").href = tablePath("/sgf");
   $("commitment").textContent = view.commitment;
-  $("seed").textContent = view.seed ? `The seed was ${view.seed}. Throw N came from the SHA-256 of ${view.seed}:N.` : "The seed itself is shown after the game; then you can check every throw.";
+  $("seed").textContent = view.seed ? `The seed was ${view.seed}. Throw N came from the SHA-256 of ${view.seed}:N.` : "The seed is shown after the game, so that you can check every throw.";
   say(statusText());
 }
 
@@ -200,7 +181,7 @@ function begin() {
     const found = await api("/api/gammon", wanted);
     history.replaceState(null, "", `#${found.id}`);
     return found;
-  });
+  }, reply);
 }
 
 async function start() {
@@ -211,8 +192,8 @@ async function start() {
     return say(error.message, true);
   }
   setUpDialog(options.games, begin);
-  const clicks = { undo: () => attempt(() => act("undo")), pass: () => attempt(() => act("move", { move: "pass" })), resign: () => attempt(() => act("resign")) };
-  for (const [id, action] of Object.entries(clicks)) $(id).addEventListener("click", action);
+  const clicks = { undo: ["undo"], pass: ["move", { move: "pass" }], resign: ["resign"] };
+  for (const [id, wanted] of Object.entries(clicks)) $(id).addEventListener("click", () => attempt(() => act(...wanted), reply));
   $("board").addEventListener("click", (event) => {
     const group = event.target.closest(".place");
     if (!group) return;
@@ -223,12 +204,12 @@ async function start() {
     event.preventDefault();
     const text = $("turn").value;
     $("turn").value = "";
-    attempt(() => act("move", { move: text }));
+    attempt(() => act("move", { move: text }), reply);
   });
   document.addEventListener("keydown", pressed);
   const found = await gameInAddress("/api/gammon");
   if (!found) return begin();
-  await attempt(async () => found);
+  await attempt(async () => found, reply);
 }
 
 start();

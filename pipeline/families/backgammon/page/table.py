@@ -1,13 +1,12 @@
 """``GammonTable``: one game of backgammon on the server, played checker by checker, and its view for the page.
 
 Thread-safe: a lock guards each table and is released while an opponent thinks. Throws come from FairDice: the page gets
-the commitment at the start and the seed after the game. The board is seen by the viewer (the person; or, if the person
-plays both sides, the player whose turn it is): points in the viewer's own numbering, the viewer's checkers positive.
+the commitment at the start and the seed after the game. The board is seen by the viewer, who is the person or, if the
+person plays both sides, the player to move: points in the viewer's numbering, the viewer's checkers positive.
 """
 
 from __future__ import annotations
 
-import secrets
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -19,17 +18,18 @@ from pipeline.families.backgammon.gnubg import GnubgPlayer, installed
 from pipeline.families.backgammon.kernels import BAR, HIGH_DIE, LOW_DIE, OFF
 from pipeline.families.backgammon.records import MAT_SUFFIX, gammon_sgf, mat_record
 from pipeline.families.backgammon.stepping import Stepper
+from pipeline.games.contract import States
 from pipeline.games.records import RecordText
 from pipeline.games.specs import parse_game
-from pipeline.play.dice_game import DiceGame, PlayerOpponent
 from pipeline.play.fair_dice import FairDice
+from pipeline.play.game_in_progress import Line, PlayerOpponent
 from pipeline.play.page.analyst import Refused
 from pipeline.play.page.kinds import NO_MODELS, Models
-from pipeline.players.builtin import make_builtin
+from pipeline.play.page.table import NOBODY, BaseTable
+from pipeline.players.builtin import BUILT_INS
 from pipeline.players.player import RESIGN, Player
 
 GAMES = tuple(STARTS)
-NOBODY, BUILT_INS = "nobody", ("heuristic", "random")
 GNUBG_PLIES = (0, 2)
 ENGINE_SECONDS = 60.0
 COLOURS = ("White", "Black")
@@ -41,10 +41,8 @@ MakeOpponent = Callable[[Backgammon], Player]
 def opponents(game: str, models: Models) -> dict[str, MakeOpponent]:
     """The available opponents of a game, by name."""
     found: dict[str, MakeOpponent] = {name: make for name, (spec, make) in models.items() if spec == game}
-    found |= {
-        name: lambda game, name=name: make_builtin(name)(game, 1, 0)  # type: ignore[misc]
-        for name in BUILT_INS
-    }
+    for name in ("heuristic", "random"):
+        found[name] = lambda game, name=name: BUILT_INS[name](game, 1)  # type: ignore[misc]
     if game == "backgammon" and installed():
         for plies in GNUBG_PLIES:
             name = f"gnubg-{plies}ply"
@@ -52,8 +50,8 @@ def opponents(game: str, models: Models) -> dict[str, MakeOpponent]:
     return found
 
 
-class GammonTable:
-    """human: 0 or 1; None: the person plays both sides."""
+class GammonTable(BaseTable):
+    game: Backgammon
 
     def __init__(
         self,
@@ -69,17 +67,13 @@ class GammonTable:
         known = opponents(spec, models)
         if opponent not in (*known, NOBODY):
             raise Refused(400, f"opponent: found {opponent[:40]!r}; wanted one of {', '.join((*known, NOBODY))}")
-        self.id = secrets.token_urlsafe(9)
-        self.human = None if opponent == NOBODY else human or 0
-        self._opponent = opponent
-        game: Any = parse_game(spec)
-        self._game: Backgammon = game
-        self._table = DiceGame(self._game, FairDice(seed))
-        self._player = None if opponent == NOBODY else PlayerOpponent(opponent, known[opponent](self._game), None)
-        self._lock, self._thinking = threading.RLock(), threading.Lock()  # _thinking guards the opponent
+        self._dice = FairDice(seed)
+        human = None if opponent == NOBODY else human or 0
+        super().__init__(parse_game(spec), COLOURS, opponent, human, None, self._dice)
+        self._player = None if opponent == NOBODY else PlayerOpponent(opponent, known[opponent](self.game))
+        self._thinking = threading.Lock()  # guards the opponent
         self._steps: list[notation.Step] = []  # of the incomplete turn
         self._stepper: tuple[int, Stepper] | None = None  # with its ply
-        self._resigned: int | None = None
         self._last = ""  # the last turn, in words
 
     def close(self) -> None:
@@ -100,13 +94,13 @@ class GammonTable:
                 self._play(action)
 
     def move(self, text: str, ply: int) -> None:
-        """Play a complete turn in notation, including "pass". Raises Refused."""
+        """Play a complete turn in notation, or "pass". Raises Refused."""
         with self._lock:
             self._check_mine(ply)
             try:
-                action = self._game.parse_move(self._table.state[0], text)
+                action = self.game.parse_move(self._played.positions[-1].state, text)
             except IllegalMove as error:
-                raise Refused(400, str(error).removeprefix(f"{self._game.spec}: ")) from error
+                raise Refused(400, str(error).removeprefix(f"{self.game.spec}: ")) from error
             self._play(action)
 
     def reply(self, ply: int) -> None:
@@ -114,63 +108,38 @@ class GammonTable:
         if self._player is None:
             return
         with self._lock:
-            self._check(ply)
-            moves = list(self._table.moves)
+            self._check_current(ply)
+            line = self._played.line()
         with self._thinking:
-            if not self._waits_after(moves):
+            if not self._waits_after(line):
                 return
-            action, _ = self._player.choose(moves)
+            action, _ = self._player.choose(line)
             with self._lock:
-                if not self._waits_after(moves):
+                if not self._waits_after(line):
                     return
                 if action == RESIGN:
-                    self._resigned = self._table.to_move
+                    self._resigned = self.to_move
                 else:
                     self._play(action)
-
-    def undo(self, ply: int) -> None:
-        """Take back a resignation, else the last checker of an incomplete turn, else the person's last turn.
-
-        The dice stay the same.
-        """
-        with self._lock:
-            self._check(ply)
-            if self._resigned is not None:
-                self._resigned = None
-            elif self._steps:
-                self._steps.pop()
-            else:
-                try:
-                    self._table.undo_to(self.human)
-                except IllegalMove as error:
-                    raise Refused(400, str(error)) from error
-                self._last = ""
-
-    def resign(self, ply: int) -> None:
-        with self._lock:
-            self._check(ply)
-            if self._over:
-                raise Refused(409, "the game is already over")
-            self._resigned = self._table.to_move if self.human is None else self.human
 
     def record(self, suffix: str) -> str:
         """The game so far as .mat or SGF. Raises Refused for another suffix, and for .mat of hypergammon."""
         with self._lock:
             if suffix not in (MAT, SGF):
-                raise Refused(400, f"{self._game.spec} isn't written as {suffix[:10]}; wanted {MAT} or {SGF}")
-            if suffix == MAT and self._game.spec != "backgammon":
+                raise Refused(400, f"{self.game.spec} isn't written as {suffix[:10]}; wanted {MAT} or {SGF}")
+            if suffix == MAT and self.game.spec != "backgammon":
                 raise Refused(400, ".mat is for backgammon; save SGF")
-            text = RecordText(*(self._name(player) for player in (0, 1)))
-            moves = self._table.moves
+            text = RecordText(*(self._player_name(player) for player in (0, 1)))
+            moves = self._played.actions
             if suffix == MAT:
-                return mat_record(self._game, moves, text, self._resigned)
-            return gammon_sgf(self._game, moves, text, (), self._resigned)
+                return mat_record(self.game, moves, text, self._resigned)
+            return gammon_sgf(self.game, moves, text, (), self._resigned)
 
     def view(self) -> dict[str, Any]:
         with self._lock:
-            state, turn = self._table.state[0], self._table.to_move
+            state, turn = self._played.positions[-1].state, self.to_move
             viewer = self.human if self.human is not None else turn if turn in (0, 1) else 0
-            mine = not self._over and (self.human is None or turn == self.human)
+            mine = not self.over and (self.human is None or turn == self.human)
             board = notation.view(state, viewer)
             theirs = [int(state[OFF + 1 - viewer]), int(state[BAR + 1 - viewer])]
             steps, must_pass = [], False
@@ -183,13 +152,13 @@ class GammonTable:
             high, low = int(state[HIGH_DIE]), int(state[LOW_DIE])
             return {
                 "id": self.id,
-                "game": self._game.spec,
-                "opponent": self._opponent,
+                "game": self.game.spec,
+                "opponent": self.opponent,
                 "human": self.human,
                 "viewer": viewer,
-                "players": [self._name(player) for player in (0, 1)],
-                "colours": COLOURS,
-                "ply": len(self._table.moves),
+                "players": [self._player_name(player) for player in (0, 1)],
+                "colours": self.colours,
+                "ply": len(self._played.moves),
                 "turn": turn if turn in (0, 1) else None,
                 "mine": mine,
                 "board": board,
@@ -200,62 +169,54 @@ class GammonTable:
                 "steps": [list(step) for step in steps],
                 "must_pass": must_pass,
                 "last": self._last,
-                "over": self._over,
+                "over": self.over,
                 "result": self._result(),
-                "commitment": self._table.dice.commitment,
-                "seed": self._table.dice.seed if self._over else None,
+                "commitment": self._dice.commitment,
+                "seed": self._dice.seed if self.over else None,
             }
 
     # The game
 
-    @property
-    def _over(self) -> bool:
-        return self._resigned is not None or self._table.is_over
-
-    def _waits_after(self, moves: list[int]) -> bool:
-        """Whether these are still the game's moves and it is the opponent's turn."""
+    def _waits_after(self, line: Line) -> bool:
+        """Whether the line is still the whole game and it is the opponent's turn."""
         with self._lock:
-            return moves == self._table.moves and not self._over and self._table.to_move != self.human
+            return self._waits_at(line) and not self.over and self.to_move != self.human
+
+    def _undo(self) -> None:
+        """Take back the last checker of an incomplete turn, else the person's last turn. The dice stay the same."""
+        if self._steps:
+            self._steps.pop()
+        else:
+            super()._undo()
+            self._last = ""
 
     def _current_stepper(self) -> Stepper:
-        ply = len(self._table.moves)
+        ply = len(self._played.moves)
         if self._stepper is None or self._stepper[0] != ply:
-            self._stepper = ply, Stepper(self._game, self._table.state[0])
+            self._stepper = ply, Stepper(self.game, self._played.positions[-1].state)
         return self._stepper[1]
 
     def _play(self, action: int) -> None:
-        state = self._table.state[0]
-        mover, dice = self._table.to_move, f"{state[HIGH_DIE]}{state[LOW_DIE]}"
-        self._last = f"{COLOURS[mover]} threw {dice} and played {self._game.move_name(state, action)}."
-        self._table.play(action)
+        state = self._played.positions[-1].state
+        mover, dice = self.to_move, f"{state[HIGH_DIE]}{state[LOW_DIE]}"
+        self._last = f"{self.colours[mover]} threw {dice} and played {self.game.move_name(state, action)}."
+        self._played.play(action)
         self._steps, self._stepper = [], None
 
-    def _check(self, ply: int) -> None:
-        if ply != len(self._table.moves):
-            raise Refused(409, "the game was changed from another window")
-
     def _check_mine(self, ply: int) -> None:
-        self._check(ply)
-        if self._over:
+        self._check_current(ply)
+        if self.over:
             raise Refused(400, "the game is over")
-        if self.human is not None and self._table.to_move != self.human:
+        if self.human is not None and self.to_move != self.human:
             raise Refused(409, "it is your opponent's turn")
 
-    def _name(self, player: int) -> str:
-        return "you" if self.human in (None, player) else self._opponent
-
-    def _result(self) -> str | None:
-        if self._resigned is not None:
-            return f"{COLOURS[self._resigned]} resigned: {COLOURS[1 - self._resigned]} wins"
-        if not self._table.is_over:
-            return None
-        points = float(self._game.returns(self._table.state)[0])
+    def _outcome(self, states: States) -> str:
+        points = float(self.game.returns(states)[0])
         if not points:
             return "Nobody wins: the game reached its move limit"
-        kind = self._game.result_names.get(abs(points))
-        return (
-            f"{COLOURS[points < 0]} wins{f' a {kind}' if kind else ''}: {abs(points):g} point{'s' * (abs(points) > 1)}"
-        )
+        kind = self.game.result_names.get(abs(points))
+        wins = f"{self.colours[points < 0]} wins{f' a {kind}' if kind else ''}"
+        return f"{wins}: {abs(points):g} point{'s' * (abs(points) > 1)}"
 
 
 def _point(point: int) -> str:

@@ -1,4 +1,4 @@
-"""``ShogiPage``: shogi and minishogi on the main page, from any SFEN, with records as other programs write them."""
+"""``ShogiPage``: shogi and minishogi on the main page, from any SFEN, with the records of other programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pipeline.play.page.table import Beginning
 
 
 def beginning_at(game: Shogi, text: str) -> Beginning:
-    """Raises Refused for what is no position of this board, or one in which the game is over."""
+    """Raises Refused if the text is no position of this board, or one in which the game is over."""
     sfen = text.removeprefix("position ").removeprefix("sfen ")
     try:
         start = game.without_move_limit().from_sfen(sfen)
@@ -46,7 +46,7 @@ class ShogiPage(BoardPage):
     def read(self, data: bytes, games: Sequence[Game]) -> tuple[Game, Beginning]:
         """The first game of a KIF, CSA, USI or SFEN."""
         if is_sgf(data):
-            raise AnotherGame("an SGF, which isn't how shogi is written")
+            raise AnotherGame("an SGF; records of shogi aren't SGF")
         own, (found, *_) = parse_kifu(data)
         game = next((game for game in games if isinstance(game, Shogi) and game.size == own.size), None)
         if game is None:

@@ -1,21 +1,21 @@
-// The board of shogi and minishogi, with both hands, a module for page.js. The server says which moves are legal, in USI
-// (7g7f, 8h2b+, P*5e; see table.py); a piece is taken by a click and put down by another.
+// The board of shogi and minishogi with both hands: a module for page.js. The server says which moves are legal, in USI
+// (7g7f, 8h2b+, P*5e; see table.py). One click takes a piece, another puts it down.
 
-const SQUARE = [44, 48], MARGIN = 22, HAND = 54; // of the drawing: a square, the names around the board, a hand
+const SQUARE = [44, 48], MARGIN = 22, HAND = 54; // sizes: of a square, of the margin for coordinates, of a hand
 const KANJI = { P: "歩", L: "香", N: "桂", S: "銀", G: "金", B: "角", R: "飛", K: "王", "+P": "と", "+L": "杏", "+N": "圭", "+S": "全", "+B": "馬", "+R": "龍" };
 const PIECES = { P: "pawn", L: "lance", N: "knight", S: "silver", G: "gold", B: "bishop", R: "rook", K: "king" };
-const OUTLINE = "M0 -20L13 -14L17 19H-17L-13 -14Z"; // of a piece that goes up
+const OUTLINE = "M0 -20L13 -14L17 19H-17L-13 -14Z"; // of a piece that points up
 const MOST_ARROWS = 4;
 
-let held = null; // what was taken: a square, or P* for a piece in hand
-let spot = [4, 4]; // where the arrow keys are: row -1 and row `height` are the hands
+let held = null; // the taken piece: its square, or P* for one in hand
+let spot = [4, 4]; // the place chosen by the arrow keys: rows -1 and `height` are the hands
 
 const EXTRAS = `
   <div class="toggles" data-board="shogi"><label><input id="letters" type="checkbox"> Letters on the pieces</label></div>
   <details data-board="shogi"><summary>Position as SFEN</summary><code id="sfen"></code></details>`;
 const KEYS = `
   <dt data-board="shogi">Enter</dt><dd data-board="shogi">take a piece, then put it down</dd>
-  <dt data-board="shogi">Esc</dt><dd data-board="shogi">leave the piece where it is</dd>`;
+  <dt data-board="shogi">Esc</dt><dd data-board="shogi">put the piece back</dd>`;
 const PROMOTION = `
   <dialog id="promotion" aria-label="Promote?">
     <form method="dialog" class="buttons"><button id="promote" value="+"></button><button id="keep" value=""></button></form>
@@ -59,7 +59,7 @@ boards.shogi = {
   },
 };
 
-/** Whether a font here has the pieces' characters: one that is missing looks like any other that is. */
+/** Whether a font has the pieces' characters. All missing characters look the same. */
 function showsKanji() {
   const canvas = Object.assign(document.createElement("canvas"), { width: 24, height: 24 }), pen = canvas.getContext("2d", { willReadFrequently: true });
   const drawn = (text) => {
@@ -71,19 +71,19 @@ function showsKanji() {
   return drawn("歩") !== drawn("\u{10FFFD}") && drawn("歩") !== drawn("龍");
 }
 
-// Where things are
+// Coordinates
 
-/** Whether a player sits below: the person, or the first player where there is no opponent. */
+/** Whether a player sits at the bottom: the person, or the first player if there is no opponent. */
 const sits = (player) => player === (view.human ?? 0);
 const viewer = () => view.human ?? 0;
 
-/** The drawing's [row, column] of a point, and back: the board is turned for the second player. */
+/** The [row, column] of a point in the drawing. The board is turned for the second player. */
 const turned = (point) => (viewer() ? view.width * view.height - 1 - point : point);
 const gridOf = (point) => [Math.floor(turned(point) / view.width), turned(point) % view.width];
 const nameOf = (point) => `${view.width - (point % view.width)}${"abcdefghi"[Math.floor(point / view.width)]}`;
 const pointOf = (name) => "abcdefghi".indexOf(name[1]) * view.width + view.width - Number(name[0]);
 
-/** The middle of a place: a point's, or of a column of a hand. */
+/** The centre of a place: a point, or a column of a hand. */
 function middle(row, column) {
   const x = MARGIN + SQUARE[0] * (column + 0.5);
   if (row < 0) return [x, HAND / 2];
@@ -91,7 +91,7 @@ function middle(row, column) {
   return [x, HAND + MARGIN + SQUARE[1] * (row + 0.5)];
 }
 
-/** What a row of places holds: the points of the board, or the letters in a hand. */
+/** The places in a row: points of the board, or letters in a hand. */
 function rowOf(row) {
   if (row < 0 || row >= view.height) return Object.keys(view.hands[row < 0 ? 1 - viewer() : viewer()]);
   return Array.from({ length: view.width }, (_, column) => turned(row * view.width + column));
@@ -114,7 +114,7 @@ function pressedAt(at, row, column) {
     draw();
     return held === null && !view.over ? say(`The ${pieceName(isHand ? at[0] : view.board[pointOf(at)])} can't move.`, true) : undefined;
   }
-  if (held !== null && !isHand) return play(held + at); // the server says why it isn't possible
+  if (held !== null && !isHand) return play(held + at); // the server says why it is illegal
 }
 
 function askPromotion(move) {
@@ -134,7 +134,7 @@ const pieceName = (piece) => (piece.startsWith("+") ? "promoted " : "") + PIECES
 
 // Drawing
 
-/** The parts of a piece that goes up, around 0 0. */
+/** The parts of a piece that points up, around 0 0. */
 function koma(piece) {
   const kind = piece.toUpperCase(), text = $("letters").checked ? kind : kind === "K" && piece === "K" ? "玉" : KANJI[kind];
   return [
@@ -209,14 +209,14 @@ function drawShogi() {
   if (hadFocus && !document.querySelector("dialog[open]")) focused()?.focus();
 }
 
-/** How a square is shaded: that of a king in check, and where the last move came from and went. */
+/** How a square is shaded: under a king in check, and at both ends of the last move. */
 function squareMark(point, piece) {
   if (view.check && piece.toUpperCase() === "K" && ownerOf(piece) === view.to_move) return "checked";
   if (!view.last || !view.last.includes(point)) return "";
   return view.last[1] === point ? "moved" : "left";
 }
 
-/** A move that was searched, the best one in green; wider where it was visited more. */
+/** A searched move: the best one in green, and wider if it was visited more. */
 function arrow(move, order) {
   const [toRow, toColumn] = gridOf(pointOf(move.move.slice(2, 4))), [x, y] = middle(toRow, toColumn), drop = move.move[1] === "*";
   const ofViewer = view.to_move === viewer(), row = ofViewer ? view.height : -1;

@@ -1,4 +1,4 @@
-"""``ShogiTable``: a game of shogi or minishogi: pieces, hands, moves by name, records for other programs."""
+"""``ShogiTable``: a game of shogi or minishogi, with pieces, hands, moves by name, and records for other programs."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class ShogiTable(Table):
         return tuple(one.suffixes[0][1:] for one in FORMATS.values() if not one.refusal(self.game))
 
     def _position(self, ply: int, legal: BoolArray) -> dict[str, Any]:
-        """board [P]: pieces as SFEN writes them, or "". hands: by letter, in SFEN's order. legal: moves in USI. last:
-        the points of the last move, from None for a drop.
+        """board  [P] pieces as SFEN writes them, or ""      hands  by letter, in SFEN's order
+        legal  moves in USI                              last   [from, to] of the last move, from None for a drop
         """
-        state, size = self._positions[ply].state, self.game.size
+        state, size = self._played.positions[ply].state, self.game.size
         return {
             "board": [notation.piece_letter(piece) if piece else "" for piece in notation.pieces(state, size)],
             "hands": [
@@ -49,8 +49,7 @@ class ShogiTable(Table):
         return [source, notation.named_square(name[2:4], self.game.size)]
 
     def _written(self, suffix: str, text: RecordText, resigned_by: int | None) -> str:
-        moves = [action for _, action in self._moves]
-        played = PlayedGame(moves, text, self._comments(), resigned_by=resigned_by, start=self._start)
+        played = PlayedGame(self._played.actions, text, self._comments(), resigned_by=resigned_by, start=self._start)
         return next(one for one in FORMATS.values() if f".{suffix}" in one.suffixes).write(self.game, played)
 
     def _outcome(self, states: States) -> str:

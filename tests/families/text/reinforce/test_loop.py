@@ -35,7 +35,7 @@ from pipeline.gather.config import GatherConfig
 from pipeline.methods.method import ActorJob, Encounter, GameSeed, Learner, Opponent, Positions, game_seeds
 from pipeline.methods.named import method_named
 from pipeline.methods.opponents import MAX_IDLE_OPPONENTS
-from pipeline.players.builtin import make_builtin
+from pipeline.players.builtin import RandomPlayer
 from pipeline.players.player import Player
 from pipeline.progress import SILENT
 from pipeline.reports.config import ReportConfig, StatusConfig
@@ -261,7 +261,7 @@ def test_opponents_that_are_met_no_more_are_let_go(run: Path) -> None:
     learner = Learner("m", method_named("a2c").load(model, 2, 1, "auto", SILENT)[0])
 
     def make(game: TextGame, num_rows: int) -> Player:
-        player = make_builtin("random")(game, num_rows, 0)
+        player = RandomPlayer(game, num_rows)
         player.close = lambda: closed.append(player)
         return player
 

@@ -1,0 +1,173 @@
+"""``GameInProgress``: one game of any kind whose moves can be taken back; ``PlayerOpponent``: any player in it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import IllegalMove
+from pipeline.games.contract import CHANCE, Actions, AnyGame, History, KeyArray, States
+from pipeline.play.fair_dice import FairDice
+from pipeline.players.player import Player
+
+ROW = np.array([0])
+PATIENCE_SECONDS = 0.05
+
+
+class Position(NamedTuple):
+    """A position to come back to: the state [S], and the keys [t] of all positions of its game so far."""
+
+    state: NDArray[np.int16]
+    keys: KeyArray
+
+    @property
+    def states(self) -> States:
+        """[1, S]"""
+        return self.state[None]
+
+    @property
+    def history(self) -> History:
+        return History(self.keys[None], np.array([len(self.keys)], np.int32))
+
+
+@dataclass(frozen=True)
+class Line:
+    """A position by the moves that lead to it.
+
+    start  [1, S] where they begin; None: at the game's initial position
+    moves  (player, action), with CHANCE as the player of a throw
+    """
+
+    game: Any
+    start: States | None
+    moves: tuple[tuple[int, int], ...]
+
+
+def with_turn(game: AnyGame, states: States, player: int) -> States:
+    """The position [1, S] with this player to move. Raises IllegalMove where the game allows no move out of turn."""
+    over = bool(game.is_over(states)[0])
+    if player == game.to_move(states)[0] and not over:
+        return states
+    if not game.can_set_up:
+        raise IllegalMove(f"{game.spec}: {'the game is over' if over else 'out of turn'}")
+    return game.with_turn(states, player)
+
+
+class GameInProgress:
+    """One game, up to its present position. Throws come from FairDice as soon as they are due.
+
+    moves      (player, action), with CHANCE as the player of a throw
+    positions  the position before each move, and the present one
+    """
+
+    def __init__(self, game: Any, start: States | None = None, dice: FairDice | None = None) -> None:
+        """start: [1, S]; None: the game's initial position. dice: wanted for games with chance."""
+        self.game, self.dice, self._start = game, dice, start
+        states = game.initial(1) if start is None else start
+        self.moves: list[tuple[int, int]] = []
+        self.positions = [Position(states[0].copy(), game.keys(states))]
+        self._throw()
+
+    @property
+    def states(self) -> States:
+        """[1, S], the present position."""
+        return self.positions[-1].states
+
+    @property
+    def actions(self) -> list[int]:
+        """The moves without their players."""
+        return [action for _, action in self.moves]
+
+    @property
+    def to_move(self) -> int:
+        return int(self.game.to_move(self.states)[0])
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self.game.is_over(self.states)[0])
+
+    def choices(self) -> Actions:
+        """The legal actions."""
+        return self.game.moves(self.states, self.positions[-1].history).of(0)
+
+    def name_of(self, action: int) -> str:
+        """The name of a move in the present position."""
+        return self.game.move_name(self.positions[-1].state, action)
+
+    def line(self, ply: int | None = None) -> Line:
+        """How the position before move `ply` came about; None: the present one."""
+        return Line(self.game, self._start, tuple(self.moves[:ply]))
+
+    def play(self, action: int, player: int | None = None) -> None:
+        """Make a move, and the throw after it. Raises IllegalMove; then nothing has changed.
+
+        player: who moves; None: whose turn it is. Moves out of turn or after the end, as records have them, are
+        allowed where the game knows such positions (can_set_up), and after an end that Game.played_on takes back.
+        """
+        game, before = self.game, self.positions[-1]
+        states = game.played_on(before.states)
+        if player is not None:
+            states = with_turn(game, states, player)
+        after = game.play(states, np.array([action], np.int32), before.history)
+        self.positions.append(Position(after[0], np.append(before.keys, game.keys(after))))
+        self.moves.append((int(game.to_move(states)[0]), action))
+        self._throw()
+
+    def cut(self, ply: int) -> None:
+        """Take back move number `ply`, counted from 0, and all after it."""
+        del self.moves[ply:], self.positions[ply + 1 :]
+
+    def undo_to(self, player: int | None) -> None:
+        """Take back this player's last move (None: either player's) and all after it. Dice will fall the same again.
+
+        Raises IllegalMove if there is none; then nothing has changed.
+        """
+        plies = [ply for ply, (mover, _) in enumerate(self.moves) if mover != CHANCE and player in (None, mover)]
+        if not plies:
+            raise IllegalMove("there is no move of yours to take back")
+        self.cut(plies[-1])
+
+    def _throw(self) -> None:
+        if self.dice is not None and not self.is_over and self.to_move == CHANCE:
+            number = 1 + sum(mover == CHANCE for mover, _ in self.moves)
+            self.play(self.dice.outcome(self.game, self.states, number))
+
+
+class PlayerOpponent:
+    """A player of one row that chooses moves in games in progress. Thread-safe: it thinks about one at a time."""
+
+    def __init__(self, name: str, player: Player, seed: int | None = None) -> None:
+        """seed: of the player's random choices; None: different every time."""
+        self.name = name
+        self._player, self._lock = player, threading.Lock()
+        self._rng = np.random.default_rng(seed)
+
+    def choose(self, line: Line) -> tuple[int, float | None]:
+        """(the player's next move or RESIGN, the value that it gives the position; None if it estimates none).
+
+        Replays the line, because a player knows nothing of moves taken back. Raises PlayerFault.
+        """
+        with self._lock:
+            player = self._player
+            player.new_games(ROW, self._rng.integers(0, 2**63, 1, np.uint64))
+            if line.start is not None:
+                player.set_up(ROW, line.start, [()])
+            for _, action in line.moves:
+                player.advance(ROW, np.array([action], np.int32))
+            player.begin(ROW)
+            while True:
+                found = player.step()
+                if found.faults:
+                    raise found.faults[0]
+                if found.rows.size:
+                    value = float(found.values[0])
+                    return int(found.actions[0]), None if np.isnan(value) else value
+                if not found.worked:
+                    player.wait(PATIENCE_SECONDS)
+
+    def close(self) -> None:
+        self._player.close()
