@@ -199,7 +199,7 @@ class SearchSession(SearchedRow):
             self.play(action, player)
 
     def go_to(self, position: Position) -> None:
-        """Go to a position, with the same moves to take back. Drops the tree unless the session is there already."""
+        """Move to a position, with the same moves to take back. Drops the tree unless the session is there already."""
         if not np.array_equal(self.state[0], position.state):
             self._search.place(0, position.state, position.keys)
 
