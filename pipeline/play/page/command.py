@@ -52,7 +52,7 @@ def serve(config: ServeConfig, progress: Progress = SILENT) -> None:
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
-            progress.say(f"the page is at {address}, for this machine only; Ctrl-C ends the server")
+            progress.say(f"the page is at {address} (for this machine only); Ctrl-C ends the server")
             if config.browser:
                 threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
