@@ -64,6 +64,6 @@ class Plan:
         """Raises MuGoError for a model of another game or method, which can't take over."""
         if (parse_game(learner.game).spec, learner.method) != (self.game.spec, self.method.name):
             raise MuGoError(
-                f"{path}: plays {learner.game}, the games under way are {self.game.spec}; "
-                "restart selfplay to change the game"
+                f"{path}: plays {learner.game} ({learner.method}), the games under way are {self.game.spec} "
+                f"({self.method.name}); restart selfplay to change the game or the method"
             )

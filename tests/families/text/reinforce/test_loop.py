@@ -46,7 +46,7 @@ from pipeline.reports.status import status
 from pipeline.reports.status_metrics import exposition
 from pipeline.reports.status_screen import screen
 from pipeline.run.chunks import newest_complete_set, read_chunk
-from pipeline.run.models import model_files, read_model
+from pipeline.run.models import model_files, read_info, read_model
 from pipeline.run.shards import BOTH, Shard, newest_shards, read_shard
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.config import SelfplayConfig
@@ -371,7 +371,7 @@ def test_an_environment_that_raises_ends_its_game_alone(
 def played_by_a_worker(model: Path, count: int) -> list[PlayedGame]:
     """Games of the same seed. All numbers must come back, those of the dropped ones too."""
     game = parse_game(KUHN)
-    plan = Plan(SelfplayConfig(seed=3), game, method_named("reinforce"), rows=4)
+    plan = Plan(SelfplayConfig(seed=3), game, method_named(read_info(model).method), rows=4)
     job = {**plan.to_job(), "update": {"learner": str(model), "generation": 0, "others": None}}
     worker = SelfplayExecutor(job, {str(model): model_files(model)})
     found: dict[int, PlayedGame] = {}
