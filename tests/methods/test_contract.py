@@ -161,7 +161,7 @@ def test_matches_by_points(run: Path) -> None:
 
 
 def test_verify_decides_conditions_by_points_too(run: Path) -> None:
-    """The match of a promotion condition: half the games won is more than 0.05 of them, but it is not 0.05 points a game."""
+    """Half of the games won is more than 0.05 of the games, but not 0.05 points a game."""
     players = {"white_model": "one=random", "black_model": "other=random", "game": "dicerace:6,double=on"}
     folder = Path("conditions/required")
     config = EvaluateConfig(**players, games=40, threshold=0.05, output_dir=folder)
