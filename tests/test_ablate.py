@@ -17,9 +17,10 @@ from benchmarks import ablate
 from benchmarks.ablate import effects, plackett_burman, spare_runs
 from benchmarks.strength import changed_preset
 from pipeline.commands import COMMANDS
-from pipeline.errors import FileError, UsageError
+from pipeline.errors import UsageError
 from pipeline.presets import make_config
 from pipeline.progress import SILENT
+from pipeline.run.store.base import Busy
 from tests.helpers import make_champion
 
 PLANS = sorted((Path(ablate.__file__).parent / "plans").glob("*.yaml"))
@@ -281,7 +282,7 @@ def test_nothing_goes_on_from_a_run_that_is_going_on(ablation: Path, tmp_path: P
     loop = "exec 9>>data/.rl_loop.lock; flock 9 || exit; echo held; read"  # as ./rl_loop.sh holds it
     with subprocess.Popen(["bash", "-c", loop], cwd=start, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
         assert running.stdout is not None and running.stdout.readline() == b"held\n"
-        with pytest.raises(FileError, match="another process is at work on it"):
+        with pytest.raises(Busy, match="another process is at work on it"):
             ablate.branch(start, tmp_path / "arm")
         running.communicate(b"\n")
         ablate.branch(start, tmp_path / "arm")
