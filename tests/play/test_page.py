@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -526,9 +527,19 @@ def main_serve(*options: str, browser: bool = False, **more) -> subprocess.Popen
     return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, **more)
 
 
+@contextlib.contextmanager
+def served(*options: str, **more) -> Iterator[subprocess.Popen[str]]:
+    """The same, killed at the end: a test that fails must not wait for a server that goes on."""
+    with main_serve(*options, **more) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 def test_the_command_serves_until_ctrl_c(tmp_path: Path) -> None:
     model = make_model(tmp_path)
-    with main_serve("--port", "0", "--model", str(model), "--readouts", "4", "--backend", "torch") as process:
+    with served("--port", "0", "--model", str(model), "--readouts", "4", "--backend", "torch") as process:
         assert process.stderr is not None
         said = next(line for line in process.stderr if "http://" in line)
         address = said[said.index("http://") :].split()[0]
@@ -553,7 +564,7 @@ def test_the_command_opens_a_browser(tmp_path: Path) -> None:
     browser.chmod(0o755)
     model = make_model(tmp_path)
     options = ("--port", "0", "--model", str(model), "--readouts", "4", "--backend", "torch")
-    with main_serve(*options, browser=True, env={**os.environ, "BROWSER": f"{browser} %s"}) as process:
+    with served(*options, browser=True, env={**os.environ, "BROWSER": f"{browser} %s"}) as process:
         assert process.stderr is not None
         address = next(line for line in process.stderr if "http://" in line).partition("http://")[2].split()[0]
         until = time.monotonic() + 60
@@ -578,7 +589,7 @@ def test_a_taken_port_and_a_missing_extra_are_one_line(tmp_path: Path) -> None:
 def test_the_server_ends_while_a_search_is_running(tmp_path: Path) -> None:
     started = time.monotonic()
     model = make_model(tmp_path, spec="go:9")
-    with main_serve("--port", "0", "--model", str(model), "--readouts", "4", "--backend", "torch") as process:
+    with served("--port", "0", "--model", str(model), "--readouts", "4", "--backend", "torch") as process:
         assert process.stderr is not None
         said = next(line for line in process.stderr if "http://" in line)
         address = said[said.index("http://") :].split()[0]
