@@ -54,7 +54,10 @@ def composed(place: str) -> Callable[[type[Group]], type[Group]]:
                 print(f"mugo: {error}; its options are left out", file=sys.stderr)
         if not groups:
             return config
-        names = {"__module__": config.__module__, "__qualname__": config.__qualname__, "__doc__": config.__doc__}
+        names = {
+            "__module__": config.__module__, "__qualname__": config.__qualname__, "__doc__": config.__doc__,
+            "__wrapped__": config,
+        }  # fmt: skip
         made = cast(Any, type(config))(config.__name__, (config, *groups), names)
         return cast(type[Group], made)
 
@@ -66,6 +69,12 @@ def taken(config: Options, group: type[Group]) -> Group:
     if isinstance(config, group):
         return config
     return group(**{name: getattr(config, name) for name in group.model_fields if hasattr(config, name)})
+
+
+def plain(group: type[Options]) -> type[Options]:
+    """A group as it was written, without the groups that composed() added to it."""
+    found: type[Options] = vars(group).get("__wrapped__", group)
+    return found
 
 
 def group_of(config: type[Options], field: str) -> type[Options]:

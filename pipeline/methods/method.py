@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import AnyGame
 from pipeline.methods.options import FirstModelOptions, GameOptions, GrowthOptions
-from pipeline.options import Options, group_of
+from pipeline.options import Options, group_of, plain
 from pipeline.players.player import Player
 from pipeline.progress import Progress
 from pipeline.run.chunks import Columns, ColumnTypes
@@ -408,10 +408,10 @@ class Method(ABC):
 
     def check_options(self, command: str, config: Options) -> None:
         """Raise UsageError for options of a command that this method doesn't read, or that contradict each other."""
-        kind = type(config)
+        kind, own = type(config), {plain(group) for group in self.options}
         for name, field in kind.model_fields.items():
             group = group_of(kind, name)
-            read = group is kind or not group.of_methods or group in self.options
+            read = group is kind or not group.of_methods or group in own
             if not read and getattr(config, name) != field.default:
                 option = name.replace("_", "-")
                 raise UsageError(f"{command} --{option}: method {self.name} doesn't read it; leave it out")

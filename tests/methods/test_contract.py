@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 
 from pipeline import extensions
+from pipeline.commands import COMMANDS
 from pipeline.errors import FileError, UsageError
 from pipeline.evaluate.command import evaluate
 from pipeline.evaluate.config import EvaluateConfig
 from pipeline.games.specs import parse_game
 from pipeline.gather.command import gather
 from pipeline.gather.config import GatherConfig
+from pipeline.methods.named import method_named
+from pipeline.presets import make_config, preset_names
 from pipeline.progress import SILENT
 from pipeline.ratings.config import TournamentConfig
 from pipeline.ratings.tournament import tournament
@@ -23,6 +26,7 @@ from pipeline.reports.summaries import summary_text
 from pipeline.run.matches import read_match
 from pipeline.run.models import read_model
 from pipeline.run.shards import newest_shards, read_shard
+from pipeline.schedules import RunState
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.train.command import train
@@ -215,3 +219,11 @@ def test_examples_of_another_game_are_refused(run: Path) -> None:
     init(InitConfig(game="tictactoe", new_model=Path("other/000000-init"), network_size="b1c8"))
     with pytest.raises(FileError):
         train(TrainConfig(original_model=Path("other/000000-init"), new_model=Path("other/000001-x")))
+
+
+@pytest.mark.parametrize("preset", preset_names())
+def test_a_method_reads_what_its_presets_set(preset: str) -> None:
+    method = make_config(COMMANDS["init"].config, "init", preset).method
+    for command in ("init", "selfplay", "gather", "train"):
+        config = make_config(COMMANDS[command].config, command, preset, lambda _: RunState(3, 10**6, 0.5))
+        method_named(method).check_options(command, config)
