@@ -51,6 +51,7 @@ from pipeline.run import layout, packs
 from pipeline.run.chunks import SEAL_BYTES, read_chunk, read_header
 from pipeline.run.evaluations import Evaluation, read_evaluation
 from pipeline.run.gzipped import compress, decompress
+from pipeline.run.layout import PRUNED
 from pipeline.run.matches import (
     KeptResults,
     MatchGame,
@@ -72,7 +73,6 @@ from pipeline.run.models import (
     write_model,
 )
 from pipeline.run.priorities import Priorities, read_priorities, write_priorities
-from pipeline.run.pruned import FILE as PRUNED
 from pipeline.run.pruned import Pruned, PrunedPlace, read_pruned, write_pruned
 from pipeline.run.ratings import read_pool, read_ratings
 from pipeline.run.shards import SEARCH_COLUMNS, newest_shards, read_meta, read_shard

@@ -21,9 +21,9 @@ from pipeline.reports.show_run import show_run
 from pipeline.reports.status import status
 from pipeline.run import atomic, layout, packs
 from pipeline.run.chunks import list_sets
-from pipeline.run.layout import CHUNKS, GAMES
+from pipeline.run.layout import CHUNKS, GAMES, PRUNED
 from pipeline.run.order import newest_files
-from pipeline.run.pruned import FILE, read_pruned
+from pipeline.run.pruned import read_pruned
 from pipeline.run.run import Run
 from pipeline.run.shards import newest_shards, read_shard
 from pipeline.upkeep import prune as module
@@ -85,7 +85,7 @@ def test_of_old_generations_a_sample_stays_and_totals_are_what_they_were(run, pa
     assert "behind the newest" in listed.removals[0].why and "16 shards stay" in listed.removals[0].why
     assert "files, or parts of packs" in listed.lines()[0]
     assert "264 files or parts of packs, " in listed.lines()[-1]
-    assert "nothing was removed: --apply" in listed.lines()[-1] and not (run / GAMES / FILE).exists()
+    assert "nothing was removed: --apply" in listed.lines()[-1] and not (run / GAMES / PRUNED).exists()
     size = scan_run(run).num_bytes["selfplay"]
     kept = {generation: ids(run, generation) for generation in (4, 5)}
     done = pruned(run)
@@ -304,7 +304,7 @@ def test_generations_that_were_found_settled_are_not_looked_at_again(run, monkey
 
 def test_a_damaged_list_is_an_error_that_says_what_to_do(run):
     pruned(run)
-    (run / GAMES / FILE).write_text('{"format": "mugo-pruned", "version": 1, "places": {"x": {}}}')
+    (run / GAMES / PRUNED).write_text('{"format": "mugo-pruned", "version": 1, "places": {"x": {}}}')
     with pytest.raises(FileError, match="remove it"):
         pruned(run)
 
