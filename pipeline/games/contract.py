@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import IllegalMove, UsageError
+from pipeline.errors import GameFault, IllegalMove, UsageError
 
 if TYPE_CHECKING:
     from pipeline.games.records import PlayedGame
@@ -91,8 +91,15 @@ class History:
         return History(np.zeros((num_games, max_positions), np.uint64), np.zeros(num_games, np.int32))
 
     def append(self, rows: NDArray[np.integer], keys: KeyArray) -> None:
-        """Record keys[i] as the current position of game rows[i]. Changes this history in place."""
-        self.keys[rows, self.lengths[rows]] = keys
+        """Record keys[i] as the current position of game rows[i]. Changes this history in place.
+
+        Raises GameFault for a game that goes on beyond its max_plies.
+        """
+        try:
+            self.keys[rows, self.lengths[rows]] = keys
+        except IndexError as error:
+            most = self.keys.shape[1] - 1
+            raise GameFault(f"a game goes on after ply {most}; wanted a max_plies that no game exceeds") from error
         self.lengths[rows] += 1
 
     def select(self, rows: NDArray[np.integer]) -> History:
@@ -449,6 +456,7 @@ class Game(AnyGame):
     plane_names: tuple[str, ...]  # C names; new ones always last: older models see the first ones
     repeats: bool = True  # whether earlier positions forbid moves or end games; without, a search keeps no histories
     symmetries: Symmetries
+    symmetries_move_start: bool = False  # True: they also hold for starts that they move, which check_game can't see
     kinds_per_point: int = 1  # action k·P + p, k below this, is a move of kind k to point p; others have no point
 
     @property

@@ -39,6 +39,9 @@ def parse_game(spec: str) -> Game:
     LOADED.add(name)
     game: Any = make(size, options)
     _check(offered[name], game)
+    if game.spec.partition(",")[0].partition(":")[0] != name:
+        wanted = f"one whose spec begins with {name!r}, since models and games are stored by their spec"
+        raise extensions.refuse(offered[name], game.spec, wanted)
     return game
 
 

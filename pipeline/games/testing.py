@@ -673,6 +673,10 @@ def _check_symmetries_hold(sample: _Sample) -> None:
     """Play the images of one random game beside it: all answers must be images, too."""
     game = sample.game
     symmetries, kept = game.symmetries, symmetries_of_start(game)
+    if not game.symmetries_move_start:
+        moved = np.setdiff1d(np.arange(symmetries.count), kept)
+        found = f"symmetry {moved[:1].tolist()}, which moves pieces of the start"
+        _demand(not moved.size, game, "symmetries", found, "symmetries under which the start looks the same")
     images = game.initial(len(kept))
     history = game.initial_history(images)
     everyone = np.arange(len(kept))

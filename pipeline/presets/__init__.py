@@ -256,9 +256,10 @@ def _problem(kind: type[Options], error: Mapping[str, Any]) -> str:
 
 
 def preset_headline(name: str) -> tuple[str, str, str]:
-    """Purpose, needs and gains of a preset, from its first line: ``# FOR; needs …; gives …``."""
+    """Purpose, needs and gains of a preset, from its first line: ``# FOR; needs …; gives …``; empty if it has none."""
     with preset_path(name).open(encoding="utf-8") as file:
-        purpose, needs, gives = file.readline().removeprefix("#").strip().split("; ")
+        line = file.readline()
+    purpose, needs, gives = [*(line[1:].strip() if line.startswith("#") else "").split("; "), "", ""][:3]
     return purpose, needs.removeprefix("needs "), gives.removeprefix("gives ")
 
 

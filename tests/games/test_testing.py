@@ -173,6 +173,18 @@ class NoPermutation(TicTacToe):
         self.symmetries = replace(found, points=table, actions=table)
 
 
+class StartInACorner(TicTacToe):
+    """Not all symmetries of the square leave its start as it is."""
+
+    def initial(self, num_games: int) -> Any:
+        states = super().initial(num_games)
+        states[:, 0] = 1
+        return states
+
+    def is_over(self, states: Any) -> Any:
+        return super().is_over(states) | (states[:, :9] != 0).all(axis=1)
+
+
 class PlaneOfAnEdge(TicTacToe):
     """Its planes know left from right, as Hex's would; the rules don't."""
 
@@ -284,6 +296,7 @@ FAULTS = (  # game, what the first line of the message has
     (Inverse(), "symmetries.inverse: found 0 for symmetry 1, whose actions it doesn't undo; wanted the symmetry that"),
     (SymmetryTwice(), "symmetries.points: found two symmetries that are the same; wanted each once"),
     (NoPermutation(), r"symmetries.actions: found row 3, which is no permutation; wanted each of 0..8 once"),
+    (StartInACorner(), "symmetries: found symmetry .*, which moves pieces of the start; wanted symmetries under which"),
     (PlaneOfAnEdge(), "symmetries, observe: found symmetry 1 .* doesn't carry over the plane 'second player to move'"),
     (NoRowsInTheFirstColumn(), "symmetries, returns: found symmetry . .*; wanted only symmetries that"),
     (OneNameForTwo(), "action_name: found 'b3' for actions 0 and 1; wanted a name for each"),
