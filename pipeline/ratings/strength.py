@@ -146,6 +146,8 @@ class BradleyTerry:
 
     def difference(self, one: str, other: str) -> tuple[float, float]:
         """(Elo of one minus that of other, half its 95 % interval); the error is infinite between groups."""
+        if one == other:
+            return 0.0, 0.0
         apart = float(self.elo[self.index[one]] - self.elo[self.index[other]])
         return apart, 2 * self.errors_among([one, other])[one]  # both are equally far from their mean
 

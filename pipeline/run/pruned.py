@@ -104,7 +104,7 @@ def read_pruned(directory: Path) -> Pruned:
     path = directory / layout.PRUNED
     if not atomic.exists(path):
         return Pruned()
-    return atomic.read_record(path, Pruned, "what prune removed; without this file totals are those of what is left")
+    return atomic.read_record(path, Pruned, "what prune removed; if you remove this file, totals count what is left")
 
 
 def write_pruned(directory: Path, pruned: Pruned) -> None:

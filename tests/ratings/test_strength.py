@@ -69,6 +69,7 @@ def test_two_players_by_hand():
     # Both err by half the difference around their mean.
     assert fit.errors() == pytest.approx({"a": error / 2, "b": error / 2})
     assert fit.difference("b", "a") == pytest.approx((-difference, error))
+    assert fit.difference("a", "a") == (0, 0)
     assert fit.elo.sum() == pytest.approx(0, abs=0.01)
 
 

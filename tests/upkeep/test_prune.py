@@ -305,7 +305,7 @@ def test_generations_that_were_found_settled_are_not_looked_at_again(run, monkey
 def test_a_damaged_list_is_an_error_that_says_what_to_do(run):
     pruned(run)
     (run / GAMES / PRUNED).write_text('{"format": "mugo-pruned", "version": 1, "places": {"x": {}}}')
-    with pytest.raises(FileError, match="remove it"):
+    with pytest.raises(FileError, match="remove this file"):
         pruned(run)
 
 
