@@ -75,6 +75,7 @@ ADDRESS = re.compile("[a-z][a-z0-9+.-]*:/")  # in object storage, perhaps as a P
 Run = Callable[[Command, dict[str, Any]], None]
 """(command, the options given)"""
 
+
 class LazyGroup(typer.core.TyperGroup):
     """All commands; those of the table are made when one is called or listed: making all takes 0.2 s."""
 

@@ -259,7 +259,8 @@ def preset_headline(name: str) -> tuple[str, str, str]:
     """Purpose, needs and gains of a preset, from its first line: ``# FOR; needs …; gives …``; empty if it has none."""
     with preset_path(name).open(encoding="utf-8") as file:
         line = file.readline()
-    purpose, needs, gives = [*(line[1:].strip() if line.startswith("#") else "").split("; "), "", ""][:3]
+    parts = line[1:].strip().split("; ") if line.startswith("#") else []
+    purpose, needs, gives = (*parts, "", "", "")[:3]
     return purpose, needs.removeprefix("needs "), gives.removeprefix("gives ")
 
 

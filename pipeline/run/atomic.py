@@ -225,10 +225,16 @@ def load_json(data: bytes | str) -> Any:
     return value
 
 
+def _whole_number(text: str) -> int:
+    if len(text) > LONGEST_INT:
+        raise ValueError(f"a number of {len(text)} digits")
+    return int(text)
+
+
 def _number(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"the number {text[:40]}, which no float64 holds")
+        raise ValueError(f"the number {text[:40]}, which is no finite float64")
     return number
 
 
@@ -241,7 +247,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(
-    parse_int=lambda text: int(text) if len(text) <= LONGEST_INT else _number(text),
+    parse_int=_whole_number,
     parse_float=_number,
     parse_constant=_number,
     object_pairs_hook=_object,
@@ -396,16 +402,16 @@ def replace_symlink(link: Path, target: str) -> None:
 
 @contextmanager
 def file_lock(
-    path: Path, on_wait: Callable[[], None] | None = None, wait: bool = True, busy: str = BUSY
+    path: Path, on_wait: Callable[[], None] | None = None, wait: bool = True, busy: str = ""
 ) -> Iterator[None]:
     """Hold the lock of this file or folder. The system releases it when the process ends, however it ends.
 
     The holder may remove the lock together with its folder: a process that waited for it makes both again.
     on_wait: called once before waiting for another process.
-    wait: False raises Busy with the text `busy` if another process holds the lock.
+    wait: False raises Busy if another process holds the lock. busy: its message, by default one that names path.
     Raises FileError if the lock can't be created.
     """
-    lock = layout.lock_path(path)
+    lock, busy = layout.lock_path(path), busy or f"{path}: {BUSY}"
     while True:
         descriptor = _open_lock(lock)
         try:
@@ -414,7 +420,7 @@ def file_lock(
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError as error:
                     if not wait:
-                        raise Busy(f"{path}: {busy}") from error
+                        raise Busy(busy) from error
                     if on_wait is not None:
                         on_wait()
                         on_wait = None

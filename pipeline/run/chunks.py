@@ -30,7 +30,7 @@ FORMAT, VERSION = "mugo-chunk", 1
 SHARD_LIST = "shards"  # dataset of names, beside the columns
 SEAL_BYTES = 512  # the smallest user block that HDF5 allows
 MOST_NAMES_BYTES = 64 << 20  # of an uncompressed list of names: about a million
-HELD_OUT = "holdout_positions"  # key of a window: examples in the set's hold-out
+HELD_OUT = "holdout_positions"  # a window's key for the number of examples in the set's hold-out
 COUNTS = (TOTAL, "new_positions", HELD_OUT)  # keys of a window that commands read
 
 

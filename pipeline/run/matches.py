@@ -559,7 +559,7 @@ BUSY = "this match is being played by another process; wait until it is done, or
 
 def match_lock(folder: Path, busy: str = BUSY) -> AbstractContextManager[None]:
     """The lock of a match. Raises Busy with this text if another process holds it, FileError if it can't be made."""
-    return atomic.file_lock(folder, wait=False, busy=busy)
+    return atomic.file_lock(folder, wait=False, busy=f"{folder}: {busy}")
 
 
 def open_match(folder: Path, header: MatchHeader) -> MatchWriter:
@@ -695,7 +695,7 @@ class KeptResults(BaseModel, frozen=True, extra="forbid"):
     num_bytes: int = Field(ge=0, description="Of games.jsonl, from its beginning; whole lines.")
     sha256: str = Field(description="Of these bytes.")
     num_more: int = Field(ge=0, description="Number of openings added after the header's.")
-    more: str = Field(description="MoreOpenings of them as JSON in a string, parsed only if new games need them.")
+    more: str = Field(description="MoreOpenings of them, as JSON in a string.")
     ends: list[str] = Field(description="How games ended.")
     failed: list[int] = Field(description="Games that failed at least once.")
     rows: str = Field(description="ROW of each game, by index, in base64.")

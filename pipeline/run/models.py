@@ -39,7 +39,7 @@ MODEL_JSON_IS = "the description of a model"
 PLANES = "planes"  # the array in calibration.safetensors
 LOOKS_SHARE = 0.01  # the most time that may go into looking for the newest model
 QUICK_SECONDS = 0.001  # a look that takes no longer isn't put off
-LONGEST_SECONDS = 10.0  # for which a look is put off
+LONGEST_SECONDS = 10.0  # the longest that a look is put off
 
 
 class FileStamp(BaseModel, frozen=True):
@@ -410,16 +410,17 @@ def read_journal(saved_models: Path) -> list[dict[str, Any]]:
 
 
 def damaged_promotions(saved_models: Path, pending: dict[str, Any] | None) -> list[int]:
-    """The numbers, from 1, of the journal's lines that are neither a promotion nor one that a kill cut off and a later
-    line repeats. pending: from pending_promotion.
+    """The numbers, from 1, of the journal's lines that are neither a promotion nor one that a kill cut off and the next
+    promotion repeats. pending: from pending_promotion.
     """
-    lines = _journal_lines(saved_models)
-    written = [data for data, _ in lines] + ([_journal_line(pending).encode()] if pending else [])
-    return [
-        number
-        for number, (data, line) in enumerate(lines, 1)
-        if line is None and not any(later.startswith(data) for later in written[number:])
-    ]
+    damaged: list[int] = []
+    following = b"" if pending is None else _journal_line(pending).encode()
+    for number, (data, line) in reversed([*enumerate(_journal_lines(saved_models), 1)]):
+        if line is not None:
+            following = data
+        elif not following.startswith(data):
+            damaged.insert(0, number)
+    return damaged
 
 
 def _journal_line(line: dict[str, Any]) -> str:

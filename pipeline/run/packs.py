@@ -168,7 +168,7 @@ def _pack_names(names: Iterable[str]) -> list[layout.PackName]:
 
 def find(shard: Path) -> tuple[layout.ShardName, Pack] | None:
     """The readable pack that has a shard without files of its own; None if there is none. shard: its path or its
-    sidecar's. Raises FileError if the folder can't be listed.
+    sidecar's. Raises FileError if the folder can't be listed, or its packs change too fast.
     """
     name = layout.parse_shard_name(shard.name)
     if name is not None:
@@ -286,7 +286,7 @@ def _seal(raw: dict[str, Any]) -> str:
 
 def packing(directory: Path) -> AbstractContextManager[None]:
     """The lock of the one process that packs or removes games under directory. Raises Busy if another has it."""
-    busy = "another process packs or prunes these games; wait until it is done"
+    busy = f"{directory}: another process packs or prunes these games; wait until it is done"
     return atomic.file_lock(directory / LOCK, wait=False, busy=busy)
 
 

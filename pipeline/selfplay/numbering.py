@@ -44,7 +44,7 @@ def numbering(
 
     Opens the worker's sidecars of the newest generation that it played in. on_damage: as in newest_shards; the games of
     such a shard count as missing.
-    Raises FileError if the numbers found are so large that no run can continue after them: nobody plays so many games.
+    Raises FileError if the numbers found exceed what any run can reach.
     """
     metas = _newest(directory, worker, on_damage)
     end = max((meta.run.until for meta in metas), default=0)

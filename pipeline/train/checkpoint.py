@@ -52,7 +52,7 @@ class Checkpoint:
 
     def __enter__(self) -> Checkpoint:
         # The lock file is inside the folder, so it is removed with it.
-        busy = "another process is training this model; wait until it is done"
+        busy = f"{self._folder}: another process is training this model; wait until it is done"
         self._lock = atomic.file_lock(self._file, wait=False, busy=busy)
         self._lock.__enter__()
         atomic.sweep(self._folder)

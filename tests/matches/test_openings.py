@@ -70,7 +70,7 @@ def test_they_depend_on_the_seed_not_on_the_batch():
     def made(seed, batch):
         return make_openings(game, two_policies(game), 40, 2, seed, batch)
 
-    assert made(1, 7) == made(1, 40) == made(1, 1)  # 40 of 49 openings, so many are sampled again
+    assert made(1, 7) == made(1, 40) == made(1, 1)  # of 49 openings, so some of 40 are sampled again
     assert made(1, 20) != made(2, 20)
 
 

@@ -235,7 +235,7 @@ def test_after_a_compact_that_was_killed_before_it_removed_what_it_had_packed(ru
     counts = shown_counts(run)
     assert killed("unlink", 0, partial(compact, CompactConfig(directory=run))) == 1
     place = run / GAMES / "000001-a" / "w00"
-    assert len(files(run, 1)) == 122 and len(packs.list_packs(place) or ()) == 1
+    assert len(files(run, 1)) == 122 and len(packs.list_packs(place)) == 1
     pruned(run)
     assert [len(ids(run, generation)) for generation in (1, 2, 3)] == [16, 16, 16] and shown_counts(run) == counts
     for meta in newest_shards(run / GAMES, pytest.fail):

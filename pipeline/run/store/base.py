@@ -35,7 +35,7 @@ class Store:
         """Fetch a file that is about to be read, if it is missing here or may have changed."""
 
     def fetch(self, paths: Sequence[Path]) -> None:
-        """Fetch the missing ones of many files that never change."""
+        """Fetch those of these files that are missing here. They never change."""
 
     def names(self, folder: Path) -> set[str]:
         """The names of files that belong in this folder and may not be here. Makes the folder's missing subfolders."""
@@ -63,7 +63,7 @@ class Store:
         """Upload a file to which a line was added, now or later."""
 
     def removing(self, paths: Sequence[Path]) -> None:
-        """Remove files that are about to be removed here."""
+        """Remove from the store the files that are about to be removed here."""
 
     def forget_shards(self, directory: Path, before: int) -> None:
         """Remove the local copies of shards of generations before this one. directory: of all games."""

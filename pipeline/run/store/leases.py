@@ -57,7 +57,7 @@ class Leases:
         """Hold the lease of this key. Parameters as in file_lock, Busy too."""
         while (lease := self._acquire(path, key)) is None:
             if busy is not None:
-                raise Busy(f"{path}: {busy}{self._holder(key)}")
+                raise Busy(f"{busy}{self._holder(key)}")
             if on_wait is not None:
                 on_wait()
                 on_wait = None

@@ -34,8 +34,8 @@ WANTED = "s3://BUCKET/FOLDER, gs://BUCKET/FOLDER or az://CONTAINER/FOLDER"
 INSTALL = "pip install 'mugo[cloud]', or ./setup.sh's environment with `pip install -e '.[cloud]'`"
 ADDRESS = re.compile(r"([a-z][a-z0-9+.-]*)://?([^/].*)")  # pathlib replaces two slashes by one
 CONNECT_SECONDS = 10.0
-ANSWER_SECONDS = 20.0  # of silence until an attempt counts as lost, longer when it uploads more than
-SLOWEST = 1 << 20  # bytes, by a second for as many
+ANSWER_SECONDS = 20.0  # of silence until an attempt counts as lost; uploads get more time
+SLOWEST = 1 << 20  # bytes per second that an upload must reach
 RETRY_SECONDS = 60.0  # from the first attempt to the beginning of the last
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between attempts
 LISTED_AT_ONCE = 1_000  # names that a store lists in one request
@@ -156,8 +156,7 @@ class Objects:
 
         mode: Any = "create" if replaces is None else {"version" if self._protocol == "gs" else "e_tag": replaces}
         self.bytes_sent += len(data)
-        put: Callable[[Any], Any] = lambda to: obstore.put(to, key, data, mode=mode, use_multipart=False)  # noqa: E731
-        answer = self._ask(key, put, len(data))
+        answer = self._ask(key, lambda to: obstore.put(to, key, data, mode=mode, use_multipart=False), len(data))
         if not isinstance(answer, Told):
             return self._tag(answer)
         found = self.get(key)

@@ -40,7 +40,7 @@ for line in sys.stdin:
 
 
 def scripted(tmp_path, go: str, extra: str = "") -> str:
-    """The command line of an engine that answers go like this and logs what it is told."""
+    """The command line of an engine that gives this answer to go and logs its input."""
     script = tmp_path / "engine.py"
     script.write_text(ENGINE.format(go=go, extra=extra, log=str(tmp_path / "log")))
     return shlex.join([sys.executable, str(script)])
