@@ -70,7 +70,7 @@ LOOK_AROUND = {"show", "status"}  # commands that need all names of a working co
 WORKING_COPY = ".mugo-copy.json"  # marks the working copy of a run in object storage
 COPIES: list[contextlib.ExitStack] = []  # of the command that is running
 WITHOUT_SUMMARY = {"engine", "play", "serve"}
-ADDRESS = re.compile("[a-z][a-z0-9+.-]*:/")  # in object storage, perhaps as a Path, which has one slash
+MAYBE_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://|Path\('[a-z][a-z0-9+.-]*:/")  # in the repr of an option's value
 
 Run = Callable[[Command, dict[str, Any]], None]
 """(command, the options given)"""
@@ -79,8 +79,12 @@ Run = Callable[[Command, dict[str, Any]], None]
 class LazyGroup(typer.core.TyperGroup):
     """All commands; those of the table are made when one is called or listed: making all takes 0.2 s."""
 
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands: Any = {**dict.fromkeys(COMMANDS), **self.commands}  # names, to be listed and suggested
+
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*COMMANDS, *super().list_commands(ctx)]
+        return list(self.commands)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
@@ -223,7 +227,7 @@ def made_command(command: Command, run: Run) -> Any:
 
     def call(**given: Any) -> None:
         with reported(command.name):
-            processes_here(command.name)  # refuses several at once by mistake before anything is read
+            processes_here(command.name)  # refuses several processes started by mistake, before anything is read
             is_run = "directory" in command.config.model_fields and not command.in_presets
             run(command, placed(command.name, given, is_run))
 
@@ -367,7 +371,7 @@ def placed(name: str, given: dict[str, Any], is_run: bool) -> dict[str, Any]:
     is_run: an address may be that of a run itself.
     """
     may_have = {option: value for option, value in given.items() if option != "note"}  # a note is text for people
-    if not any(ADDRESS.search(str(value)) for value in may_have.values()):
+    if not any(MAYBE_ADDRESS.search(repr(value)) for value in may_have.values()):
         return given
     from pipeline.run.store.working_copy import moved
 

@@ -30,7 +30,7 @@ class Held:
 
 @contextmanager
 def held_back() -> Iterator[Held]:
-    """Hold SIGINT and SIGTERM back until the block ends or calls what it gets; then their former handlers are called.
+    """Hold back SIGINT and SIGTERM until the block ends or calls Held. The former handlers then get the first signal.
 
     Does nothing in other threads than the main one, where no signals arrive.
     """

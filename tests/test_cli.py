@@ -75,6 +75,12 @@ def run(*arguments: str) -> Any:
     return CliRunner().invoke(main.app, list(arguments))
 
 
+def test_a_command_in_wrong_letters_is_suggested() -> None:
+    for wrong, right in (("selfpaly", "selfplay"), ("shwo", "show")):
+        result = run(wrong)
+        assert result.exit_code == 2 and right in result.output
+
+
 def raising(error: BaseException) -> Any:
     def act(config: SelfplayConfig, progress: Progress) -> Summary:
         raise error

@@ -200,11 +200,14 @@ class Draft:
         except FileError as error:
             self._skip(THE_POOL, error, True, strategy)
             return {}
+        specs = {}
         for member in members:
             if is_engine(member.spec) and not self._config.allow_engines:
                 problem = f"an engine, which would run {member.spec!r}; the plan was made without --allow-engines"
                 self._skip(member.name, problem, again=False)
-        return {member.name: member.spec for member in members if member.name not in self.skipped}
+            else:
+                specs[member.name] = member.spec
+        return specs
 
     def _single(self) -> list[str]:
         """[the single opponent's spec], or [] if there is none."""

@@ -20,6 +20,7 @@ from typing import ClassVar
 from pipeline import extensions
 from pipeline.errors import UsageError
 from pipeline.games.contract import AnyGame, States
+from pipeline.games.specs import name_in
 
 SGF = "sgf"
 
@@ -118,7 +119,7 @@ class RecordFormat(ABC):
 
 def name_of(game: AnyGame) -> str:
     """The name at the beginning of its spec, e.g. "NAME" of "NAME:9,komi=7"."""
-    return game.spec.partition(",")[0].partition(":")[0]
+    return name_in(game.spec)
 
 
 def record_names() -> list[str]:

@@ -80,9 +80,14 @@ def replay_one(
     return (states for states, _ in found)
 
 
-def movers(game: AnyGame, moves: Sequence[int] | NDArray[np.integer], stones: Sequence[int] = ()) -> list[int]:
-    """The maker of each of the T moves of one game: 0, 1 or CHANCE. Raises as replay_one does."""
-    return [int(game.to_move(state)[0]) for state in replay_one(game, moves, stones)][: len(moves)]
+def movers(
+    game: AnyGame,
+    moves: Sequence[int] | NDArray[np.integer],
+    stones: Sequence[int] = (),
+    start: States | None = None,
+) -> list[int]:
+    """The player of each of the T moves of one game: 0, 1 or CHANCE. Parameters and errors as in replay_one."""
+    return [int(game.to_move(state)[0]) for state in replay_one(game, moves, stones, start)][: len(moves)]
 
 
 def move_names(game: AnyGame, moves: Sequence[int], stones: Sequence[int] = ()) -> list[str]:

@@ -39,10 +39,15 @@ def parse_game(spec: str) -> Game:
     LOADED.add(name)
     game: Any = make(size, options)
     _check(offered[name], game)
-    if game.spec.partition(",")[0].partition(":")[0] != name:
+    if name_in(game.spec) != name:
         wanted = f"one whose spec begins with {name!r}, since models and games are stored by their spec"
         raise extensions.refuse(offered[name], game.spec, wanted)
     return game
+
+
+def name_in(spec: str) -> str:
+    """The name with which a spec begins."""
+    return spec.partition(",")[0].partition(":")[0]
 
 
 def _check(extension: extensions.Extension, game: object) -> None:
@@ -75,7 +80,7 @@ def recorded_game(spec: str) -> Game:
 
 def _is_trusted(name: str) -> bool:
     specs = (spec for games in TRUSTED for spec in games())
-    return any(name == spec.partition(",")[0].partition(":")[0] for spec in specs)
+    return any(name == name_in(spec) for spec in specs)
 
 
 def are_related(spec: str, other: str) -> bool:

@@ -46,7 +46,7 @@ def check_game(game: AnyGame, *, num_games: int = 12, share: float | None = None
 
     num_games  more games find rarer faults
     share      of the positions with moves left that are checked, beside all final ones; None: about POSITIONS of them.
-               Of games without a fixed list of actions, OTHER_POSITIONS are checked.
+               Of games without a fixed list of actions, all final positions and OTHER_POSITIONS others.
     """
     check_first_plies(game)
     if isinstance(game, Game):
@@ -55,8 +55,9 @@ def check_game(game: AnyGame, *, num_games: int = 12, share: float | None = None
         games = [random_moves(game, seed + number) for number in range(WHOLE_GAMES)]
     else:
         games = [random_moves(game, seed + number) for number in range(num_games)]
-        states = np.concatenate([replay(game, moves) for moves in games])
-        states = np.random.default_rng(seed).permutation(states)[:OTHER_POSITIONS]
+        played = [replay(game, moves) for moves in games]
+        others = np.random.default_rng(seed).permutation(np.concatenate([states[:-1] for states in played]))
+        states = np.concatenate([others[:OTHER_POSITIONS], *(states[-1:] for states in played)])
         positions = states, game.initial_history(states)
     sample = _Sample(game, _Asked(game), *positions, games)
     for check in (*_CHECKS, *(_CHECKS_OF_GAMES if isinstance(game, Game) else ())):

@@ -303,7 +303,7 @@ class _SetMaker:
         if not missing and not len(wanted_holdout):
             return 0
         size = self.config.positions_per_chunk
-        sampled = self._sample(num_chunks * size)
+        sampled = self._sample(num_chunks * size if missing else 0)
         wanted = sampled.at(np.isin(np.arange(len(sampled)) // size, missing)) + wanted_holdout
         num_rows = len(missing) * size
         with closing(Scratch(self.output, len(wanted), {**self.types, **ORIGIN})) as scratch:
@@ -449,7 +449,6 @@ class _SetMaker:
             num_planes=getattr(self.game, "num_planes", 0),
             method=self.method.name,
             window={
-                "positions": figures["positions"],
                 "max_positions": config.max_positions,
                 "capacity": self.window.capacity,
                 **figures,

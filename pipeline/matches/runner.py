@@ -81,7 +81,7 @@ class Entrant:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """The same for entrants that are one player, whatever their names."""
+        """Equal for two entrants that are the same player, even under different names."""
         return self.info.kind, self.info.weights, self.info.readouts, self.spec.argument, self.info.handicap
 
     @property
@@ -411,8 +411,8 @@ class MatchRunner:
             from pipeline.workers.cluster import RayPool
 
             models = [entrant.spec.path for entrant in entrants if entrant.spec.path is not None]
-            size, most = (threads * rows, config.hang_seconds), config.parallel_games
-            return RayPool(self._cluster, READER, job, models, *size, most=most)
+            hang, most = config.hang_seconds, config.parallel_games
+            return RayPool(self._cluster, READER, job, models, threads * rows, hang, most=most)
         self._progress.say(f"starting {workers} workers")
         return ProcessPool(READER, [job] * workers, threads * rows, config.hang_seconds)
 

@@ -244,7 +244,8 @@ def sign_tail(deviations: Sequence[float]) -> float:
     """
     sizes = Counter(round(4 * abs(one)) for one in deviations if one)
     unit = math.gcd(*sizes) or 1
-    total, reach = (sum(values) // unit for values in ((round(4 * one) for one in deviations), sizes.elements()))
+    total = sum(round(4 * one) for one in deviations) // unit
+    reach = sum(sizes.elements()) // unit
     chances = np.zeros(2 * reach + 1)  # of sums from -reach on
     chances[reach] = 1.0
     for size in sizes.elements():

@@ -121,3 +121,12 @@ class LambdaOptions(Options):
         description="TD(lambda): the value target is lambda times the next position's target plus 1 - lambda times the "
         "search's value; 1 = the game's result alone.",
     )
+
+
+class ValueLossOptions(Options):
+    """The weight of the value loss, for methods without the other terms of AlphaZero's."""
+
+    panel = "Loss"
+    of_methods = True
+
+    value_weight: float = Field(1.0, ge=0, description="Weight of the value loss.")

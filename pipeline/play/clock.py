@@ -2,7 +2,7 @@
 
 There are three systems. *absolute*: all moves within the main time. *canadian*: after the main time, a number of stones
 in each period. *byoyomi* (Japanese): after the main time, a number of periods; a move within a period leaves it whole.
-Times are in seconds. The clock divides main time by the expected number of moves left, and uses up a period but for a
+Times are in seconds. The clock divides main time by the expected number of moves left, and uses a period except for a
 margin.
 Source: GTP version 2, 6.3.4; KGS, "kgs-time_settings".
 """
@@ -94,5 +94,5 @@ class Clock:
 
 
 def _less_margin(seconds: float, most: float) -> float:
-    """seconds, but at most what leaves a margin of `most`."""
+    """seconds, cut so that a margin of `most` is left."""
     return max(0.0, min(seconds, most - MARGIN_SECONDS - MARGIN_SHARE * most))

@@ -82,7 +82,7 @@ def open_session(model: Model, config: EngineConfig, progress: Progress = SILENT
 def open_player(model: Model, config: EngineConfig, progress: Progress) -> Callable[[AnyGame], Player]:
     """Load the model by its method, for any game that it plays. Returns a function that makes a player of one row.
 
-    The players may be used in different threads, but not at the same time. Raises FileError, naming the model.
+    Different threads may use players at the same time, but not the same one. Raises FileError, naming the model.
     """
     method = method_named(model.info.method)
     (loaded,) = method.load(model, 1, 1, config.backend, progress)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pipeline import extensions
 from pipeline.errors import UsageError
 from pipeline.extensions import GAMES, PROTOCOLS
+from pipeline.games.specs import name_in
 
 if TYPE_CHECKING:
     from pipeline.games.contract import Game
@@ -82,7 +83,7 @@ def usual_protocol(game: Game) -> str | None:
 
     None if none of them plays it. Raises UsageError as protocol_named does.
     """
-    offered = extensions.named(GAMES, game.spec.partition(",")[0].partition(":")[0])
+    offered = extensions.named(GAMES, name_in(game.spec))
     package = offered.package if offered else ""
     found = extensions.find(PROTOCOLS) if package else extensions.bundled(PROTOCOLS)
     own = [name for name, one in sorted(found.items()) if one.package in ("", package)]

@@ -92,14 +92,17 @@ def open_opponent(config: PlayConfig, game: AnyGame, model: Model | None, progre
     """
     if not game.perfect_information:
         raise UsageError(f"play: {game.spec} isn't played here: its board would show what is hidden from a player")
+    played = game.without_move_limit()
     search = EngineConfig(model=Path(config.model), readouts=config.readouts, backend=config.backend)
     if model is None:
         spec = parse_player(config.model)
+        if spec.handicap:
+            raise UsageError(f"play --model {config.model}: games here have no handicap; leave handicap:N: out")
         kind_named(spec.kind).check_game(game, config.model, spec.argument)
         name, make = spec.name, make_player(spec.kind, spec.argument, spec.name, ENGINE_SECONDS)
-        return Opponent(PlayerOpponent(name, make(game.without_move_limit(), 1, 0), config.seed))
+        return Opponent(PlayerOpponent(name, make(played, 1, 0), config.seed))
     if game.has_chance:
-        return Opponent(PlayerOpponent(model.info.name, open_player(model, search, progress)(game), config.seed))
+        return Opponent(PlayerOpponent(model.info.name, open_player(model, search, progress)(played), config.seed))
     progress.say(f"loading {config.model}; the first time on this machine, kernels and network are compiled")
     session, _ = open_session(model, search, progress)
     session.warm_up()
@@ -158,7 +161,7 @@ class Table:
         """person: 0 if they move first, 1 if second. say: shows one or more lines."""
         self.ended = False
         self._game, self._opponent, self._person, self._say = game, opponent, person, say
-        self._resigned: int | None = None  # who has
+        self._resigned: int | None = None  # the player who resigned
         self._saved: set[Path] = set()  # files of this game, which it may replace
 
     def begin(self) -> None:
@@ -229,9 +232,11 @@ class Table:
             self._play(action)
 
     def _must_pass(self) -> bool:
-        """Whether the dice leave nothing to play. In games without dice a person passes themselves."""
+        """Whether the dice leave nothing to play. In games without dice, the person must type the pass."""
+        if self._game.dice is None:
+            return False
         choices = self._game.choices()
-        return self._game.dice is not None and len(choices) == 1 and self._game.name_of(int(choices[0])) == PASS
+        return len(choices) == 1 and self._game.name_of(int(choices[0])) == PASS
 
     def _play(self, action: int) -> None:
         self._game.play(action)

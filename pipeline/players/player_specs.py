@@ -110,8 +110,8 @@ def _with_handicap(text: str, own_name: str | None, body: str, resolve: Callable
     stones = int(match[1]) if match else 0
     inner = match[2].strip() if match else ""
     found = split(inner)
-    may_take = found is None or kind_named(found[0]).takes_handicap
-    if stones < 2 or inner.startswith(HANDICAP) or _NAMED.fullmatch(inner) or not may_take:
+    wrong = stones < 2 or inner.startswith(HANDICAP) or _NAMED.fullmatch(inner)
+    if wrong or (found is not None and not kind_named(found[0]).takes_handicap):
         wanted = f"{HANDICAP}N:PLAYER with N from 2 on, e.g. {HANDICAP}3:random; a name stands before it"
         raise UsageError(f"player {text!r}: wanted {wanted}")
     player = parse_player(inner, resolve)

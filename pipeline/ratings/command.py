@@ -22,7 +22,6 @@ from pipeline.run.matches import MatchResults, UnknownGame, list_matches, read_r
 from pipeline.run.ratings import RatedPlayer, Ratings, read_ratings, write_ratings
 
 NAMES_SHOWN = 3
-NO_GAMES = "no games of matches yet; `python main.py evaluate` plays some"
 
 
 @dataclass(frozen=True)
@@ -139,7 +138,8 @@ def rate_and_write(
     among: restricts the summary to these players, with errors relative to their mean; the file has all players.
     """
     if not any(map(list_matches, config.directory)):
-        raise NotYet(NO_GAMES, missing=1)  # without making folder and lock
+        folders = ", ".join(map(str, config.directory))  # none is made, nor the lock
+        raise NotYet(f"no games of matches in {folders} yet; `python main.py evaluate` plays some", missing=1)
     atomic.make_folder(config.output.parent)
     waiting = f"another process writes {config.output}; waiting"
     with atomic.file_lock(config.output, on_wait=lambda: progress.say(waiting)):
@@ -260,7 +260,7 @@ def rate(records: Iterable[Record], anchor: tuple[str, float] | None = None) -> 
     infos = {side.name: side for match in matches for side in match.sides}
     scores = strength.total_scores(results)
     if not scores:
-        raise NotYet(NO_GAMES, missing=1)
+        raise NotYet("no games between two players yet; `python main.py evaluate` plays some", missing=1)
     first = matches[0]
     for match in matches:
         if match.game != first.game:

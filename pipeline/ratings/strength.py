@@ -154,6 +154,8 @@ class BradleyTerry:
     def covariance_among(self, names: Sequence[str]) -> Matrix:
         """[k, k] the covariance of these players' ratings, in Elo²."""
         rows = [self.index[name] for name in names]
+        if not isinstance(self.inverse, SparseInverse):
+            return ELO_PER_LOGIT**2 * self.inverse[np.ix_(rows, rows)]
         units = np.zeros((len(self.names), len(rows)), order="F")
         units[rows, np.arange(len(rows))] = 1
         return ELO_PER_LOGIT**2 * (self.inverse @ units)[rows]
@@ -176,7 +178,7 @@ class SparseInverse:
     def diagonal(self, rows: Sequence[int]) -> Matrix:
         """[k] these entries of the diagonal."""
         if self.factors.L.nnz <= FEW_ENTRIES * self.factors.shape[0]:
-            return self._whole_diagonal()[rows]
+            return self._whole_diagonal[rows]
         size = self.factors.shape[0]
         width = max(1, BLOCK_SIZE // size)
         found = np.empty(len(rows))
@@ -188,6 +190,7 @@ class SparseInverse:
             found[start : start + width] = self.factors.solve(units)[block, at]
         return found
 
+    @cached_property
     def _whole_diagonal(self) -> Matrix:
         """[n], by the entries of the inverse where L of LDLᵀ has entries: Takahashi, Fagan & Chen 1973."""
         lower, pivots = self.factors.L, self.factors.U.diagonal().tolist()

@@ -163,13 +163,15 @@ def _players(config: TournamentConfig, progress: Progress) -> tuple[Entrants, st
             f"tournament: {' and '.join(entrants)} all take handicap stones, so no two can meet; wanted a player that "
             "takes none"
         )
-    # The game asked for, else that of the player to be placed, else of the first model: which member can't play it?
+    # Check members one by one, so that an error names the member. The game is --game, else that of the placed player,
+    # else that of the first model.
     placed_first = [*([entrants[place]] if place is not None else []), *entrants.values()]
     games = [config.game, *(entrant.model.info.game for entrant in placed_first if entrant.model)]
     if asked := next(filter(None, games), None):
+        asked = parse_game(asked).spec
         for rated, name in members.items():
             with _blaming(config.pool, name):
-                common_game(parse_game(asked).spec, [entrants[rated]])
+                common_game(asked, [entrants[rated]])
     return entrants, place, common_game(config.game, list(entrants.values()))
 
 

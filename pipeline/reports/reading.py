@@ -53,7 +53,7 @@ class Reading:
 
     @classmethod
     def of(cls, run: Run, num_models: int | None = None) -> Reading:
-        """num_models: how many models to read, the newest ones."""
+        """num_models: how many of the newest models to read; None: all."""
         reading = cls(run)
         models = reading.readable(lambda: list(islice(run.newest_models(), num_models))) or []
         reading.infos = [info for path in models[::-1] if (info := reading.readable(read_info, path))]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import FileError, IllegalMove, UsageError, named_in
 from pipeline.games.contract import CHANCE, AnyGame, Game, States
-from pipeline.games.replay import replay_one
+from pipeline.games.replay import movers, replay_one
 from pipeline.games.specs import recorded_game
 from pipeline.run import layout
 from pipeline.run.matches import Match, MatchGame, read_match
@@ -111,11 +111,12 @@ class RecordedGame:
     @cached_property
     def movers(self) -> list[int]:
         """[T] the player of each move, or CHANCE. Raises as states() does."""
-        return [int(self.game.to_move(state)[0]) for state in self.states()][: len(self.moves)]
+        with damaged_game(self.path, self.index):
+            return movers(self.game, self.moves, self.stones, self.start)
 
     @property
     def values_first(self) -> list[float | None]:
-        """[T] from the first player's viewpoint; None: unknown, or a move of chance, whose value the next move has."""
+        """[T] from the first player's viewpoint; None: unknown, or a chance move; the next move has its value."""
         pairs = zip(self.values_to_move, self.movers, strict=True)
         return [None if v is None or mover == CHANCE else v if mover == 0 else -v for v, mover in pairs]
 

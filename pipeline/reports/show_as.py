@@ -135,9 +135,10 @@ def _rows(path: Path, index: int | None) -> Iterator[dict[str, object]]:
         assert shard is not None and record is not None
         with named_in(path):
             method = method_named(shard.header["method"])
-        plies = zip(one.movers, one.values_to_move, one.states(), strict=False)
+        plies = zip(one.values_to_move, one.states(), strict=False)
         with damaged_game(path, one.index):
-            for ply, (mover, value, state) in enumerate(plies):
+            for ply, (value, state) in enumerate(plies):
+                mover = int(game.to_move(state)[0])
                 by_chance = mover == CHANCE
                 yield {
                     "shard": shard.id,

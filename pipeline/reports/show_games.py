@@ -36,7 +36,7 @@ from pipeline.reports.tables import described, flattened, indented, shortened_li
 from pipeline.run import layout
 from pipeline.run.matches import Match, MatchFailure, MatchGame, PlayerInfo, read_match
 from pipeline.run.packs import is_gone, open_pack
-from pipeline.run.shards import SEARCH_COLUMNS, End, Shard, read_meta, read_shard
+from pipeline.run.shards import POLICY_COUNTS, SEARCH_COLUMNS, End, Shard, read_meta, read_shard
 
 GAMES_LISTED = 20
 POSITIONS_SHOWN = 3  # the last ones of a game in the short form
@@ -72,9 +72,10 @@ def show_game(one: RecordedGame, boards: bool, first_ply: int = 0) -> Iterator[s
     if one.record and method:
         yield f"    id {one.record.game_id:016x}" + (f", {one.game.spec}" if one.record.setup else "")
         yield "    values are from the viewpoint of the player to move"
-        if not method.steps_only:
+        searched = len(one.record.visit_counts) or (one.record.flags & POLICY_COUNTS).any()
+        if searched and not method.steps_only:
             yield "    surprise: KL divergence of the search's policy from the network's, in nats"
-            yield "    no policy target: cheap searches and the moves of other players"
+            yield "    cheap searches and the moves of other players are no policy targets"
 
 
 def _notes(one: RecordedGame, ply: int, state: States, method: Method | None) -> Iterator[str]:
@@ -340,7 +341,8 @@ def _player(player: PlayerInfo) -> str:
 def _failure_counts(match: Match) -> str:
     failed = {failure.failed for failure in match.failures}
     given_up = failed - {game.index for game in match.games}
-    text = f"{counted(len(match.failures), 'attempt')} at games {shortened_list(sorted(failed), NUMBERS_LISTED)}"
+    games = "game" if len(failed) == 1 else "games"
+    text = f"{counted(len(match.failures), 'attempt')} at {games} {shortened_list(sorted(failed), NUMBERS_LISTED)}"
     if not given_up:
         return f"{text}; all were played after all"
     return f"{text}; not played to an end: {shortened_list(sorted(given_up), NUMBERS_LISTED)}"

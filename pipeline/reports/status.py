@@ -391,7 +391,7 @@ def _rate(
     count: Callable[[ShardMeta], int],
     per: float = 1.0,
 ) -> float | None:
-    """The rate between the times of the first and the last shard, in `per` seconds; None if unknown.
+    """The rate between the first and the last shard, per this many seconds; None if unknown.
 
     The first shard's games were played before its time, so they don't count. metas: of the shards, or of a sample.
     """

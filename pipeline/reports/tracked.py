@@ -31,8 +31,10 @@ def of_newest_games(directory: Path, on_damage: Callable[[FileError], None]) -> 
 def _newest_shards(directory: Path, on_damage: Callable[[FileError], None]) -> Iterator[Shard]:
     from pipeline.methods.named import method_named
 
+    method = None
     for meta in newest_shards(directory, on_damage):
-        if not method_named(meta.method).tracking_window:
+        method = method or meta.method
+        if meta.method != method or not method_named(method).tracking_window:
             return
         try:
             yield read_shard(meta.path, meta)

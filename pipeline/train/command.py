@@ -204,13 +204,13 @@ def _train(config: TrainConfig, progress: Progress, group: ProcessGroup | None =
     layout.check_model_name(new_model.name)
     if os.path.lexists(new_model):
         raise FileError(new_model, "it exists already, and is never overwritten; choose another --new-model")
-    overtaken = NotYet(f"{new_model}: another process has trained a model meanwhile; run the command again")
+    overtaken = "another {} has trained a model meanwhile; run the command again"
     from pipeline.train.trainer import NotFinite
 
     with Checkpoint(layout.checkpoint_path(new_model), run.key) as checkpoint:
         # Another process may have trained a model since the models were listed. From here on the lock prevents that.
         if os.path.lexists(new_model) or (config.original_model is None and newest_model(saved_models) != original):
-            raise overtaken
+            raise NotYet(f"{new_model}: {overtaken.format('process')}")
         if group:
             group.publish(CHOSEN, [chunks.id, str(original), str(new_model), run.key])
         try:
@@ -218,8 +218,8 @@ def _train(config: TrainConfig, progress: Progress, group: ProcessGroup | None =
         except NotFinite:
             checkpoint.remove()  # resuming from it would fail again
             raise
-        except Conflict as error:  # the other process is on another machine
-            raise overtaken from error
+        except Conflict as error:
+            raise NotYet(f"{new_model}: {overtaken.format('machine')}") from error
         checkpoint.remove()
     return summary
 

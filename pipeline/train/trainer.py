@@ -134,6 +134,7 @@ class Trainer:
             torch.backends.cudnn.benchmark = True  # searches for the fastest kernels of each shape
             if group is None and objective.capturable:
                 self._pass = CudaGraphPass(self._pass_eagerly, list(self._parameters.values()), self._device)
+        self.learning_rate = config.learning_rate  # after the warm-up; may be changed between steps
         self.total_steps = 0
         if optimizer is not None:
             self._load_optimizer(optimizer)
@@ -207,9 +208,9 @@ class Trainer:
             raise NotFinite(
                 f"training step {self.total_steps + 1}: the loss is not finite ({listed}; gradient "
                 f"{gradient_norm:.4g}); nothing was written; try a smaller --learning-rate than "
-                f"{self._config.learning_rate:g}"
+                f"{self.learning_rate:g}"
             )
-        rate = self._config.learning_rate * min(1.0, (self.total_steps + 1) / max(1, self._config.warmup_steps))
+        rate = self.learning_rate * min(1.0, (self.total_steps + 1) / max(1, self._config.warmup_steps))
         with _without_denormals():
             for optimizer in set(self._optimizers.values()):
                 for group in optimizer.param_groups:

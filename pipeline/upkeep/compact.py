@@ -133,6 +133,9 @@ def _pack(place: Path, totals: Totals, progress: Progress) -> None:
     for name in sorted(name for name, pack in packs.shards_in(place).items() if pack is None and name not in in_packs):
         try:
             stored, meta = read_checked(place, name)
+            sidecar = stored[2]
+            if sidecar.find(b"\n") != len(sidecar) - 1:
+                raise FileError(place / name.meta, "it isn't one line; wanted a sidecar as self-play writes it")
         except FileError as error:
             totals["skipped"] += 1
             progress.warn(f"left as it is: {error}")
@@ -186,8 +189,6 @@ def read_checked(place: Path, name: layout.ShardName, pack: packs.Pack | None = 
     meta = parse_meta(place / name.meta, sidecar)
     data, _ = packs.read_stored(place / name.shard, pack, "a game shard")
     atomic.check_content(place / name.shard, data, meta.num_bytes, meta.sha256, "its sidecar")
-    if sidecar.find(b"\n") != len(sidecar) - 1:
-        raise FileError(place / name.meta, "it isn't one line; wanted a sidecar as self-play writes it")
     return (name, data, sidecar), meta
 
 

@@ -450,7 +450,7 @@ def _prune_left_over(run: Run, apply: bool) -> Iterator[Removal]:
         yield Removal.of(f"checkpoint of {model}", _sizes_of(sorted(checkpoint.iterdir())), why)
         if apply:
             with suppress(atomic.Busy), atomic.file_lock(checkpoint / CHECKPOINT_FILE, wait=False):
-                remove_tree(checkpoint)
+                shutil.rmtree(checkpoint, ignore_errors=True)  # its own lock is open in it: on NFS a file stays
     dead = [run.folder / path for path in seen.temporaries if atomic.is_left_over(path.name)]
     if dead:
         files = [file for path in dead for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file()]

@@ -289,6 +289,10 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
         for number, _ in found:
             if number not in worker.games:
                 raise ValueError(f"game {number}")
+        if len({number for number, _ in found}) < len(found):
+            raise ValueError("a game twice")
+        if len(message.get("steps", ())) != len(message.get("live", ())):
+            raise ValueError("steps and live of different lengths")
         if "error" in message and not self._closed:
             self._problem = Elsewhere(f"{worker.title}: {message['error']}", message.get("exit_code", 1))
         for text in message.get("warnings", ()):
@@ -321,8 +325,7 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
         again = [number for number, outcome in found.items() if outcome is None]
         self._waiting.extendleft(reversed(again))
         self._crashes.update(again)
-        guilty = max(again, key=self._crashes.__getitem__, default=0)
-        if (crashes := self._crashes[guilty]) > MAX_CRASHES and again:
+        if again and (crashes := self._crashes[guilty := max(again, key=self._crashes.__getitem__)]) > MAX_CRASHES:
             self._problem = MuGoError(
                 f"{problem}, like {crashes - 1} workers before it that played game {guilty}; see their stderr"
             )

@@ -68,6 +68,8 @@ def test_undo_meets_the_same_dice_and_a_game_may_have_no_record() -> None:
 def test_who_cannot_play() -> None:
     with pytest.raises(UsageError, match="engines play Go only; the game is dicerace:6"):
         open_opponent(PlayConfig(model="gtp:gnugo --mode gtp"), GAME, None, SILENT)
+    with pytest.raises(UsageError, match="games here have no handicap"):
+        open_opponent(PlayConfig(model="handicap:3:random"), GAME, None, SILENT)
     hidden = DiceRace()
     hidden.perfect_information = False
     with pytest.raises(UsageError, match="dicerace:6 isn't played here"):

@@ -294,6 +294,8 @@ def test_a_member_of_the_pool_that_plays_another_game_is_named(tmp_path):
         with pytest.raises(FileError, match=r"it plays tictactoe.*`python main.py pool remove m@4`") as raised:
             tournament(config.model_copy(update=options))
         assert raised.value.path == config.pool
+    with pytest.raises(UsageError, match="unknown name 'nonsense'"):  # which is no member's fault
+        tournament(config.model_copy(update={"game": "nonsense"}))
     (model / "model.json").unlink()
     with pytest.raises(FileError, match=r"member m@4 can't play.*pool remove m@4"):
         tournament(config)

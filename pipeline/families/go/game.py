@@ -13,7 +13,7 @@ of a spec and "white to move" tells who has it.
 Spec: ``go:SIZE[,komi=K][,moves=LIMIT]``, e.g. ``go:9``, ``go:9,komi=7``. Resignation is no move of the game: the
 program that runs a game decides it.
 
-``go:any`` is for networks that play boards of every size with any komi: further planes tell them both (any_board). Its
+``go:any`` is for networks that play boards of every size with any komi, which further planes show (any_board). Its
 own board is 9×9, the others have the specs ``go:any,size=SIZE``. Its komi is the usual one; a game's setup says how
 many half points more it begins with. A model of ``go:any`` plays every ``go:SIZE``.
 """

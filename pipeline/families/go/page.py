@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipeline.families.go.dead_stones import dead_groups, score_without
 from pipeline.families.go.game import Go
-from pipeline.games.contract import Game, States
+from pipeline.games.contract import AnyGame, Game, States
 from pipeline.games.specs import parse_game
 from pipeline.play.page.analyst import Refused
 from pipeline.play.page.stones import StonesPage, StonesTable
@@ -62,6 +62,9 @@ class GoTable(StonesTable):
 class GoPage(StonesPage):
     specs = ("go:9", "go:13", "go:19")
     table = GoTable
+
+    def plays(self, game: AnyGame) -> bool:
+        return isinstance(game, Go)
 
     def offered(self, game: Game) -> list[str]:
         """The game's own board; for a model of all boards, the usual boards that have room for its komi."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.games.contract import Actions, States
-from pipeline.games.row_kernels import EMPTY, GAME_OVER, OCCUPIED, OUT_OF_RANGE, OVER, PLY, TO_MOVE, WINNER, makes_line
+from pipeline.games.row_kernels import EMPTY, OCCUPIED, OVER, PLY, TO_MOVE, WINNER, makes_line, unplayable
 from pipeline.kernels import kernel
 
 
@@ -25,7 +25,7 @@ def landing_point(state: States, height: int, width: int, falls: bool, action: i
 def play(
     states: States, actions: Actions, height: int, width: int, length: int, falls: bool
 ) -> tuple[States, NDArray[np.uint8]]:
-    """-> states [B, S] after actions [B] int32, and status [B] uint8: LEGAL or why not (then the row is unchanged).
+    """-> states [B, S] after actions [B] int32, and status [B] uint8: LEGAL or the reason (then the row is unchanged).
 
     Plain twin: LineReference.play.
     """
@@ -35,11 +35,8 @@ def play(
     status = np.zeros(len(states), np.uint8)
     for b in range(len(states)):
         state, action = after[b], actions[b]
-        if action < 0 or action >= num_actions:
-            status[b] = OUT_OF_RANGE
-            continue
-        if state[num_points + OVER]:
-            status[b] = GAME_OVER
+        status[b] = unplayable(action, num_actions, state[num_points + OVER])
+        if status[b]:
             continue
         point = landing_point(state, height, width, falls, action)
         if point < 0:

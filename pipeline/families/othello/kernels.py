@@ -14,14 +14,13 @@ from pipeline.games.contract import Actions, BoolArray, IntArray, Planes, States
 from pipeline.games.row_kernels import (
     EMPTY,
     FIRST,
-    GAME_OVER,
     OCCUPIED,
-    OUT_OF_RANGE,
     OVER,
     PLY,
     SECOND,
     TO_MOVE,
     WINNER,
+    unplayable,
 )
 from pipeline.kernels import kernel
 
@@ -113,11 +112,10 @@ def play(states: States, actions: Actions, size: int) -> tuple[States, NDArray[n
     for b in range(len(states)):
         state, action = after[b], actions[b]
         mover = state[num_points + TO_MOVE]
-        if action < 0 or action > num_points:
-            status[b] = OUT_OF_RANGE
-        elif state[num_points + OVER]:
-            status[b] = GAME_OVER
-        elif action == num_points:
+        status[b] = unplayable(action, num_points + 1, state[num_points + OVER])
+        if status[b]:
+            continue
+        if action == num_points:
             if find_placements(state, size, mover, rows):
                 status[b] = MAY_NOT_PASS
         elif state[action] != EMPTY:

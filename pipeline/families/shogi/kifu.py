@@ -513,7 +513,7 @@ class _KifReader(_Reader):
         super().__init__(game)
         self._rows: list[list[int]] = []  # of a diagram
         self._held = [[0] * (HAND_KINDS + 1) for _ in range(2)]
-        self._second_begins = self._has_begun = False
+        self._second_begins = False
 
     def take(self, line: str) -> None:
         if not line.strip() or line.startswith(("*", "#", "&")) or self.ended:
@@ -576,9 +576,8 @@ class _KifReader(_Reader):
 
     def _begin(self) -> None:
         """Begin with the diagram, if there is one, once all of it is known."""
-        if self._has_begun or not self._rows:
+        if self.moves or not self._rows:
             return
-        self._has_begun = True
         if len(self._rows) != self.game.size:
             raise MuGoError(f"a diagram of {len(self._rows)} rows; wanted {self.game.size}")
         self.begin_with([piece for row in self._rows for piece in row], self._held, int(self._second_begins))

@@ -66,7 +66,7 @@ class Limits:
 
 
 class Usi:
-    """The protocol's state for one manager. No line stops run() but quit."""
+    """The protocol's state for one manager. run() ends only at quit or at the end of the lines."""
 
     def __init__(self, session: SearchSession, resign_threshold: float = -1.0) -> None:
         """session: of shogi. resign_threshold: value_to_move at two moves in a row; -1: never resign."""

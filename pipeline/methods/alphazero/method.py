@@ -16,7 +16,13 @@ from pipeline.methods.alphazero import examples
 from pipeline.methods.alphazero.actor import TreeActor
 from pipeline.methods.alphazero.options import LossOptions, SearchTargetOptions, TreeSelfplayOptions
 from pipeline.methods.method import Actor, ActorJob, Grown, IndexArray, Method, Objective, Positions, Weights
-from pipeline.methods.options import FirstModelOptions, GrowthOptions, LambdaOptions, ResignationOptions
+from pipeline.methods.options import (
+    FirstModelOptions,
+    GrowthOptions,
+    LambdaOptions,
+    ResignationOptions,
+    ValueLossOptions,
+)
 from pipeline.networks.architecture import Architecture, parse_size, random_weights, weight_shapes
 from pipeline.networks.growing import grow, grown_architecture
 from pipeline.options import Options, taken
@@ -38,7 +44,8 @@ class AlphaZero(Method):
 
     name = "alphazero"
     resigns = True
-    options = (SearchOptions, TreeSelfplayOptions, ResignationOptions, SearchTargetOptions, LambdaOptions, LossOptions)
+    options = (SearchOptions, TreeSelfplayOptions, ResignationOptions, SearchTargetOptions, LambdaOptions,
+               ValueLossOptions, LossOptions)  # fmt: skip
     shown_terms = ("policy", "value")
     shown_shares = MappingProxyType(
         {"policy_accuracy": "of the moves right", "value_sign_accuracy": "of the winners right"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from pipeline.methods.options import GameOptions, ResignationOptions
+from pipeline.methods.options import GameOptions, ResignationOptions, ValueLossOptions
 from pipeline.options import Options
 from pipeline.search.options import SearchOptions
 
@@ -69,13 +69,12 @@ class SearchTargetOptions(Options):
     )
 
 
-class LossOptions(Options):
+class LossOptions(ValueLossOptions):
     """The weights of the loss's terms."""
 
     panel = "Loss"
     of_methods = True
 
-    value_weight: float = Field(1.0, ge=0, description="Weight of the value loss.")
     ownership_weight: float = Field(0.3, ge=0, description="Weight of the ownership loss.")
     score_weight: float = Field(0.05, ge=0, description="Weight of the score loss.")
     reply_weight: float = Field(0.0, ge=0, description="Weight of the loss for the opponent's reply (KataGo: 0.15).")

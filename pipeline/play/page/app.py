@@ -147,7 +147,7 @@ class Lobby:
     def _beginning(self, game: Game, text: str) -> Beginning:
         if field := self._page(game).beginning:
             return field.parse(game, text)
-        raise Refused(400, f"beginning: found {text[:40]!r}; {game.spec} always begins as usual")
+        raise Refused(400, f"beginning: found {text[:40]!r}; {game.spec} always begins as usual; leave it empty")
 
     def new_record(self, data: bytes, body: NewRecord) -> Table:
         """A table for the record, by the first page that can read it; the page of the game shown is asked first.
@@ -219,7 +219,7 @@ def with_frame(html: bytes, links: Sequence[tuple[str, str]]) -> bytes:
     tags = "\n  ".join(f'<a class="button" href="{address}">{escape(title)}</a>' for address, title in links)
     header = (HERE / "header.html").read_bytes().replace(b"<!-- pages -->", tags.encode())
     dialog = (HERE / "dialog.html").read_bytes()
-    return html.replace(b"<!-- header -->\n", header).replace(b"<!-- dialog -->\n", dialog)
+    return html.replace(b"<!-- header -->", header.rstrip()).replace(b"<!-- dialog -->", dialog.rstrip())
 
 
 def files_of(pages: Pages) -> dict[str, tuple[bytes, str]]:

@@ -62,7 +62,7 @@ def _made(extension: Extension) -> Page:
 def _problem(page: Page) -> str:
     """What is wrong with a page; "": nothing. May raise any exception if the page is broken."""
     if not isinstance(page, BoardPage | OwnPage):
-        return "wanted a subclass of BoardPage or OwnPage"
+        return "wanted a subclass of BoardPage or OwnPage of pipeline/play/page/kinds.py"
     if not re.fullmatch(r"[a-z0-9_-]+", page.name) or page.name in RESERVED:
         return f"wanted a name of lower-case letters, digits, - and _, not {', '.join(RESERVED)}"
     for file in page.files:

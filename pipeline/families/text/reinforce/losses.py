@@ -25,8 +25,8 @@ from pipeline.errors import MuGoError
 from pipeline.families.text.language.network import AdapterNetwork, TokenOutputs
 from pipeline.families.text.options import TextTrainOptions
 from pipeline.families.text.reinforce.records import INVALID_MOVE, WELL_FORMED
-from pipeline.methods.alphazero.options import LossOptions
 from pipeline.methods.method import Objective, Weights
+from pipeline.methods.options import ValueLossOptions
 from pipeline.options import Options, taken
 
 
@@ -51,7 +51,7 @@ class ReinforceObjective(Objective):
 
     def __init__(self, make: Any, config: Options, has_critic: bool) -> None:
         self._make, self._has_critic = make, has_critic
-        self._config, self._value_weight = taken(config, TextTrainOptions), taken(config, LossOptions).value_weight
+        self._config, self._value_weight = taken(config, TextTrainOptions), taken(config, ValueLossOptions).value_weight
         self.terms = ("total", "policy", "kl", "entropy", *(("value",) if has_critic else ()))
         self.metrics = (*self.terms, "reward", "answer_tokens", "well_formed", "valid")
 

@@ -42,9 +42,14 @@ from pipeline.families.text.reinforce.records import (
 from pipeline.families.text.reinforce.rewards import parse_stages
 from pipeline.families.text.reinforce.tracking import MEASURES, WINDOW, tracked
 from pipeline.games.contract import CHANCE, AnyGame
-from pipeline.methods.alphazero.options import LossOptions
 from pipeline.methods.method import Actor, ActorJob, Grown, IndexArray, Method, Objective, Positions, Weights
-from pipeline.methods.options import DiscountOptions, FirstModelOptions, GrowthOptions, LambdaOptions
+from pipeline.methods.options import (
+    DiscountOptions,
+    FirstModelOptions,
+    GrowthOptions,
+    LambdaOptions,
+    ValueLossOptions,
+)
 from pipeline.options import Options, taken
 from pipeline.players.player import Player
 from pipeline.progress import Progress
@@ -264,7 +269,7 @@ class ActorCritic(Reinforce):
     """With a critic: a linear layer on the hidden state at the end of a prompt."""
 
     name = "a2c"
-    options = (*Reinforce.options, LambdaOptions, LossOptions)
+    options = (*Reinforce.options, LambdaOptions, ValueLossOptions)
     has_critic = True
     shown_terms = ("policy", "kl", "entropy", "value")
 
