@@ -29,5 +29,5 @@ kernels=(
 say "tests"
 run "$python" -m pytest -n 2 -ra "${kernels[@]/#/--ignore=}"
 say "tests of kernels, with bounds checked"
-NUMBA_BOUNDSCHECK=1 run "$python" -m pytest -n 2 -ra "${kernels[@]}"
+NUMBA_BOUNDSCHECK=1 run "$python" -m pytest -n 2 -ra ${kernels[@]+"${kernels[@]}"}
 say "all passed"
