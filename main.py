@@ -35,7 +35,7 @@ except ModuleNotFoundError as missing:
 
 from pipeline.command_line import PanelCommand, options_of, with_parameters, with_record_options
 from pipeline.commands import COMMANDS, Command
-from pipeline.errors import SYSTEM_PROBLEMS, FileError, MuGoError, UsageError, explain
+from pipeline.errors import SYSTEM_PROBLEMS, FileError, MuGoError, NotYet, UsageError, explain
 from pipeline.extensions import blame
 from pipeline.machine import step_back
 from pipeline.options import Options
@@ -64,12 +64,12 @@ and run again. Exit codes: 0 done, 1 failed, 2 wrong usage, 75 nothing to do yet
 LISTS = {"show", "presets"}  # commands that only print
 GO_ON = "run the same command again to go on where it stood"
 NEXT_STEPS = {"selfplay": "finished games are kept; with --top-up the same command plays only those that are missing"}
-WITHOUT_RUN = {"attach", "presets"}  # commands that need no run in this folder
+WITHOUT_RUN = {"attach", "presets", "loop"}  # commands that read no run themselves
 READ_ALL = {"report", "verify"}  # commands that need all files of a working copy
 LOOK_AROUND = {"show", "status"}  # commands that need all names of a working copy
 WORKING_COPY = ".mugo-copy.json"  # marks the working copy of a run in object storage
 COPIES: list[contextlib.ExitStack] = []  # of the command that is running
-WITHOUT_SUMMARY = {"engine", "play", "serve"}
+WITHOUT_SUMMARY = {"engine", "play", "serve", "loop"}
 MAYBE_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://|Path\('[a-z][a-z0-9+.-]*:/")  # in the repr of an option's value
 
 Run = Callable[[Command, dict[str, Any]], None]
@@ -108,7 +108,7 @@ AGAIN_SECONDS = 0.01  # until a lost interrupt is sent again
 class Interrupts:
     """Turns SIGINT and SIGTERM into KeyboardInterrupt and remembers which came first.
 
-    A terminal sends Ctrl-C to every process of a job, and rl_loop.sh passes it on as well. So a signal within a second
+    A terminal sends Ctrl-C to every process of a job, and a script may pass it on as well. So a signal within a second
     of the last one handled belongs to the same request and must not disturb the cleanup.
     """
 
@@ -155,8 +155,11 @@ def take_interrupts(handler: Callable[[int, types.FrameType | None], None]) -> N
 
 
 @contextlib.contextmanager
-def reported(command: str) -> Iterator[None]:
-    """Turn every expected failure into one line on stderr and an exit code. Bugs keep their traceback."""
+def reported(command: str, in_loop: bool = False) -> Iterator[None]:
+    """Turn every expected failure into one line on stderr and an exit code. Bugs keep their traceback.
+
+    in_loop: the loop calls this command, and reports an interrupt itself.
+    """
 
     def fail(text: str, exit_code: int) -> typer.Exit:
         if text:
@@ -182,6 +185,8 @@ def reported(command: str) -> Iterator[None]:
         text = str(error) if isinstance(error, FileError) else re.sub(rf"^{command}(:\s*|\s+)", "", str(error))
         raise fail(text, error.exit_code) from error
     except KeyboardInterrupt as error:
+        if in_loop:
+            raise
         next_step = "" if not goes_on(command) else f"; {NEXT_STEPS.get(command, GO_ON)}"
         raise fail("" if is_quiet() else f"interrupted{next_step}", INTERRUPTS.exit_code) from error
     except BrokenPipeError:
@@ -191,6 +196,8 @@ def reported(command: str) -> Iterator[None]:
         if error.errno not in SYSTEM_PROBLEMS:
             raise
         raise fail(str(explain(error.filename2 or error.filename or "disk", error)), 1) from error
+    except typer.Exit:  # told already
+        raise
     except Exception as error:
         fault = blame(error)
         if fault is None:
@@ -229,7 +236,7 @@ def made_command(command: Command, run: Run) -> Any:
         with reported(command.name):
             processes_here(command.name)  # refuses several processes started by mistake, before anything is read
             is_run = "directory" in command.config.model_fields and not command.in_presets
-            run(command, placed(command.name, given, is_run))
+            run(command, given if run is run_loop else placed(command.name, given, is_run))
 
     parameters = options_of(command, has_summary=command.name not in WITHOUT_SUMMARY)
     alone = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
@@ -365,6 +372,53 @@ def run_verify(command: Command, given: dict[str, Any]) -> None:
         raise typer.Exit(1)
 
 
+def run_loop(command: Command, given: dict[str, Any]) -> None:
+    """Call the other commands in the run's folder until the run is as long as asked for, and sum it up."""
+    from pipeline.loop.command import extras, loop, next_steps
+    from pipeline.loop.config import LoopConfig
+    from pipeline.run.atomic import make_folder
+
+    config = configured(command, given)[0]
+    assert isinstance(config, LoopConfig)
+    if config.extras:
+        write(",".join(sorted(extras(config))))
+        return
+    called = Path.cwd()
+    config = configured(command, placed(command.name, {**given, "preset": config.preset}, is_run=True))[0]
+    assert isinstance(config, LoopConfig)
+    if config.preset.endswith((".yaml", ".yml")):
+        config = config.model_copy(update={"preset": os.path.abspath(config.preset)})
+    make_folder(config.directory)
+    os.chdir(config.directory)
+
+    def call(name: str, **options: Any) -> bool:
+        stage = COMMANDS[name]
+        if stage.in_presets:
+            options["preset"] = config.preset
+        try:
+            with reported(name, in_loop=True):
+                OWN_WAYS.get(name, run_stage)(stage, options)
+        except typer.Exit as ended:
+            if ended.exit_code != NotYet.exit_code:
+                raise
+            return False
+        return True
+
+    here = os.path.abspath(__file__)
+    loop(config, call, say, [sys.executable, here])
+    with reported("show", in_loop=True):
+        from pipeline.reports.show import show as describe
+
+        for text in describe(Path()):
+            write(text)
+    for line in next_steps(config, Path(here).parent, called):
+        write(line)
+
+
+def say(text: str) -> None:
+    write(f"{time.strftime('%H:%M:%S')}  {text}", sys.stderr)
+
+
 def placed(name: str, given: dict[str, Any], is_run: bool) -> dict[str, Any]:
     """The options, with paths instead of addresses. If there are addresses, the command moves to their run's copy.
 
@@ -379,7 +433,8 @@ def placed(name: str, given: dict[str, Any], is_run: bool) -> dict[str, Any]:
     if copy is not None:
         COPIES[-1].close()  # the copy in which the command began
         os.chdir(copy)
-        open_copy(COPIES[-1], name, Path())
+        if name not in WITHOUT_RUN:
+            open_copy(COPIES[-1], name, Path())
     return {**given, **options}
 
 
@@ -426,6 +481,7 @@ def print_summary(summary: Any, as_json: bool = False, verbose: int = 1) -> None
 OWN_WAYS: dict[str, Run] = {
     "selfplay": run_selfplay,
     "evaluate": run_evaluate,
+    "loop": run_loop,
     "status": run_status,
     "verify": run_verify,
 }

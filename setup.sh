@@ -25,7 +25,6 @@ run() {
     local code=0
     "$@" &
     child=$!
-    started "$child"
     wait "$child" || code=$?
     child=
     return "$code"
@@ -34,8 +33,6 @@ run() {
 # at_once COMMAND …: a command of milliseconds. Ctrl-C, which a terminal sends to it as well, waits for its end: Python
 # prints a traceback if it is interrupted while it starts.
 at_once() { (trap '' INT && exec "$@"); }
-
-started() { :; } # rl_loop.sh notes the process id in its lock file
 
 stop() {
     trap '' INT TERM HUP

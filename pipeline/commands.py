@@ -51,6 +51,7 @@ COMMANDS: dict[str, Command] = {
         _command("evaluate", "evaluate", in_presets=True),
         _command("ratings", "ratings", in_presets=True),
         _command("ratings", "tournament", "tournament", in_presets=True),
+        _command("loop", "loop"),
         _command("bench", "bench", goes_on=False),
         _command("play", "engine", "engine", goes_on=False),
         _command("train", "export", "export", goes_on=False),

@@ -16,6 +16,8 @@ installed package lists the same lines as entry points in its pyproject.toml:
     [project.entry-points."mugo.games"]
     nim = "mugo_nim.game:from_spec"
 
+A line may name the extras of its package that it needs, as entry points do: ``"mugo_nim.game:from_spec [solver]"``.
+
 ``find`` reads tables and metadata only; ``load`` imports what one line names. Bundled lines come first: a package can't
 replace one.
 """
@@ -51,11 +53,15 @@ CORE: dict[str, dict[str, str]] = {  # what serves games of all families
 
 @dataclass(frozen=True)
 class Extension:
-    """One line of a table. package: the installed package that offers it; empty for a bundled one."""
+    """One line of a table.
+
+    package: the installed package that offers it; empty for a bundled one. extras: those of its package that it needs.
+    """
 
     group: str
     name: str
     value: str
+    extras: frozenset[str] = frozenset()
     package: str = ""
 
     def __str__(self) -> str:
@@ -75,7 +81,7 @@ def find(group: str) -> dict[str, Extension]:
 def bundled(group: str) -> dict[str, Extension]:
     """The extensions of the core and the bundled families."""
     lines = (line for table in _tables() for line in table.get(group, {}).items())
-    return {name: Extension(group, name, value) for name, value in lines}
+    return {name: Extension(group, name, *_parsed(value)) for name, value in lines}
 
 
 def installed(group: str) -> dict[str, Extension]:
@@ -83,12 +89,18 @@ def installed(group: str) -> dict[str, Extension]:
     found: dict[str, Extension] = {}
     for point in _entry_points(tuple(sys.path)).select(group=group):
         package = f"{point.dist.name} {point.dist.version}" if point.dist else "an unnamed package"
-        one = Extension(group, point.name, point.value, package)
+        one = Extension(group, point.name, *_parsed(point.value), package)
         other = found.setdefault(point.name, one)
         if other.value != one.value:
             packages = " and ".join(sorted({other.package, package}))
             raise UsageError(f"entry point {point.name!r} of {group} is offered by {packages}; uninstall one of them")
     return found
+
+
+def _parsed(line: str) -> tuple[str, frozenset[str]]:
+    """What a line ``module:attribute [extra, …]`` names, and its extras."""
+    value, _, extras = line.partition("[")
+    return value.strip(), frozenset(extras.rstrip("] ").replace(",", " ").split())
 
 
 @cache

@@ -17,6 +17,7 @@ import errno
 import os
 import signal
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,7 @@ from pathlib import Path
 LOWEST = 19
 SWITCH = Path("/proc/sys/kernel/sched_autogroup_enabled")
 PATIENCE_SECONDS = 2.0  # the kernel accepts ten changes a second from all users but root together
+LOOK_SECONDS = 1.0  # between two looks whether the process that started this one has ended
 PR_SET_PDEATHSIG = 1
 STARTED_BY = os.getppid()  # looked up early: that process may end before step_back can watch it
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -49,12 +51,13 @@ def step_back(end_with_parent: bool = False) -> None:
     Where the kernel groups by session and this process doesn't lead one, it continues as a child in a session of its
     own. The original process then only passes signals on, waits, and ends as the child does. Call this before threads
     are started.
-    end_with_parent: SIGTERM ends this process when the process that started it has ended in any way (outside Linux only
-    if it has ended by now).
+    end_with_parent: SIGTERM ends this process when the process that started it has ended in any way.
     """
     if end_with_parent:
-        with suppress(AttributeError):  # outside Linux
+        if sys.platform == "linux":
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        else:
+            threading.Thread(target=_end_with, args=(STARTED_BY,), daemon=True).start()
         if os.getppid() != STARTED_BY:  # it has already ended
             signal.raise_signal(signal.SIGTERM)
     if groups_by_session() and os.getsid(0) != os.getpid():
@@ -91,6 +94,13 @@ def session_niceness(process: int) -> int | None:
     with suppress(OSError, ValueError):
         return int(Path(f"/proc/{process}/autogroup").read_text().rpartition(" ")[2])
     return None
+
+
+def _end_with(process: int) -> None:
+    """End this process by SIGTERM when the process that started it has ended."""
+    while os.getppid() == process:
+        time.sleep(LOOK_SECONDS)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _continue_in_own_session() -> None:

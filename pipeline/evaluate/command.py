@@ -33,14 +33,12 @@ from pipeline.progress import SILENT, Progress
 from pipeline.ratings.command import checked_results
 from pipeline.ratings.pool import pool
 from pipeline.run import atomic, layout
-from pipeline.run.matches import has_match, list_matches, match_lock, read_match, read_summary, write_summary
+from pipeline.run.matches import PENDING, has_match, list_matches, match_lock, read_match, read_summary, write_summary
 from pipeline.run.models import newest_models, present_champion, read_promotions, set_champion
 from pipeline.workers.processes import check_workers
 
 SPRT_PARALLEL_GAMES = 64  # at most in a sequential test: games begun after the deciding pair are wasted
-# In summary.json:
-PENDING = "promotion_pending"  # decided, but best_model may not be re-pointed yet
-NOT_IN_POOL = "not_in_pool"  # promoted, but an error kept the model out of the pool
+NOT_IN_POOL = "not_in_pool"  # in summary.json: promoted, but an error kept the model out of the pool
 # Fields of the summary that the journal of promotions repeats
 IN_JOURNAL = (
     *("games", "games_played", "wins", "draws", "losses", "threshold", "points_needed", "tail_probability"),

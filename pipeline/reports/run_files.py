@@ -24,7 +24,7 @@ from pipeline.run import atomic, layout, packs
 from pipeline.run.order import ShardFile, generation_of
 
 TOPS = (Path(layout.DATA), layout.SAVED_MODELS)
-LOOP_LOCK = layout.lock_path(Path(layout.DATA, "rl_loop"))
+LOOP_LOCK = layout.lock_path(layout.LOOP)
 NEWEST, SPREAD = 100, 50  # subfolders of a folder that a partial scan visits: the newest, and a sample of the older
 MOST_WITHIN = 2_000  # folders within the newest ones; beyond that, fewer of the newest and only a sample of workers
 

@@ -132,7 +132,7 @@ class StatusSummary:
     """The state of a run at one time. Times are UTC.
 
     generation  of the newest model
-    loop        whether a process of this machine holds the lock of rl_loop.sh: running, not seen here, unknown
+    loop        whether a process of this machine holds the loop's lock: running, not seen here, unknown
     stages      running now, known by their locks; self-play on other machines is known by its newest games
     is_guess    self-play is in stages only because of its newest games; without a loop it may have just ended
     stage       stages as text; "none" or "unknown" if there are none

@@ -40,7 +40,7 @@ def _metrics(summary: StatusSummary) -> Iterator[tuple[str, str, str, Samples]]:
     yield "info", "gauge", "The run, its game and its champion; always 1.", [(about, 1)]
     yield gauge("generation", "Generation of the newest model.", summary.generation)
     running = None if summary.loop == UNKNOWN else int(summary.loop == RUNNING)
-    yield gauge("loop_running", "1 if a process of this machine holds the lock of rl_loop.sh.", running)
+    yield gauge("loop_running", "1 if a process of this machine holds the loop's lock.", running)
     stages: Samples = [({"stage": name}, int(name in summary.stages)) for name in STAGES]
     known = stages if summary.stage != UNKNOWN else []
     yield "stage_running", "gauge", "1 for each running stage.", known

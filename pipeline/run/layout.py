@@ -67,6 +67,7 @@ MATCHES = Path(DATA, EVALUATE)
 REQUIRED_MATCHES, WATCH_MATCHES, TOURNAMENT_MATCHES = MATCHES / REQUIRED, MATCHES / WATCH, Path(DATA, TOURNAMENT)
 MATCH_FOLDERS = (MATCHES, REQUIRED_MATCHES, WATCH_MATCHES, TOURNAMENT_MATCHES)  # all count for ratings
 POOL_FILE, RATINGS_FILE = Path(DATA, POOL), Path(DATA, RATINGS)
+LOOP, LOOP_FILE = Path(DATA, "loop"), Path(DATA, ".loop.json")  # whose lock the loop holds; what it keeps
 
 HOST_PID_NAMESPACE = 0xEFFFFFFC  # inode of Linux's initial PID namespace, outside of all containers
 MAX_NUMBER = 999_999

@@ -51,7 +51,9 @@ from pipeline.run.store.base import current_store
 GAMES_AT_ONCE = 2_048  # verified together: bounds the memory of their histories
 SIDES = ("challenger", "champion")
 RESULT = ("wins", "draws", "losses", "passed")  # of a summary: they tell one result of the match from another
-MEASURED = "measured"  # in a summary: the games with numbers below this one decide the match
+# In a summary:
+MEASURED = "measured"  # the games with numbers below this one decide the match
+PENDING = "promotion_pending"  # decided, but best_model may not be re-pointed yet
 
 # A finished game in results.json: its number, its plies, the index of its end in the file's list of ends, its result
 # from the first player's view, and the checksum of its moves

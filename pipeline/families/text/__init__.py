@@ -4,7 +4,7 @@ from pipeline import extensions
 
 EXTENSIONS: extensions.Table = {
     extensions.GAMES: {
-        "text": "pipeline.families.text.game:TextGame.from_spec",
+        "text": "pipeline.families.text.game:TextGame.from_spec [text]",
     },
     extensions.METHODS: {
         "reinforce": "pipeline.families.text.reinforce.method:Reinforce",

@@ -1,0 +1,261 @@
+"""The loop: what is left to do, read from the run's files, and the calls that do it.
+
+The loop keeps two facts of its own, in data/.loop.json: how long it has run in this folder, and the share of time with
+which the newest training began. A training that was cut off continues with that share: at another one its settings
+might have other values, and it would begin anew. kill -9 loses the time of the command that it cuts off.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import shlex
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field, ValidationError
+
+from pipeline import extensions
+from pipeline.errors import FileError
+from pipeline.games.specs import DEFAULT_GAME, name_in
+from pipeline.loop.config import LoopConfig
+from pipeline.presets import preset_text, read_preset
+from pipeline.run import atomic, layout
+from pipeline.run.matches import PENDING, read_summary
+from pipeline.run.models import newest_models, newest_number, present_champion
+from pipeline.schedules import RunState
+
+GENERATIONS = 5  # without --generations and --minutes
+LOOK_SECONDS = 1.0  # until the next try when another process plays as the same worker
+
+Call = Callable[..., bool]
+"""call("gather", time_share=0.3) runs a command with the loop's preset. False: it has nothing to do yet, and said so."""
+Say = Callable[[str], None]
+
+
+class _Kept(BaseModel):
+    """data/.loop.json. training: generation and preset of the newest training, and the share with which it began."""
+
+    process: int = 0  # whose loop ran last
+    seconds: float = Field(0.0, ge=0, allow_inf_nan=False)
+    training: tuple[int, str, float] | None = None
+
+
+class Clock:
+    """The loop's total time in this folder. limit: seconds; None: there is none."""
+
+    def __init__(self, file: Path, limit: float | None, say: Say) -> None:
+        self._file, self._limit, self._say = file, limit, say
+        self._kept = read_kept(file)
+        self._before, self._begun = self._kept.seconds, time.monotonic()
+        self.save()
+
+    @property
+    def training(self) -> tuple[int, str, float] | None:
+        return self._kept.training
+
+    @property
+    def seconds(self) -> float:
+        return self._before + time.monotonic() - self._begun
+
+    @property
+    def is_over(self) -> bool:
+        return self._limit is not None and self.seconds >= self._limit
+
+    @property
+    def share(self) -> float | None:
+        """The share of the time that has passed, in thousandths; None without a limit."""
+        return None if self._limit is None else min(1000, int(1000 * self.seconds / self._limit)) / 1000
+
+    def save(self, training: tuple[int, str, float] | None = None) -> None:
+        """training: a new one that begins now."""
+        self._kept = _Kept(process=os.getpid(), seconds=self.seconds, training=training or self._kept.training)
+        try:
+            atomic.write_text(self._file, self._kept.model_dump_json() + "\n", folder_sync=False)
+        except FileError as error:  # a full disk: whatever needs the space says so itself
+            self._say(f"{error}; the next loop here won't know how long this one ran")
+
+
+def read_kept(file: Path) -> _Kept:
+    """What the last loop here kept. If it can't be read, the time begins anew."""
+    with suppress(FileError, FileNotFoundError, ValidationError):
+        return _Kept.model_validate_json(atomic.read_bytes(file, "the loop's time"))
+    return _Kept()
+
+
+class Player:
+    """The process that plays beside the other commands. It ends when this process does."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = command
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def ensure(self, share: float | None) -> None:
+        """Start it unless it is running."""
+        if self._process is None or self._process.poll() is not None:
+            more = [] if share is None else ["--time-share", f"{share:.3f}"]
+            self._process = subprocess.Popen([*self._command, *more])
+
+    def end(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+            self._process = None
+
+
+def loop(config: LoopConfig, call: Call, say: Say, program: Sequence[str]) -> None:
+    """Train in the current folder until config's generations or minutes are reached. See the module docstring.
+
+    program: the words that run main.py in a process of its own. Raises Busy if another loop runs in this folder,
+    UsageError for a preset that can't be used, and what a command raises.
+    """
+    preset_text(config.preset, RunState(1, 0, None if config.minutes is None else 0.0))  # refuses it before all else
+    file = layout.LOOP_FILE
+    with atomic.file_lock(layout.LOOP, wait=False, busy=_busy(file)):
+        limit = None if config.minutes is None else 60 * config.minutes
+        _Loop(config, call, say, program, Clock(file, limit, say)).run()
+
+
+def _busy(file: Path) -> str:
+    process = read_kept(file).process
+    who = f" (process {process})" if process else ""
+    return f"another loop is running in {Path.cwd()}{who}; nothing to do"
+
+
+class _Loop:
+    def __init__(self, config: LoopConfig, call: Call, say: Say, program: Sequence[str], clock: Clock) -> None:
+        self._config, self._call, self._say, self._clock = config, call, say, clock
+        default = GENERATIONS if config.minutes is None else 0
+        self._generations = default if config.generations is None else config.generations
+        self._runner = {} if config.runner is None else {"runner": config.runner}
+        words = ["selfplay", "--preset", config.preset, "--background", "--verbose", "0", *_runner_words(config)]
+        self._player = Player([*program, *words])
+
+    def run(self) -> None:
+        try:
+            if not os.path.lexists(layout.CHAMPION_LINK):
+                self._say("init: the first model")
+                self._try("init")
+            while True:
+                generation = newest_number(layout.SAVED_MODELS)
+                if not self._is_evaluated():
+                    self._say(f"generation {generation}: evaluate")
+                    self._try("evaluate", **self._runner)
+                if self._config.tidy:
+                    self._say(f"generation {generation}: compact, prune")
+                    self._try("compact")
+                    self._try("prune", apply=True)
+                if self._clock.is_over or 0 < self._generations <= generation:
+                    return
+                self._make(generation + 1)
+        finally:
+            self._clock.save()
+            self._player.end()
+
+    def _is_evaluated(self) -> bool:
+        """Whether the newest model is the champion, or has played it to the end.
+
+        A promotion that was cut off is pending in a summary of one of the two until evaluate runs again. Only theirs
+        are read: a long run has tens of thousands.
+        """
+        newest, champion = next(newest_models(layout.SAVED_MODELS), None), present_champion(layout.SAVED_MODELS)
+        if newest is None or champion is None:
+            return False  # evaluate says what is wrong
+        challengers = tuple(f"{name}{layout.VERSUS}" for name in (newest.name, champion.name))
+        names = os.listdir(layout.MATCHES) if layout.MATCHES.is_dir() else []
+        found = (read_summary(layout.MATCHES / name) for name in names if name.startswith(challengers))
+        if any(summary is not None and summary.get(PENDING) for summary in found):
+            return False
+        decided = layout.MATCHES / layout.match_name(newest.name, champion.name) / layout.MATCH_SUMMARY
+        return newest.name == champion.name or decided.exists()
+
+    def _make(self, generation: int) -> None:
+        """Make this generation's model."""
+        name = f"generation {generation}"
+        if self._generations:
+            name += f" of {self._generations}"
+        self._say(f"{name}: selfplay")
+        self._play_missing_games()
+        while True:
+            if self._was_cut_off(generation):
+                # With the set that it began with: of games played since, gather would make another one.
+                self._say(f"{name}: train, from where it stopped")
+                if self._train(generation):
+                    return
+            self._say(f"{name}: gather, train")
+            if self._try("gather") and self._train(generation):
+                return
+            self._say(f"{name}: more selfplay")
+            if not self._try("selfplay", **self._runner):
+                time.sleep(LOOK_SECONDS)
+
+    def _play_missing_games(self) -> None:
+        if self._config.overlap:
+            self._player.ensure(self._clock.share)
+            if self._try("selfplay", wait=True):
+                return
+        self._try("selfplay", top_up=True, **self._runner)
+
+    def _was_cut_off(self, generation: int) -> bool:
+        """Whether the training of this generation's model began and didn't end."""
+        names = map(layout.parse_checkpoint_name, os.listdir(layout.SAVED_MODELS))
+        models = (layout.parse_model_name(name) for name in names if name)
+        return any(model is not None and model.number == generation for model in models)
+
+    def _train(self, generation: int) -> bool:
+        share, begun = self._clock.share, self._clock.training
+        if begun is not None and begun[:2] == (generation, self._config.preset) and self._was_cut_off(generation):
+            share = begun[2]
+        elif share is not None:
+            self._clock.save((generation, self._config.preset, share))
+        return self._try("train", time_share=share)
+
+    def _try(self, command: str, **options: Any) -> bool:
+        """Call a command. Returns False if it has nothing to do yet, or another process does it."""
+        if command not in ("init", "compact", "prune"):
+            options.setdefault("time_share", self._clock.share)
+        try:
+            return self._call(command, **options)
+        finally:
+            self._clock.save()
+            gc.collect()
+
+
+def _runner_words(config: LoopConfig) -> list[str]:
+    return [] if config.runner is None else ["--runner", config.runner]
+
+
+def extras(config: LoopConfig) -> set[str]:
+    """The extras of pyproject.toml that a run needs: for its game, its runner and its place."""
+    found = {"cloud"} if "://" in str(config.directory) or ":/" in str(config.directory) else set()
+    sections = read_preset(config.preset)
+    if "ray" in (config.runner or sections.get("selfplay", {}).get("runner"),):
+        found.add("ray")
+    game = sections.get("init", {}).get("game", DEFAULT_GAME)
+    extension = extensions.bundled(extensions.GAMES).get(name_in(game))
+    return found if extension is None else found | extension.extras
+
+
+def next_steps(config: LoopConfig, root: Path, called: Path, address: str = "") -> list[str]:
+    """What a person may do next, now that the loop in the current folder has ended.
+
+    root: of the program; called: where the loop was called; address: of the run in object storage.
+    """
+    folder = Path.cwd()
+    of_run = [] if folder == root else ["--directory", address or str(folder)]
+    options = ["--preset", config.preset, *_runner_words(config)]
+    options += [f"--{name}" for name in ("overlap", "tidy") if getattr(config, name)]
+    again = shlex.join(["./rl_loop.sh", *options, *of_run])
+    model = [] if folder == root else ["--model", str(folder / layout.CHAMPION_LINK)]
+    there = [] if called == root else [f"  cd {shlex.quote(str(root))}"]
+    lines = ["to play against it:", *there, f"  {shlex.join(['./play.sh', *model])}", "to train on:"]
+    seconds = read_kept(layout.LOOP_FILE).seconds
+    if config.minutes is None:
+        more = newest_number(layout.SAVED_MODELS) + GENERATIONS
+        return [*lines, f"  {again} --generations {more}", f"  {again} --generations 0     (until stopped)"]
+    minutes = config.minutes if seconds < 60 * config.minutes else 2 * config.minutes
+    return [*lines, f"  {again} --minutes {minutes:g}"]

@@ -1,0 +1,60 @@
+"""The options of ``loop``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from pipeline.options import Options
+
+
+class LoopConfig(Options):
+    """Train generation after generation: selfplay, gather, train, evaluate, again and again.
+
+    All four run in this process, one after another, with the settings of one preset; --overlap plays games beside them
+    in a process of its own. They communicate only through files, so each can also be run by hand at any time. Stop the
+    loop with Ctrl-C or kill at any moment; the same command continues where it stood. A second loop in the same folder
+    exits at once.
+
+    \b
+    Reads, writes:  what the commands that it calls do, and data/.loop.json: the time that it has run here
+    Exit:    0 done, 1 a command failed, 2 wrong usage, 75 another loop is running here
+    Example: python main.py loop --preset go9 --minutes 120 --directory runs/go9
+    """
+
+    preset: str = Field("go9-tour", description="Settings of all commands: a name from `presets`, or a .yaml file.")
+    generations: int | None = Field(
+        None, ge=0, description="Stop when this many models have been trained; 0: never. [default: 5; with --minutes 0]"
+    )
+    minutes: float | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="Stop after the generation in which the loop's total time here reaches this. `until_share` in a "
+        "preset means the share of this time.",
+    )
+    directory: Path = Field(
+        Path(),
+        description="Where data/ and saved_models/ are; or the address of a run in object storage, e.g. "
+        "s3://bucket/runs/go9, of which this machine then keeps a working copy.",
+    )
+    overlap: bool = Field(
+        False,
+        description="Keep playing while other commands run, at the lowest priority: no core is idle, and games go over "
+        "from one generation to the next.",
+    )
+    tidy: bool = Field(
+        False,
+        description="After each generation run `compact` and `prune --apply`: pack the games of older ones, and remove "
+        "what no window, training or report needs.",
+    )
+    runner: Literal["local", "ray"] | None = Field(
+        None,
+        description="Where games are played; ray: on all of a Ray cluster (docs/machines.md). gather and train stay "
+        "here. [default: the preset's]",
+    )
+    extras: bool = Field(
+        False, description="Only print the extras of pyproject.toml that this run needs, separated by commas."
+    )

@@ -1,0 +1,383 @@
+"""The loop's order of commands, its time, its lock and its player, with commands that do what a test has planned.
+
+tests/test_loop.py runs the real ones.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.errors import FileError, NotYet, UsageError
+from pipeline.loop import command
+from pipeline.loop.command import extras, loop, next_steps, read_kept
+from pipeline.loop.config import LoopConfig
+from pipeline.run import atomic, layout
+
+PASS = ["evaluate", "selfplay top_up", "gather", "train"]
+FIRST_PASS = PASS[1:]  # the first model has nobody to meet
+OVERLAPPED = ["selfplay wait", "gather", "train"]
+
+# Plays beside the others: notes that it has begun, and with which options, then ends, or hangs until it is stopped.
+PLAYER = """
+import signal, sys, time
+def note(text):
+    with open("notes-of-player", "a") as notes:
+        print(text, file=notes, flush=True)
+def stopped(number, frame):
+    note("stopped")
+    sys.exit(143)
+signal.signal(signal.SIGTERM, stopped)
+note(" ".join(sys.argv[2:]))
+while sys.argv[1] == "hang":
+    time.sleep(0.01)
+"""
+
+
+class Commands:
+    """Commands that note that they were called, and do what is planned: by name, a list of what each call in turn does.
+    False: nothing yet; an exception is raised; without a plan it is done. Each takes `seconds`.
+    """
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.said: list[str] = []
+        self.shares: list[tuple[str, float]] = []
+        self.given: list[tuple[str, dict[str, Any]]] = []
+        self.plan: dict[str, list[bool | BaseException]] = {}
+        self.seconds = 0.0
+        self.player = "hang"
+
+    def call(self, name: str, **options: Any) -> bool:
+        flags = [option for option, value in options.items() if value is True]
+        note = " ".join([name, *flags])
+        self.notes.append(note)
+        self.given.append((name, options))
+        if options.get("time_share") is not None:
+            self.shares.append((name, options["time_share"]))
+        time.sleep(self.seconds)
+        planned = self.plan.get(note, self.plan.get(name, []))
+        happens = planned.pop(0) if planned else True
+        if isinstance(happens, BaseException):
+            raise happens
+        if happens and name == "init":
+            add_model("000000-init")
+            layout.CHAMPION_LINK.symlink_to("000000-init")
+        if happens and name == "train":
+            newest = max(int(path.name[:6]) for path in layout.SAVED_MODELS.glob("0*"))
+            add_model(f"{newest + 1:06d}-x")
+        return happens
+
+    def run(self, **options: Any) -> list[str]:
+        """The notes of one loop."""
+        self.notes.clear()
+        config = LoopConfig(**{"preset": "tictactoe", **options})
+        loop(config, self.call, self.said.append, [sys.executable, "-c", PLAYER, self.player])
+        return self.notes
+
+    def told(self) -> list[float]:
+        """The shares of the time that the commands were given; they are forgotten."""
+        told = [share for _, share in self.shares]
+        self.shares.clear()
+        return told
+
+
+def add_model(name: str) -> None:
+    (layout.SAVED_MODELS / name).mkdir(parents=True)
+    (layout.SAVED_MODELS / name / layout.MODEL_JSON).write_text("{}")
+
+
+def begin_training(name: str) -> None:
+    (layout.SAVED_MODELS / f".{name}.training").mkdir()
+
+
+def finish_match(challenger: str, champion: str, **summary: Any) -> Path:
+    folder = layout.MATCHES / layout.match_name(challenger, champion)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / layout.MATCH_SUMMARY).write_text(json.dumps({"measured": 2, **summary}))
+    return folder
+
+
+def of_player() -> list[str]:
+    path = Path("notes-of-player")
+    return path.read_text().splitlines() if path.exists() else []
+
+
+@pytest.fixture
+def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Commands]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command, "LOOK_SECONDS", 0.01)
+    yield Commands()
+
+
+def test_order_of_commands(commands: Commands) -> None:
+    assert commands.run(generations=2) == ["init", *FIRST_PASS, *PASS, "evaluate"]
+    assert "generation 0: evaluate" not in commands.said
+    assert "generation 2 of 2: gather, train" in commands.said
+
+
+def test_a_finished_run_only_evaluates_and_a_larger_number_goes_on(commands: Commands) -> None:
+    commands.run(generations=1)
+    assert commands.run(generations=1) == ["evaluate"]
+    assert commands.run(generations=2) == [*PASS, "evaluate"]
+
+
+def test_without_a_number_it_makes_five_generations_and_with_minutes_as_many_as_they_allow(commands: Commands) -> None:
+    assert commands.run().count("train") == 5
+    assert commands.run(minutes=read_kept(layout.LOOP_FILE).seconds / 60 + 0.05).count("train") > 5  # in 3 s
+
+
+def test_zero_generations_go_on_until_stopped(commands: Commands) -> None:
+    commands.plan["gather"] = [True, True, True, KeyboardInterrupt()]
+    with pytest.raises(KeyboardInterrupt):
+        commands.run(generations=0)
+    assert commands.notes.count("train") == 3
+
+
+def test_a_tidy_loop_packs_and_prunes_after_each_generation(commands: Commands) -> None:
+    tidied = ["compact", "prune apply"]
+    commands.plan = {"compact": [True, False, True], "prune": [False]}  # another machine may be at it
+    notes = commands.run(generations=2, minutes=60, tidy=True)
+    assert notes == ["init", *tidied, *FIRST_PASS, "evaluate", *tidied, *FIRST_PASS, "evaluate", *tidied]
+    assert {name for name, _ in commands.shares} == {"selfplay", "gather", "train", "evaluate"}
+
+
+def test_a_newest_model_whose_match_is_over_is_not_evaluated_again(commands: Commands) -> None:
+    commands.run(generations=1)
+    folder = finish_match("000001-x", "000000-init", passed=False)
+    assert commands.run(generations=1) == []
+    finish_match("000001-x", "000000-init", passed=True, promotion_pending=True)  # cut off: it must be made
+    assert commands.run(generations=1) == ["evaluate"]
+    layout.CHAMPION_LINK.unlink()
+    layout.CHAMPION_LINK.symlink_to("000001-x")
+    assert commands.run(generations=1) == ["evaluate"]  # it is made, but not yet noted
+    finish_match("000001-x", "000000-init", passed=True, promoted=True)
+    finish_match("000000-y", "000000-init", promotion_pending=True)  # of no model that may be promoted
+    assert commands.run(generations=1) == []
+    (folder / layout.MATCH_SUMMARY).write_text("[")
+    with pytest.raises(FileError, match="summary"):
+        commands.run(generations=1)
+
+
+@pytest.mark.parametrize("preset", ["no-such", "go9"])
+def test_a_wrong_preset_is_refused_before_anything_is_done(commands: Commands, preset: str) -> None:
+    """As one that goes by the share of time is without --minutes."""
+    with pytest.raises(UsageError, match=preset if preset == "no-such" else "share"):
+        commands.run(preset=preset)
+    assert commands.notes == [] and not list(Path().iterdir())
+
+
+@pytest.mark.parametrize("options", [{"minutes": 0}, {"minutes": float("inf")}, {"generations": -1}, {"runner": "moon"}])
+def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        LoopConfig(**options)
+
+
+def test_too_few_positions_means_more_games(commands: Commands) -> None:
+    commands.plan["gather"] = [False, False]
+    notes = commands.run(generations=1)
+    assert notes[1:7] == ["selfplay top_up", "gather", "selfplay", "gather", "selfplay", "gather"]
+
+
+def test_selfplay_goes_on_while_training_may_not(commands: Commands) -> None:
+    commands.plan["train"] = [False]
+    assert commands.run(generations=1)[1:7] == ["selfplay top_up", "gather", "train", "selfplay", "gather", "train"]
+
+
+@pytest.mark.parametrize("name", ["init", "evaluate", "selfplay", "gather", "train"])
+def test_a_failure_ends_the_loop(commands: Commands, name: str) -> None:
+    commands.plan[name] = [FileError("a file", "is damaged")]
+    with pytest.raises(FileError):
+        commands.run(generations=1)
+    assert commands.notes[-1].split()[0] == name
+
+
+def test_a_training_that_was_cut_off_goes_on_with_its_own_set(commands: Commands) -> None:
+    commands.run(generations=1)
+    begin_training("000002-x")
+    begin_training("000001-x")  # an old one is nobody's
+    (layout.SAVED_MODELS / ".x.training").mkdir()
+    commands.plan["train"] = [False]  # another process has trained it meanwhile, or goes on
+    assert commands.run(generations=2) == ["evaluate", "selfplay top_up", "train", "gather", "train", "evaluate"]
+    assert "generation 2 of 2: train, from where it stopped" in commands.said
+    begin_training("000003-x")
+    assert commands.run(generations=3) == ["evaluate", "selfplay top_up", "train", "evaluate"]
+
+
+# Time
+
+
+def test_commands_hear_how_much_of_the_time_is_over(commands: Commands) -> None:
+    commands.seconds = 0.02
+    commands.run(minutes=0.01)  # 0.6 s
+    told = commands.told()
+    assert told == sorted(told) and told[0] < 0.5 and 0.8 < told[-1] <= 1
+    commands.run(minutes=0.03)  # it had 0.6 s and more: goes on from a third
+    later = commands.told()
+    assert 0.333 <= later[0] < 0.7 and later[-1] > 0.9
+    commands.run(generations=1)
+    assert commands.told() == []
+
+
+def test_a_training_that_was_cut_off_goes_on_at_the_share_that_it_was_begun_with(commands: Commands) -> None:
+    def trained(seconds: float, *happens: bool | BaseException, **options: Any) -> list[float]:
+        """The shares that training was given in a loop that had run so long."""
+        kept = read_kept(layout.LOOP_FILE)
+        layout.LOOP_FILE.write_text(kept.model_copy(update={"seconds": seconds}).model_dump_json())
+        commands.plan["train"] = list(happens)
+        commands.shares.clear()
+        try:
+            commands.run(**{"minutes": 2000, **options})
+        except KeyboardInterrupt:
+            pass
+        return [share for name, share in commands.shares if name == "train"]
+
+    commands.run(generations=1)
+    (begun,) = trained(60_000, KeyboardInterrupt())
+    begin_training("000002-x")
+    (again,) = trained(100_000, KeyboardInterrupt())  # and once more
+    assert again == begun == 0.5
+    ended, later = trained(100_000, minutes=5000, generations=3)  # other minutes make it another share, too
+    assert (ended, later) == (0.5, 0.333)
+    assert trained(60_000, KeyboardInterrupt(), generations=4) == [0.5]
+    begin_training("000004-x")
+    assert trained(100_000, generations=4, preset="go9") == [0.833]  # another preset: it begins anew
+
+
+def test_time_is_kept_when_the_loop_is_stopped(commands: Commands) -> None:
+    commands.plan["selfplay"] = [KeyboardInterrupt()]
+    commands.seconds = 0.2
+    with pytest.raises(KeyboardInterrupt):
+        commands.run(minutes=1)
+    assert 0.4 <= read_kept(layout.LOOP_FILE).seconds < 30
+
+
+def test_a_full_disk_keeps_the_time(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands.run(generations=1)
+    layout.LOOP_FILE.write_text('{"seconds": 1234}\n')
+
+    def full(path: Path, text: str, folder_sync: bool = True) -> None:
+        raise FileError(path, "No space left on device")
+
+    monkeypatch.setattr(atomic, "write_text", full)
+    commands.run(generations=2)
+    assert "No space left" in commands.said[-1] and read_kept(layout.LOOP_FILE).seconds == 1234
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"seconds": -1}', '{"seconds": "soon"}', "[]", '{"seconds": NaN}'])
+def test_a_damaged_time_begins_anew(commands: Commands, text: str) -> None:
+    layout.LOOP_FILE.parent.mkdir()
+    layout.LOOP_FILE.write_text(text)
+    assert commands.run(generations=1) and read_kept(layout.LOOP_FILE).seconds < 60
+
+
+def test_the_systems_clock_does_not_count(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    commands.run(generations=1, minutes=60)
+    assert all(0 <= share < 0.1 for share in commands.told())
+
+
+# The lock
+
+
+def test_a_second_loop_here_is_refused_and_told_which_process_runs(commands: Commands) -> None:
+    holds = (
+        "import sys; from pathlib import Path; from pipeline.loop.command import loop; from pipeline.loop.config import "
+        "LoopConfig\ndef call(name, **options): print('held', flush=True); sys.stdin.read()\n"
+        "loop(LoopConfig(preset='tictactoe'), call, print, [])"
+    )
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(root)!r}); {holds}"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as other:  # fmt: skip
+        assert other.stdout is not None
+        while "held" not in other.stdout.readline():
+            assert other.poll() is None
+        before = read_kept(layout.LOOP_FILE)
+        with pytest.raises(NotYet, match=rf"another loop is running.*process {other.pid}"):
+            commands.run()
+        assert commands.notes == [] and read_kept(layout.LOOP_FILE) == before
+        other.kill()
+    assert commands.run(generations=1)[0] == "init"  # whatever ends it, its lock is gone
+
+
+# The player beside the others
+
+
+def test_with_overlap_one_player_plays_beside_all_other_commands(commands: Commands) -> None:
+    commands.seconds = 0.1
+    notes = commands.run(generations=2, overlap=True, runner="local")
+    assert notes == ["init", *OVERLAPPED, "evaluate", *OVERLAPPED, "evaluate"]
+    words = "selfplay --preset tictactoe --background --verbose 0 --runner local"
+    assert of_player() == [words, "stopped"]
+
+
+def test_the_player_hears_of_the_time(commands: Commands) -> None:
+    commands.seconds = 0.1
+    commands.run(generations=1, overlap=True, minutes=60)
+    assert of_player()[0].endswith("--verbose 0 --time-share 0.000")
+
+
+def test_a_player_that_ends_is_started_again_and_if_nobody_plays_the_loop_does(commands: Commands) -> None:
+    commands.player, commands.seconds = "end", 0.3
+    commands.plan["selfplay wait"] = [False, False]
+    played = ["selfplay wait", "selfplay top_up", "gather", "train"]
+    assert commands.run(generations=2, overlap=True) == ["init", *played, "evaluate", *played, "evaluate"]
+    assert len(of_player()) == 2
+
+
+def test_the_player_ends_with_the_loop(commands: Commands) -> None:
+    commands.seconds = 0.2
+    commands.plan["train"] = [KeyboardInterrupt()]
+    with pytest.raises(KeyboardInterrupt):
+        commands.run(overlap=True)
+    assert of_player()[1:] == ["stopped"]
+
+
+def test_where_games_are_played_is_told_to_those_who_play(commands: Commands) -> None:
+    commands.run(generations=1, runner="ray")
+    assert {name for name, options in commands.given if options.get("runner") == "ray"} == {"selfplay", "evaluate"}
+
+
+# What is printed
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({}, set()),
+        ({"preset": "text-kuhn"}, {"text"}),
+        ({"runner": "ray"}, {"ray"}),
+        ({"directory": Path("s3://bucket/run")}, {"cloud"}),
+    ],
+)
+def test_the_extras_that_a_run_needs(options: dict[str, Any], wanted: set[str]) -> None:
+    if "preset" in options:
+        pytest.importorskip("pipeline.families.text")
+    assert extras(LoopConfig(**{"preset": "tictactoe", **options})) == wanted
+
+
+def test_what_to_do_next(commands: Commands) -> None:
+    commands.run(generations=1)
+    here = Path.cwd()
+    said = next_steps(LoopConfig(preset="tictactoe", overlap=True), here, here)
+    again = "  ./rl_loop.sh --preset tictactoe --overlap"
+    assert said == [
+        *("to play against it:", "  ./play.sh"),
+        *("to train on:", f"{again} --generations 6", f"{again} --generations 0     (until stopped)"),
+    ]
+    said = next_steps(LoopConfig(preset="go9", minutes=30), Path("/the program"), here)
+    model = here / "saved_models/best_model"
+    assert said[1:3] == ["  cd '/the program'", f"  ./play.sh --model {model}"]
+    assert said[-1] == f"  ./rl_loop.sh --preset go9 --directory {here} --minutes 30"
+    layout.LOOP_FILE.write_text('{"seconds": 1801}')
+    said = next_steps(LoopConfig(preset="go9", minutes=30), here, here, "s3://bucket/run")
+    assert said[-1] == "  ./rl_loop.sh --preset go9 --minutes 60"
