@@ -406,13 +406,22 @@ def run_loop(command: Command, given: dict[str, Any]) -> None:
 
     here = os.path.abspath(__file__)
     loop(config, call, say, [sys.executable, here])
-    with reported("show", in_loop=True):
+    advice = next_steps(config, Path(here).parent, called)
+    folder = Path.cwd()
+    os.chdir(called)  # where whoever reads the last lines stands
+    print_run(Path() if folder == called else folder)
+    for line in advice:
+        write(line)
+
+
+def print_run(folder: Path) -> None:
+    """As ``show FOLDER`` does."""
+    with reported("show"):
         from pipeline.reports.show import show as describe
 
-        for text in describe(Path()):
+        trust_games([folder])
+        for text in describe(folder):
             write(text)
-    for line in next_steps(config, Path(here).parent, called):
-        write(line)
 
 
 def say(text: str) -> None:

@@ -85,7 +85,6 @@ POLL_SECONDS = 1.0
 WARM_UP_SECONDS = 60.0
 FOREVER = 1e6  # minutes
 THROW_AWAY = "throw-away-"
-LOOP = "data/rl_loop"  # in a run; ./rl_loop.sh holds its lock
 PRIMES = (7, 11, 19, 23, 31, 43, 47)  # 3 modulo 4; a design has one run more
 SPARE = 3  # the fewest columns without a factor, which estimate the luck of the runs
 CONFIDENCE = 0.95
@@ -314,8 +313,8 @@ def branch(run: Path, folder: Path) -> None:
     copy = folder / "copy"
     for rest in (copy, folder / "data"):  # left by an interrupted copy
         shutil.rmtree(rest, ignore_errors=True)
-    with atomic.file_lock(run / LOOP, wait=False):
-        ignored = shutil.ignore_patterns("evaluate", "logs", "*.lock", ".rl_loop.*")
+    with atomic.file_lock(run / layout.LOOP, wait=False):
+        ignored = shutil.ignore_patterns("evaluate", "logs", "*.lock", layout.LOOP_FILE.name)
         for name in ("data", layout.SAVED_MODELS):
             shutil.copytree(run / name, copy / name, symlinks=True, ignore=ignored, copy_function=link_shards)
     for name in ("data", layout.SAVED_MODELS):  # models last: they mark a complete copy

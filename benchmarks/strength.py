@@ -82,6 +82,7 @@ from pipeline.commands import COMMANDS, SECTIONS
 from pipeline.errors import MuGoError, UsageError
 from pipeline.families.go.handicap import most_handicap
 from pipeline.games.specs import parse_game
+from pipeline.loop.command import read_kept
 from pipeline.machine import available_cores
 from pipeline.matches.statistics import Score, wilson_interval
 from pipeline.phrases import results as played_results
@@ -205,7 +206,7 @@ def train(run: Path, preset: Path, minutes: float, cores: int, overlap: bool) ->
     command: list[str | Path] = [LOOP, "--preset", preset.resolve(), "--directory", run, "--minutes", str(minutes)]
     if overlap:
         command.append("--overlap")
-    code = run_loop(command, list(SECTIONS), clock, minutes * 60, cores)
+    code = run_loop(command, clock, minutes * 60, cores)
     if code:
         raise MuGoError(f"{LOOP.name} ended with exit code {code} after {clock.seconds / 60:.1f} minutes; see above")
     return clock
@@ -320,6 +321,7 @@ def report(run: Path, clock: Clock, measurement: Measurement, verdict: Verdict, 
     played = [match_result(match) for match in measurement.matches()]
     fit = bradley_terry(played)
     points = curve(run, clock, played, fit, names[-1], readouts)
+    profile = read_kept(run / layout.LOOP_FILE).commands
     distances = {name: fit.difference(name, names[-1]) for name in names if name in fit.index}
     written: dict[str, Any] = {
         "run": run.resolve().name,
@@ -331,7 +333,7 @@ def report(run: Path, clock: Clock, measurement: Measurement, verdict: Verdict, 
         "points": [asdict(point) for point in points],
         "verdict": [asdict(result) for result in verdict.results],
         "handicap": verdict.handicap and {"opponent": names[-1], **verdict.handicap.as_json()},
-        "profile": {name: vars(times) for name, times in clock.stages.items()},
+        "profile": {name: times.model_dump() for name, times in profile.items()},
     }
     atomic.write_json(run / "curve.json", written, indent=1)
     draw([written], run / "curve.svg")
@@ -347,12 +349,12 @@ def report(run: Path, clock: Clock, measurement: Measurement, verdict: Verdict, 
         print(result)
     if verdict.handicap is not None:
         print(half_of_the_points(verdict.results[0].player, names[-1], verdict.handicap))
-    print(f"{'stage':<16}{'share of time':>14}{'cores busy':>11}")
-    for name, times in sorted(clock.stages.items(), key=lambda item: -item[1].seconds):
-        busy = f"{times.cpu_seconds / times.seconds:.2f}" if times.seconds else "-"  # sampled only once
-        print(f"{name:<16}{times.seconds / clock.seconds:>14.1%}{busy:>11}")
-    all_busy = sum(times.cpu_seconds for times in clock.stages.values()) / clock.seconds
-    print(f"{'all':<16}{'':>14}{all_busy:>11.2f} of {written['settings']['cores']}")
+    print(f"{'command':<24}{'share of time':>14}{'cores busy':>11}")
+    for name, times in sorted(profile.items(), key=lambda item: -item[1].seconds):
+        busy = f"{times.cpu_seconds / times.seconds:.2f}" if times.seconds else "-"
+        print(f"{name:<24}{times.seconds / clock.seconds:>14.1%}{busy:>11}")
+    all_busy = sum(times.cpu_seconds for times in profile.values()) / clock.seconds
+    print(f"{'all':<24}{'':>14}{all_busy:>11.2f} of {written['settings']['cores']}")
 
 
 # The picture

@@ -279,7 +279,7 @@ def test_shards_that_cannot_be_linked_are_copied(tmp_path: Path, monkeypatch: py
 
 def test_nothing_goes_on_from_a_run_that_is_going_on(ablation: Path, tmp_path: Path) -> None:
     start = ablation / "runs" / "base"
-    loop = "exec 9>>data/.rl_loop.lock; flock 9 || exit; echo held; read"  # as ./rl_loop.sh holds it
+    loop = "exec 9>>data/.loop.lock; flock 9 || exit; echo held; read"  # as the loop holds it
     with subprocess.Popen(["bash", "-c", loop], cwd=start, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
         assert running.stdout is not None and running.stdout.readline() == b"held\n"
         with pytest.raises(Busy, match="another process is at work on it"):

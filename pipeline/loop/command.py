@@ -1,8 +1,9 @@
 """The loop: what is left to do, read from the run's files, and the calls that do it.
 
-The loop keeps two facts of its own, in data/.loop.json: how long it has run in this folder, and the share of time with
-which the newest training began. A training that was cut off continues with that share: at another one its settings
-might have other values, and it would begin anew. kill -9 loses the time of the command that it cuts off.
+The loop keeps a few facts of its own, in data/.loop.json: how long it and each command have run in this folder, and the
+share of time with which the newest training began. A training that was cut off continues with that share: at another
+one its settings might have other values, and it would begin anew. kill -9 loses the time of the command that it cuts
+off.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import os
 import shlex
 import subprocess
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +31,33 @@ from pipeline.run.models import newest_models, newest_number, present_champion
 from pipeline.schedules import RunState
 
 GENERATIONS = 5  # without --generations and --minutes
+BESIDE = "selfplay --background"
 LOOK_SECONDS = 1.0  # until the next try when another process plays as the same worker
 
 Call = Callable[..., bool]
-"""call("gather", time_share=0.3) runs a command with the loop's preset. False: it has nothing to do yet, and said so."""
+"""call("gather", time_share=0.3) runs a command with the loop's preset. False: nothing to do yet, and it said so."""
 Say = Callable[[str], None]
 
 
-class _Kept(BaseModel):
-    """data/.loop.json. training: generation and preset of the newest training, and the share with which it began."""
+class CommandTime(BaseModel):
+    """seconds: how long a command ran; cpu_seconds: how long its threads were busy, summed over cores."""
 
-    process: int = 0  # whose loop ran last
     seconds: float = Field(0.0, ge=0, allow_inf_nan=False)
+    cpu_seconds: float = Field(0.0, ge=0, allow_inf_nan=False)
+
+
+class Kept(BaseModel):
+    """data/.loop.json.
+
+    process   whose loop ran last
+    seconds   the loop's total time
+    commands  of it, each command's by name; BESIDE: the player's
+    training  generation and preset of the newest training, and the share of the time with which it began
+    """
+
+    process: int = 0
+    seconds: float = Field(0.0, ge=0, allow_inf_nan=False)
+    commands: dict[str, CommandTime] = {}
     training: tuple[int, str, float] | None = None
 
 
@@ -71,20 +87,40 @@ class Clock:
         """The share of the time that has passed, in thousandths; None without a limit."""
         return None if self._limit is None else min(1000, int(1000 * self.seconds / self._limit)) / 1000
 
-    def save(self, training: tuple[int, str, float] | None = None) -> None:
-        """training: a new one that begins now."""
-        self._kept = _Kept(process=os.getpid(), seconds=self.seconds, training=training or self._kept.training)
+    def begin_training(self, generation: int, preset: str, share: float) -> None:
+        self._kept.training = generation, preset, share
+        self.save()
+
+    @contextmanager
+    def measured(self, command: str) -> Iterator[None]:
+        """Add the time that the block takes to a command's, and save."""
+        begun, busy = time.monotonic(), _cpu_seconds()
+        try:
+            yield
+        finally:
+            times = self._kept.commands.setdefault(command, CommandTime())
+            times.seconds += time.monotonic() - begun
+            times.cpu_seconds += _cpu_seconds() - busy
+            self.save()
+
+    def save(self) -> None:
+        self._kept.process, self._kept.seconds = os.getpid(), self.seconds
         try:
             atomic.write_text(self._file, self._kept.model_dump_json() + "\n", folder_sync=False)
         except FileError as error:  # a full disk: whatever needs the space says so itself
             self._say(f"{error}; the next loop here won't know how long this one ran")
 
 
-def read_kept(file: Path) -> _Kept:
+def _cpu_seconds() -> float:
+    """Of this process, and of those that it has started and that have ended."""
+    return sum(os.times()[:4])
+
+
+def read_kept(file: Path) -> Kept:
     """What the last loop here kept. If it can't be read, the time begins anew."""
     with suppress(FileError, FileNotFoundError, ValidationError):
-        return _Kept.model_validate_json(atomic.read_bytes(file, "the loop's time"))
-    return _Kept()
+        return Kept.model_validate_json(atomic.read_bytes(file, "the loop's time"))
+    return Kept()
 
 
 class Player:
@@ -153,8 +189,8 @@ class _Loop:
                     return
                 self._make(generation + 1)
         finally:
-            self._clock.save()
-            self._player.end()
+            with self._clock.measured(BESIDE):
+                self._player.end()
 
     def _is_evaluated(self) -> bool:
         """Whether the newest model is the champion, or has played it to the end.
@@ -211,18 +247,18 @@ class _Loop:
         if begun is not None and begun[:2] == (generation, self._config.preset) and self._was_cut_off(generation):
             share = begun[2]
         elif share is not None:
-            self._clock.save((generation, self._config.preset, share))
+            self._clock.begin_training(generation, self._config.preset, share)
         return self._try("train", time_share=share)
 
     def _try(self, command: str, **options: Any) -> bool:
         """Call a command. Returns False if it has nothing to do yet, or another process does it."""
         if command not in ("init", "compact", "prune"):
             options.setdefault("time_share", self._clock.share)
-        try:
-            return self._call(command, **options)
-        finally:
-            self._clock.save()
-            gc.collect()
+        with self._clock.measured(command):
+            try:
+                return self._call(command, **options)
+            finally:
+                gc.collect()
 
 
 def _runner_words(config: LoopConfig) -> list[str]:

@@ -19,7 +19,8 @@ class LoopConfig(Options):
     exits at once.
 
     \b
-    Reads, writes:  what the commands that it calls do, and data/.loop.json: the time that it has run here
+    Reads:   what the commands that it calls read
+    Writes:  what they write, and data/.loop.json: the time that it has run here
     Exit:    0 done, 1 a command failed, 2 wrong usage, 75 another loop is running here
     Example: python main.py loop --preset go9 --minutes 120 --directory runs/go9
     """

@@ -1,7 +1,7 @@
 """Asks the server for a process and speaks for it: signals are passed on, its exit code becomes this one's.
 
 As a program it stands for python in rl_loop.sh (``MUGO_PYTHON``): main.py goes to the server, all else to the real
-python. Imports little, because it is started often.
+python.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main() -> None:
         for number, handler in BEFORE.items():
             signal.signal(number, handler)
         os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
-    fds = [fd for fd in (0, 1, 2, 9) if _is_open(fd)]
+    fds = [fd for fd in (0, 1, 2) if _is_open(fd)]
     fault = os.environ.get("CHAOS_FAULT")
     request = {
         "arguments": arguments, "cwd": os.getcwd(), "env": dict(os.environ), "fds": fds, "session": False,

@@ -30,6 +30,7 @@ CODES = {0, 1, 2, 75, 130, 143}
 ENDS_BY_SIGNAL = {"kill": {-signal.SIGKILL}, "term": {143}, "int": {130}}
 LEFT_OVER = "left over"
 LOOP = "loop"
+LOOP_POINTS = 900  # a generation of the loop has about as many
 VERIFY = "verify"  # says why it fails in lines of its own
 
 
@@ -213,7 +214,7 @@ class Bench:
     # The loop
 
     def disturb_loop(self, seed: int, faults: int) -> Trial:
-        """The same for rl_loop.sh: signals to it, to it and all it started, and faults in its commands."""
+        """The same for rl_loop.sh: signals to it, to it and all it started, and faults at points."""
         rng = random.Random(f"{LOOP} {seed}")
         trial = Trial(LOOP, seed)
         folder = self.folder / f"{LOOP}-{seed}"
@@ -245,13 +246,12 @@ class Bench:
         """Returns whether the loop came to its end all the same."""
         action = rng.choice(("kill", "kill", "term", "int"))
         if rng.random() < 0.5:
-            # Each command counts its own points; most have fewer than this.
-            fault, what = Fault(action, rng.randrange(150)), f"{action} at a point"
+            fault, what = Fault(action, rng.randrange(LOOP_POINTS)), f"{action} at a point"
             code, said = self.workshop.run_loop(folder, fault=fault)
         else:
             what = f"{action} at an instant"
             whole = rng.random() < 0.5
-            seconds = rng.uniform(0, 9)
+            seconds = rng.uniform(0, 5)
             code, said = self.workshop.run_loop(folder, after=(seconds, SIGNALS[action], whole))
         if code == 0:
             trial.missed += 1

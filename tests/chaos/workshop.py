@@ -153,7 +153,7 @@ class Workshop:
         return process.returncode, output.read_text(errors="replace")
 
     def loop_environment(self, fault: Fault | None = None, log: Path | None = None) -> dict[str, str]:
-        """For rl_loop.sh: its python is the client, which asks the server for every command."""
+        """For rl_loop.sh: its python is the client, which asks the server for the loop."""
         python = self.folder / "python"
         if not python.exists():
             code = f'#!/bin/sh\nexec "{sys.executable}" -S -E "{ROOT}/tests/chaos/client.py" "$@"\n'

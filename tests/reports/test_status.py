@@ -253,7 +253,7 @@ def test_locks_tell_the_stage(run: Path) -> None:
 def test_loop_that_holds_its_lock(run: Path) -> None:
     late = NOW + timedelta(minutes=5)
     with ExitStack() as stack:
-        lock = stack.enter_context(open(run / "data/.rl_loop.lock", "w"))
+        lock = stack.enter_context(open(run / "data/.loop.lock", "w"))
         assert look(run, late).loop == NOT_SEEN and look(run, late).stage == UNKNOWN
         assert look(run, NOW + timedelta(hours=1)).stage == "none"
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -327,7 +327,7 @@ def test_champion_that_is_gone(run: Path) -> None:
 
 @sees_locks
 def test_loop_without_new_games(run: Path) -> None:
-    with open(run / "data/.rl_loop.lock", "w") as lock:
+    with open(run / "data/.loop.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert not look(run, NOW + timedelta(minutes=10)).warnings
         assert look(run, NOW + timedelta(hours=2)).warnings == (
@@ -343,7 +343,7 @@ def test_breaks_between_generations_are_usual_however_many_shards_these_have(
 ) -> None:
     monkeypatch.setattr(status_module, "MOST_READ", 2)
     shard_at(run, NOW - timedelta(hours=8))  # three shards are newer
-    with open(run / "data/.rl_loop.lock", "w") as lock:
+    with open(run / "data/.loop.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert not look(run, NOW + timedelta(hours=2)).warnings
 
@@ -352,7 +352,7 @@ def test_breaks_between_generations_are_usual_however_many_shards_these_have(
 def test_generations_that_were_not_looked_at_are_no_break(run: Path) -> None:
     (run / "data/selfplay/000000-m").rename(run / "data/selfplay/000007-m")
     shard_at(run, NOW - timedelta(days=8))
-    with open(run / "data/.rl_loop.lock", "w") as lock:
+    with open(run / "data/.loop.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert any(text.startswith("no new games for 2.0 h") for text in look(run, NOW + timedelta(hours=2)).warnings)
 
