@@ -1,6 +1,6 @@
 """The whole loop on tic-tac-toe with a tiny network: real commands, real files, real kills.
 
-tests/test_loop_script.py covers the order of commands, locking and the set-up with a stand-in.
+tests/loop covers the order of commands, the time and the lock with stand-ins, tests/test_loop_script.py the set-up.
 """
 
 from __future__ import annotations
@@ -139,12 +139,12 @@ def test_a_generation_from_nothing_and_a_rerun(run: Run) -> None:
 def test_games_go_on_beside_the_other_stages(run: Run) -> None:
     said = run.finish(1, "--overlap")
     run.check(generations=1, overlap=True)
-    process = run.start(4, "--overlap")
-    run.wait_until_said("generation 3 of 4: selfplay", process)
+    process = run.start(2, "--overlap")
+    run.wait_until_said("generation 2 of 2: selfplay", process)
     process.kill()  # whoever plays beside it ends with it, or the next loop would have to wait for ever
     process.wait(timeout=30)
-    said += run.finish(4, "--overlap")
-    run.check(generations=4, overlap=True)
+    said += run.finish(2, "--overlap")
+    run.check(generations=2, overlap=True)
     assert "failed" not in said and "nobody plays" not in said
 
 
