@@ -230,11 +230,11 @@ def test_family_names_are_found() -> None:
 DELETED = ["shogi", "backgammon", "text"]
 WITHOUT_IT = "test_extensions test_config test_specs test_chance test_toys test_player_specs test_architecture"
 GENERATION = """
-init --game tictactoe --network-size b1c8
-selfplay --games 40 --readouts 4 --threads 1 --seed 1 --backend torch
-gather --as-many-as-possible --positions-per-chunk 64 --seed 1
-train --epochs 1 --batch-size 32 --seed 1
-evaluate --games 8 --readouts 4 --threads 1 --seed 1 --backend torch
+init: {game: tictactoe, network_size: b1c8}
+selfplay: {games: 40, readouts: 4, threads: 1, seed: 1, backend: torch}
+gather: {as_many_as_possible: true, positions_per_chunk: 64, seed: 1}
+train: {epochs: 1, batch_size: 32, seed: 1}
+evaluate: {games: 8, readouts: 4, threads: 1, seed: 1, backend: torch}
 """
 
 
@@ -265,13 +265,10 @@ def run_in(copy: Path, folder: Path, *words: str) -> str:
 def test_without_a_family_the_program_helps_and_plays(without: Path, tmp_path: Path) -> None:
     assert run_in(without, tmp_path, "-c", "import pipeline; print(pipeline.__file__)").startswith(str(without))
     assert "selfplay" in run_in(without, tmp_path, str(without / "main.py"), "--help")
-    for line in GENERATION.split("\n")[1:-1]:
-        words = line.split()
-        if words[0] == "evaluate":
-            (challenger,) = (tmp_path / "saved_models").glob("000001-*")
-            words += ["--output-dir", "data/evaluate"]
-        run_in(without, tmp_path, str(without / "main.py"), *words)
-    assert challenger.is_dir() and list((tmp_path / "data/evaluate").glob("*/summary.json"))
+    (tmp_path / "tiny.yaml").write_text(GENERATION)
+    run_in(without, tmp_path, str(without / "main.py"), "loop", "--preset", "tiny.yaml", "--generations", "1")
+    assert list((tmp_path / "saved_models").glob("000001-*"))
+    assert list((tmp_path / "data/evaluate").glob("*/summary.json"))
 
 
 def test_without_a_family_the_tests_of_the_core_pass(without: Path) -> None:
