@@ -383,13 +383,16 @@ def run_loop(command: Command, given: dict[str, Any]) -> None:
     if config.extras:
         write(",".join(sorted(extras(config))))
         return
-    called = Path.cwd()
+    called, given_place = Path.cwd(), str(config.directory)
     config = configured(command, placed(command.name, {**given, "preset": config.preset}, is_run=True))[0]
     assert isinstance(config, LoopConfig)
     if config.preset.endswith((".yaml", ".yml")):
         config = config.model_copy(update={"preset": os.path.abspath(config.preset)})
     make_folder(config.directory)
     os.chdir(config.directory)
+    address = re.sub(r"^([a-z0-9+.-]+):/+", r"\1://", given_place) if ":/" in given_place else ""
+    if address:
+        say(f"the working copy of {address} is {Path.cwd()}")
 
     def call(name: str, **options: Any) -> bool:
         stage = COMMANDS[name]
@@ -406,7 +409,7 @@ def run_loop(command: Command, given: dict[str, Any]) -> None:
 
     here = os.path.abspath(__file__)
     loop(config, call, say, [sys.executable, here])
-    advice = next_steps(config, Path(here).parent, called)
+    advice = next_steps(config, Path(here).parent, called, address)
     folder = Path.cwd()
     os.chdir(called)  # where whoever reads the last lines stands
     print_run(Path() if folder == called else folder)
