@@ -46,7 +46,7 @@ FLOORS: list[set[str]] = [
     {"main"},
     {"families"},  # above all that they build on; the core finds them through extensions.py alone
     {"bench", "upkeep", "command_state"},
-    {"selfplay", "gather", "train", "evaluate", "play", "reports", "command_line"},
+    {"selfplay", "gather", "train", "evaluate", "loop", "play", "reports", "command_line"},
     {"ratings", "run_state"},
     {"matches"},
     {"methods"},

@@ -56,6 +56,7 @@ class Commands:
         self.plan: dict[str, list[bool | BaseException]] = {}
         self.seconds = 0.0
         self.player = "hang"
+        self.waits = 0
 
     def call(self, name: str, **options: Any) -> bool:
         flags = [option for option, value in options.items() if value is True]
@@ -65,6 +66,11 @@ class Commands:
         if options.get("time_share") is not None:
             self.shares.append((name, options["time_share"]))
         time.sleep(self.seconds)
+        if "wait" in flags:  # until the player has begun
+            self.waits += 1
+            wanted = 1 if self.player == "hang" else self.waits
+            while sum(line != "stopped" for line in of_player()) < wanted:
+                time.sleep(0.01)
         planned = self.plan.get(note, self.plan.get(name, []))
         happens = planned.pop(0) if planned else True
         if isinstance(happens, BaseException):
@@ -222,14 +228,14 @@ def test_a_training_that_was_cut_off_goes_on_with_its_own_set(commands: Commands
 # Time
 
 
-def test_commands_hear_how_much_of_the_time_is_over(commands: Commands) -> None:
-    commands.seconds = 0.02
-    commands.run(minutes=0.01)  # 0.6 s
+def test_commands_hear_how_much_of_the_time_is_over(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(monotonic=lambda: 10.0 * len(commands.given))  # a command takes ten seconds
+    monkeypatch.setattr(command, "time", clock)
+    commands.run(minutes=1)
+    assert commands.told() == [0.166, 0.333, 0.5, 0.666, 0.833, 1, 1, 1]
+    commands.run(minutes=3)  # it had 90 s: goes on from a half
     told = commands.told()
-    assert told == sorted(told) and told[0] < 0.5 and 0.8 < told[-1] <= 1
-    commands.run(minutes=0.03)  # it had 0.6 s and more: goes on from a third
-    later = commands.told()
-    assert 0.333 <= later[0] < 0.7 and later[-1] > 0.9
+    assert told == sorted(told) and told[0] == 0.5 and told[-1] > 0.9
     commands.run(generations=1)
     assert commands.told() == []
 
