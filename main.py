@@ -236,6 +236,7 @@ def made_command(command: Command, run: Run) -> Any:
         with reported(command.name):
             processes_here(command.name)  # refuses several processes started by mistake, before anything is read
             is_run = "directory" in command.config.model_fields and not command.in_presets
+            # With --extras the loop asks what an address needs before it can be read.
             run(command, given if run is run_loop else placed(command.name, given, is_run))
 
     parameters = options_of(command, has_summary=command.name not in WITHOUT_SUMMARY)
@@ -377,20 +378,20 @@ def run_loop(command: Command, given: dict[str, Any]) -> None:
     from pipeline.loop.command import extras, loop, next_steps
     from pipeline.loop.config import LoopConfig
     from pipeline.run.atomic import make_folder
+    from pipeline.run.store.objects import parse_address
 
     config = configured(command, given)[0]
     assert isinstance(config, LoopConfig)
     if config.extras:
         write(",".join(sorted(extras(config))))
         return
-    called, given_place = Path.cwd(), str(config.directory)
-    config = configured(command, placed(command.name, {**given, "preset": config.preset}, is_run=True))[0]
-    assert isinstance(config, LoopConfig)
+    called = Path.cwd()
     if config.preset.endswith((".yaml", ".yml")):
         config = config.model_copy(update={"preset": os.path.abspath(config.preset)})
-    make_folder(config.directory)
-    os.chdir(config.directory)
-    address = re.sub(r"^([a-z0-9+.-]+):/+", r"\1://", given_place) if ":/" in given_place else ""
+    folder = placed(command.name, {"directory": config.directory}, is_run=True)["directory"]
+    make_folder(folder)
+    os.chdir(folder)
+    address = "://".join(parse_address(str(config.directory)) or ())
     if address:
         say(f"the working copy of {address} is {Path.cwd()}")
 
@@ -411,7 +412,7 @@ def run_loop(command: Command, given: dict[str, Any]) -> None:
     loop(config, call, say, [sys.executable, here])
     advice = next_steps(config, Path(here).parent, called, address)
     folder = Path.cwd()
-    os.chdir(called)  # where whoever reads the last lines stands
+    os.chdir(called)  # the paths in the last lines are relative to where the loop was called
     print_run(Path() if folder == called else folder)
     for line in advice:
         write(line)

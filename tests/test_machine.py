@@ -105,6 +105,19 @@ def test_it_ends_if_whoever_started_it_ended_before_it_could_ask() -> None:
     assert parent.stdout.read() == ""
 
 
+def test_where_the_system_does_not_tell_that_the_parent_ended_a_thread_looks() -> None:
+    """As on macOS."""
+    looking = [sys.executable, "-c", "import os; from pipeline import machine; machine.LOOK_SECONDS = 0.01; "
+               "print(os.getpid(), flush=True); machine._end_with(os.getppid())"]  # fmt: skip
+    starting = f"import subprocess; subprocess.Popen({looking!r}).wait()"
+    parent = subprocess.Popen([sys.executable, "-c", starting], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    (pid,) = said_by(parent)
+    assert Path(f"/proc/{pid}").exists() or sys.platform != "linux"
+    parent.kill()
+    parent.wait()
+    assert parent.stdout is not None and parent.stdout.read() == ""  # at the end of all that hold it
+
+
 @grouped
 def test_processes_with_sessions_of_their_own_keep_the_niceness() -> None:
     start = (

@@ -2,7 +2,7 @@
 
 The loop keeps a few facts of its own, in data/.loop.json: how long it and each command have run in this folder, and the
 share of time with which the newest training began. A training that was cut off continues with that share: at another
-one its settings might have other values, and it would begin anew. kill -9 loses the time of the command that it cuts
+share its settings might have other values, and it would begin anew. kill -9 loses the time of the command that it cuts
 off.
 """
 
@@ -26,8 +26,9 @@ from pipeline.games.specs import DEFAULT_GAME, name_in
 from pipeline.loop.config import LoopConfig
 from pipeline.presets import preset_text, read_preset
 from pipeline.run import atomic, layout
-from pipeline.run.matches import PENDING, read_summary
-from pipeline.run.models import newest_models, newest_number, present_champion
+from pipeline.run.matches import PENDING, list_matches, read_summary
+from pipeline.run.models import models_in_training, newest_models, newest_number, present_champion
+from pipeline.run.store.objects import parse_address
 from pipeline.schedules import RunState
 
 GENERATIONS = 5  # without --generations and --minutes
@@ -49,13 +50,15 @@ class CommandTime(BaseModel):
 class Kept(BaseModel):
     """data/.loop.json.
 
-    process   whose loop ran last
+    process   the newest loop's process and
+    host      the machine that it ran on
     seconds   the loop's total time
-    commands  of it, each command's by name; BESIDE: the player's
+    commands  the time of each command; under BESIDE that of ending the player, with the player's CPU time
     training  generation and preset of the newest training, and the share of the time with which it began
     """
 
     process: int = 0
+    host: str = ""
     seconds: float = Field(0.0, ge=0, allow_inf_nan=False)
     commands: dict[str, CommandTime] = {}
     training: tuple[int, str, float] | None = None
@@ -104,15 +107,15 @@ class Clock:
             self.save()
 
     def save(self) -> None:
-        self._kept.process, self._kept.seconds = os.getpid(), self.seconds
+        self._kept.process, self._kept.host, self._kept.seconds = os.getpid(), layout.this_host(), self.seconds
         try:
             atomic.write_text(self._file, self._kept.model_dump_json() + "\n", folder_sync=False)
-        except FileError as error:  # a full disk: whatever needs the space says so itself
+        except FileError as error:  # on a full disk the next command that writes fails, and says why
             self._say(f"{error}; the next loop here won't know how long this one ran")
 
 
 def _cpu_seconds() -> float:
-    """Of this process, and of those that it has started and that have ended."""
+    """The CPU time of this process and of its child processes that have ended."""
     return sum(os.times()[:4])
 
 
@@ -157,8 +160,8 @@ def loop(config: LoopConfig, call: Call, say: Say, program: Sequence[str]) -> No
 
 
 def _busy(file: Path) -> str:
-    process = read_kept(file).process
-    who = f" (process {process})" if process else ""
+    kept = read_kept(file)
+    who = f" (process {kept.process} on {kept.host})" if kept.process else ""
     return f"another loop is running in {Path.cwd()}{who}; nothing to do"
 
 
@@ -201,13 +204,11 @@ class _Loop:
         newest, champion = next(newest_models(layout.SAVED_MODELS), None), present_champion(layout.SAVED_MODELS)
         if newest is None or champion is None:
             return False  # evaluate says what is wrong
-        challengers = tuple(f"{name}{layout.VERSUS}" for name in (newest.name, champion.name))
-        names = os.listdir(layout.MATCHES) if layout.MATCHES.is_dir() else []
-        found = (read_summary(layout.MATCHES / name) for name in names if name.startswith(challengers))
-        if any(summary is not None and summary.get(PENDING) for summary in found):
+        matches = [match for name in {newest.name, champion.name} for match in list_matches(layout.MATCHES, name)]
+        decided = {match.name: summary for match in matches if (summary := read_summary(match)) is not None}
+        if any(summary.get(PENDING) for summary in decided.values()):
             return False
-        decided = layout.MATCHES / layout.match_name(newest.name, champion.name) / layout.MATCH_SUMMARY
-        return newest.name == champion.name or decided.exists()
+        return newest.name == champion.name or layout.match_name(newest.name, champion.name) in decided
 
     def _make(self, generation: int) -> None:
         """Make this generation's model."""
@@ -218,7 +219,7 @@ class _Loop:
         self._play_missing_games()
         while True:
             if self._was_cut_off(generation):
-                # With the set that it began with: of games played since, gather would make another one.
+                # It continues with the set that it began with; gather would make a new one from the newest games.
                 self._say(f"{name}: train, from where it stopped")
                 if self._train(generation):
                     return
@@ -238,8 +239,7 @@ class _Loop:
 
     def _was_cut_off(self, generation: int) -> bool:
         """Whether the training of this generation's model began and didn't end."""
-        names = map(layout.parse_checkpoint_name, os.listdir(layout.SAVED_MODELS))
-        models = (layout.parse_model_name(name) for name in names if name)
+        models = map(layout.parse_model_name, models_in_training(layout.SAVED_MODELS))
         return any(model is not None and model.number == generation for model in models)
 
     def _train(self, generation: int) -> bool:
@@ -267,7 +267,7 @@ def _runner_words(config: LoopConfig) -> list[str]:
 
 def extras(config: LoopConfig) -> set[str]:
     """The extras of pyproject.toml that a run needs: for its game, its runner and its place."""
-    found = {"cloud"} if "://" in str(config.directory) or ":/" in str(config.directory) else set()
+    found = {"cloud"} if parse_address(str(config.directory)) else set()
     sections = read_preset(config.preset)
     if "ray" in (config.runner or sections.get("selfplay", {}).get("runner"),):
         found.add("ray")

@@ -43,8 +43,8 @@ class LoopConfig(Options):
     )
     overlap: bool = Field(
         False,
-        description="Keep playing while other commands run, at the lowest priority: no core is idle, and games go over "
-        "from one generation to the next.",
+        description="Keep playing while other commands run, at the lowest priority: no core is idle, and unfinished "
+        "games continue in the next generation.",
     )
     tidy: bool = Field(
         False,

@@ -241,6 +241,11 @@ def newest_models(folder: Path) -> Iterator[Path]:
     return (folder / name for name in names if layout.parse_model_name(name) and has_model(folder / name))
 
 
+def models_in_training(folder: Path) -> list[str]:
+    """Names of the models whose checkpoint is in the folder: their training has begun and hasn't ended."""
+    return sorted(filter(None, map(layout.parse_checkpoint_name, atomic.names_in(folder))))
+
+
 def newest_model(folder: Path) -> Path:
     """Raises FileError if there is none."""
     newest = next(newest_models(folder), None)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pipeline.progress import Progress
 from pipeline.run import atomic, layout
 from pipeline.run.arrays import pack
-from pipeline.run.models import has_model
+from pipeline.run.models import has_model, models_in_training
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -105,9 +105,8 @@ class Checkpoint:
 
 def finished_checkpoints(saved_models: Path) -> list[Path]:
     """Checkpoints whose model exists: leftovers of a kill between writing the model and removing the checkpoint."""
-    names = atomic.names_in(saved_models)
-    models = {name: model for name in names if (model := layout.parse_checkpoint_name(name))}
-    return [saved_models / name for name, model in sorted(models.items()) if has_model(saved_models / model)]
+    begun = (saved_models / name for name in models_in_training(saved_models))
+    return [layout.checkpoint_path(model) for model in begun if has_model(model)]
 
 
 def _digest(key: str, progress: str, arrays: Arrays) -> str:

@@ -32,7 +32,7 @@ from pipeline.reports.run_files import scan_run
 from pipeline.reports.tables import table
 from pipeline.run import atomic, layout, packs
 from pipeline.run.chunks import complete_set, list_sets, read_header
-from pipeline.run.models import has_model, newest_number, read_info
+from pipeline.run.models import has_model, models_in_training, newest_number, read_info
 from pipeline.run.order import Counted, ShardFile, files_of, generation_of, newest_generations
 from pipeline.run.priorities import list_priorities, newest_priorities
 from pipeline.run.pruned import Pruned, PrunedPlace, read_pruned, write_pruned
@@ -408,7 +408,7 @@ def _prune_chunks(run: Run, apply: bool, notes: list[str]) -> Iterator[Removal]:
     old = [name for name in sets if str(name) < newest]
     needed = newest_priorities(run.chunks, newest)
     stale = [path for name, path in list_priorities(run.chunks) if str(name) < newest and path != needed]
-    begun = [model for name in atomic.names_in(run.models) if (model := layout.parse_checkpoint_name(name))]
+    begun = models_in_training(run.models)
     if old and begun:
         notes.append(f"all sets of chunks stay: the training of {begun[0]} has begun and hasn't ended")
         old = []

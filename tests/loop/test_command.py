@@ -24,7 +24,7 @@ from pipeline.loop.config import LoopConfig
 from pipeline.run import atomic, layout
 
 PASS = ["evaluate", "selfplay top_up", "gather", "train"]
-FIRST_PASS = PASS[1:]  # the first model has nobody to meet
+FIRST_PASS = PASS[1:]  # the first model has no opponent
 OVERLAPPED = ["selfplay wait", "gather", "train"]
 
 # Plays beside the others: notes that it has begun, and with which options, then ends, or hangs until it is stopped.
@@ -109,6 +109,7 @@ def begin_training(name: str) -> None:
 def finish_match(challenger: str, champion: str, **summary: Any) -> Path:
     folder = layout.MATCHES / layout.match_name(challenger, champion)
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / layout.MATCH_GAMES).touch()
     (folder / layout.MATCH_SUMMARY).write_text(json.dumps({"measured": 2, **summary}))
     return folder
 
@@ -216,9 +217,9 @@ def test_a_failure_ends_the_loop(commands: Commands, name: str) -> None:
 def test_a_training_that_was_cut_off_goes_on_with_its_own_set(commands: Commands) -> None:
     commands.run(generations=1)
     begin_training("000002-x")
-    begin_training("000001-x")  # an old one is nobody's
+    begin_training("000001-x")  # of an older model: ignored
     (layout.SAVED_MODELS / ".x.training").mkdir()
-    commands.plan["train"] = [False]  # another process has trained it meanwhile, or goes on
+    commands.plan["train"] = [False]  # another process trains it or has trained it
     assert commands.run(generations=2) == ["evaluate", "selfplay top_up", "train", "gather", "train", "evaluate"]
     assert "generation 2 of 2: train, from where it stopped" in commands.said
     begin_training("000003-x")
@@ -233,7 +234,7 @@ def test_commands_hear_how_much_of_the_time_is_over(commands: Commands, monkeypa
     monkeypatch.setattr(command, "time", clock)
     commands.run(minutes=1)
     assert commands.told() == [0.166, 0.333, 0.5, 0.666, 0.833, 1, 1, 1]
-    commands.run(minutes=3)  # it had 90 s: goes on from a half
+    commands.run(minutes=3)  # it has run for 90 s: half of the time
     told = commands.told()
     assert told == sorted(told) and told[0] == 0.5 and told[-1] > 0.9
     commands.run(generations=1)
@@ -314,11 +315,11 @@ def test_a_second_loop_here_is_refused_and_told_which_process_runs(commands: Com
         while "held" not in other.stdout.readline():
             assert other.poll() is None
         before = read_kept(layout.LOOP_FILE)
-        with pytest.raises(NotYet, match=rf"another loop is running.*process {other.pid}"):
+        with pytest.raises(NotYet, match=rf"another loop is running.*process {other.pid} on {layout.this_host()}"):
             commands.run()
         assert commands.notes == [] and read_kept(layout.LOOP_FILE) == before
         other.kill()
-    assert commands.run(generations=1)[0] == "init"  # whatever ends it, its lock is gone
+    assert commands.run(generations=1)[0] == "init"  # the lock ends with its process
 
 
 # The player beside the others
@@ -338,7 +339,7 @@ def test_the_player_hears_of_the_time(commands: Commands) -> None:
     assert of_player()[0].endswith("--verbose 0 --time-share 0.000")
 
 
-def test_a_player_that_ends_is_started_again_and_if_nobody_plays_the_loop_does(commands: Commands) -> None:
+def test_a_player_that_ends_is_started_again_and_without_one_the_loop_plays(commands: Commands) -> None:
     commands.player, commands.seconds = "end", 0.3
     commands.plan["selfplay wait"] = [False, False]
     played = ["selfplay wait", "selfplay top_up", "gather", "train"]
