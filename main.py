@@ -70,7 +70,7 @@ LOOK_AROUND = {"show", "status"}  # commands that need all names of a working co
 WORKING_COPY = ".mugo-copy.json"  # marks the working copy of a run in object storage
 COPIES: list[contextlib.ExitStack] = []  # of the command that is running
 WITHOUT_SUMMARY = {"engine", "play", "serve", "loop"}
-MAYBE_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://|Path\('[a-z][a-z0-9+.-]*:/")  # in the repr of an option's value
+MAYBE_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://|Path\('[a-z][a-z0-9+.-]*:['/]")  # in the repr of an option's value
 
 Run = Callable[[Command, dict[str, Any]], None]
 """(command, the options given)"""

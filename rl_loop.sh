@@ -36,6 +36,6 @@ for word; do
     esac
 done
 set_up fast
-extras=$(at_once "$python" "$root/main.py" loop "$@" --extras) || exit $? # what it needs beyond that
+extras=$(at_once "$python" "$root/main.py" loop --extras "$@") || exit $? # what it needs beyond that
 [[ -z $extras ]] || set_up "fast,$extras"
 exec "$python" "$root/main.py" loop --directory "$root" "$@"

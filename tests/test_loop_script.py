@@ -20,7 +20,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
-# Stands in for Python. `python -c …` is really run; `python main.py loop … --extras` prints the plan's extras;
+# Stands in for Python. `python -c …` is really run; `python main.py loop --extras …` prints the plan's extras;
 # `python main.py loop …` is noted and does what plan.json says: a list of exit codes (0 when used up), or "hang": wait
 # for a signal. `python -m venv DIR` makes DIR with a copy of itself; `python -m pip install` is noted, with exit codes
 # from the plan.
@@ -57,7 +57,7 @@ if words[0] == "-m":
         sys.exit(planned("install"))
     sys.exit(0)
 assert words[1] == "loop", words
-if words[-1] == "--extras":
+if words[2:3] == ["--extras"]:
     code = planned("extras")
     if not code:
         print(plan.get("needs", ""))

@@ -241,6 +241,10 @@ def test_bad_addresses_and_credentials_are_one_line_before_any_work(
         "s3://bucket/denied": (1, "wanted credentials that may read, write and list here"),
     }
     bucket.plan = lambda request: 403 if "denied" in request.key + request.query else None
+    if stage == "gather":  # an option that takes a whole run's address, and one that takes a folder's
+        for words in (["loop", "--preset", "tictactoe", "--directory"], ["gather", "--directory"]):
+            done = workshop.run([*words, "s3://"], tmp_path)
+            assert done.code == 2 and "s3://: wanted a " in done.said and done.said.count("\n") == 1, done.said
     for address, (code, text) in wrong.items():
         done = workshop.run([stage, option.get(stage, "--output-dir"), f"{address}/{part}"], tmp_path)
         assert done.code == code and text in done.said and done.said.count("\n") == 1, done.said

@@ -463,5 +463,7 @@ SETTINGS = {"s3": _amazon, "gs": _google, "az": _azure}
 
 def parse_address(text: str) -> tuple[str, str] | None:
     """(protocol, rest) of an address; None if it is a path."""
-    match = ADDRESS.fullmatch(text)
-    return (match[1], match[2].strip("/")) if match else None
+    if match := ADDRESS.fullmatch(text):
+        return match[1], match[2].strip("/")
+    protocol, colon, rest = text.partition(":")  # pathlib makes s3: of s3://
+    return (protocol, "") if colon and not rest.strip("/") and protocol in PROTOCOLS else None
