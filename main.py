@@ -253,7 +253,7 @@ def call_stage(command: Command, config: Options, as_json: bool, verbose: int) -
     """Call a command's function and print its summary."""
     if getattr(config, "background", False):
         step_back()
-    with console(verbose) as progress:
+    with console(verbose, command.log_seconds) as progress:
         summary = command(config, progress)
     if summary is not None and not is_quiet():
         print_summary(summary, as_json, verbose)
@@ -261,11 +261,11 @@ def call_stage(command: Command, config: Options, as_json: bool, verbose: int) -
         raise KeyboardInterrupt
 
 
-def console(verbose: int = 1) -> contextlib.AbstractContextManager[Progress]:
-    """The progress of a command, drawn on stderr."""
+def console(verbose: int = 1, log_seconds: float = 30.0) -> contextlib.AbstractContextManager[Progress]:
+    """The progress of a command, drawn on stderr. log_seconds: between two lines in a log."""
     from pipeline.reports.progress_bars import ConsoleProgress
 
-    return ConsoleProgress(quiet=verbose == 0)
+    return ConsoleProgress(quiet=verbose == 0, log_seconds=log_seconds)
 
 
 def run_selfplay(command: Command, given: dict[str, Any]) -> None:
@@ -405,9 +405,12 @@ def run_loop(command: Command, given: dict[str, Any]) -> None:
         return True
 
     here = os.path.abspath(__file__)
-    loop(config, call, say, [sys.executable, here])
+    idle = loop(config, call, say, [sys.executable, here])
     advice = next_steps(config, Path(here).parent, called)
     folder = Path.cwd()
+    if idle and not sys.stdout.isatty():  # a cron job
+        write(f"mugo loop: {folder}: {idle}", sys.stderr)
+        return
     os.chdir(called)  # where whoever reads the last lines stands
     print_run(Path() if folder == called else folder)
     for line in advice:

@@ -15,6 +15,7 @@ from typing import TextIO
 # halves of surrogate pairs. The last can't be encoded; they stand for bytes of file names that aren't UTF-8.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+LOADING = "loading networks; they and the kernels are compiled when this machine sees them first"
 BYTES = ("B", "kB", "MB", "GB", "TB")
 
 
