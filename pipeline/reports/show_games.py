@@ -294,6 +294,8 @@ def _match_facts(match: Match, game: AnyGame) -> dict[str, object]:
     if match.summary is None:  # a growing match is never decided
         status = " asked for so far" if match.num_games > header.games else ", not decided yet"
     left_out = f", {len(games)} of which count" if len(games) < len(match.games) else ""
+    if match.summary and len(measured_games(match)) < len(match.games):  # docs/statistics.md: they are no fair sample
+        left_out += ": the others ended after the decision"
     facts: dict[str, object] = {
         "game": header.game,
         "challenger": _player(header.players[0]),
@@ -303,8 +305,6 @@ def _match_facts(match: Match, game: AnyGame) -> dict[str, object]:
     if header.handicap_side is not None:
         taker = header.players[header.handicap_side].name
         facts["handicap"] = f"{header.handicap} stones for {taker}, who is black in every game; white moves first"
-    if match.summary and (measured := measured_games(match)) and len(measured) < len(match.games):
-        facts["measured by"] = f"games 0 to {measured[-1].index}; the others ended early, so they aren't typical"
     if repeated := _repeated(match):
         facts["repeated games"] = repeated
     facts |= {
