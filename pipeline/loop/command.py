@@ -305,19 +305,22 @@ def extras(config: LoopConfig) -> set[str]:
     return found if extension is None else found | extension.extras
 
 
-def next_steps(config: LoopConfig, root: Path, called: Path, address: str = "") -> list[str]:
+def next_steps(config: LoopConfig, called: Path, root: Path | None = None, address: str = "") -> list[str]:
     """What a person may do next, now that the loop in the current folder has ended.
 
-    root: of the program; called: where the loop was called; address: of the run in object storage.
+    called: where the loop was called; root: of the checkout that runs, None: the installed command does; address: of
+    the run in object storage.
     """
     folder = Path.cwd()
+    play, loop = (["./play.sh"], ["./rl_loop.sh"]) if root else (["mugo", "serve"], ["mugo", "loop"])
+    root = root or called
     of_run = [] if folder == root else ["--directory", address or str(folder)]
     options = ["--preset", config.preset, *_runner_words(config)]
     options += [f"--{name}" for name in ("overlap", "tidy") if getattr(config, name)]
-    again = shlex.join(["./rl_loop.sh", *options, *of_run])
+    again = shlex.join([*loop, *options, *of_run])
     model = [] if folder == root else ["--model", str(folder / layout.CHAMPION_LINK)]
     there = [] if called == root else [f"  cd {shlex.quote(str(root))}"]
-    lines = ["to play against it:", *there, f"  {shlex.join(['./play.sh', *model])}", "to train on:"]
+    lines = ["to play against it:", *there, f"  {shlex.join([*play, *model])}", "to train on:"]
     seconds = read_kept(layout.LOOP_FILE).seconds
     if config.minutes is None:
         more = newest_number(layout.SAVED_MODELS) + GENERATIONS

@@ -50,26 +50,35 @@ def strength(path: Path, info: ModelInfo) -> str:
 
 
 def _words(met: list[Met]) -> str:
-    scores: dict[str, Score] = {}
+    scores: dict[tuple[str, int | None], Score] = {}
     models = {one.opponent for one in met if one.is_model}
     for one in met:
-        scores[one.opponent] = scores.get(one.opponent, Score()) + one.score
+        key = one.opponent, one.readouts
+        scores[key] = scores.get(key, Score()) + one.score
     if not scores:
         return ""
-    others = sorted(scores.keys() - models, key=lambda name: -scores[name].games)
-    named = (others + sorted(models, reverse=True))[:OPPONENTS_NAMED]
-    parts = [_share(name, scores[name], is_first=name == named[0]) for name in named]
-    readouts = {one.readouts for one in met if one.opponent in named}
-    if len(scores) > len(named):
-        parts.append(f"{len(scores) - len(named)} more have met it")
-    at = readouts.pop() if len(readouts) == 1 else None
-    return f"beats {', '.join(parts)}" + ("" if at is None else f"; with {counted(at, 'readout')} a move")
+    by_games = sorted(scores, key=lambda key: -scores[key].games)
+    newest = sorted(by_games, key=lambda key: key[0], reverse=True)
+    named = [key for key in by_games if key[0] not in models] + [key for key in newest if key[0] in models]
+    more = len(named[OPPONENTS_NAMED:])
+    named = named[:OPPONENTS_NAMED]
+    alike = len({readouts for _, readouts in named}) == 1
+    parts = []
+    for name, readouts in named:
+        score = scores[name, readouts]
+        games = f"{score.games:,}" if parts else counted(score.games, "game")
+        drawn = f" ({score.draws:,} drawn)" if score.draws else ""
+        at = "" if alike else _search(readouts, " ")
+        parts.append(f"{name} in {percent(score.wins / score.games, 0)} of {games}{drawn}{at}")
+    if more:
+        parts.append(f"and {counted(more, 'more result')}")
+    return f"beats {', '.join(parts)}" + (_search(named[0][1], "; ") if alike else "")
 
 
-def _share(name: str, score: Score, is_first: bool) -> str:
-    games = counted(score.games, "game") if is_first else f"{score.games:,}"
-    drawn = f" ({score.draws:,} drawn)" if score.draws else ""
-    return f"{name} in {percent(score.wins / score.games, 0)} of {games}{drawn}"
+def _search(readouts: int | None, before: str) -> str:
+    if readouts is None:
+        return ""
+    return f"{before}with {counted(readouts, 'readout')} a move" if readouts else f"{before}without search"
 
 
 def _exported(info: ModelInfo) -> Iterator[Met]:

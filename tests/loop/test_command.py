@@ -408,10 +408,14 @@ def test_what_to_do_next(commands: Commands) -> None:
         *("to play against it:", "  ./play.sh"),
         *("to train on:", f"{again} --generations 6", f"{again} --generations 0     (until stopped)"),
     ]
-    said = next_steps(LoopConfig(preset="go9", minutes=30), Path("/the program"), here)
+    said = next_steps(LoopConfig(preset="go9", minutes=30), here, Path("/the program"))
     model = here / "saved_models/best_model"
     assert said[1:3] == ["  cd '/the program'", f"  ./play.sh --model {model}"]
     assert said[-1] == f"  ./rl_loop.sh --preset go9 --directory {here} --minutes 30"
     layout.LOOP_FILE.write_text('{"seconds": 1801}')
     said = next_steps(LoopConfig(preset="go9", minutes=30), here, here, "s3://bucket/run")
     assert said[-1] == "  ./rl_loop.sh --preset go9 --minutes 60"
+    said = next_steps(LoopConfig(preset="go9", minutes=30), here)  # the installed command
+    assert said == ["to play against it:", "  mugo serve", "to train on:", "  mugo loop --preset go9 --minutes 60"]
+    said = next_steps(LoopConfig(preset="go9", minutes=30), here.parent)
+    assert said[1] == f"  mugo serve --model {model}" and said[-1].startswith("  mugo loop") and f" {here} " in said[-1]

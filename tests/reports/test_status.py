@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-import main
+from pipeline import main
 from pipeline.errors import FileError
 from pipeline.reports import reading, run_files
 from pipeline.reports import status as status_module
