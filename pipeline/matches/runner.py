@@ -419,7 +419,7 @@ class MatchRunner:
             models = [entrant.spec.path for entrant in entrants if entrant.spec.path is not None]
             hang, most = config.hang_seconds, config.parallel_games
             return RayPool(self._cluster, READER, job, models, threads * rows, hang, most=most)
-        self._progress.say(f"starting {workers} workers")
+        say_first(self._progress, f"starting {workers} workers")
         return ProcessPool(READER, [job] * workers, threads * rows, config.hang_seconds)
 
     def _size(self, entrants: Sides, num_games: int, threads: int) -> tuple[int, int]:
