@@ -7,7 +7,7 @@ import signal
 import sys
 
 CHECKOUT = "run ./rl_loop.sh once, or activate its environment: source .venv/bin/activate"
-INSTALLED = "install it as well, or mugo anew: pip install"
+INSTALLED = "pip install it, or install mugo anew with all that it needs"
 
 
 def run(name: str = "mugo") -> None:

@@ -312,15 +312,15 @@ def next_steps(config: LoopConfig, called: Path, root: Path | None = None, addre
     the run in object storage.
     """
     folder = Path.cwd()
-    play, loop = (["./play.sh"], ["./rl_loop.sh"]) if root else (["mugo", "serve"], ["mugo", "loop"])
+    to_play, to_train = (["./play.sh"], ["./rl_loop.sh"]) if root else (["mugo", "serve"], ["mugo", "loop"])
     root = root or called
     of_run = [] if folder == root else ["--directory", address or str(folder)]
     options = ["--preset", config.preset, *_runner_words(config)]
     options += [f"--{name}" for name in ("overlap", "tidy") if getattr(config, name)]
-    again = shlex.join([*loop, *options, *of_run])
+    again = shlex.join([*to_train, *options, *of_run])
     model = [] if folder == root else ["--model", str(folder / layout.CHAMPION_LINK)]
     there = [] if called == root else [f"  cd {shlex.quote(str(root))}"]
-    lines = ["to play against it:", *there, f"  {shlex.join([*play, *model])}", "to train on:"]
+    lines = ["to play against it:", *there, f"  {shlex.join([*to_play, *model])}", "to train on:"]
     seconds = read_kept(layout.LOOP_FILE).seconds
     if config.minutes is None:
         more = newest_number(layout.SAVED_MODELS) + GENERATIONS

@@ -295,7 +295,7 @@ def _match_facts(match: Match, game: AnyGame) -> dict[str, object]:
         status = " asked for so far" if match.num_games > header.games else ", not decided yet"
     left_out = f", {len(games)} of which count" if len(games) < len(match.games) else ""
     if match.summary and len(measured_games(match)) < len(match.games):  # docs/statistics.md: they are no fair sample
-        left_out += ": the others ended after the decision"
+        left_out += ": the others weren't needed for the decision"
     facts: dict[str, object] = {
         "game": header.game,
         "challenger": _player(header.players[0]),

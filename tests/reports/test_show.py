@@ -253,7 +253,7 @@ def test_repeated_games_of_a_match_that_ended_early_count(tmp_path: Path) -> Non
     lines = {line[:17].strip(): line[17:].strip() for line in text.splitlines()}
     repeated = "2 of 4 have the moves and colours of an earlier one; they count like the others"
     assert lines["repeated games"] == repeated
-    assert lines["games"] == "5 of 6, 4 of which count: the others ended after the decision"
+    assert lines["games"] == "5 of 6, 4 of which count: the others weren't needed for the decision"
     assert text.startswith("a against b: 2 won, 0 drawn, 2 lost")
 
 
