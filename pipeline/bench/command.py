@@ -158,6 +158,7 @@ class _Network(NamedTuple):
 
 def _bench_pipeline(config: BenchConfig, progress: Progress, part: Parts) -> BenchSummary:
     progress.start("bench", 5, "parts")
+    progress.left(None)  # some take ten times as long as others
     part("loading and compiling")
     game, architecture, weights, model = network = _Network.of(config)
     settings = _play_settings(config)

@@ -399,8 +399,11 @@ def plies_left(total: int, ended: int, positions: int, live: int, plies: int) ->
     """
     if not ended or 2 * ended < live:
         return None
-    length = max(positions / ended, (plies - positions) / live if live else 0.0)
-    return left if (left := total * length - plies) > 0 else None
+    length, begun = positions / ended, plies - positions
+    if ended <= live:  # those that play on will be longer
+        length = max(length, begun / live)
+    left = (total - ended - live) * length + max(0.0, live * length - begun)
+    return left if left > 0 else None
 
 
 def _resign_threshold(

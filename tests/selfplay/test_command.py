@@ -619,7 +619,7 @@ def test_points_against_an_opponent() -> None:
     [
         (1000, 0, 0, 256, 5000, None),  # nothing has ended
         (1000, 3, 60, 256, 256 * 40, None),  # the first, short ones, say nothing about the others
-        (1000, 128, 128 * 40, 128, 128 * 40 + 128 * 60, 1000 * 60 - 128 * 100),  # as long as those in progress at least
+        (1000, 128, 128 * 40, 128, 128 * 40 + 128 * 60, (1000 - 256) * 60),  # as long as those in progress at least
         (1000, 600, 600 * 70, 200, 600 * 70 + 200 * 30, 1000 * 70 - 48_000),
         (1000, 999, 999 * 70, 1, 999 * 70 + 69, 1),
         (1000, 999, 999 * 70, 1, 999 * 70 + 90, None),  # the last game is the longest
