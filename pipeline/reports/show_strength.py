@@ -63,7 +63,7 @@ def _words(met: list[Met]) -> str:
     more = len(named[OPPONENTS_NAMED:])
     named = named[:OPPONENTS_NAMED]
     alike = len({readouts for _, readouts in named}) == 1
-    parts = []
+    parts: list[str] = []
     for name, readouts in named:
         score = scores[name, readouts]
         games = f"{score.games:,}" if parts else counted(score.games, "game")
