@@ -19,6 +19,7 @@ class Command:
     """function, kind  "module:name" of the function and of its config's class
     in_presets      whether presets have a section for it
     goes_on         whether the same command, given again after an interrupt, continues
+    log_seconds     between two lines of its progress in a log
     """
 
     name: str
@@ -26,6 +27,7 @@ class Command:
     kind: str
     in_presets: bool = False
     goes_on: bool = True
+    log_seconds: float = 30.0
 
     @cached_property
     def config(self) -> type[Options]:
@@ -36,7 +38,7 @@ class Command:
         return resolve_name(self.function)(*arguments)
 
 
-def _command(package: str, name: str, module: str = "command", **facts: bool) -> Command:
+def _command(package: str, name: str, module: str = "command", **facts: Any) -> Command:
     config = f"pipeline.{package.partition('.')[0]}.config:{name.capitalize()}Config"
     return Command(name, f"pipeline.{package}.{module}:{name}", config, **facts)
 
@@ -52,7 +54,7 @@ COMMANDS: dict[str, Command] = {
         _command("ratings", "ratings", in_presets=True),
         _command("ratings", "tournament", "tournament", in_presets=True),
         _command("loop", "loop"),
-        _command("bench", "bench", goes_on=False),
+        _command("bench", "bench", goes_on=False, log_seconds=4.0),
         _command("play", "engine", "engine", goes_on=False),
         _command("train", "export", "export", goes_on=False),
         _command("play", "play", "terminal", goes_on=False),

@@ -1,5 +1,8 @@
 """Text for people: numbers in plain English, and output that can't steer a terminal.
 
+Texts call the program ``python main.py``, as in a checkout; where it runs as the installed command, ``write`` and help
+texts say ``mugo`` instead.
+
 main.py and the progress print only through ``write``: files, names and errors may contain a terminal's control
 characters. Files are written as they are.
 """
@@ -15,6 +18,8 @@ from typing import TextIO
 # halves of surrogate pairs. The last can't be encoded; they stand for bytes of file names that aren't UTF-8.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+LOADING = "loading networks; they and the kernels are compiled when this machine sees them first"
+CHECKOUT, INSTALLED = "python main.py", "mugo"
 BYTES = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -62,6 +67,24 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
+_call = CHECKOUT
+
+
+def call(program: str) -> None:
+    """Note how the program was called: CHECKOUT or INSTALLED."""
+    global _call
+    _call = program
+
+
+def is_installed() -> bool:
+    return _call == INSTALLED
+
+
+def as_called(text: str) -> str:
+    """The text with the program's name as it was called."""
+    return text.replace(f"{CHECKOUT} ", f"{_call} ")
+
+
 def printable(text: str) -> str:
     """The text with every character replaced that a terminal would obey or that can't be printed."""
     return _UNPRINTABLE.sub(REPLACEMENT, text)
@@ -69,4 +92,4 @@ def printable(text: str) -> str:
 
 def write(text: str, stream: TextIO | None = None, end: str = "\n") -> None:
     """Print text. stream: by default standard output."""
-    print(printable(text), file=stream or sys.stdout, end=end, flush=stream is not None)
+    print(printable(as_called(text)), file=stream or sys.stdout, end=end, flush=stream is not None)

@@ -20,7 +20,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-import main
+from pipeline import main
 from pipeline.bench.config import BenchConfig
 from pipeline.commands import COMMANDS as TABLE
 from pipeline.commands import SECTIONS
@@ -476,7 +476,7 @@ def test_an_interrupt_that_python_can_only_print_comes_again(tmp_path: Path) -> 
     """In a weakref's callback or a __del__ an exception goes nowhere: the command would go on."""
     code = """
 import os, signal, time
-import main
+from pipeline import main
 class Removed:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGTERM)

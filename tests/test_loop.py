@@ -20,7 +20,7 @@ from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.examples import column_types
 from pipeline.reports.config import StatusConfig
 from pipeline.reports.show import show
-from pipeline.reports.status import RUNNING, status
+from pipeline.reports.status import FINISHED, RUNNING, status
 from pipeline.run.chunks import newest_complete_set, read_chunk
 from pipeline.run.matches import list_matches, read_match
 from pipeline.run.models import list_models, read_info, read_model, read_promotions, resolve_champion
@@ -129,7 +129,9 @@ def test_a_generation_from_nothing_and_a_rerun(run: Run) -> None:
     for wanted in ("champion", "policy loss", "next:", "--generations 6"):
         assert wanted in said
     before = sorted(path for path in run.folder.rglob("*") if path.is_file() and "log" not in path.name)
-    run.finish(generations=1)
+    assert found.loop == FINISHED and said.count("loading") == 1
+    (line,) = run.finish(generations=1).splitlines()  # as a cron job
+    assert line.startswith("mugo loop: ") and "1 of 1 generations are made; nothing to do" in line
     assert before == sorted(path for path in run.folder.rglob("*") if path.is_file() and "log" not in path.name)
 
     for path in ("", "saved_models", "saved_models/best_model", "data/selfplay", "data/training_data", "data/evaluate"):

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-import main
+from pipeline import main
 from pipeline.command_state import run_state_of
 from pipeline.errors import FileError, UsageError
 from pipeline.evaluate.config import EvaluateConfig

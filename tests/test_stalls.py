@@ -85,7 +85,7 @@ def test_who_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
 
 HANGS = """
 import sys, threading
-import main
+from pipeline import main
 from pipeline import stalls
 from pipeline.methods.alphazero.actor import TreeActor
 finish, step = TreeActor._finish, TreeActor.step

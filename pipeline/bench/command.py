@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from pipeline.bench.config import BenchConfig
 from pipeline.bench.match import READOUTS, MatchBenchSummary, bench_match
+from pipeline.bench.parts import Parts
 from pipeline.errors import UsageError
 from pipeline.games.contract import FloatArray, Game, Planes
 from pipeline.games.specs import parse_game
@@ -109,8 +110,8 @@ def bench(config: BenchConfig, progress: Progress = SILENT) -> BenchSummary | Ma
                     f"bench evaluate --{name}: found {str(found)!r}; wanted none, as its match is between random "
                     "weights, on one board, with evaluate's default settings"
                 )
-        AlphaZero().check(parse_game(config.game))
-        return bench_match(config, progress)
+        with Parts(progress) as part:
+            return bench_match(config, progress, part)
     if config.preset is not None:
         method = make_config(InitConfig, "init", config.preset).method
         if method != AlphaZero.name:
@@ -119,7 +120,8 @@ def bench(config: BenchConfig, progress: Progress = SILENT) -> BenchSummary | Ma
             )
         if _play_settings(config).readouts == 0:
             raise UsageError(f"bench --preset {config.preset}: self-play begins with 0 readouts; wanted at least 1")
-    return _bench_pipeline(config, progress)
+    with Parts(progress) as part:
+        return _bench_pipeline(config, progress, part)
 
 
 class _Network(NamedTuple):
@@ -135,12 +137,14 @@ class _Network(NamedTuple):
         from pipeline.networks.architecture import Architecture, random_weights
 
         model = None if config.model is None else read_model(resolve_champion(config.model))
-        game = parse_game(model.info.game if model else config.game)
+        first = make_config(
+            InitConfig, "init", config.preset, game=config.game, network_size=config.network_size
+        )  # as the command makes it
+        game = parse_game(model.info.game if model else first.game)
         AlphaZero().check(game)
         if model:
             return _Network(game, Architecture.from_dict(model.info.architecture), model.weights, model)
-        value_head = make_config(InitConfig, "init", config.preset).value_head
-        architecture = Architecture.for_game(config.network_size, game, value_head)
+        architecture = Architecture.for_game(first.network_size, game, first.value_head)
         return _Network(game, architecture, random_weights(architecture, 0), None)
 
     def on(self, game: Any, rows: int, threads: int, progress: Progress) -> _Board:
@@ -152,34 +156,37 @@ class _Network(NamedTuple):
         return _Board(game, rows, evaluators, calibration[np.arange(rows) % len(calibration)])
 
 
-def _bench_pipeline(config: BenchConfig, progress: Progress) -> BenchSummary:
+def _bench_pipeline(config: BenchConfig, progress: Progress, part: Parts) -> BenchSummary:
+    progress.start("bench", 5, "parts")
+    progress.left(None)  # some take ten times as long as others
+    part("loading and compiling")
     game, architecture, weights, model = network = _Network.of(config)
     settings = _play_settings(config)
     parallel = config.games or PARALLEL_GAMES
     threads = min(available_cores(), parallel)
     window = config.seconds / (2 * ROUNDS)
-    progress.start("bench", 5, "parts")
-    progress.describe("network and self-play")
     variety = Variety.of(settings, game)
     rows = variety.rows(-(-parallel // threads))
     boards = [network.on(one, its_rows, threads, progress) for one, its_rows in zip(variety.games, rows, strict=True)]
     raw = [_raw_games(board) if model else [] for board in boards]
     begun = [_stages(games) for games in raw]
-    selfplay = _selfplay_rates(boards, _Actors(settings, boards, begun), window)
+    playing = _Actors(settings, boards, begun)
+    part("network and self-play")
+    selfplay = _selfplay_rates(boards, playing, window)
     progress.advance(2)
-    progress.describe("tree")
+    part("tree")
     constant = _Actors(settings, [one.without_network() for one in boards], begun)
     tree_rate = statistics.median(constant.run(window)[1] for _ in range(ROUNDS))
     progress.advance()
     with tempfile.TemporaryDirectory(prefix="mugo-bench-") as name:
         folder = Path(name)
-        progress.describe("gather")
+        part("gather")
         average_length = write_random_games(game, folder / "selfplay", GATHERED_POSITIONS)
         if model:
             average_length = 1 + statistics.mean(len(moves) for games in raw for moves in games)
         gathered = [_gather(folder, seed) for seed in range(ROUNDS)]
         progress.advance()
-        progress.describe("train")
+        part("train")
         train_rate, train_share = _train_rates(game, architecture, weights, folder / "0", window, config.preset)
         progress.advance()
     progress.finish()

@@ -29,8 +29,11 @@ class BenchConfig(Options):
         description="pipeline: every command; evaluate: a match in batches and one game after another.",
         json_schema_extra={"argument": True},
     )
-    game: str = Field("go:9", description="Game spec; see init --help.")
-    network_size: str = Field("b6c96", description="Blocks and channels of the network, which has random weights.")
+    game: str | None = Field(None, description="Game spec, see init --help [default: the preset's, else init's].")
+    network_size: str | None = Field(
+        None,
+        description="Blocks and channels of the network, of random weights [default: the preset's, else init's].",
+    )
     model: Path | None = Field(
         None,
         description="Measure with this model, its game and its own games instead of --network-size and --game.",

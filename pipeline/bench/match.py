@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.bench.config import BenchConfig
+from pipeline.bench.parts import Parts
 from pipeline.errors import UsageError
 from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
@@ -24,13 +25,16 @@ from pipeline.machine import available_cores
 from pipeline.matches.match import Pairing, ThreadPool, conduct
 from pipeline.matches.openings import make_openings
 from pipeline.matches.runner import LEAST_BATCH
+from pipeline.methods.alphazero.method import AlphaZero
 from pipeline.phrases import counted, duration
 from pipeline.players.loading import calibration_positions
 from pipeline.players.player import MakePlayer, Player
 from pipeline.players.searching import SearchPlayer
+from pipeline.presets import make_config
 from pipeline.progress import SILENT, Progress
 from pipeline.run.matches import MatchFailure, MatchGame
 from pipeline.search.options import PlaySearchOptions, SearchOptions
+from pipeline.train.config import InitConfig
 
 if TYPE_CHECKING:
     from pipeline.networks.inference import Evaluator
@@ -78,13 +82,18 @@ class MatchBenchSummary:
         ]
 
 
-def bench_match(config: BenchConfig, progress: Progress = SILENT) -> MatchBenchSummary:
-    """Play config.games games in batches, and ALONE of them one after another."""
+def bench_match(config: BenchConfig, progress: Progress, part: Parts) -> MatchBenchSummary:
+    """Play config.games games in batches, and ALONE of them one after another.
+
+    Raises UsageError for an odd number of games or a game that AlphaZero can't play.
+    """
     from pipeline.networks.architecture import Architecture, random_weights
     from pipeline.networks.inference import make_evaluators
 
-    game = parse_game(config.game)
-    architecture = Architecture.for_game(config.network_size, game)
+    first = make_config(InitConfig, "init", None, game=config.game, network_size=config.network_size)
+    game = parse_game(first.game)
+    AlphaZero().check(game)
+    architecture = Architecture.for_game(first.network_size, game)
     weights = [random_weights(architecture, seed) for seed in range(2)]
     calibration = calibration_positions(game)
     num_games = config.games or GAMES
@@ -93,12 +102,15 @@ def bench_match(config: BenchConfig, progress: Progress = SILENT) -> MatchBenchS
     threads = min(available_cores(), num_games)
     rows = -(-min(PARALLEL_GAMES, num_games) // threads)
 
+    progress.start("bench: in batches", num_games, "games", at_once=threads * rows)
+
     def load(batch: int, threads: int) -> list[list[Evaluator]]:
         return [
             make_evaluators(architecture, one, batch, threads, progress=progress, calibration=calibration)
             for one in weights
         ]
 
+    part("loading and compiling")
     batched = load(max(LEAST_BATCH, rows), threads)
     alone = {"padded": load(LEAST_BATCH, 1), "single": load(1, 1)}
     policies = [evaluators[0] for evaluators in batched]
@@ -106,20 +118,21 @@ def bench_match(config: BenchConfig, progress: Progress = SILENT) -> MatchBenchS
     readouts = config.readouts or READOUTS
     match = NetworkMatch(game, openings, readouts)
     match.play(batched, range(min(num_games, 2 * threads)), threads, 1, 0.5)  # compiles the kernels
-    progress.start("bench", num_games, "games")
+    part("playing")
     started = time.perf_counter()
     together = match.play(batched, range(num_games), threads, rows, None, progress)
     seconds = time.perf_counter() - started
-    progress.finish()
-    progress.say("the same games, one after another")
     numbers = sorted({int(number) for number in np.linspace(0, num_games - 1, ALONE)})
-    seconds_per_move, same = _play_alone(match, alone, numbers, together)
+    progress.start("bench: one after another", len(alone) * len(numbers), "games")
+    part("playing")
+    seconds_per_move, same = _play_alone(match, alone, numbers, together, progress)
+    progress.finish()
     length = statistics.mean(one.length for one in together.values())
     per_game = seconds / num_games
     padded_game, single_game = (seconds_per_move[how] * (length - OPENING_PLIES) for how in ("padded", "single"))
     return MatchBenchSummary(
         game=game.spec,
-        network_size=config.network_size,
+        network_size=architecture.size,
         games=num_games,
         readouts=readouts,
         threads=threads,
@@ -142,6 +155,7 @@ def _play_alone(
     ways: Mapping[str, Sequence[Sequence[Evaluator]]],
     numbers: Sequence[int],
     together: Mapping[int, MatchGame],
+    progress: Progress,
 ) -> tuple[dict[str, float], dict[str, int]]:
     """Play these games one at a time in each way. Returns, by way, the mean seconds per move, and how many games have
     the same moves as in `together`.
@@ -154,6 +168,7 @@ def _play_alone(
             game = match.play(evaluators, [number], 1, 1, None)[number]
             seconds_per_move[how].append((time.perf_counter() - started) / max(1, game.length - OPENING_PLIES))
             same[how] += game.moves == together[number].moves
+            progress.advance()
     return {how: statistics.mean(seconds) for how, seconds in seconds_per_move.items()}, same
 
 

@@ -22,6 +22,7 @@ from pipeline.evaluate.promotion import (
     Rule,
     deciding_games,
     match_status,
+    score_so_far,
     stored,
     summarise,
 )
@@ -233,7 +234,12 @@ def _play(
     needed = not stops_early or deciding_games(rule, {}) is None
     writer = runner.open(folder, entrants, rule.games, threshold, settings, needed)
     try:
-        runner.play(writer, entrants, lambda so_far: stops_early and deciding_games(rule, so_far.games) is not None)
+        runner.play(
+            writer,
+            entrants,
+            lambda so_far: stops_early and deciding_games(rule, so_far.games) is not None,
+            lambda so_far: score_so_far(rule, so_far.games, stops_early),
+        )
     finally:
         write_sgfs(runner.game, writer, config.sgf_output)
     checked_results(folder, keep=True)

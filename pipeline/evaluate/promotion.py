@@ -134,6 +134,15 @@ def deciding_games(rule: Rule, games: Mapping[int, MatchGame]) -> int | None:
     return 2 * bisect_left(range(gap // 2), True, key=is_decided)
 
 
+def score_so_far(rule: Rule, games: Mapping[int, MatchGame], stops_early: bool) -> str:
+    """The challenger's score in the games that count, as summarise() counts them."""
+    deciding = deciding_games(rule, games) if stops_early else None
+    known = games if deciding is None else _first_games(games, deciding)
+    score = match_status(rule, known).score
+    text = results(score.wins, score.draws, score.losses)
+    return text if score.games == len(games) else f"{text} in the {counted(score.games, 'game')} that count"
+
+
 def _first_games(games: Mapping[int, MatchGame], count: int) -> dict[int, MatchGame]:
     return {number: games[number] for number in range(count)}
 

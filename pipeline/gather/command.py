@@ -87,6 +87,9 @@ class GatherSummary:
 
     def lines(self) -> list[str]:
         """The short form."""
+        if not self.chunks_made:
+            chunks = counted(self.chunks, "chunk")
+            return [f"set {self.set_id} of this window, settings and seed has its {chunks}: nothing to gather"]
         there = f", {self.chunks - self.chunks_made:,} made before" if self.chunks_made < self.chunks else ""
         lines = [
             f"set {self.set_id}: {counted(self.chunks, 'chunk')}{there} in {duration(self.seconds)}, "
@@ -135,17 +138,13 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
         sets_removed = remove_old_sets(output, config.keep_sets) if made else 0
     current_store().forget_shards(config.directory, generation_of(window.metas[-1].path.parts[-3]))
     seconds = time.monotonic() - start
-    short = config.chunks_to_make - len(chunk_set.chunks)
-    if short:
-        chunks = f"{len(chunk_set.chunks)} of {config.chunks_to_make} chunks"
-        progress.say(f"{chunks}: the window has too few positions for more")
     figures = window.figures(maker.reader.bad)
     return GatherSummary(
         game=game.spec,
         set_id=chunk_set.id,
         chunks=len(chunk_set.chunks),
         chunks_made=made,
-        chunks_short=short,
+        chunks_short=config.chunks_to_make - len(chunk_set.chunks),
         positions=len(chunk_set.chunks) * config.positions_per_chunk,
         holdout_positions=read_header(chunk_set.holdout).num_examples if chunk_set.holdout else 0,
         window_positions=figures["positions"],
@@ -353,9 +352,8 @@ class _SetMaker:
 
     def _already_made(self, skipped: list[str]) -> None:
         """Report a complete set. skipped: ids of the shards that were damaged when it was made."""
-        newest = max(list_sets(self.output))
-        later = "" if newest == self.set_name else f"; set {newest} is newer, and train takes the newest"
-        self.progress.say(f"set {self.set_name} of this window, settings and seed is already made{later}")
+        if (newest := max(list_sets(self.output))) != self.set_name:
+            self.progress.say(f"set {self.set_name} was made before; set {newest} is newer, and train takes the newest")
         self.reader.bad.update(number for number, meta in enumerate(self.window.metas) if meta.id in skipped)
 
     # Sampling and reading

@@ -55,6 +55,8 @@ class Kept(BaseModel):
     seconds   the loop's total time
     commands  the time of each command; under BESIDE that of ending the player, with the player's CPU time
     training  generation and preset of the newest training, and the share of the time with which it began
+    tidied    the newest generation after which everything was packed and pruned
+    ended     when the last loop had done all that it was asked for; "": it hasn't
     """
 
     process: int = 0
@@ -62,6 +64,8 @@ class Kept(BaseModel):
     seconds: float = Field(0.0, ge=0, allow_inf_nan=False)
     commands: dict[str, CommandTime] = {}
     training: tuple[int, str, float] | None = None
+    tidied: int = -1
+    ended: str = ""
 
 
 class Clock:
@@ -69,7 +73,7 @@ class Clock:
 
     def __init__(self, file: Path, limit: float | None, say: Say) -> None:
         self._file, self._limit, self._say = file, limit, say
-        self._kept = read_kept(file)
+        self._kept = read_kept(file).model_copy(update={"ended": ""})
         self._before, self._begun = self._kept.seconds, time.monotonic()
         self.save()
 
@@ -92,6 +96,18 @@ class Clock:
 
     def begin_training(self, generation: int, preset: str, share: float) -> None:
         self._kept.training = generation, preset, share
+        self.save()
+
+    @property
+    def tidied(self) -> int:
+        return self._kept.tidied
+
+    def tidy(self, generation: int) -> None:
+        self._kept.tidied = generation
+        self.save()
+
+    def end(self) -> None:
+        self._kept.ended = atomic.utc_now()
         self.save()
 
     @contextmanager
@@ -146,17 +162,21 @@ class Player:
             self._process = None
 
 
-def loop(config: LoopConfig, call: Call, say: Say, program: Sequence[str]) -> None:
+def loop(config: LoopConfig, call: Call, say: Say, program: Sequence[str]) -> str:
     """Train in the current folder until config's generations or minutes are reached. See the module docstring.
 
-    program: the words that run main.py in a process of its own. Raises Busy if another loop runs in this folder,
+    Returns why there was nothing to do; "" if there was.
+    program: the words that run this program in a process of its own. Raises Busy if another loop runs in this folder,
     UsageError for a preset that can't be used, and what a command raises.
     """
     preset_text(config.preset, RunState(1, 0, None if config.minutes is None else 0.0))  # refuses it before all else
     file = layout.LOOP_FILE
     with atomic.file_lock(layout.LOOP, wait=False, busy=_busy(file)):
         limit = None if config.minutes is None else 60 * config.minutes
-        _Loop(config, call, say, program, Clock(file, limit, say)).run()
+        clock = Clock(file, limit, say)
+        idle = _Loop(config, call, say, program, clock).run()
+        clock.end()
+        return idle
 
 
 def _busy(file: Path) -> str:
@@ -170,11 +190,13 @@ class _Loop:
         self._config, self._call, self._say, self._clock = config, call, say, clock
         default = GENERATIONS if config.minutes is None else 0
         self._generations = default if config.generations is None else config.generations
+        self._has_worked = False
         self._runner = {} if config.runner is None else {"runner": config.runner}
         words = ["selfplay", "--preset", config.preset, "--background", "--verbose", "0", *_runner_words(config)]
         self._player = Player([*program, *words])
 
-    def run(self) -> None:
+    def run(self) -> str:
+        """As loop()."""
         try:
             if not os.path.lexists(layout.CHAMPION_LINK):
                 self._say("init: the first model")
@@ -184,16 +206,22 @@ class _Loop:
                 if not self._is_evaluated():
                     self._say(f"generation {generation}: evaluate")
                     self._try("evaluate", **self._runner)
-                if self._config.tidy:
+                if self._config.tidy and (self._has_worked or self._clock.tidied != generation):
                     self._say(f"generation {generation}: compact, prune")
-                    self._try("compact")
-                    self._try("prune", apply=True)
+                    if all([self._try("compact"), self._try("prune", apply=True)]):
+                        self._clock.tidy(generation)
                 if self._clock.is_over or 0 < self._generations <= generation:
-                    return
+                    return "" if self._has_worked else self._idle(generation)
                 self._make(generation + 1)
         finally:
             with self._clock.measured(BESIDE):
                 self._player.end()
+
+    def _idle(self, generation: int) -> str:
+        if 0 < self._generations <= generation:
+            made = f"{generation} of {self._generations} generations are made"
+            return f"{made}; nothing to do: --generations {generation + GENERATIONS} goes on"
+        return f"its {self._config.minutes:g} minutes are over; nothing to do: more --minutes go on"
 
     def _is_evaluated(self) -> bool:
         """Whether the newest model is the champion, or has played it to the end.
@@ -252,6 +280,7 @@ class _Loop:
 
     def _try(self, command: str, **options: Any) -> bool:
         """Call a command. Returns False if it has nothing to do yet, or another process does it."""
+        self._has_worked = True
         if command not in ("init", "compact", "prune"):
             options.setdefault("time_share", self._clock.share)
         with self._clock.measured(command):
@@ -276,19 +305,22 @@ def extras(config: LoopConfig) -> set[str]:
     return found if extension is None else found | extension.extras
 
 
-def next_steps(config: LoopConfig, root: Path, called: Path, address: str = "") -> list[str]:
+def next_steps(config: LoopConfig, called: Path, root: Path | None = None, address: str = "") -> list[str]:
     """What a person may do next, now that the loop in the current folder has ended.
 
-    root: of the program; called: where the loop was called; address: of the run in object storage.
+    called: where the loop was called; root: of the checkout that runs, None: the installed command does; address: of
+    the run in object storage.
     """
     folder = Path.cwd()
+    to_play, to_train = (["./play.sh"], ["./rl_loop.sh"]) if root else (["mugo", "serve"], ["mugo", "loop"])
+    root = root or called
     of_run = [] if folder == root else ["--directory", address or str(folder)]
     options = ["--preset", config.preset, *_runner_words(config)]
     options += [f"--{name}" for name in ("overlap", "tidy") if getattr(config, name)]
-    again = shlex.join(["./rl_loop.sh", *options, *of_run])
+    again = shlex.join([*to_train, *options, *of_run])
     model = [] if folder == root else ["--model", str(folder / layout.CHAMPION_LINK)]
     there = [] if called == root else [f"  cd {shlex.quote(str(root))}"]
-    lines = ["to play against it:", *there, f"  {shlex.join(['./play.sh', *model])}", "to train on:"]
+    lines = ["to play against it:", *there, f"  {shlex.join([*to_play, *model])}", "to train on:"]
     seconds = read_kept(layout.LOOP_FILE).seconds
     if config.minutes is None:
         more = newest_number(layout.SAVED_MODELS) + GENERATIONS

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -29,11 +29,12 @@ from pipeline.matches.openings import choose_openings, make_openings, read_openi
 from pipeline.matches.options import MatchOptions
 from pipeline.matches.statistics import score_of
 from pipeline.methods.named import method_named
+from pipeline.phrases import LOADING, results
 from pipeline.players.kinds import ENGINE_ROWS, PlayerKind, kind_named, make_player
 from pipeline.players.player import MakePlayer, Player
 from pipeline.players.player_specs import HANDICAP, PlayerSpec, parse_player
 from pipeline.players.searching import Evaluate
-from pipeline.progress import SILENT, Progress
+from pipeline.progress import SILENT, Progress, say_first
 from pipeline.run import atomic, layout
 from pipeline.run.matches import (
     MatchFailure,
@@ -211,9 +212,7 @@ class PlayerFactory:
         assert entrant.model is not None
         key = entrant.info.weights
         if key not in self._networks:
-            self._progress.say(
-                f"loading {entrant.name}; networks and kernels are compiled when they are first used on this machine"
-            )
+            say_first(self._progress, LOADING)
             method, (threads, rows) = method_named(entrant.model.info.method), self.size
             batch = max(LEAST_BATCH, rows)
             self._networks[key] = method.load(entrant.model, batch, threads, self._config.backend, self._progress)
@@ -296,9 +295,16 @@ class MatchRunner:
         num_openings = 2 * num_pairs // games_per_opening(handicap_side_of(entrants))
         writer.extend(*self._openings(entrants, num_openings, writer))
 
-    def play(self, writer: MatchWriter, entrants: Sides, settled: Callable[[MatchWriter], bool]) -> None:
+    def play(
+        self,
+        writer: MatchWriter,
+        entrants: Sides,
+        settled: Callable[[MatchWriter], bool],
+        score: Callable[[MatchWriter], str] = lambda writer: score_text(writer.games.values()),
+    ) -> None:
         """Play the missing games until the match is settled, or every game has ended or failed twice.
 
+        score: the score so far as text, shown as progress.
         Raises MuGoError if all games, or all of the first ones, failed; KeyboardInterrupt after recording the games
         that ended.
         """
@@ -320,8 +326,7 @@ class MatchRunner:
             _warn_of(failed, given_up, progress)
             failures.extend(failed)
             progress.advance(len(games))
-            score = score_of(writer.games.values())
-            progress.describe(f"{score.wins} won, {score.draws} drawn, {score.losses} lost")
+            progress.describe(score(writer))
             return not nothing_works() and not settled(writer)
 
         def nothing_works() -> bool:
@@ -329,7 +334,8 @@ class MatchRunner:
             return len(writer.added) == added and len(fresh) > len(given_up - known) >= 2 * ENGINE_ROWS
 
         what = f"{writer.header.challenger} against {writer.header.champion}"
-        progress.start(what, writer.num_games, "games", done=len(writer.games))
+        at_once = min(self.config.parallel_games, len(missing))
+        progress.start(what, writer.num_games, "games", len(writer.games), at_once)
         try:
             conduct(self._pool(writer, entrants, len(missing)), missing, on_outcomes, given_up)
         finally:
@@ -413,7 +419,7 @@ class MatchRunner:
             models = [entrant.spec.path for entrant in entrants if entrant.spec.path is not None]
             hang, most = config.hang_seconds, config.parallel_games
             return RayPool(self._cluster, READER, job, models, threads * rows, hang, most=most)
-        self._progress.say(f"starting {workers} workers")
+        say_first(self._progress, f"starting {workers} workers")
         return ProcessPool(READER, [job] * workers, threads * rows, config.hang_seconds)
 
     def _size(self, entrants: Sides, num_games: int, threads: int) -> tuple[int, int]:
@@ -428,6 +434,11 @@ class MatchRunner:
         if self._factory is None or self._factory.size != (threads, rows):
             self._factory = PlayerFactory(self.config, threads, rows, self._progress)
         return self._factory
+
+
+def score_text(games: Iterable[MatchGame]) -> str:
+    """The challenger's."""
+    return results(*astuple(score_of(games)))
 
 
 def write_sgfs(game: Game, writer: MatchWriter, directory: Path | None) -> None:

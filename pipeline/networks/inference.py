@@ -192,7 +192,13 @@ def _measured_fastest(
     choice = max(rates, key=lambda backend: rates[backend] / (MIN_INT8_SPEEDUP if backend.precision == "int8" else 1.0))
     if not starter.has_differed:  # a refused backend may be correct with the next model's weights
         cached.write_choice(choice, rates)
-    progress.say(f"fastest: {choice}, {rates[choice]:,.0f} evaluations/s")
+    fastest = max(rates, key=lambda backend: rates[backend])
+    progress.say(f"fastest: {fastest}, {rates[fastest]:,.0f} evaluations/s")
+    if choice != fastest:
+        faster = rates[fastest] / rates[choice]
+        progress.say(
+            f"using {choice}, which is exact: {fastest} is {faster:.2f} times as fast, wanted {MIN_INT8_SPEEDUP}"
+        )
     return choice
 
 

@@ -159,15 +159,25 @@ class ScoredMatch:
 
     @property
     def decision(self) -> str:
-        """promoted, passed (the match of a promotion condition), not promoted, or not decided."""
-        summary = self.match.summary
-        if summary is None:
-            return "not decided"
-        return next((word for word in ("promoted", "passed") if summary.get(word)), "not promoted")
+        """As decision_of()."""
+        return decision_of(self.match.summary)
 
     @property
     def decided(self) -> datetime | None:
         return parse_time((self.match.summary or {}).get("decided"))
+
+
+def decision_of(summary: Mapping[str, Any] | None) -> str:
+    """promoted, passed (the match of a promotion condition), not promoted, or not decided."""
+    if summary is None:
+        return "not decided"
+    return next((word for word in ("promoted", "passed") if summary.get(word)), "not promoted")
+
+
+def share_needed(summary: Mapping[str, Any]) -> float | None:
+    """The share of the points that promotes; None: no threshold, or not known."""
+    points, most = number_in(summary, "points_needed"), number_in(summary, "games_that_count")
+    return min(max(points / most, 0.0), 1.0) if points is not None and most else None
 
 
 def promotion_conditions(summary: Mapping[str, Any]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from pipeline.reports.show_as import Named, records_of
 from pipeline.reports.show_chunks import show_chunk, without_counts
 from pipeline.reports.show_games import show_foreign, show_match, show_pack, show_shard, show_sidecar
 from pipeline.reports.show_run import models_table, show_run
+from pipeline.reports.show_strength import strength
 from pipeline.reports.tables import described, flattened, table
 from pipeline.run import atomic, layout
 from pipeline.run.chunks import list_sets
@@ -100,7 +102,8 @@ def _games_at(path: Path, game: int | None) -> tuple[ShowGames, Path, int | None
         return show_shard, path, game
     if (match := _match_of(path)) is None:
         return None
-    return show_match, match, int(path.stem) if path.suffix == SGF_SUFFIX and game is None else game
+    shows = partial(show_match, whole=path.name in MATCH_FILES)
+    return shows, match, int(path.stem) if path.suffix == SGF_SUFFIX and game is None else game
 
 
 def _match_of(path: Path) -> Path | None:
@@ -195,6 +198,7 @@ def show_model(path: Path) -> Iterator[str]:
         {
             "model": path if path.name == info.name else f"{path} → {info.name}",
             "game": info.game,
+            **({"strength": known} if (known := strength(path, info)) else {}),
             "network": f"{size}{numbers:,} numbers in {len(model.weights)} arrays",
             "method": info.method,
             "parents": ", ".join(info.parents) or "none: random weights",

@@ -26,11 +26,12 @@ from pipeline.matches.statistics import (
     pair_scores,
     repeated_games,
     score_of,
+    wilson_interval,
 )
 from pipeline.methods.method import Method
 from pipeline.methods.named import method_named
-from pipeline.phrases import counted, results
-from pipeline.reports.reading import countable_games, counted_games, promotion_conditions
+from pipeline.phrases import counted, percent, results
+from pipeline.reports.reading import countable_games, counted_games, decision_of, promotion_conditions, share_needed
 from pipeline.reports.recorded_games import RecordedGame, game_in_pack, missing_game, sidecar_of, stone_names, winner
 from pipeline.reports.tables import described, flattened, indented, shortened_list, table
 from pipeline.run import layout
@@ -40,7 +41,7 @@ from pipeline.run.shards import POLICY_COUNTS, SEARCH_COLUMNS, End, Shard, read_
 
 GAMES_LISTED = 20
 POSITIONS_SHOWN = 3  # the last ones of a game in the short form
-OPENINGS_LISTED = 12  # games of a match in the table
+OPENINGS_LISTED, MOST_OPENINGS_LISTED = 4, 12  # games of a match in the table
 FAILURES_LISTED = 5
 NUMBERS_LISTED = 20
 PROBLEM_WIDTH = 100
@@ -217,27 +218,53 @@ def show_foreign(form: RecordFormat, path: Path, index: int | None, moves: bool)
 # Matches
 
 
-def show_match(path: Path, index: int | None, moves: bool) -> Iterator[str]:
+def show_match(path: Path, index: int | None, moves: bool, whole: bool = False) -> Iterator[str]:
+    """The result and what a screen holds; whole: with settings, summary and the first game."""
     match = read_match(path)
     with named_in(path):
         game = recorded_game(match.header.game)
     if index is not None:
         yield from _games_with_index(match, game, index, moves)
         return
-    texts = [described(_match_facts(match, game))]
-    if match.summary:
-        summary = described(dict(flattened(match.summary)))
-        texts.append(f"summary of the stage that played the match:\n{summary}")
+    texts = ["\n".join(_headline(match)), described(_match_facts(match, game))]
+    if whole:
+        texts.append(f"settings:\n{described(dict(flattened(match.header.settings)))}")
+        if match.summary:
+            summary = described(dict(flattened(match.summary)))
+            texts.append(f"summary of the stage that played the match:\n{summary}")
     if match.failures:
         texts.append(_failures_table(match.failures))
-    if not match.games:
-        yield "\n\n".join(texts)
+    if match.games:
+        texts.append(_openings_table(game, match.games, MOST_OPENINGS_LISTED if whole else OPENINGS_LISTED))
+    if whole and match.games:
+        one = RecordedGame.of_match(match, match.games[0])
+        yield from _with_overview(path, texts, show_game(one, moves, len(one.moves)))
+        if (path / layout.MATCH_SGF).is_dir():
+            yield f"Game records (SGF): {path / layout.MATCH_SGF}"
         return
-    one = RecordedGame.of_match(match, match.games[0])
-    texts.append(_openings_table(game, match.games))
-    yield from _with_overview(path, texts, show_game(one, moves, len(one.moves)))
-    if (path / layout.MATCH_SGF).is_dir():
-        yield f"Game records (SGF): {path / layout.MATCH_SGF}"
+    if match.games:
+        texts.append(
+            f"More: show {path} --game N for every move of game N, and --moves for every board;\n"
+            f"show {path / layout.MATCH_GAMES} for all settings and figures."
+        )
+    yield "\n\n".join(texts)
+
+
+def _headline(match: Match) -> Iterator[str]:
+    """The result, in the games that count."""
+    header, score, summary = match.header, score_of(counted_games(match)), match.summary or {}
+    text = f"{header.challenger} against {header.champion}: {results(score.wins, score.draws, score.losses)}"
+    decision = decision_of(match.summary)
+    yield text if match.summary is None and match.num_games > header.games else f"{text}; {decision}"
+    if score.games:
+        low, high = wilson_interval(score)
+        needed = share_needed(summary) if header.max_result == 1 else None
+        yield (
+            f"{percent(score.share)} of the {'points' if header.max_result == 1 else 'games'} "
+            f"({100 * low:.0f}–{100 * high:.0f}){'' if needed is None else f', needed {percent(needed)}'}"
+        )
+    if isinstance(reason := summary.get("reason"), str):
+        yield reason
 
 
 def _games_with_index(match: Match, game: Game, index: int, moves: bool) -> Iterator[str]:
@@ -266,22 +293,21 @@ def _match_facts(match: Match, game: AnyGame) -> dict[str, object]:
     status = ""
     if match.summary is None:  # a growing match is never decided
         status = " asked for so far" if match.num_games > header.games else ", not decided yet"
+    left_out = f", {len(games)} of which count" if len(games) < len(match.games) else ""
+    if match.summary and len(measured_games(match)) < len(match.games):  # docs/statistics.md: they are no fair sample
+        left_out += ": the others weren't needed for the decision"
     facts: dict[str, object] = {
-        "match": match.folder,
         "game": header.game,
         "challenger": _player(header.players[0]),
         "champion": _player(header.players[1]),
-        "games": f"{len(match.games)} of {match.num_games}{status}",
+        "games": f"{len(match.games)} of {match.num_games}{status}{left_out}",
     }
     if header.handicap_side is not None:
         taker = header.players[header.handicap_side].name
         facts["handicap"] = f"{header.handicap} stones for {taker}, who is black in every game; white moves first"
-    if match.summary and (measured := measured_games(match)) and len(measured) < len(match.games):
-        facts["measured by"] = f"games 0 to {measured[-1].index}; the others ended early, so they aren't typical"
-    if match.games:
-        facts["repeated games"] = _repeated(match)
+    if repeated := _repeated(match):
+        facts["repeated games"] = repeated
     facts |= {
-        "challenger in all": _score(games),
         "  moving first": _score(one for one in games if one.challenger_began),
         "  moving second": _score(one for one in games if not one.challenger_began),
     }
@@ -301,7 +327,7 @@ def _match_facts(match: Match, game: AnyGame) -> dict[str, object]:
         facts["ends"] = ", ".join(f"{count} {end}" for end, count in ends.most_common())
     if match.failures:
         facts["failures"] = _failure_counts(match)
-    return {**facts, **promotion_conditions(match.summary or {}), **dict(flattened(header.settings))}
+    return {**facts, **promotion_conditions(match.summary or {})}
 
 
 def _score(games: Iterable[MatchGame]) -> str:
@@ -320,11 +346,11 @@ def _points(match: Match, game: AnyGame, games: Sequence[MatchGame]) -> str:
 
 
 def _repeated(match: Match) -> str:
-    """The number of duplicates, and whether they count."""
+    """The number of duplicates, and whether they count; "" if there are none."""
     games = countable_games(match)
     repeated = len(repeated_games(games))
     if not repeated:
-        return "none"
+        return ""
     text = f"{repeated} of {len(games)} have the moves and colours of an earlier one"
     if not match.header.settings.get("exclude_duplicates"):
         return f"{text}; they count like the others"
@@ -361,9 +387,9 @@ def _failures_table(failures: Sequence[MatchFailure]) -> str:
     return table(rows, header, len(failures) - len(rows), "before them")
 
 
-def _openings_table(game: Game, games: Sequence[MatchGame]) -> str:
+def _openings_table(game: Game, games: Sequence[MatchGame], most: int) -> str:
     rows = []
-    for one in games[:OPENINGS_LISTED]:
+    for one in games[:most]:
         opening = _moves_in_line(game, one.moves[: one.opening_plies], one.stones) or "-"
         points = one.challenger_result
         result = "won" if points > 0 else "lost" if points < 0 else "drawn"

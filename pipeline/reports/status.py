@@ -26,7 +26,15 @@ from pathlib import Path
 from pipeline.phrases import counted, long_duration
 from pipeline.progress import SILENT, Progress
 from pipeline.reports.config import StatusConfig
-from pipeline.reports.reading import Reading, ScoredMatch, metric, number_in, parse_time, promotion_conditions
+from pipeline.reports.reading import (
+    Reading,
+    ScoredMatch,
+    metric,
+    number_in,
+    parse_time,
+    promotion_conditions,
+    share_needed,
+)
 from pipeline.reports.run_files import LOOP_LOCK, RunFiles, SizedShard, scan_run, spread
 from pipeline.reports.tracked import Tracked, of_newest_games
 from pipeline.run import atomic, layout, packs
@@ -46,14 +54,16 @@ PLAYERS_SHOWN = 5
 PLAYING_SECONDS = 60  # a shard younger than this shows that self-play is running
 QUIET_SECONDS = 900  # warn about a loop that commits no shard for this long and for three times its longest break
 FULL_SOON_SECONDS = 86_400
+LEAST_SECONDS, LEAST_GROWTH_SECONDS = 60.0, 600.0  # over shorter times, rates and the growth of the run are unknown
 HOUR = 3600.0
 
-RUNNING, NOT_SEEN, UNKNOWN = "running", "not seen here", "unknown"
+RUNNING, NOT_SEEN, UNKNOWN, FINISHED = "running", "not seen here", "unknown", "finished"
 
 
 @dataclass(frozen=True)
 class Play:
-    """Self-play. Rates are None if fewer than two shards are known."""
+    """Self-play. Rates are None if fewer than two shards are known, those per hour also if they span too short a time.
+    """
 
     shards: int
     shards_exact: bool  # False: estimated, as sizes on disk are, because the scan was partial
@@ -132,7 +142,8 @@ class StatusSummary:
     """The state of a run at one time. Times are UTC.
 
     generation  of the newest model
-    loop        whether a process of this machine holds the loop's lock: running, not seen here, unknown
+    loop        running, if a process of this machine holds the loop's lock; finished, if the last loop did all that it
+                was asked for and nothing has happened since; not seen here; unknown
     stages      running now, known by their locks; self-play on other machines is known by its newest games
     is_guess    self-play is in stages only because of its newest games; without a loop it may have just ended
     stage       stages as text; "none" or "unknown" if there are none
@@ -195,9 +206,10 @@ class _Collector:
         last = reading.journal[-1] if reading.journal else {}
         is_last = reading.champion is not None and str(last.get("champion")) == reading.champion
         trainings = tuple(map(_training, reading.infos))
-        disk = self.disk(trainings)
         loop, stages, is_guess = self.at_work()
-        stage = ", ".join(stages) or ("none" if loop == NOT_SEEN and self.age() > QUIET_SECONDS else UNKNOWN)
+        disk = self.disk(trainings, grows=loop != FINISHED)
+        is_over = loop == FINISHED or (loop == NOT_SEEN and self.age() > QUIET_SECONDS)
+        stage = ", ".join(stages) or ("none" if is_over else UNKNOWN)
         play, match, evaluation, ratings = self.play(), self.last_match(), self.last_evaluation(), self.ratings()
         tracked = of_newest_games(self.run.games, reading.warn)
         self.warn(loop, stage, trainings, disk)
@@ -246,8 +258,8 @@ class _Collector:
             positions=before.total + (round(of_new / len(sampled) * uncounted) if sampled else 0),
             positions_exact=len(sampled) == uncounted,
             newest_shard=self.newest_shard,
-            games_per_hour=_rate(self.last_hour, metas, lambda meta: meta.games, HOUR),
-            positions_per_hour=_rate(self.last_hour, metas, lambda meta: meta.positions, HOUR),
+            games_per_hour=_rate(self.last_hour, metas, lambda meta: meta.games, HOUR, LEAST_SECONDS),
+            positions_per_hour=_rate(self.last_hour, metas, lambda meta: meta.positions, HOUR, LEAST_SECONDS),
             evaluations_per_second=self.evaluations_per_second(metas),
             cut_short=sum(meta.cut_short for meta in metas_of_hour) / games if games else None,
         )
@@ -282,18 +294,18 @@ class _Collector:
         found = self.readable(read_ratings, self.run.ratings) if self.run.ratings.exists() else None
         return tuple(found.players[:PLAYERS_SHOWN]) if found else ()
 
-    def disk(self, trainings: Sequence[Training]) -> Disk:
-        """Games grow at the last hour's rate, models by the newest one's size per generation."""
+    def disk(self, trainings: Sequence[Training], grows: bool) -> Disk:
+        """Games grow at the last hour's rate, models by the newest one's size per generation, unless nothing grows."""
         games = self.run.games
         free = shutil.disk_usage(games if games.is_dir() else self.run.folder).free
         growth = []
         seconds = (self.last_hour[-1].time - self.last_hour[0].time).total_seconds() if self.last_hour else 0.0
-        if seconds > 0:
+        if seconds >= LEAST_GROWTH_SECONDS:
             growth.append(sum(shard.num_bytes for shard in self.last_hour[1:]) / seconds)
         times = [(one.model, one.created) for one in trainings[-2:] if one.created]
-        if len(times) == 2 and (seconds := (times[1][1] - times[0][1]).total_seconds()) > 0:
+        if len(times) == 2 and (seconds := (times[1][1] - times[0][1]).total_seconds()) >= LEAST_GROWTH_SECONDS:
             growth.append(self.files.model_bytes[times[1][0]] / seconds)
-        rate = sum(growth) if growth else None
+        rate = sum(growth) if growth and grows else None
         used = dict(sorted(self.files.num_bytes.items()))
         return Disk(used, free, rate, free / rate if rate else None)
 
@@ -326,6 +338,9 @@ class _Collector:
             ("tournament", layout.TOURNAMENT_MATCHES in folders),
         ]
         stages = [name for name, is_at_work in at_work if is_at_work]
+        watches = layout.WATCH_MATCHES in folders
+        if loop != RUNNING and not stages and not watches and self.is_finished():
+            return FINISHED, (), False
         generation = self.reading.generation or 0
         begun = {shard.generation for shard in self.files.shards} | set(map(generation_of, self.files.waiting))
         is_young = abs(self.age()) < PLAYING_SECONDS
@@ -333,9 +348,16 @@ class _Collector:
         is_guess = plays and "selfplay" not in stages
         if is_guess:
             stages.insert(0, "selfplay")
-        if layout.WATCH_MATCHES in folders:  # may run beside other stages
+        if watches:  # may run beside other stages
             stages.append("watch")
         return loop, tuple(stages), is_guess
+
+    def is_finished(self) -> bool:
+        """Whether the last loop had nothing left to do, and nobody has played since."""
+        path = self.run.folder / layout.LOOP_FILE
+        kept = self.readable(atomic.read_json, path, "the loop's time") if path.exists() else None
+        ended = parse_time((kept or {}).get("ended"))
+        return ended is not None and (self.newest_shard is None or self.newest_shard <= ended + timedelta(seconds=1))
 
     def warn(self, loop: str, stage: str, trainings: Sequence[Training], disk: Disk) -> None:
         """Warn about everything but damaged files."""
@@ -390,14 +412,19 @@ def _rate(
     metas: Mapping[SizedShard, ShardMeta],
     count: Callable[[ShardMeta], int],
     per: float = 1.0,
+    least: float = 0.0,
 ) -> float | None:
     """The rate between the first and the last shard, per this many seconds; None if unknown.
+
+    least: seconds that they must span.
 
     The first shard's games were played before its time, so they don't count. metas: of the shards, or of a sample.
     """
     known = [count(metas[shard]) for shard in shards[1:] if shard in metas]
     seconds = (shards[-1].time - shards[0].time).total_seconds() if shards else 0.0
-    return per * sum(known) / len(known) * len(shards[1:]) / seconds if known and seconds > 0 else None
+    if not known or seconds <= 0 or seconds < least:
+        return None
+    return per * sum(known) / len(known) * len(shards[1:]) / seconds
 
 
 def _folder_of_lock(lock: Path) -> Path:
@@ -447,9 +474,8 @@ def _last_match(folder: Path) -> LastMatch:
     match, score, summary = found.match, found.score, found.match.summary or {}
     header = match.header
     needed = header.threshold if header.max_result == 1 else None  # points aren't shares of games
-    points, most = number_in(summary, "points_needed"), number_in(summary, "games_that_count")
     if summary:
-        needed = min(max(points / most, 0.0), 1.0) if points is not None and most else None
+        needed = share_needed(summary)
     return LastMatch(
         header.challenger, header.champion, match.num_games, score.games, score.wins, score.draws, score.losses,
         score.share, *found.interval, needed, found.decision, promotion_conditions(summary),

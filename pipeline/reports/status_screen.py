@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.phrases import counted, long_duration, percent, printable, results, size
-from pipeline.reports.status import RUNNING, LastMatch, StatusSummary, Training
+from pipeline.reports.status import FINISHED, RUNNING, LastMatch, StatusSummary, Training
 from pipeline.reports.tracked import lines
 from pipeline.run.evaluations import Evaluation
 
@@ -107,10 +107,13 @@ def _play(summary: StatusSummary) -> Rows:
     play, window, disk = summary.play, summary.window, summary.disk
     rows: Rows = [
         ("positions", f"{'' if play.positions_exact else 'about '}{play.positions:,}"),
-        ("games/h", _count(play.games_per_hour)),
-        ("positions/h", _count(play.positions_per_hour)),
-        ("evaluations/s", _count(play.evaluations_per_second)),
     ]
+    rates = {
+        "games/h": play.games_per_hour,
+        "positions/h": play.positions_per_hour,
+        "evaluations/s": play.evaluations_per_second,
+    }
+    rows += [(name, _count(rate)) for name, rate in rates.items() if rate is not None or summary.loop != FINISHED]
     if play.cut_short:
         rows.append(("at move limit", percent(play.cut_short, 0)))
     if window is not None:

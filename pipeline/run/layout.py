@@ -40,7 +40,7 @@ from pipeline.errors import UsageError
 
 DATA, SELFPLAY, TRAINING, LOGS = "data", "selfplay", "training_data", "logs"
 EVALUATE, TOURNAMENT = "evaluate", "tournament"
-PRETRAINED = "pretrained"  # beside the package: models that come with MuGo
+PRETRAINED = "pretrained"  # models that come with MuGo
 CHAMPION = "best_model"
 PROMOTIONS = "promotions.jsonl"
 MODEL_JSON = "model.json"

@@ -292,9 +292,10 @@ def next_model_path(folder: Path, label: str) -> Path:
 
 def with_pretrained(path: Path) -> Path:
     """path; for a pretrained/NAME that doesn't exist, the model of this name that comes with MuGo."""
-    if path.parts[:1] == (layout.PRETRAINED,) and not os.path.lexists(path):
-        return Path(__file__).parents[2] / path
-    return path
+    if path.parts[:1] != (layout.PRETRAINED,) or os.path.lexists(path):
+        return path
+    package = Path(__file__).parents[1]  # where an installed MuGo has them; a checkout has them beside the package
+    return (package if (package / layout.PRETRAINED).is_dir() else package.parent) / path
 
 
 def resolve_champion(path: Path) -> Path:

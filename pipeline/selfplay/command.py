@@ -324,11 +324,14 @@ class _Session:
         self._pool, self._committer, self._tally, self._progress = pool, committer, tally, progress
         self._waiting: deque[PlayedGame] = deque()  # to be committed
         self._started = self._shown = time.monotonic()
+        self._total = 0  # games to be played
 
     def play(self, numbers: Sequence[int], ended: Callable[[], bool]) -> float:
         """Play and commit these games, or those that have finished when the run is ended; returns the seconds."""
         self._started = time.monotonic()
-        self._progress.start("selfplay", len(numbers), "games")
+        self._total = len(numbers)
+        self._progress.start("selfplay", self._total, "games")
+        self._progress.left(None)
         try:
             self._pool.give(numbers)
             self._take_games(ended)
@@ -368,8 +371,10 @@ class _Session:
         now = time.monotonic()
         if now - self._shown >= SHOWN_EVERY:
             self._shown, seconds = now, now - self._started
-            totals = self._pool.counts().totals
-            plies, evaluations = totals.get("plies", 0), totals.get("evaluations", 0)
+            counts, tally = self._pool.counts(), self._tally.counts
+            plies, evaluations = counts.totals.get("plies", 0), counts.totals.get("evaluations", 0)
+            left = plies_left(self._total, tally["games"], tally["positions"], sum(counts.live), plies)
+            self._progress.left(None if left is None else left * seconds / plies)
             self._progress.describe(f"{plies / seconds:,.0f} positions/s, {evaluations / seconds:,.0f} evaluations/s")
 
     def _describe(self, game: AnyGame, finished: FinishedGame) -> None:
@@ -383,6 +388,22 @@ class _Session:
             line = f"game {record.game_id:016x}: {len(record.moves)} plies, {winner} wins{named}"
             met = f", {('second', 'first')[record.learner]} player: {record.opponent}" if record.opponent else ""
             self._progress.say(f"{line}, {record.end.name.lower()}{met}")
+
+
+def plies_left(total: int, ended: int, positions: int, live: int, plies: int) -> float | None:
+    """About how many plies the rest of a run has; None: not known yet.
+
+    Short games end first: until half as many games have ended as are in progress, the length of the others is unknown.
+    total: games of the run; ended, positions: games that have ended, and their positions; live: games in progress;
+    plies: of all games so far.
+    """
+    if not ended or 2 * ended < live:
+        return None
+    length, begun = positions / ended, plies - positions
+    if ended <= live:  # those that play on will be longer
+        length = max(length, begun / live)
+    left = (total - ended - live) * length + max(0.0, live * length - begun)
+    return left if left > 0 else None
 
 
 def _resign_threshold(

@@ -129,7 +129,7 @@ def wait_for_games(config: SelfplayConfig, generation: int, progress: Progress) 
     """Return when no game is missing. Raises NotYet if nobody plays as this worker for PATIENCE_SECONDS."""
     played = PlayedGames(config.output_dir, progress)
     missing = played.missing(config, generation)
-    progress.start("waiting", missing, "games")
+    progress.start("waiting", missing, "games", at_once=min(config.parallel_games, missing) // 2)
     last_seen = time.monotonic()
     try:
         while missing:

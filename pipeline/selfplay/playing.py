@@ -26,7 +26,8 @@ from pipeline.methods.method import (
     game_seeds,
     run_in_turn,
 )
-from pipeline.progress import Progress
+from pipeline.phrases import LOADING
+from pipeline.progress import Progress, say_first
 from pipeline.run.models import Model, NewestNumber, read_model, resolve_champion
 from pipeline.selfplay.opponents import OpponentSource, OthersReader
 from pipeline.selfplay.plan import Plan
@@ -270,7 +271,7 @@ def _counted(actors: Sequence[Actor]) -> Counter[str]:
 def games_here(plan: Plan, progress: Progress) -> tuple[GameThreads, ModelSource]:
     """Threads of this process that play a plan's games, and the source of their model."""
     network = plan.config.network
-    progress.say(f"loading {network}; kernels and network are compiled when this machine sees them first")
+    say_first(progress, LOADING)
     source = ModelSource(plan, partial(resolve_champion, network), progress)
     opponents = None
     if not plan.mix.only_mirror:

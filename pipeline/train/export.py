@@ -17,7 +17,7 @@ import numpy as np
 from pipeline.errors import FileError, UsageError
 from pipeline.matches.statistics import measured_games, score_of, wilson_interval
 from pipeline.methods.named import method_named
-from pipeline.phrases import percent, results
+from pipeline.phrases import percent, results, size
 from pipeline.progress import SILENT, Progress
 from pipeline.run import layout
 from pipeline.run.matches import read_match
@@ -54,7 +54,7 @@ class ExportSummary:
     base: str = ""  # an adapter's base model: its folder beside the copy, or its whole path
 
     def lines(self) -> list[str]:
-        shown = [f"{self.model}: {self.game}, {self.num_bytes / 1e6:.2f} MB, a copy of {self.exported}"]
+        shown = [f"{self.model}: {self.game}, {size(self.num_bytes)}, a copy of {self.exported}"]
         if self.base:
             shown.append(f"its base model {self.base} isn't part of it; give both away together")
         for one in self.strength:
@@ -89,9 +89,9 @@ def export(config: ExportConfig, progress: Progress = SILENT) -> ExportSummary:
         }
     )
     write_model(config.output, info, weights, calibration=read_calibration(model))
-    size = sum(path.stat().st_size for path in config.output.iterdir())
+    num_bytes = sum(path.stat().st_size for path in config.output.iterdir())
     return ExportSummary(
-        config.output, model.info.name, model.info.game, size, strength, str(architecture.get("base", ""))
+        config.output, model.info.name, model.info.game, num_bytes, strength, str(architecture.get("base", ""))
     )
 
 

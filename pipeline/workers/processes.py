@@ -32,7 +32,7 @@ from pipeline.workers.worker_pool import OutcomeReader, RemotePool, Updates, Wor
 
 O = TypeVar("O")  # noqa: E741  an outcome
 
-COMMAND = (sys.executable, "-m", "pipeline.workers.child")
+COMMAND = (sys.executable, "-P", "-m", "pipeline.workers.child")  # -P: a folder named pipeline may be here
 DRAIN_SECONDS = 1.0  # for reading the pipe of a worker that has ended
 GRACE_SECONDS = 5.0  # for a stopping worker to close its players
 BEAT_SECONDS = 1.0  # the longest time between two reports of a worker's progress

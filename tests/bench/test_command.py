@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -158,3 +159,39 @@ def test_its_games_begin_at_all_stages():
     before = actor.plies
     while actor.plies < before + 500:
         actor.step()
+
+
+def test_it_measures_the_network_that_init_makes(tmp_path):
+    from pipeline.bench.command import _Network
+    from pipeline.bench.config import BenchConfig
+    from pipeline.train.config import InitConfig
+
+    (tmp_path / "mine.yaml").write_text("init: {game: connect4, network_size: b1c16}\n")
+    size = {"preset": str(tmp_path / "mine.yaml")}
+    assert _Network.of(BenchConfig(game="tictactoe")).architecture.size == InitConfig().network_size
+    assert _Network.of(BenchConfig(**size)).architecture.size == "b1c16"
+    assert _Network.of(BenchConfig(**size)).game.spec == "connect4"
+    assert _Network.of(BenchConfig(**size, network_size="b1c8", game="tictactoe")).architecture.size == "b1c8"
+
+
+def test_it_says_what_it_does_every_few_seconds(monkeypatch):
+    """However long a part takes: a thread says it, and the log has a line at least every five seconds."""
+    from pipeline.bench import parts
+    from pipeline.commands import COMMANDS
+    from pipeline.progress import Progress
+
+    said = []
+
+    class Listening(Progress):
+        def describe(self, text):
+            said.append(text)
+
+    monkeypatch.setattr(parts, "TICK_SECONDS", 0.02)
+    with parts.Parts(Listening()) as part:
+        part("gather")
+        time.sleep(0.3)
+    ended = len(said)
+    assert said[0] == "gather" and said[1] == "gather, 0 s" and ended > 3
+    time.sleep(0.1)
+    assert len(said) == ended
+    assert COMMANDS["bench"].log_seconds + 1 <= 5

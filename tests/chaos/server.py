@@ -39,7 +39,7 @@ def warm_up(folder: Path) -> None:
     On one core: with more of them torch makes a pool of threads, which a fork loses and then waits for.
     """
     os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[os.getpid() % len(os.sched_getaffinity(0))]})
-    import main  # noqa: F401
+    from pipeline import main  # noqa: F401
     from pipeline.ratings.command import ratings  # noqa: F401
     from pipeline.upkeep.config import VerifyConfig
     from pipeline.upkeep.verify.command import verify
@@ -128,7 +128,7 @@ def run_child(request: dict[str, Any], fds: list[int]) -> None:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
-    import main
+    from pipeline import main
 
     main.take_interrupts(main.quit_at_once)  # as main.py does while it imports
     signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
@@ -166,8 +166,7 @@ def _on_another_host(name: str) -> None:
 
 
 def _run_main(request: dict[str, Any]) -> int:
-    import main
-    from pipeline import machine
+    from pipeline import machine, main
 
     machine.LOWEST = 0  # what stands back is not to wait for all else that runs here
     if request.get("fault") is not None:

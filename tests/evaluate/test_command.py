@@ -504,7 +504,7 @@ def test_an_interrupted_condition_goes_on(tmp_path, models, made_up_networks):
     folder = tmp_path / "evaluate" / "required" / "000001-test-vs-random"
 
     class Breaking(Progress):
-        def start(self, what, total=None, unit="units", done=0):
+        def start(self, what, total=None, unit="units", done=0, at_once=1):
             self.condition = "random" in what
 
         def advance(self, count=1):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.evaluate.promotion import Rule, deciding_games, match_status, summarise
+from pipeline.evaluate.promotion import Rule, deciding_games, match_status, score_so_far, summarise
 from pipeline.evaluate.sprt import Sprt
 from pipeline.evaluate.threshold import gate_half_points
 from pipeline.matches.statistics import VOID, Score, repeated_games, score_of
@@ -59,6 +59,17 @@ def test_a_match_is_decided_by_hand():
     status = match_status(rule, lost | {2: game(2, 0)})
     assert (status.decided, status.passed) == (True, False)
     assert status.pair_scores == [0, None, None, None] and status.pair_counts == (1, 0, 0, 0, 0)
+
+
+def test_progress_counts_the_games_that_the_decision_counts():
+    rule = Rule(8, 0.75)
+    games = {index: game(index, 1 if index < 6 else -1) for index in range(7)}
+    assert score_so_far(rule, {0: games[0], 5: games[5]}, stops_early=True) == "2 won, 0 drawn, 0 lost"
+    assert score_so_far(rule, games, stops_early=True) == "6 won, 0 drawn, 0 lost in the 6 games that count"
+    assert score_so_far(rule, games, stops_early=False) == "6 won, 0 drawn, 1 lost"
+    repeated = {**games, 1: game(1, 1, [9]), 3: game(3, 1, [9])}
+    without = Rule(8, 0.9, exclude_duplicates=True)
+    assert score_so_far(without, repeated, stops_early=False) == "5 won, 0 drawn, 1 lost in the 6 games that count"
 
 
 def test_no_games_decide_nothing():

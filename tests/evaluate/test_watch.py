@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-import main
+from pipeline import main
 from pipeline.errors import FileError, NotYet, UsageError, explain
 from pipeline.evaluate import watch as module
 from pipeline.evaluate.config import EvaluateConfig
@@ -727,7 +727,7 @@ def test_other_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: str)
 # As a process
 
 
-SLIGHTLY = "import pipeline.machine; pipeline.machine.LOWEST = 1; import main; main.run_program()"
+SLIGHTLY = "import pipeline.machine; pipeline.machine.LOWEST = 1; from pipeline import main; main.run_program()"
 
 
 def command(*arguments: str) -> subprocess.Popen[str]:

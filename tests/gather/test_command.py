@@ -333,7 +333,7 @@ def test_a_rerun_finds_its_own_work(tmp_path: Path, selfplay: Path) -> None:
     listener = Heard()
     second = gather(config(tmp_path), listener)
     assert second.chunks_made == 0 and second.set_id == first.set_id and second.holdout_positions > 0
-    assert "already made" in listener.said[0]
+    assert not listener.said and [line for line in second.lines() if "nothing to gather" in line] == second.lines()
     assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "chunks").glob("*.h5")}
 
 
@@ -730,8 +730,7 @@ def test_the_window_without_a_damaged_shard(tmp_path: Path, selfplay: Path) -> N
 def test_fewer_chunks_are_reported(tmp_path: Path, selfplay: Path) -> None:
     listener = Heard()
     summary = gather(config(tmp_path, chunks_to_make=9000, as_many_as_possible=True), listener)
-    assert summary.chunks_short == 9000 - summary.chunks
-    assert any(f"{summary.chunks} of 9000 chunks: the window has too few positions" in text for text in listener.said)
+    assert summary.chunks_short == 9000 - summary.chunks and not listener.said  # each generation would say it again
     listener = Heard()
     assert gather(config(tmp_path, seed=1), listener).chunks_short == 0 and not listener.said
 

@@ -57,6 +57,7 @@ class Commands:
         self.seconds = 0.0
         self.player = "hang"
         self.waits = 0
+        self.idle = ""  # what the last loop said of having had nothing to do
 
     def call(self, name: str, **options: Any) -> bool:
         flags = [option for option, value in options.items() if value is True]
@@ -87,7 +88,7 @@ class Commands:
         """The notes of one loop."""
         self.notes.clear()
         config = LoopConfig(**{"preset": "tictactoe", **options})
-        loop(config, self.call, self.said.append, [sys.executable, "-c", PLAYER, self.player])
+        self.idle = loop(config, self.call, self.said.append, [sys.executable, "-c", PLAYER, self.player])
         return self.notes
 
     def told(self) -> list[float]:
@@ -161,6 +162,36 @@ def test_a_tidy_loop_packs_and_prunes_after_each_generation(commands: Commands) 
     notes = commands.run(generations=2, minutes=60, tidy=True)
     assert notes == ["init", *tidied, *FIRST_PASS, "evaluate", *tidied, *FIRST_PASS, "evaluate", *tidied]
     assert {name for name, _ in commands.shares} == {"selfplay", "gather", "train", "evaluate"}
+
+
+def test_a_loop_with_nothing_to_do_says_why(commands: Commands) -> None:
+    commands.run(generations=1, tidy=True)
+    assert commands.idle == ""
+    finish_match("000001-x", "000000-init", passed=False)
+    commands.said.clear()
+    for options in ({}, {"tidy": True}):  # it was tidied after this generation
+        assert commands.run(generations=1, **options) == [] and commands.said == []
+        assert commands.idle == "1 of 1 generations are made; nothing to do: --generations 6 goes on"
+    commands.run(minutes=read_kept(layout.LOOP_FILE).seconds / 60)
+    assert commands.idle.endswith("minutes are over; nothing to do: more --minutes go on")
+
+
+def test_what_was_not_tidied_is_tidied_later(commands: Commands) -> None:
+    commands.run(generations=1)
+    finish_match("000001-x", "000000-init", passed=False)
+    commands.plan = {"prune": [False]}  # another process is at it
+    for _ in range(2):
+        assert commands.run(generations=1, tidy=True) == ["compact", "prune apply"]
+    assert commands.run(generations=1, tidy=True) == []
+
+
+def test_that_it_has_ended_is_kept_until_it_goes_on(commands: Commands) -> None:
+    commands.run(generations=1)
+    assert read_kept(layout.LOOP_FILE).ended
+    commands.plan["gather"] = [KeyboardInterrupt()]
+    with pytest.raises(KeyboardInterrupt):
+        commands.run(generations=2)
+    assert not read_kept(layout.LOOP_FILE).ended
 
 
 def test_a_newest_model_whose_match_is_over_is_not_evaluated_again(commands: Commands) -> None:
@@ -387,10 +418,14 @@ def test_what_to_do_next(commands: Commands) -> None:
         *("to play against it:", "  ./play.sh"),
         *("to train on:", f"{again} --generations 6", f"{again} --generations 0     (until stopped)"),
     ]
-    said = next_steps(LoopConfig(preset="go9", minutes=30), Path("/the program"), here)
+    said = next_steps(LoopConfig(preset="go9", minutes=30), here, Path("/the program"))
     model = here / "saved_models/best_model"
     assert said[1:3] == ["  cd '/the program'", f"  ./play.sh --model {model}"]
     assert said[-1] == f"  ./rl_loop.sh --preset go9 --directory {here} --minutes 30"
     layout.LOOP_FILE.write_text('{"seconds": 1801}')
     said = next_steps(LoopConfig(preset="go9", minutes=30), here, here, "s3://bucket/run")
     assert said[-1] == "  ./rl_loop.sh --preset go9 --minutes 60"
+    said = next_steps(LoopConfig(preset="go9", minutes=30), here)  # the installed command
+    assert said == ["to play against it:", "  mugo serve", "to train on:", "  mugo loop --preset go9 --minutes 60"]
+    said = next_steps(LoopConfig(preset="go9", minutes=30), here.parent)
+    assert said[1] == f"  mugo serve --model {model}" and said[-1].startswith("  mugo loop") and f" {here} " in said[-1]

@@ -44,6 +44,49 @@ def test_what_an_earlier_process_did_has_no_part_in_the_speed(monkeypatch: pytes
     assert last.startswith("training: 820 of 1,000 steps in 30 s (0.67/s, 4 min left)")
 
 
+def test_the_time_left_waits_until_as_many_units_are_done_as_are_in_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Games that are played side by side end together: the first one says nothing about the rest."""
+    now = 100.0
+    monkeypatch.setattr("pipeline.reports.progress_bars.time.monotonic", lambda: now)
+    log, terminal = io.StringIO(), Terminal()
+    with ConsoleProgress(stream=log, log_seconds=0) as in_log, ConsoleProgress(stream=terminal) as on_terminal:
+        for progress in (in_log, on_terminal):
+            progress.start("match", total=100, unit="games", at_once=20)
+        now = 110.0
+        in_log.advance(1)
+        on_terminal.advance(1)
+        on_terminal.bar.refresh()  # type: ignore[union-attr]
+        now = 120.0
+        in_log.advance(19)
+        on_terminal.advance(19)
+        on_terminal.bar.refresh()  # type: ignore[union-attr]
+    lines = log.getvalue().splitlines()
+    assert "left" not in lines[0] and lines[1] == "match: 20 of 100 games in 20 s (1.0/s, 80 s left)"
+    drawn = terminal.getvalue().split("\r")
+    first, second = ([one for one in drawn if f" {count}/100 [" in one][-1] for count in (1, 20))
+    assert "<" not in first and "<01:20" in second
+
+
+def test_a_phase_may_know_its_time_better_than_its_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("pipeline.reports.progress_bars.time.monotonic", lambda: now)
+    log = io.StringIO()
+    with ConsoleProgress(stream=log, log_seconds=0) as progress:
+        progress.start("selfplay", total=100, unit="games")
+        progress.left(None)
+        now = 110.0
+        progress.advance(1)
+        progress.left(125.0)
+        progress.advance(1)
+        progress.start("next", total=10)
+        progress.advance(5)
+        now = 120.0
+        progress.advance(1)
+    lines = log.getvalue().splitlines()
+    assert "left" not in lines[0] and lines[1].endswith("(0.2/s, 2 min left)")
+    assert lines[-1].endswith("in 10 s (0.6/s, 7 s left)")  # by its units again
+
+
 def test_log_is_not_flooded() -> None:
     log = io.StringIO()
     with ConsoleProgress(stream=log, log_seconds=1000) as progress:

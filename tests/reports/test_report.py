@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import main
+from pipeline import main
 from pipeline.errors import FileError, UsageError
 from pipeline.games.specs import parse_game
 from pipeline.matches.statistics import Score

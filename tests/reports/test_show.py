@@ -30,7 +30,7 @@ from pipeline.run.matches import (
     read_match,
     write_summary,
 )
-from pipeline.run.models import ModelInfo, set_champion, write_model
+from pipeline.run.models import ModelInfo, read_info, set_champion, write_model
 from pipeline.run.ratings import Member, Pool, RatedPlayer, Ratings, write_pool, write_ratings
 from tests.reports.test_show_games import LEFT_COLUMN, record
 from tests.run.random_games import window_of, write_shard
@@ -117,17 +117,62 @@ def test_champion_says_which_model_it_is(run: Path) -> None:
 
 
 def test_match_in_progress(run: Path) -> None:
-    text = text_of(run / "data/evaluate/000001-m-vs-000000-m")
-    assert "3 of 4, not decided yet" in text and "leaves" in text
-    lines = {line[:19].strip(): line[19:].strip() for line in text.splitlines()}
-    assert lines["challenger in all"].startswith("1 won, 1 drawn, 1 lost")
+    folder = run / "data/evaluate/000001-m-vs-000000-m"
+    text = text_of(folder)
+    assert text.startswith("000001-m against 000000-m: 1 won, 1 drawn, 1 lost; not decided\n50.0 % of the points (")
+    assert "3 of 4, not decided yet" in text and "leaves" not in text and "leaves  4" in text_of(folder / "games.jsonl")
+    lines = {line[:17].strip(): line[17:].strip() for line in text.splitlines()}
     assert lines["moving first"].startswith("1 won, 1 drawn, 0 lost")
     assert lines["moving second"].startswith("0 won, 0 drawn, 1 lost")
-    assert lines["repeated games"] == "none"  # the same moves, but the other colours
+    assert "repeated games" not in lines  # the same moves, but the other colours
     assert lines["challenger"] == "000001-m (model with 16 readouts a move, saved_models/000001-m)"
     assert lines["pairs by points"] == "1 whole pairs: 1 with 1"
     assert lines["ends"] == "3 played out"
     assert "failures" not in lines
+
+
+def test_a_match_begins_with_its_result_and_fits_on_a_screen(tmp_path: Path) -> None:
+    """The games that the decision counts are the only ones whose results are counted."""
+    writer = make_match(tmp_path / "a-vs-b", (player("a"), player("b")), [[0]] * 50)
+    writer.add([match_game(index, LEFT_COLUMN, 1) for index in range(94)])
+    summary = {"measured": 90, "games": 100, "promoted": True, "points_needed": 40.0, "games_that_count": 100}
+    write_summary(writer.folder, {**summary, "reason": "45 points of the 40 needed", **{f"n{i}": i for i in range(40)}})
+    lines = text_of(writer.folder).splitlines()
+    assert lines[0] == "a against b: 45 won, 0 drawn, 45 lost; promoted"
+    assert lines[1].startswith("50.0 % of the points (40–60), needed 40.0 %")
+    assert lines[2] == "45 points of the 40 needed" and "94 of 100, 90 of which count" in "\n".join(lines)
+    assert len(lines) <= 24 and max(map(len, lines)) < 200
+    whole = text_of(writer.folder / "summary.json")
+    assert whole.startswith(lines[0]) and "n39" in whole and "leaves" in whole and len(whole.splitlines()) > 60
+
+
+def test_a_model_says_how_strong_it_is(run: Path) -> None:
+    """In words; nothing where nothing is known."""
+    model = run / "saved_models/000001-m"
+    sha256 = read_info(model).files[layout.WEIGHTS].sha256
+
+    def met(folder: str, opponent: PlayerInfo, *results: int) -> None:
+        us = player("000001-m@16", weights=sha256)
+        writer = make_match(run / folder, (us, opponent), [[0]] * (len(results) // 2))
+        writer.add([match_game(i, LEFT_COLUMN, won if i % 2 == 0 else -won) for i, won in enumerate(results)])
+
+    assert "strength" not in text_of(model)  # the match in the run was played by other weights of that name
+    met("data/evaluate/watch/000001-m@16-vs-random", player("random", kind="random", weights=""), 1, 1, 1, 1)
+    met("data/evaluate/000001-m-vs-000000-x", player("000000-x"), 1, -1, 0, -1)
+    (run / "data/evaluate/000001-m-vs-gone").mkdir()
+    said = "beats random in 100 % of 4 games, 000000-x in 25 % of 4 (1 drawn); with 16 readouts a move"
+    assert f"strength  {said}\n" in text_of(model)
+    ours = RatedPlayer(name="000001-m@16", bradley_terry=87.4, bradley_terry_error=20.0, games=8)
+    ratings = Ratings(game="tictactoe", anchor="random", anchor_elo=0, matches=2, games=8, players=[ours])
+    write_ratings(run / "data/ratings.json", ratings)
+    assert f"{said}; rated 87 ± 20 Elo, number 1 of 1 player\n" in text_of(model)
+
+
+def test_an_exported_model_says_how_strong_it_was(run: Path) -> None:
+    measured = {"opponent": "gnugo", "wins": 60, "draws": 0, "losses": 40, "readouts": 200}
+    strength = [measured, "odd", {**measured, "wins": "many"}, {**measured, "wins": 0, "losses": 0}]
+    made = make_model(run, 7, [], {"strength": strength})
+    assert "strength  beats gnugo in 60 % of 100 games; with 200 readouts a move\n" in text_of(run / made)
 
 
 def test_match_with_failures_and_a_game_given_up(tmp_path: Path) -> None:
@@ -139,7 +184,7 @@ def test_match_with_failures_and_a_game_given_up(tmp_path: Path) -> None:
         writer.add_failure(MatchFailure(failed=index, problem="it\ndied " + "x" * 200, moves=[0, 500], **fact))
     writer.add_failure(MatchFailure(failed=2, attempt=2, kind="crash", player="", problem="a worker died", moves=[]))
     writer.add([match_game(1, [0, 1, 3], 1, "resigned"), match_game(3, [4, 0], -1, "resigned")])
-    text = text_of(folder)
+    text = text_of(folder / "games.jsonl")
     assert "fish-1a2b (gtp, gtp:fish --level 1)" in text and "2 resigned" in text
     assert "7 attempts at games 0, 1, 2; not played to an end: 0, 2" in text
     assert "a worker died" in text and text.count("it died xxx") == 4 and "… and 2 before them" in text
@@ -181,7 +226,7 @@ def test_games_that_repeat_others(run: Path, exclude: bool | None) -> None:
     rule = Rule(6, exclude_duplicates=bool(exclude))
     assert counted_games(read_match(folder)) == list(match_status(rule, writer.games).counted.values())
     text = text_of(folder)
-    lines = {line[:19].strip(): line[19:].strip() for line in text.splitlines()}
+    lines = {line[:17].strip(): line[17:].strip() for line in text.splitlines()}
     row = next(line.split() for line in text_of(run).splitlines() if line.startswith("a "))
     assert lines["games"].startswith("5 of 6")
     repeated = "1 of 5 have the moves and colours of an earlier one; they "
@@ -189,12 +234,12 @@ def test_games_that_repeat_others(run: Path, exclude: bool | None) -> None:
         assert lines["repeated games"] == repeated + (
             "are excluded: decision, summary and what follows are about the other 4"
         )
-        assert lines["challenger in all"].startswith("1 won, 2 drawn, 1 lost")
+        assert text.startswith("a against b: 1 won, 2 drawn, 1 lost") and "5 of 6, not decided yet, 4 of which" in text
         assert lines["pairs by points"] == "1 whole pairs: 1 with 1"  # not pair 1, of which game 2 is excluded
         assert row[2:8] == ["5/6,", "4", "count", "1", "2", "1"] and "50.0%" in row
     else:
         assert lines["repeated games"] == repeated + "count like the others"
-        assert lines["challenger in all"].startswith("2 won, 2 drawn, 1 lost")
+        assert text.startswith("a against b: 2 won, 2 drawn, 1 lost")
         assert lines["pairs by points"] == "2 whole pairs: 1 with 1, 1 with 1½"
         assert row[2:6] == ["5/6", "2", "2", "1"] and "60.0%" in row
 
@@ -204,10 +249,12 @@ def test_repeated_games_of_a_match_that_ended_early_count(tmp_path: Path) -> Non
     writer = make_match(tmp_path / "a-vs-b", (player("a"), player("b")), [[0], [0], [0]])
     writer.add([match_game(index, LEFT_COLUMN, 1) for index in range(5)])
     write_summary(writer.folder, {"measured": 4, "games": 6})
-    lines = {line[:19].strip(): line[19:].strip() for line in text_of(writer.folder).splitlines()}
+    text = text_of(writer.folder)
+    lines = {line[:17].strip(): line[17:].strip() for line in text.splitlines()}
     repeated = "2 of 4 have the moves and colours of an earlier one; they count like the others"
-    assert lines["repeated games"] == repeated and lines["measured by"].startswith("games 0 to 3")
-    assert lines["challenger in all"].startswith("2 won, 0 drawn, 2 lost")
+    assert lines["repeated games"] == repeated
+    assert lines["games"] == "5 of 6, 4 of which count: the others weren't needed for the decision"
+    assert text.startswith("a against b: 2 won, 0 drawn, 2 lost")
 
 
 def test_match_that_grows(tmp_path: Path) -> None:
@@ -218,7 +265,7 @@ def test_match_that_grows(tmp_path: Path) -> None:
     assert "0 of 0, not decided yet" in text_of(folder)
     writer.extend([[0], [4]])
     text = text_of(folder)
-    assert "0 of 4 asked for so far" in text and "challenger         heuristic\n" in text
+    assert "0 of 4 asked for so far" in text and "challenger       heuristic\n" in text
     writer.add([match_game(index, LEFT_COLUMN, 1) for index in (0, 1)])
     assert "2 of 4 asked for so far" in text_of(folder)
 
@@ -258,7 +305,7 @@ def test_whole_run_after_the_match(run: Path) -> None:
     folder = run / "data/evaluate/000001-m-vs-000000-m"
     write_summary(folder, {"passed": True, "promoted": True, "measured": 4, "win_rate": 0.625})
     assert "promoted" in text_of(run)
-    text = text_of(folder)
+    text = text_of(folder / "summary.json")
     assert "0.625" in text and "not decided" not in text
 
 

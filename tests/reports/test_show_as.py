@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from main import app
 from pipeline.errors import FileError, UsageError
 from pipeline.games.records import record_names
 from pipeline.games.sgf import read_sgf
 from pipeline.games.specs import parse_game
+from pipeline.main import app
 from pipeline.phrases import listed
 from pipeline.reports.show import game_records
 from pipeline.run.matches import MatchGame, MatchHeader, PlayerInfo, match_lock, open_match

@@ -15,12 +15,12 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-import main
+from pipeline import main
 from pipeline.errors import FileError
 from pipeline.reports import reading, run_files
 from pipeline.reports import status as status_module
 from pipeline.reports.config import StatusConfig
-from pipeline.reports.status import NOT_SEEN, RUNNING, UNKNOWN, StatusSummary, status
+from pipeline.reports.status import FINISHED, NOT_SEEN, RUNNING, UNKNOWN, StatusSummary, status
 from pipeline.reports.status_metrics import exposition
 from pipeline.reports.status_screen import screen
 from pipeline.reports.summaries import summary_json
@@ -357,6 +357,37 @@ def test_generations_that_were_not_looked_at_are_no_break(run: Path) -> None:
         assert any(text.startswith("no new games for 2.0 h") for text in look(run, NOW + timedelta(hours=2)).warnings)
 
 
+def test_a_few_seconds_tell_no_rate_per_hour(run: Path) -> None:
+    for path in (run / "data/selfplay").rglob("*.*"):
+        path.unlink()
+    for seconds in (4, 2, 0):
+        shard_at(run, NOW - timedelta(seconds=seconds), evaluations=600)
+    summary = look(run)
+    assert summary.play.games_per_hour is None and summary.play.positions_per_hour is None
+    assert summary.disk.seconds_until_full is None and summary.play.evaluations_per_second == pytest.approx(300)
+
+
+def test_a_finished_run_says_so_and_grows_no_more(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status_module, "LEAST_GROWTH_SECONDS", 60.0)
+    file = run / layout.LOOP_FILE
+    for ended, is_over in (("", False), ("soon", False), (f"{NOW - timedelta(seconds=50):%FT%T}+00:00", False),
+                           (f"{NOW:%FT%T}+00:00", True)):  # fmt: skip
+        file.write_text(json.dumps({"seconds": 1, "ended": ended}))
+        summary = look(run)
+        assert (summary.loop == FINISHED) == is_over, ended
+        assert (summary.disk.seconds_until_full is None) == is_over
+    assert (summary.stage, summary.stages, summary.is_guess) == ("none", (), False)
+    assert "loop         finished" in text_of(summary) and "full in" not in text_of(summary)
+    assert "mugo_loop_running 0" in exposition(summary)
+    file.write_text("[")
+    assert look(run).loop != FINISHED and ".loop.json" in look(run).warnings[0]
+    file.write_text(json.dumps({"ended": f"{NOW:%FT%T}+00:00"}))
+    if sys.platform.startswith("linux"):
+        with open(run / "data/.loop.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            assert look(run).loop == RUNNING
+
+
 def test_holdout_loss_that_rises_twice(run: Path) -> None:
     make_model(run / "saved_models", 2, [], {"metrics": metrics(2.25, 2.375)})
     assert not look(run).warnings
@@ -365,6 +396,8 @@ def test_holdout_loss_that_rises_twice(run: Path) -> None:
 
 
 def test_disk_that_will_be_full(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert look(run).disk.seconds_until_full is None  # two minutes don't tell it
+    monkeypatch.setattr(status_module, "LEAST_GROWTH_SECONDS", 60.0)
     disk = look(run).disk
     assert disk.bytes_per_second is not None
     sizes = [path.stat().st_size for path in (run / "data/selfplay").rglob("*") if path.is_file()]

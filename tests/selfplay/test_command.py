@@ -24,7 +24,7 @@ from pipeline.run.models import set_champion
 from pipeline.run.shards import BOTH, End, GameRecord, newest_shards, read_shard
 from pipeline.selfplay import command as stage
 from pipeline.selfplay import committing, playing
-from pipeline.selfplay.command import selfplay
+from pipeline.selfplay.command import plies_left, selfplay
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.coordination import check_same_game
 from tests.helpers import Heard, make_champion, make_model
@@ -612,3 +612,18 @@ def test_points_against_an_opponent() -> None:
         "the first player won 66.7 % and +0.00 points a game, 33.3 % gammons, 33.3 % backgammons",
         "against random: 3 games: 2 won, 0 drawn, 1 lost, +1.33 points a game",
     ]
+
+
+@pytest.mark.parametrize(
+    ("total", "ended", "positions", "live", "plies", "left"),
+    [
+        (1000, 0, 0, 256, 5000, None),  # nothing has ended
+        (1000, 3, 60, 256, 256 * 40, None),  # the first, short ones, say nothing about the others
+        (1000, 128, 128 * 40, 128, 128 * 40 + 128 * 60, (1000 - 256) * 60),  # as long as those in progress at least
+        (1000, 600, 600 * 70, 200, 600 * 70 + 200 * 30, 1000 * 70 - 48_000),
+        (1000, 999, 999 * 70, 1, 999 * 70 + 69, 1),
+        (1000, 999, 999 * 70, 1, 999 * 70 + 90, None),  # the last game is the longest
+    ],
+)
+def test_what_is_left_is_told_by_positions(total, ended, positions, live, plies, left):
+    assert plies_left(total, ended, positions, live, plies) == left

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-import main
+from pipeline import main
 from pipeline.errors import FileError
 from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.examples import column_types

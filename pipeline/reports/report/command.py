@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pipeline.errors import FileError, UsageError
-from pipeline.phrases import counted
+from pipeline.phrases import counted, size
 from pipeline.progress import SILENT, Progress
 from pipeline.reports.config import ReportConfig
 from pipeline.reports.report.facts import collect
@@ -27,9 +27,8 @@ class ReportSummary:
     warnings: list[str]
 
     def lines(self) -> list[str]:
-        size = f"{self.num_bytes / 1e6:.1f} MB"
         models, games = counted(self.models, "model"), counted(self.games_shown, "game")
-        return [f"{self.path}: {size}, {models}, {games} to step through; open it in a browser"]
+        return [f"{self.path}: {size(self.num_bytes)}, {models}, {games} to step through; open it in a browser"]
 
 
 def report(config: ReportConfig, progress: Progress = SILENT) -> ReportSummary:

@@ -34,6 +34,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pipeline.errors import FileError, explain
+from pipeline.phrases import size
 from pipeline.run import layout
 from pipeline.run.store.base import Store
 from pipeline.run.store.leases import Leases
@@ -264,7 +265,7 @@ class BucketStore(Store):
 
     def traffic(self) -> str:
         objects = self.objects
-        sent, fetched = (f"{number / 1e6:,.1f} MB" for number in (objects.bytes_sent, objects.bytes_fetched))
+        sent, fetched = size(objects.bytes_sent), size(objects.bytes_fetched)
         return f"{objects.address}: {objects.requests:,} requests, {sent} sent, {fetched} fetched"
 
     def fetch_whole(self) -> None:

@@ -106,7 +106,7 @@ class GenerationServer:
             [sys.executable, "-m", self._module, str(Path(folder.name) / "socket")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            cwd=Path(__file__).parents[3],
+            cwd=Path(__file__).parents[4],
             start_new_session=True,
         )
         share_niceness(process.pid)

@@ -215,7 +215,7 @@ def test_a_match_says_how_it_went_in_each_environment(tmp_path: Path) -> None:
 
 
 def test_show_csv_has_a_line_for_every_move(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import main
+    from pipeline import main
 
     main.app(["show", "data/selfplay", "--csv"], standalone_mode=False)
     rows = list(csv.DictReader(capsys.readouterr().out.splitlines(keepends=True)))
