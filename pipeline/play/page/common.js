@@ -1,5 +1,6 @@
 // What all pages share: elements, requests to the server, players, the dialog for a new game, light and dark.
-// A page declares show(found), which keeps what the server found as `view` and draws it, draw(), and tablePath().
+// A page declares show(found), which keeps what the server found as `view` and draws it, draw(), tablePath() and
+// statusText(). Its fieldset #controls is disabled until the first game is there: show() calls setLive().
 "use strict";
 
 const boards = {}; // of the main page, by name; each board's script registers itself
@@ -63,6 +64,32 @@ function say(text, error = false) {
   $("status").classList.toggle("error", error);
 }
 
+/** A game is there: the buttons work. */
+const setLive = () => { $("controls").disabled = false; };
+
+const loadingText = (model) => `Loading ${model}; the first time on this machine, that takes a minute or two…`;
+
+let watching = false;
+
+/** While the opponent is being loaded, ask every second whether it is there. */
+async function watchOpponent() {
+  if (watching) return;
+  watching = true;
+  while (view.opponent_ready === false && !view.opponent_problem) {
+    await new Promise((done) => setTimeout(done, 1000));
+    const { id } = view, before = statusText();
+    const found = await api(tablePath()).catch(() => null); // the next request of the person's says what is wrong
+    if (!found || found.id !== view.id || id !== view.id) continue;
+    const said = $("status").textContent === before;
+    view.opponent_ready = found.opponent_ready;
+    view.opponent_problem = found.opponent_problem;
+    if ("adviser_ready" in found) view.adviser_ready = found.adviser_ready;
+    if (found.opponent_problem) sayError({ message: found.opponent_problem });
+    else if (said) say(statusText());
+  }
+  watching = false;
+}
+
 const sayError = ({ message }) => say(message.charAt(0).toUpperCase() + message.slice(1), true);
 
 /** List both players and mark the one to move. picture(player): an SVG element, 40 × 40 units. */
@@ -84,18 +111,47 @@ function drawPlayers(view, picture) {
   }));
 }
 
+const BUILT_IN = { heuristic: "heuristic: plays by simple rules", random: "random: plays any legal move", nobody: "nobody: you play both sides" };
+
+/** Games in a <select>: those that models play, then the others. */
+function gameOptions(games) {
+  const trained = (game) => Object.keys(game.models ?? {}).length > 0, entry = (game) => new Option(game.title ?? game.spec, game.spec);
+  if (games.every(trained) || !games.some(trained)) return games.map(entry);
+  return [["Against trained models", trained], ["Against built-in players", (game) => !trained(game)]].map(([label, belongs]) => {
+    const group = document.createElement("optgroup");
+    group.label = label;
+    group.append(...games.filter(belongs).map(entry));
+    return group;
+  });
+}
+
+/** The komi chosen in the dialog; null: the game's own. */
+const chosenKomi = () => ($("komi-label").hidden ? null : Number($("choose-komi").value));
+
+/** Show the komi of a game; the person may change it if the opponent plays with any. */
+function showKomi(game, opponent) {
+  const known = game.komi ?? null, plays = game.models?.[opponent] ?? game;
+  $("komi-label").hidden = known === null || !game.takes_komi;
+  $("choose-komi").disabled = $("komi-label").hidden || !plays.takes_komi;
+  $("choose-komi").value = plays.komi ?? known ?? "";
+  $("komi-name").textContent = `Komi, points for ${game.colours[1]}` + (plays.takes_komi ? "" : ` (${opponent} plays with ${plays.komi} only)`);
+}
+
 /**
- * Fill the dialog for a new game. games: each with its spec, opponents and colours. begin(): called after Start.
+ * Fill the dialog for a new game. games: each with its spec, title, opponents and colours; and if there are any, with
+ * komi, takes_komi and models (see Lobby.options in app.py). begin(): called after Start.
  * chosenGame(game), chosenOpponent(name): called when one is chosen, to update other fields.
  */
 function setUpDialog(games, begin, chosenGame = () => {}, chosenOpponent = () => {}) {
+  const chosen = () => games.find((known) => known.spec === $("choose-game").value);
   const opponent = () => {
     $("colour-label").hidden = $("choose-opponent").value === "nobody";
+    showKomi(chosen(), $("choose-opponent").value);
     chosenOpponent($("choose-opponent").value);
   };
   const choose = () => {
-    const game = games.find((known) => known.spec === $("choose-game").value), former = $("choose-opponent").value;
-    $("choose-opponent").replaceChildren(...game.opponents.map((name) => new Option(name === "nobody" ? "nobody: you play both sides" : name, name)));
+    const game = chosen(), former = $("choose-opponent").value;
+    $("choose-opponent").replaceChildren(...game.opponents.map((name) => new Option(BUILT_IN[name] ?? name, name)));
     if (game.opponents.includes(former)) $("choose-opponent").value = former;
     const colour = $("choose-colour").value || "0";
     $("choose-colour").replaceChildren(new Option(`${game.colours[0]}, moving first`, "0"), new Option(game.colours[1], "1"));
@@ -103,7 +159,7 @@ function setUpDialog(games, begin, chosenGame = () => {}, chosenOpponent = () =>
     chosenGame(game);
     opponent();
   };
-  $("choose-game").replaceChildren(...games.map((game) => new Option(game.spec)));
+  $("choose-game").replaceChildren(...gameOptions(games));
   $("choose-game").addEventListener("change", choose);
   $("choose-opponent").addEventListener("change", opponent);
   $("new").addEventListener("click", () => {
@@ -112,6 +168,7 @@ function setUpDialog(games, begin, chosenGame = () => {}, chosenOpponent = () =>
   });
   $("dialog").addEventListener("close", () => { if ($("dialog").returnValue === "start") begin(); });
   choose();
+  $("new").disabled = false;
 }
 
 /** The game that the page's address names; null if there is none or the server no longer has it. */
