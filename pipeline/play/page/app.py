@@ -202,10 +202,10 @@ class Lobby:
         """adviser: if no model here plays this very game."""
         if models := self._models(game):
             adviser = self.analysts[opponent if opponent in models else models[0]]
-            if opponent in models:
-                adviser.model.prepare()
         table = self._page(game).table(game, opponent, human, readouts, adviser, begin)
         self.tables.add(table)
+        if adviser is not None and opponent == adviser.name:
+            adviser.model.prepare()
         return table
 
     def _page(self, game: Game) -> BoardPage:
@@ -261,7 +261,7 @@ def main_page(pages: Pages) -> bytes:
 
 def with_frame(html: bytes, links: Sequence[tuple[str, str]]) -> bytes:
     """A page's HTML with the header and the dialog that it asks for. links: (address, title) in the header."""
-    tags = "\n  ".join(f'<a class="button" href="{address}">{escape(title)}</a>' for address, title in links)
+    tags = "\n    ".join(f'<a class="button" href="{address}">{escape(title)}</a>' for address, title in links)
     header = (HERE / "header.html").read_bytes().replace(b"<!-- pages -->", tags.encode())
     dialog = (HERE / "dialog.html").read_bytes()
     return html.replace(b"<!-- header -->", header.rstrip()).replace(b"<!-- dialog -->", dialog.rstrip())

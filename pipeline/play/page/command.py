@@ -16,6 +16,7 @@ import webbrowser
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +31,7 @@ from pipeline.play.page.kinds import BoardPage, Models, OwnModel, OwnPage
 from pipeline.play.page.later import LoadedLater
 from pipeline.play.page.limits import Guests
 from pipeline.play.page.loading import Pages, load_pages
+from pipeline.play.page.table import rules_of
 from pipeline.play.session import SearchSession
 from pipeline.progress import SILENT, Progress
 from pipeline.run import layout
@@ -245,7 +247,8 @@ def analysts_of(
 ) -> list[Analyst]:
     """The models of games on the main page."""
 
-    def load(model: Model) -> tuple[SearchSession, Findings]:
+    def load(model: Model, game: Game) -> tuple[SearchSession, Findings]:
+        rules_of(game).get()  # first, because the person at the board waits for them
         engine = EngineConfig(model=model.path, readouts=config.readouts, backend=config.backend)
         session, findings = open_session(model, engine)
         session.warm_up()
@@ -256,7 +259,7 @@ def analysts_of(
         page = pages.of(one.game)
         if isinstance(page, BoardPage) and isinstance(one.game, Game):
             boards = {game.board_title: game for game in map(parse_game, page.offered(one.game))}
-            later = _later(name, one, load, stopping, progress)
+            later = _later(name, one, partial(load, game=one.game), stopping, progress)
             analysts.append(Analyst(name, one.game, boards, later, stopping))
     return analysts
 

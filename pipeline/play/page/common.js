@@ -8,6 +8,7 @@ let view = null; // the game as the server described it last
 let thinking = false; // whether the opponent's move is awaited
 let epoch = 0; // counts the person's actions: answers to earlier requests are out of date
 
+const SETTING_UP = "Setting up the board; the first time on this machine, that takes up to half a minute…";
 const SVG = "http://www.w3.org/2000/svg";
 const $ = (id) => document.getElementById(id);
 
@@ -46,6 +47,16 @@ async function attempt(ask, after = () => {}, waits = false) {
   }
 }
 
+/** Await the server's answer to a new game, and after a moment say why it takes long. */
+async function patiently(answer) {
+  const timer = setTimeout(() => say(SETTING_UP), 500);
+  try {
+    return await answer;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 function complain(error) {
   thinking = false;
   draw();
@@ -71,15 +82,19 @@ const loadingText = (model) => `Loading ${model}; the first time on this machine
 
 let watching = false;
 
-/** While the opponent is being loaded, ask every second whether it is there. */
-async function watchOpponent() {
+/** While the opponent or the rules are being loaded, ask every second whether they are there. */
+async function watchLoading() {
   if (watching) return;
   watching = true;
-  while (view.opponent_ready === false && !view.opponent_problem) {
+  while (view.rules_ready === false || (view.opponent_ready === false && !view.opponent_problem)) {
     await new Promise((done) => setTimeout(done, 1000));
-    const { id } = view, before = statusText();
+    const { id } = view, before = statusText(), mine = epoch;
     const found = await api(tablePath()).catch(() => null); // the next request of the person's says what is wrong
-    if (!found || found.id !== view.id || id !== view.id) continue;
+    if (!found || id !== view.id) continue;
+    if (view.rules_ready === false && mine === epoch && !thinking) {
+      show(found);
+      continue;
+    }
     const said = $("status").textContent === before;
     view.opponent_ready = found.opponent_ready;
     view.opponent_problem = found.opponent_problem;
@@ -134,7 +149,7 @@ function showKomi(game, opponent) {
   $("komi-label").hidden = known === null || !game.takes_komi;
   $("choose-komi").disabled = $("komi-label").hidden || !plays.takes_komi;
   $("choose-komi").value = plays.komi ?? known ?? "";
-  $("komi-name").textContent = `Komi, points for ${game.colours[1]}` + (plays.takes_komi ? "" : ` (${opponent} plays with ${plays.komi} only)`);
+  $("komi-name").textContent = plays.takes_komi ? `Komi: points for ${game.colours[1]}` : `Komi: ${opponent} plays with ${plays.komi} only`;
 }
 
 /**

@@ -1,7 +1,8 @@
-"""``LoadedLater``: a model, loaded in the background when it is first wanted."""
+"""``LoadedLater``: a model, or whatever else takes long, loaded in the background when it is first wanted."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
@@ -10,21 +11,26 @@ from typing import Generic, TypeVar
 from pipeline.errors import MuGoError
 
 LOOK_SECONDS = 0.2  # how often a waiting request looks whether the server ends
-_LOADING = threading.Lock()  # one thing at a time: loading a model may measure how fast the machine is
+_ALONE = threading.Lock()
 
 Thing = TypeVar("Thing")
 
 
 class LoadedLater(Generic[Thing]):
-    """A model of this name, and what it is used by: a session, a function that makes players. Thread-safe.
+    """Thread-safe.
 
+    name      for messages
     load      loads it; may raise. After a failure, the next request for it starts another try
     stopping  set when the server ends; nobody waits after that
+    alone     whether nothing else may be loaded meanwhile: loading a model may measure how fast the machine is
     """
 
-    def __init__(self, name: str, load: Callable[[], Thing], stopping: threading.Event) -> None:
+    def __init__(
+        self, name: str, load: Callable[[], Thing], stopping: threading.Event | None = None, alone: bool = True
+    ) -> None:
         self.name = name
-        self._load, self._stopping = load, stopping
+        self._load, self._stopping = load, stopping or threading.Event()
+        self._turn = _ALONE if alone else contextlib.nullcontext()
         self._lock = threading.Lock()
         self._try: Future[Thing] | None = None
 
@@ -36,6 +42,10 @@ class LoadedLater(Generic[Thing]):
     def problem(self) -> str | None:
         """What get() would have said of the last try; None if it didn't fail."""
         return None if (failure := self._failure()) is None else str(self._refusal(failure))
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it is loaded, or can't be, after at most this time."""
+        return bool(wait([self._begun()], seconds).done)
 
     def prepare(self) -> None:
         """Begin to load it, unless that has been done."""
@@ -61,7 +71,7 @@ class LoadedLater(Generic[Thing]):
 
     def _run(self, begun: Future[Thing]) -> None:
         try:
-            with _LOADING:
+            with self._turn:
                 begun.set_result(self._load())
         except BaseException as error:
             begun.set_exception(error)

@@ -30,8 +30,7 @@ const act = (verb, more = {}) => api(tablePath(`/${verb}`), { ply: view.moves.le
 // What the person does
 
 async function begin(wanted) {
-  if (!view) say("Setting up the board…");
-  await attempt(() => api("/api/games", wanted), async () => {
+  await attempt(() => patiently(api("/api/games", wanted)), async () => {
     reviewing = false;
     history.replaceState(null, "", `#${view.id}`);
     await reply();
@@ -137,7 +136,7 @@ function show(found) {
   const moved = !view || view.ply !== found.ply;
   view = found;
   setLive();
-  watchOpponent();
+  watchLoading();
   if (other || (moved && hinted !== view.ply)) hinted = -1;
   if (other) {
     board = boards[view.board_kind];
@@ -164,6 +163,7 @@ function statusText() {
   const before = view.moves.length ? `${view.colours[view.movers.at(-1)]} played ${view.moves.at(-1)}. ` : "";
   const onlyPass = view.can_pass && !view.legal.includes(true) ? " You can only pass." : "";
   if (hinted === view.ply && view.analysis) return hintText();
+  if (!view.rules_ready) return SETTING_UP;
   const check = view.check ? " Check!" : "", loading = view.opponent_ready ? "" : ` ${view.opponent} is being loaded.`;
   return (view.human === null ? `${before}${colour} to move.` : `${before}Your turn: ${colour}.`) + onlyPass + check + loading;
 }

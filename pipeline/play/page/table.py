@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from pipeline.errors import IllegalMove
 from pipeline.games.contract import BoolArray, Game, States
 from pipeline.games.records import RecordText
@@ -25,12 +27,26 @@ from pipeline.players.builtin import BUILT_INS
 
 NOBODY = "nobody"  # the opponent of a person who plays both sides
 MOST_TABLES = 16
+PATIENCE_SECONDS = 0.5  # that a view waits for the rules: it can be shown without legal moves
 MOST_MOVES = 1000  # per game; no record of a game between people is as long
+
+
+def rules_of(game: Game) -> LoadedLater[None]:
+    """The rules of games of this kind: their kernels, which may have to be compiled, for half a minute or longer."""
+
+    def load() -> None:
+        states = game.initial(1)
+        game.legal(states, game.initial_history(states))
+
+    return _RULES.setdefault(type(game), LoadedLater(f"the rules of {game.board_title}", load, alone=False))
 
 
 def readiness(model: LoadedLater[Any] | None) -> dict[str, Any]:
     """For a view: whether the opponent can move, and why it can't be loaded. model: None: it isn't one."""
     return {"opponent_ready": model is None or model.is_ready, "opponent_problem": model and model.problem}
+
+
+_RULES: dict[type, LoadedLater[None]] = {}
 
 
 @dataclass(frozen=True)
@@ -249,6 +265,10 @@ class Table(BaseTable):
             ply = len(self._played.moves) if ply is None else ply
             self._check(ply)
             position = self._played.positions[ply]
+            known = rules_of(self.game).wait(PATIENCE_SECONDS)
+            legal = np.zeros(self.game.num_actions, np.bool_)
+            if known:
+                legal = self.game.legal(position.states, position.history)[0]
             return {
                 "id": self.id,
                 **self._fixed(),
@@ -271,7 +291,8 @@ class Table(BaseTable):
                 "to_move": self._to_move_at(ply),
                 "over_here": self._over_at(ply),
                 "analysis": self._analyses.get(ply),
-                **self._position(ply, self.game.legal(position.states, position.history)[0]),
+                "rules_ready": known,  # until then, no move is shown as legal
+                **self._position(ply, legal),
             }
 
     # What depends on the kind of board

@@ -23,7 +23,7 @@ async function reply() {
 function show(found) {
   view = found;
   setLive();
-  watchOpponent();
+  watchLoading();
   const sources = new Set(view.steps.map(([source]) => source));
   taken = sources.size === 1 && sources.has(BAR) ? BAR : null; // a checker on the bar must move first
   draw();
@@ -185,9 +185,8 @@ function move(index) {
 
 function begin() {
   const wanted = { game: $("choose-game").value, opponent: $("choose-opponent").value, human: Number($("choose-colour").value) };
-  if (!view) say("Setting up the board…");
   attempt(async () => {
-    const found = await api("/api/gammon", wanted);
+    const found = await patiently(api("/api/gammon", wanted));
     history.replaceState(null, "", `#${found.id}`);
     return found;
   }, reply);

@@ -78,11 +78,12 @@ class GammonTable(BaseTable):
         self._player: PlayerOpponent | None = None  # made for the first move
         self._thinking = threading.Lock()  # guards the opponent
         self._model = models[opponent].makes if opponent in models else None
-        if self._model is not None:
-            self._model.prepare()
         self._steps: list[notation.Step] = []  # of the incomplete turn
         self._stepper: tuple[int, Stepper] | None = None  # with its ply
         self._last = ""  # the last turn, in words
+        if self._model is not None:
+            self.view()  # compiles what the board needs, before the model's loading compiles much more
+            self._model.prepare()
 
     def close(self) -> None:
         if self._player is not None:
