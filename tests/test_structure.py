@@ -45,7 +45,7 @@ FOUNDATION = {
 FLOORS: list[set[str]] = [
     {"main"},
     {"families"},  # above all that they build on; the core finds them through extensions.py alone
-    {"bench", "upkeep", "command_state"},
+    {"bench", "loop", "upkeep", "command_state"},
     {"selfplay", "gather", "train", "evaluate", "play", "reports", "command_line"},
     {"ratings", "run_state"},
     {"matches"},

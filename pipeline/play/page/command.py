@@ -29,7 +29,6 @@ from pipeline.play.findings import Findings
 from pipeline.play.page.analyst import Analyst
 from pipeline.play.page.kinds import BoardPage, Models, OwnModel, OwnPage
 from pipeline.play.page.later import LoadedLater
-from pipeline.play.page.limits import Guests
 from pipeline.play.page.loading import Pages, load_pages
 from pipeline.play.page.table import rules_of
 from pipeline.play.session import SearchSession
@@ -61,6 +60,7 @@ def serve(config: ServeConfig, progress: Progress = SILENT) -> None:
         import uvicorn
 
         from pipeline.play.page.app import Lobby, make_app
+        from pipeline.play.page.limits import Guests
     except ModuleNotFoundError as missing:
         raise MuGoError(
             f"serve needs {missing.name}: run pip install '.[serve]', or let ./play.sh install it"
@@ -77,13 +77,12 @@ def serve(config: ServeConfig, progress: Progress = SILENT) -> None:
         class Server(uvicorn.Server):
             async def startup(self, sockets: list[socket.socket] | None = None) -> None:
                 await super().startup(sockets)
-                own = address
-                if guests is None:
-                    progress.say(f"the page is at {address} (for this machine only); Ctrl-C ends the server")
-                else:
-                    progress.say(f"the page is at {address}?token={guests.announced}")
-                    own += f"?token={guests.invite()}"
+                where = f"{address} (for this machine only)"
+                if guests is not None:
+                    where = f"{address}?token={guests.announced} (for one browser on this network)"
+                progress.say(f"the page is at {where}; Ctrl-C ends the server")
                 if config.browser:
+                    own = address if guests is None else f"{address}?token={guests.invite()}"
                     threading.Thread(target=webbrowser.open, args=(own,), daemon=True).start()
 
             async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -179,7 +178,7 @@ def served_models(config: ServeConfig, pages: Pages, progress: Progress = SILENT
     if config.model:
         found = [(path, _served(path)) for path in config.model]
         for path, (_, one) in found:
-            if not is_shown(one.game, pages):
+            if not pages.can_show(one.game):
                 raise UsageError(f"serve --model {path}: the page has no board for {one.game.title}")
     else:
         found = _usual_models(pages, progress)
@@ -192,7 +191,7 @@ def _usual_models(pages: Pages, progress: Progress) -> list[tuple[Path, tuple[st
     found = []
     if layout.CHAMPION_LINK.is_symlink() or layout.CHAMPION_LINK.exists():
         name, champion = _served(layout.CHAMPION_LINK)
-        if is_shown(champion.game, pages):
+        if pages.can_show(champion.game):
             found.append((layout.CHAMPION_LINK, (name, champion)))
         else:
             progress.say(f"{layout.CHAMPION_LINK} plays {champion.game.title}, for which the page has no board")
@@ -204,7 +203,7 @@ def _usual_models(pages: Pages, progress: Progress) -> list[tuple[Path, tuple[st
             ours.append((path, _served(path)))
     usual = parse_game(DEFAULT_GAME).board_title
     ours.sort(key=lambda one: one[1][1].game.board_title != usual)
-    return found + [one for one in ours if is_shown(one[1][1].game, pages)]
+    return found + [one for one in ours if pages.can_show(one[1][1].game)]
 
 
 def _served(path: Path) -> tuple[str, Served]:
@@ -212,12 +211,6 @@ def _served(path: Path) -> tuple[str, Served]:
     found = resolve_champion(path)
     info = read_info(found)
     return info.name, Served(found, parse_game(info.game))
-
-
-def is_shown(game: AnyGame, pages: Pages) -> bool:
-    """Whether a page shows this game."""
-    page = pages.of(game)
-    return isinstance(page, OwnPage) or (isinstance(page, BoardPage) and isinstance(game, Game))
 
 
 def first_page(models: Mapping[str, Served], pages: Pages) -> str:

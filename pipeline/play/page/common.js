@@ -158,6 +158,7 @@ function showKomi(game, opponent) {
  * chosenGame(game), chosenOpponent(name): called when one is chosen, to update other fields.
  */
 function setUpDialog(games, begin, chosenGame = () => {}, chosenOpponent = () => {}) {
+  let preferred = null; // the opponent that the person has chosen
   const chosen = () => games.find((known) => known.spec === $("choose-game").value);
   const opponent = () => {
     $("colour-label").hidden = $("choose-opponent").value === "nobody";
@@ -165,9 +166,9 @@ function setUpDialog(games, begin, chosenGame = () => {}, chosenOpponent = () =>
     chosenOpponent($("choose-opponent").value);
   };
   const choose = () => {
-    const game = chosen(), former = $("choose-opponent").value;
+    const game = chosen();
     $("choose-opponent").replaceChildren(...game.opponents.map((name) => new Option(BUILT_IN[name] ?? name, name)));
-    if (game.opponents.includes(former)) $("choose-opponent").value = former;
+    if (game.opponents.includes(preferred)) $("choose-opponent").value = preferred;
     const colour = $("choose-colour").value || "0";
     $("choose-colour").replaceChildren(new Option(`${game.colours[0]}, moving first`, "0"), new Option(game.colours[1], "1"));
     $("choose-colour").value = colour;
@@ -176,7 +177,7 @@ function setUpDialog(games, begin, chosenGame = () => {}, chosenOpponent = () =>
   };
   $("choose-game").replaceChildren(...gameOptions(games));
   $("choose-game").addEventListener("change", choose);
-  $("choose-opponent").addEventListener("change", opponent);
+  $("choose-opponent").addEventListener("change", () => { preferred = $("choose-opponent").value; opponent(); });
   $("new").addEventListener("click", () => {
     $("dialog").returnValue = ""; // Escape may leave the last button's value
     $("dialog").showModal();
