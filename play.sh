@@ -6,14 +6,15 @@ next_step="the games on the page have ended with it"
 
 usage() {
     cat <<'HELP'
-usage: ./play.sh [--model M] [--port P] [--no-browser]
+usage: ./play.sh [--model M] [--port P] [--host H] [--no-browser]
 
-Sets up .venv if that is missing, then serves a page to play on and opens it in the browser. The page is for this
-machine only.
+Sets up .venv if that is missing, then serves a page to play on and opens it in the browser.
 
   --model M      directory of the model to play against [default: saved_models/best_model, if there is one, and the
                  trained models that come with MuGo, pretrained/*]
   --port P       port to serve the page at [default: 8000]
+  --host H       address of this machine to serve it at [default: 127.0.0.1, for this machine only]; 0.0.0.0 lets in a
+                 phone on the same network, by the address with a token that is printed
   --no-browser   only say where the page is
 
 Stop it with Ctrl-C.
@@ -32,7 +33,7 @@ while (($#)); do
             [[ -d $model ]] || fail "--model: no directory $model; wanted one with a model" 2
             shift 2
             ;;
-        --port)
+        --port | --host)
             (($# > 1)) || fail "$1 needs a value; see --help" 2
             options+=("$1" "$2")
             shift 2
@@ -49,13 +50,6 @@ while (($#)); do
     esac
 done
 cd "$root"
-if [[ -z $model ]]; then
-    for found in saved_models/best_model pretrained/go9 pretrained/*; do # the page begins with the first
-        [[ ! -d $found || " ${options[*]-} " == *" $found "* ]] || options+=(--model "$found")
-    done
-else
-    options+=(--model "$model")
-fi
-
+[[ -z $model ]] || options+=(--model "$model")
 set_up fast,serve
 run "$python" main.py serve ${options[@]+"${options[@]}"}

@@ -47,8 +47,8 @@ FLOORS: list[set[str]] = [
     {"__main__"},
     {"main"},
     {"families"},  # above all that they build on; the core finds them through extensions.py alone
-    {"bench", "upkeep", "command_state"},
-    {"selfplay", "gather", "train", "evaluate", "loop", "play", "reports", "command_line"},
+    {"bench", "loop", "upkeep", "command_state"},
+    {"selfplay", "gather", "train", "evaluate", "play", "reports", "command_line"},
     {"ratings", "run_state"},
     {"matches"},
     {"methods"},

@@ -57,6 +57,20 @@ def small_number(text: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 4 else -1
 
 
+def spec_in_words(spec: str, known_as: str = "", square: bool = False) -> str:
+    """ "hex:11,swap" → "Hex 11, swap"; on a square board of that size "11×11 Hex, swap". Leaves komi out.
+
+    known_as: the name to use instead of the spec's.
+    """
+    head, *options = spec.split(",")
+    name, _, size = head.partition(":")
+    name = known_as or (name[:1].upper() + name[1:]).replace("_", " ").replace("-", " ")
+    words = [f"{size}×{size} {name}" if square else f"{name} {size}".rstrip()]
+    pairs = [option.partition("=") for option in options if not option.startswith("komi=")]
+    words += [f"{key} {value}".rstrip().replace("_", " ") for key, _, value in pairs]
+    return ", ".join(words)
+
+
 @dataclass(frozen=True)
 class Symmetries:
     """How each board symmetry permutes actions and points. Row 0 is the identity.
@@ -296,9 +310,26 @@ class AnyGame(ABC):
         """What scores the moves of positions that are not over, for the heuristic player."""
         return None
 
+    # What people call it
+
+    known_as: str = ""  # its name without board and options, such as "Hex"; "": made of the spec
+    colours = ("Black", "White")  # of the first and the second player
+
+    @property
+    def board_title(self) -> str:
+        """The game in words, without its komi, such as "Nim 7" or "11×11 Hex, swap". Made of the spec by default.
+
+        Games with the same board_title have the same board and rules, but for komi.
+        """
+        return spec_in_words(self.spec, self.known_as)
+
+    @property
+    def title(self) -> str:
+        """The game in words, such as "11×11 Hex, komi 1.5"."""
+        return self.board_title if self.komi is None else f"{self.board_title}, komi {self.komi:g}"
+
     # Records
 
-    colours = ("Black", "White")  # of the first and the second player
     sgf: Sgf | None = None  # how its games are written in SGF
     has_own_sgf = False  # whether own_sgf() writes them instead, because its moves aren't points of a board
     names_need_position = False  # whether move_name() depends on the position
@@ -326,7 +357,7 @@ class AnyGame(ABC):
     def with_komi(self, komi: float) -> Self:
         """This game with this komi. Raises UsageError if it isn't played with it."""
         if komi != (self.komi or 0.0):
-            raise UsageError(f"{self.spec}: komi {komi:g}; it has one komi only")
+            raise UsageError(f"{self.title}: found komi {komi:g}; wanted no other than its own")
         return self
 
     def begin(self, setups: NDArray[np.integer]) -> States:
@@ -458,6 +489,11 @@ class Game(AnyGame):
     symmetries: Symmetries
     symmetries_move_start: bool = False  # True: some change the start; check_game can't check those
     kinds_per_point: int = 1  # action k·P + p, k below this, is a move of kind k to point p; others have no point
+
+    @property
+    def board_title(self) -> str:
+        size = small_number(self.spec.partition(",")[0].partition(":")[2])
+        return spec_in_words(self.spec, self.known_as, square=self.board_shape == (size, size))
 
     @property
     def num_points(self) -> int:

@@ -37,6 +37,7 @@ OTHER_POSITIONS = 400  # of another game
 MOVES = 300  # of those positions
 LARGE_BOARD = 100  # points; random games on larger ones are long, so fewer positions are compared
 SMOKE_PLIES = 4
+LONGEST_TITLE = 200  # characters
 WHOLE_GAMES = 3  # that are checked ply by ply
 STATE, ACTION, KEY, ROW, ONE = np.int16, np.int32, np.uint64, np.bool_, np.float32  # the types of arrays
 
@@ -70,6 +71,9 @@ def check_first_plies(game: AnyGame, seed: int = 0) -> None:
     Takes milliseconds: done whenever another package's game is loaded. Raises AssertionError.
     """
     rng, asked = np.random.default_rng(seed), _Asked(game)
+    for verb, text in (("board_title", game.board_title), ("title", game.title)):
+        fits = isinstance(text, str) and 0 < len(text) <= LONGEST_TITLE and text.isprintable()
+        _demand(fits, game, verb, repr(text)[:LONGEST_TITLE], f"a line of 1 to {LONGEST_TITLE} characters")
     states = asked.initial(2)
     history = asked.initial_history(states)
     for _ in range(min(SMOKE_PLIES, game.max_plies)):

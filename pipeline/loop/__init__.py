@@ -1,4 +1,5 @@
 """``loop``: generation after generation, by calling the other commands in one process.
 
-Imports the run's files and presets, never another command: main.py gives it the function that calls them.
+Imports the run's files, presets, and which games have a page to play on, but never calls another command itself:
+main.py gives it the function that does.
 """

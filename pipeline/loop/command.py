@@ -22,7 +22,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from pipeline import extensions
 from pipeline.errors import FileError
-from pipeline.games.specs import DEFAULT_GAME, name_in
+from pipeline.games.specs import DEFAULT_GAME, name_in, parse_game
 from pipeline.loop.config import LoopConfig
 from pipeline.presets import preset_text, read_preset
 from pipeline.run import atomic, layout
@@ -300,9 +300,12 @@ def extras(config: LoopConfig) -> set[str]:
     sections = read_preset(config.preset)
     if "ray" in (config.runner or sections.get("selfplay", {}).get("runner"),):
         found.add("ray")
-    game = sections.get("init", {}).get("game", DEFAULT_GAME)
-    extension = extensions.bundled(extensions.GAMES).get(name_in(game))
+    extension = extensions.bundled(extensions.GAMES).get(name_in(_game_of(config)))
     return found if extension is None else found | extension.extras
+
+
+def _game_of(config: LoopConfig) -> str:
+    return str(read_preset(config.preset).get("init", {}).get("game", DEFAULT_GAME))
 
 
 def next_steps(config: LoopConfig, called: Path, root: Path | None = None, address: str = "") -> list[str]:
@@ -311,6 +314,8 @@ def next_steps(config: LoopConfig, called: Path, root: Path | None = None, addre
     called: where the loop was called; root: of the checkout that runs, None: the installed command does; address: of
     the run in object storage.
     """
+    from pipeline.play.page.loading import has_page  # it imports what plays
+
     folder = Path.cwd()
     to_play, to_train = (["./play.sh"], ["./rl_loop.sh"]) if root else (["mugo", "serve"], ["mugo", "loop"])
     root = root or called
@@ -320,7 +325,9 @@ def next_steps(config: LoopConfig, called: Path, root: Path | None = None, addre
     again = shlex.join([*to_train, *options, *of_run])
     model = [] if folder == root else ["--model", str(folder / layout.CHAMPION_LINK)]
     there = [] if called == root else [f"  cd {shlex.quote(str(root))}"]
-    lines = ["to play against it:", *there, f"  {shlex.join([*to_play, *model])}", "to train on:"]
+    lines = ["to train on:", *there]
+    if has_page(parse_game(_game_of(config))):
+        lines = ["to play against it:", *there, f"  {shlex.join([*to_play, *model])}", "to train on:"]
     seconds = read_kept(layout.LOOP_FILE).seconds
     if config.minutes is None:
         more = newest_number(layout.SAVED_MODELS) + GENERATIONS

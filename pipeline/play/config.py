@@ -84,8 +84,10 @@ class ServeConfig(Options):
     """Play against a model in the browser, and see what it thinks.
 
     On the page you can play every game that has a board there, against models, heuristic and random, with hints, win
-    rates, undo and records; docs/play.md describes it. The page is served to this machine only and needs no network.
-    Ctrl-C ends the command and its games. Needs the extra `serve`, which ./play.sh installs.
+    rates, undo and records; docs/play.md describes it. A model is loaded when you choose it. The page is served to this
+    machine only, or with --host to browsers on the same network that open an address with a token, each of which works
+    once. It loads nothing from elsewhere. Ctrl-C ends the command and its games. Needs the extra `serve`, which
+    ./play.sh installs.
 
     \b
     Reads:   models
@@ -95,9 +97,17 @@ class ServeConfig(Options):
     """
 
     port: int = Field(8000, ge=0, le=65535, description="Port of this machine to listen on; 0 = any free port.")
+    host: str = Field(
+        "127.0.0.1",
+        min_length=1,
+        max_length=253,
+        description="Address of this machine to listen on. 0.0.0.0 lets in a phone on the same network, by the address "
+        "with a token that is printed.",
+    )
     model: list[Path] = Field(
         [],
-        description="Directory of a model to play against; may be repeated [default: saved_models/best_model, if any].",
+        description="Directory of a model to play against; may be repeated [default: saved_models/best_model, if any, "
+        "and the models that come with MuGo].",
     )
     readouts: int = Field(
         400,

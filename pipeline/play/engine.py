@@ -6,13 +6,15 @@ Everything else goes to standard error. Writes no files.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TextIO
 
-from pipeline.errors import UsageError
+from pipeline.errors import FileError, UsageError
 from pipeline.games.contract import AnyGame, Game
-from pipeline.games.specs import parse_game
+from pipeline.games.specs import DEFAULT_GAME, parse_game
 from pipeline.methods.named import method_named
 from pipeline.play.config import EngineConfig
 from pipeline.play.findings import Findings
@@ -23,7 +25,8 @@ from pipeline.players.loading import load_estimator, load_tree_evaluator
 from pipeline.players.player import Player
 from pipeline.players.searching import leaves_of_one_tree
 from pipeline.progress import SILENT, Progress
-from pipeline.run.models import Model, read_model, resolve_champion
+from pipeline.run import layout
+from pipeline.run.models import Model, pretrained_models, read_info, read_model, resolve_champion
 
 
 def engine(
@@ -37,16 +40,16 @@ def engine(
     accept_any_bytes()
     commands, answers = commands or sys.stdin, answers or sys.stdout
     asked = None if config.protocol is None else protocol_named(config.protocol)
-    model = read_model(resolve_champion(config.model))
+    model = read_model(resolve_to_play(config.model))
     game = game_of(model, config)
     if asked is None or not asked.plays(game):
         usual = usual_protocol(game)
         if asked is not None:
             instead = f", or --protocol {usual}" if usual else ""
-            found = f"engine --protocol {config.protocol}: {model.path} plays {game.spec}"
+            found = f"engine --protocol {config.protocol}: {model.path} plays {game.title}"
             raise UsageError(f"{found}; wanted {asked.wanted}{instead}")
         if usual is None:
-            raise UsageError(f"engine: {model.path} plays {game.spec}, which no known protocol plays")
+            raise UsageError(f"engine: {model.path} plays {game.title}, which no known protocol plays")
         asked = protocol_named(usual)
     progress.say(f"loading {config.model}; the first time on this machine, kernels and network are compiled")
 
@@ -57,16 +60,41 @@ def engine(
     asked.run(model, config, Manager(CommandLines(commands, asked.longest_line), write), progress)
 
 
+def resolve_to_play(path: Path, spec: str = DEFAULT_GAME, otherwise: str = "") -> Path:
+    """A model's real directory, like resolve_champion. Where there is no champion yet, the error says what to do.
+
+    spec: the game that another model should play; otherwise: what to play if no model that comes with MuGo does.
+    """
+    try:
+        return resolve_champion(path)
+    except FileError:
+        if path != layout.CHAMPION_LINK or os.path.lexists(path):
+            raise
+    title = parse_game(spec).board_title
+    fitting = [f"--model {layout.PRETRAINED}/{one.name}" for one in pretrained_models() if _title_of(one) == title]
+    others = " or ".join(fitting) or otherwise
+    play = f"play {others}, or " if others else ""
+    raise FileError(path, f"no champion yet: {play}train one with ./rl_loop.sh")
+
+
+def _title_of(model: Path) -> str:
+    """The board_title of a model's game; "" if its family isn't there."""
+    try:
+        return parse_game(read_info(model).game).board_title
+    except UsageError:
+        return ""
+
+
 def game_of(model: Model, config: EngineConfig) -> Any:
     """The game that the model is to play. Raises UsageError if it can't."""
     own = parse_game(model.info.game)
     if not isinstance(own, Game):
-        raise UsageError(f"{model.path} plays {own.spec}; wanted a board game without dice")
+        raise UsageError(f"{model.path} plays {own.title}; wanted a board game without dice")
     if config.game is None:
         return own
     game = own.as_seen(parse_game(config.game))
     if game is None:
-        raise UsageError(f"engine --game {config.game}: {model.path} plays {own.spec}; leave --game out")
+        raise UsageError(f"engine --game {config.game}: {model.path} plays {own.title}; leave --game out")
     return game
 
 

@@ -19,7 +19,7 @@ from pipeline.games.records import PlayedGame, RecordText, format_to_write
 from pipeline.games.specs import DEFAULT_GAME, parse_game
 from pipeline.phrases import write
 from pipeline.play.config import EngineConfig, PlayConfig
-from pipeline.play.engine import open_player, open_session
+from pipeline.play.engine import open_player, open_session, resolve_to_play
 from pipeline.play.fair_dice import FairDice
 from pipeline.play.findings import winrate
 from pipeline.play.game_in_progress import GameInProgress, PlayerOpponent
@@ -30,7 +30,7 @@ from pipeline.players.player import RESIGN
 from pipeline.players.player_specs import BUILT_IN_NAMES, is_engine, parse_player
 from pipeline.progress import SILENT, Progress
 from pipeline.run import atomic
-from pipeline.run.models import Model, read_model, resolve_champion
+from pipeline.run.models import Model, read_model
 
 COMMANDS = {
     "hint": "the moves that the opponent would consider in your place",
@@ -80,10 +80,13 @@ def _game_of(config: PlayConfig) -> tuple[AnyGame, Model | None]:
     if config.model in BUILT_IN_NAMES or is_engine(config.model):
         kind = kind_named(parse_player(config.model).kind)
         return parse_game(config.game or kind.default_game or DEFAULT_GAME), None
-    model = read_model(resolve_champion(Path(config.model)))
-    if config.game is not None and parse_game(config.game).spec != model.info.game:
-        raise UsageError(f"play --game {config.game}: {model.path} plays {model.info.game}; leave --game out")
-    return parse_game(model.info.game), model
+    asked = None if config.game is None else parse_game(config.game)
+    wanted = DEFAULT_GAME if asked is None else asked.spec
+    model = read_model(resolve_to_play(Path(config.model), wanted, otherwise="--model heuristic"))
+    game = parse_game(model.info.game)
+    if asked is not None and asked.spec != game.spec:
+        raise UsageError(f"play --game {config.game}: {model.path} plays {game.title} ({game.spec}); leave --game out")
+    return game, model
 
 
 def open_opponent(config: PlayConfig, game: AnyGame, model: Model | None, progress: Progress) -> Opponent:
@@ -91,7 +94,7 @@ def open_opponent(config: PlayConfig, game: AnyGame, model: Model | None, progre
     can't be loaded.
     """
     if not game.perfect_information:
-        raise UsageError(f"play: {game.spec} isn't played here: its board would show what is hidden from a player")
+        raise UsageError(f"play: {game.title} isn't played here: its board would show what is hidden from a player")
     played = game.without_move_limit()
     search = EngineConfig(model=Path(config.model), readouts=config.readouts, backend=config.backend)
     if model is None:

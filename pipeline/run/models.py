@@ -298,6 +298,13 @@ def with_pretrained(path: Path) -> Path:
     return (package if (package / layout.PRETRAINED).is_dir() else package.parent) / path
 
 
+def pretrained_models() -> list[Path]:
+    """The models that come with MuGo, by name."""
+    folder = Path(__file__).parents[2] / layout.PRETRAINED
+    paths = [folder / name for name in sorted(atomic.names_in(folder))]
+    return [path for path in paths if os.path.isfile(path / layout.MODEL_JSON)]
+
+
 def resolve_champion(path: Path) -> Path:
     """The real directory of ``saved_models/best_model``, or of any other path to a model; see with_pretrained.
 

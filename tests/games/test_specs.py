@@ -6,6 +6,7 @@ import pytest
 
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.extensions import GAMES, bundled
+from pipeline.games.contract import spec_in_words
 from pipeline.games.specs import parse_game
 from tests.families import having
 from tests.games.playing import OTHERS, SPECS
@@ -106,6 +107,47 @@ def test_wrong_specs_say_what_was_wanted(spec: str, wanted: str) -> None:
     assert "\n" not in str(raised.value)
     if not spec.startswith("go"):
         assert repr(spec) in str(raised.value) or spec.partition(":")[0].partition(",")[0] in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "title"),
+    [
+        ("go:9,komi=7", "9×9 Go, komi 7"),
+        ("go:19", "19×19 Go, komi 7.5"),
+        ("go:9,moves=100", "9×9 Go, at most 100 moves, komi 7.5"),
+        ("go:any,komi=7", "Go on all boards, komi 7"),
+        ("go:any,size=13", "Go on all boards, here 13×13, komi 7.5"),
+        ("gomoku:15", "15×15 Gomoku"),
+        ("gomoku:9,opponents", "9×9 Gomoku"),
+        ("gomoku:15,exact", "15×15 Gomoku, exactly five win"),
+        ("gomoku:19,capture,pairs=3,breakable=off", "19×19 Gomoku with captures, 3 pairs win, any five wins at once"),
+        ("othello:8", "8×8 Othello"),
+        ("connect4", "Connect four"),
+        ("tictactoe", "Tic-tac-toe"),
+        *having("shogi", ("shogi", "Shogi"), ("shogi:5", "Minishogi"),
+                ("shogi,declaration=24,moves=300", "Shogi, declaration 24, at most 300 moves")),
+        *having("backgammon", ("backgammon", "Backgammon"), ("backgammon,reward=2.5", "Backgammon, reward 2.5"),
+                ("hypergammon", "Hypergammon")),
+    ],
+)  # fmt: skip
+def test_what_people_call_a_game(spec: str, title: str) -> None:
+    assert parse_game(spec).title == title
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("nim", "Nim"),
+        ("nim:7,last_wins", "Nim 7, last wins"),
+        ("dots-and-boxes:3,komi=2,draws=off", "Dots and boxes 3, draws off"),
+    ],
+)
+def test_without_a_name_of_its_own_a_game_is_called_by_its_spec(spec: str, words: str) -> None:
+    assert spec_in_words(spec) == words
+
+
+def test_a_square_board_comes_before_the_name() -> None:
+    assert spec_in_words("hex:11,swap", square=True) == "11×11 Hex, swap"
 
 
 def test_the_same_spec_is_the_same_object() -> None:

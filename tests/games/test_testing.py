@@ -17,6 +17,10 @@ from tests.games.toys import DIE, DiceRace, Heaps
 P = 9  # points of tic-tac-toe
 
 
+class TitleOfTwoLines(TicTacToe):
+    known_as = "Noughts\nand crosses"
+
+
 class LegalTooWide(TicTacToe):
     def legal(self, states: Any, history: Any) -> Any:
         return np.zeros((len(states), P + 1), np.bool_)
@@ -273,6 +277,7 @@ class ShortOffsets(Heaps):
 
 
 FAULTS = (  # game, what the first line of the message has
+    (TitleOfTwoLines(), r"tictactoe, board_title: found 'Noughts..and crosses'; wanted a line of 1 to 200 characters"),
     (LegalTooWide(), r"tictactoe, legal: found bool of shape \[2, 10\]; wanted bool of shape \[B, 9\] for B = 2"),
     (ReturnsInDoublePrecision(), r"returns: found float64 of shape \[2\]; wanted float32 of shape \[B\] for B = 2"),
     (LegalAndObserveWithoutPlanes(), "legal_and_observe: found 1 arrays in a ndarray; wanted 2"),

@@ -422,6 +422,8 @@ def test_what_to_do_next(commands: Commands) -> None:
     model = here / "saved_models/best_model"
     assert said[1:3] == ["  cd '/the program'", f"  ./play.sh --model {model}"]
     assert said[-1] == f"  ./rl_loop.sh --preset go9 --directory {here} --minutes 30"
+    said = next_steps(LoopConfig(preset="go9", minutes=30), Path("/the program"), Path("/the program"))
+    assert said[:2] == ["to play against it:", f"  ./play.sh --model {model}"]
     layout.LOOP_FILE.write_text('{"seconds": 1801}')
     said = next_steps(LoopConfig(preset="go9", minutes=30), here, here, "s3://bucket/run")
     assert said[-1] == "  ./rl_loop.sh --preset go9 --minutes 60"
@@ -429,3 +431,10 @@ def test_what_to_do_next(commands: Commands) -> None:
     assert said == ["to play against it:", "  mugo serve", "to train on:", "  mugo loop --preset go9 --minutes 60"]
     said = next_steps(LoopConfig(preset="go9", minutes=30), here.parent)
     assert said[1] == f"  mugo serve --model {model}" and said[-1].startswith("  mugo loop") and f" {here} " in said[-1]
+
+
+def test_a_game_without_a_page_is_not_offered_for_play(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands.run(generations=1)
+    monkeypatch.setattr("pipeline.play.page.loading.has_page", lambda game: game.spec != "tictactoe")
+    said = next_steps(LoopConfig(preset="tictactoe"), Path.cwd(), Path("/the program"))
+    assert said[:2] == ["to train on:", "  cd '/the program'"] and "play.sh" not in " ".join(said)

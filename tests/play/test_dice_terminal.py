@@ -72,5 +72,5 @@ def test_who_cannot_play() -> None:
         open_opponent(PlayConfig(model="handicap:3:random"), GAME, None, SILENT)
     hidden = DiceRace()
     hidden.perfect_information = False
-    with pytest.raises(UsageError, match="dicerace:6 isn't played here"):
+    with pytest.raises(UsageError, match="Dicerace 6 isn't played here"):
         open_opponent(PlayConfig(model="random"), hidden, None, SILENT)

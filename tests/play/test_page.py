@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,23 +24,26 @@ pytest.importorskip("starlette", reason="needs the extra serve: pip install '.[s
 pytest.importorskip("httpx", reason="needs the extra test: pip install '.[test]'")
 from starlette.testclient import TestClient
 
-from pipeline.errors import MuGoError
+from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.specs import parse_game
 from pipeline.play.config import ServeConfig
 from pipeline.play.findings import Findings
 from pipeline.play.page import analyst as analyst_module
+from pipeline.play.page import table as table_module
 from pipeline.play.page.analyst import Analyst
 from pipeline.play.page.app import Lobby, make_app
-from pipeline.play.page.command import listen, load_analysts, read_models, serve
+from pipeline.play.page.command import analysts_of, listen, served_models
 from pipeline.play.page.kinds import BoardPage
-from pipeline.play.page.limits import MOST_BYTES
+from pipeline.play.page.later import LoadedLater
+from pipeline.play.page.limits import MOST_BYTES, Guests
 from pipeline.play.page.loading import load_pages
 from pipeline.play.page.stones import StonesTable
-from pipeline.play.page.table import MOST_TABLES
+from pipeline.play.page.table import MOST_TABLES, rules_of
 from pipeline.play.session import SearchSession
+from pipeline.progress import SILENT, Progress
 from pipeline.search.options import SearchOptions
 from tests.families.go.test_gtp import dead_at
-from tests.helpers import make_model
+from tests.helpers import make_champion, make_model, wait_for
 from tests.search.helpers import hashed_evaluator
 
 ROOT = Path(__file__).parent.parent.parent
@@ -47,12 +52,16 @@ PAGES = load_pages()
 
 
 def make_analyst(spec: str, name: str = "tiny", evaluator=hashed_evaluator) -> Analyst:
-    game = parse_game(spec).without_move_limit()
-    session = SearchSession(game, evaluator(game), SearchOptions(noise_weight=0.0), 100)
-    estimate = dead_at([0]) if game.can_set_up else None
-    page = PAGES.of(parse_game(spec))
+    game, page, stopping = parse_game(spec), PAGES.of(parse_game(spec)), threading.Event()
     assert isinstance(page, BoardPage)
-    return Analyst(name, page.offered(parse_game(spec)), session, Findings(session, estimate), threading.Event())
+
+    def load() -> tuple[SearchSession, Findings]:
+        played = game.without_move_limit()
+        session = SearchSession(played, evaluator(played), SearchOptions(noise_weight=0.0), 100)
+        return session, Findings(session, dead_at([0]) if game.can_set_up else None)
+
+    boards = {board.board_title: board for board in map(parse_game, page.offered(game))}
+    return Analyst(name, game, boards, LoadedLater(name, load, stopping), stopping)
 
 
 class Page:
@@ -73,10 +82,15 @@ class Page:
         return problem["error"]
 
     def begin(
-        self, game: str, opponent: str = "nobody", human: int | None = 0, readouts: int = 8, beginning="", **more
+        self, game: str, opponent: str = "nobody", human: int | None = 0, readouts: int = 8, beginning="",
+        status: int = 200, **more
     ):
         new = {"game": game, "opponent": opponent, "human": human, "readouts": readouts, "beginning": beginning}
-        return self.ask("/api/games", new, **more)
+        view = self.ask("/api/games", {**new, **more}, status=status)
+        if status == 200 and not view["rules_ready"]:  # their kernels are being compiled
+            rules_of(self.lobby.tables.find(view["id"]).game).get()
+            view = self.ask(f"/api/games/{view['id']}")
+        return view
 
     def act(self, view, verb: str, status: int = 200, **body):
         body = {"ply": len(view["moves"]), **body}
@@ -138,6 +152,107 @@ def test_the_page_comes_with_a_strict_policy(page: Page) -> None:
         assert answer.headers["content-security-policy"].startswith("default-src 'self';")
 
 
+def test_there_is_one_entry_per_board_with_its_komi() -> None:
+    page = Page(make_analyst("go:9,komi=7", "nine"), of_all_boards())
+    games = page.ask("/api/options")["games"]
+    titles = [game["title"] for game in games]
+    assert titles[:4] == ["9×9 Go", "7×7 Go", "13×13 Go", "19×19 Go"] and len(set(titles)) == len(titles)
+    own = {"spec": "go:9,komi=7", "komi": 7.0}
+    models = {"nine": {**own, "takes_komi": False}, "all": {**own, "takes_komi": True}}
+    assert games[0]["models"] == models and (games[0]["komi"], games[0]["takes_komi"]) == (7.0, True)
+    (four,) = (game for game in games if game["title"] == "Connect four")
+    assert (four["komi"], four["takes_komi"], four["models"]) == (None, False, {})
+
+
+def test_komi_can_be_chosen_where_the_opponent_plays_with_it() -> None:
+    page = Page(make_analyst("go:9,komi=7", "nine"), of_all_boards())
+    for opponent, komi in (("all", 5.5), ("heuristic", 5.5), ("nobody", 0.0), ("nine", 7.0)):
+        view = page.begin("go:9,komi=7", opponent, komi=komi)
+        assert view["title"] == f"9×9 Go, komi {komi:g}"
+    assert page.begin("go:9,komi=7", "nobody", komi=5.5)["adviser"] == "all", "who plays with it gives the hints"
+    refused = page.begin("go:9,komi=7", "nine", komi=5.5, status=400)
+    assert refused == "nine plays 9×9 Go, komi 7, not 9×9 Go, komi 5.5"
+    assert page.begin("go:9", komi=99.0, status=400) == "9×9 Go: found komi 99; wanted a multiple of 0.5, at most 81"
+    assert page.begin("connect4", komi=1.0, status=400) == "Connect four: found komi 1; wanted no other than its own"
+
+
+def test_a_game_that_nobody_plays_is_not_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lobby, "_built_ins", staticmethod(lambda game: []))
+    assert [game["title"] for game in Page(make_analyst("tictactoe")).ask("/api/options")["games"]] == ["Tic-tac-toe"]
+
+
+class Gate:
+    """Loading a model waits here until it is opened."""
+
+    def __init__(self, analyst: Analyst, *problems: MuGoError) -> None:
+        self.begun, self.opened = threading.Event(), threading.Event()
+        self.problems = list(problems)
+        load = analyst.model._load
+
+        def loaded():
+            self.begun.set()
+            assert self.opened.wait(30)
+            if self.problems:
+                raise self.problems.pop(0)
+            return load()
+
+        analyst.model._load = loaded  # type: ignore[method-assign]
+
+
+def test_a_model_is_loaded_when_it_is_chosen() -> None:
+    chosen, other = make_analyst("tictactoe"), make_analyst("connect4", "other")
+    gate, untouched = Gate(chosen), Gate(other)
+    page = Page(chosen, other)
+    assert page.ask("/api/options") and not gate.begun.is_set()
+    view = page.play(page.begin("tictactoe", "tiny"), "B2")
+    assert gate.begun.wait(30) and not view["opponent_ready"] and view["opponent_problem"] is None
+    gate.opened.set()
+    view = page.act(view, "reply")
+    assert view["opponent_ready"] and view["adviser_ready"] and len(view["moves"]) == 2
+    assert not untouched.begun.is_set()
+
+
+def test_hints_load_a_model_too() -> None:
+    analyst = make_analyst("tictactoe")
+    page, gate = Page(analyst), Gate(analyst)
+    gate.opened.set()
+    view = page.begin("tictactoe")
+    assert view["opponent_ready"] and not view["adviser_ready"] and not gate.begun.is_set()
+    assert page.act(view, "analyse", readouts=4)["adviser_ready"]
+
+
+def test_a_model_that_cannot_be_loaded_is_named_and_tried_again() -> None:
+    analyst = make_analyst("tictactoe")
+    page, gate = Page(analyst), Gate(analyst, FileError("weights", "damaged"))
+    gate.opened.set()
+    view = page.play(page.begin("tictactoe", "tiny"), "B2")
+    wait_for(lambda: page.ask(f"/api/games/{view['id']}")["opponent_problem"] is not None)
+    problem = page.ask(f"/api/games/{view['id']}")["opponent_problem"]
+    assert problem == "tiny can't be loaded: weights: damaged"
+    assert len(page.act(view, "reply")["moves"]) == 2
+
+
+def test_nobody_waits_for_a_model_when_the_server_ends() -> None:
+    stopping = threading.Event()
+    model = LoadedLater("slow", lambda: time.sleep(1), stopping)
+    stopping.set()
+    with pytest.raises(MuGoError, match="ending"):
+        model.get()
+
+
+def test_the_board_is_shown_before_its_rules_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = threading.Event()
+    rules = LoadedLater("rules", lambda: compiled.wait(30), alone=False)
+    monkeypatch.setattr(table_module, "rules_of", lambda game: rules)
+    monkeypatch.setattr(table_module, "PATIENCE_SECONDS", 0.01)
+    page = Page()
+    view = page.ask("/api/games", {"game": "othello:8", "opponent": "nobody", "readouts": 0})
+    assert not view["rules_ready"] and sum(map(bool, view["board"])) == 4 and not any(view["legal"])
+    compiled.set()
+    wait_for(lambda: page.ask(f"/api/games/{view['id']}")["rules_ready"])
+    assert sum(page.ask(f"/api/games/{view['id']}")["legal"]) == 4
+
+
 def test_options_name_games_with_their_opponents(page: Page) -> None:
     options = page.ask("/api/options")
     opponents = {game["spec"]: game["opponents"] for game in options["games"]}
@@ -182,7 +297,7 @@ def test_it_is_not_the_opponents_turn_to_reply(page: Page) -> None:
 def test_illegal_moves_are_refused_with_the_reason(page: Page) -> None:
     view = page.play(page.begin("tictactoe"), "B2")
     assert page.act(view, "play", 400, move="B2") == "b2 is not possible: the point is occupied"
-    assert page.act(view, "play", 400, move="Z9") == "'Z9' is no move of tictactoe"
+    assert page.act(view, "play", 400, move="Z9") == "'Z9' is no move of Tic-tac-toe"
     assert "the game has 1 moves, not 0" in page.ask(
         f"/api/games/{view['id']}/play", {"ply": 0, "move": "A1"}, status=409
     )
@@ -302,7 +417,7 @@ def test_a_record_is_counted_with_its_own_komi() -> None:
         view = told.ask("/api/records?game=go:9,komi=7", content=record)
         assert view["result"] == result and (view["other_komi"], view["adviser"]) == (None, adviser)
         view = told.act(told.act(view, "rewind", to=1), "analyse", readouts=4)
-        assert adviser == "go" or told.lobby.analysts["all"]._session.game.komi == float(komi)
+        assert adviser == "go" or told.lobby.analysts["all"].model.get()[0].game.komi == float(komi)
 
 
 def test_a_game_that_went_on_after_two_passes_is_analysed_to_its_end(page: Page) -> None:
@@ -348,6 +463,61 @@ def test_other_sites_are_turned_away(page: Page, headers: dict[str, str], status
         answer = page.client.get(path, headers=headers)
         assert answer.status_code == status
         assert "content-security-policy" in answer.headers
+
+
+LAN = "http://192.168.1.5:8000"
+
+
+def guest(guests: Guests) -> TestClient:
+    """A browser on the same network."""
+    return TestClient(make_app(Lobby(PAGES, [], 16), guests), base_url=LAN, follow_redirects=False)
+
+
+def test_on_a_network_nothing_is_served_without_a_token() -> None:
+    printed: list[str] = []
+    guests = Guests(printed.append)
+    client, token = guest(guests), guests.announced
+    for path in ("/", "/page.js", "/icon.svg", "/api/options", "/?token=", "/?token=x", "/?other=" + token, "/none"):
+        refused = client.get(path)
+        assert refused.status_code == 403 and "works once" in refused.json()["error"], path
+    assert client.post(f"/api/games?token={token}", json={}).status_code == 403
+    assert not printed and token == guests.announced, "no request has used it up"
+
+
+def test_a_token_lets_one_browser_in() -> None:
+    printed: list[str] = []
+    guests = Guests(printed.append)
+    client, token = guest(guests), guests.announced
+    answer = client.get(f"/?token={token}")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/") and "HttpOnly" in answer.headers["set-cookie"]
+    assert client.get("/").status_code == 200 and client.get("/api/options").status_code == 200
+    begun = {"game": "tictactoe", "opponent": "nobody", "readouts": 0}
+    assert client.post("/api/games", json=begun, headers={"origin": LAN}).status_code == 200
+    assert printed == [guests.announced] != [token]
+    assert guest(guests).get(f"/?token={token}").status_code == 403, "it worked once"
+    again = client.get(f"/?token={guests.announced}")
+    assert again.status_code == 303 and len(printed) == 1, "who is in uses up no other"
+    assert client.get(f"{LAN}//elsewhere.example/?token={token}").headers["location"] == "/elsewhere.example/"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"host": "localhost:8000"}, 200),
+        ({"host": "192.168.1.6:8000"}, 403),
+        ({"host": "rebound.example"}, 403),
+        ({"host": "0.0.0.0:8000"}, 403),
+        ({"origin": "https://elsewhere.example"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+    ],
+)
+def test_on_a_network_other_sites_are_turned_away(headers: dict[str, str], status: int) -> None:
+    guests = Guests(lambda token: None)
+    client = guest(guests)
+    client.get(f"/?token={guests.announced}")
+    cookie = {"cookie": "; ".join(f"{name}={value}" for name, value in client.cookies.items())}
+    assert client.get("/", headers={**cookie, **headers}).status_code == status
 
 
 def test_large_requests_are_refused(page: Page) -> None:
@@ -494,8 +664,8 @@ def test_tables_share_a_model_without_mixing_games() -> None:
 
 def test_models_are_loaded_by_name(tmp_path: Path) -> None:
     config = ServeConfig(model=[make_model(tmp_path)], readouts=4, backend="torch")
-    models, progress = read_models(config, PAGES), serve.__defaults__[0]
-    analysts = load_analysts(models, config, PAGES, threading.Event(), progress)
+    models = served_models(config, PAGES)
+    analysts = analysts_of(models, config, PAGES, threading.Event(), SILENT)
     view = Page(*analysts).begin("tictactoe", "000000-test", human=1)
     assert len(Page(*analysts).client.get("/api/options").json()["games"][0]["opponents"]) == 4
     assert view["adviser"] == "000000-test"
@@ -503,7 +673,7 @@ def test_models_are_loaded_by_name(tmp_path: Path) -> None:
 
 def test_models_of_one_name_are_called_by_their_paths(tmp_path: Path) -> None:
     paths = [make_model(tmp_path / run, number) for run, number in (("a", 0), ("b", 0), ("b", 1))]
-    models = read_models(ServeConfig(model=[*paths, paths[2]]), PAGES)
+    models = served_models(ServeConfig(model=[*paths, paths[2]]), PAGES)
     assert {name: model.path for name, model in models.items()} == {
         str(paths[0]): paths[0],
         str(paths[1]): paths[1],
@@ -513,13 +683,39 @@ def test_models_of_one_name_are_called_by_their_paths(tmp_path: Path) -> None:
 
 def test_all_models_that_come_with_mugo_are_served_beside_a_champion(tmp_path: Path) -> None:
     ours = sorted((ROOT / "pretrained").iterdir())
-    models = read_models(ServeConfig(model=[make_model(tmp_path), *ours]), PAGES)
+    models = served_models(ServeConfig(model=[make_model(tmp_path), *ours]), PAGES)
     assert list(models) == ["000000-test", *(path.name for path in ours)]
+
+
+def test_without_a_model_it_serves_the_champion_and_those_that_come_with_mugo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said: list[str] = []
+    progress = Progress()
+    progress.say = said.append  # type: ignore[method-assign]
+    ours = list(served_models(ServeConfig(), PAGES, progress))
+    assert set(ours) == {path.name for path in (ROOT / "pretrained").iterdir()} and said[0].startswith("no champion")
+    if "go9" in ours:
+        assert ours[0] == "go9", "a model of the usual game is the first"
+    make_champion(tmp_path / "saved_models")
+    assert list(served_models(ServeConfig(), PAGES, progress)) == ["000000-test", *ours] and len(said) == 1
+    monkeypatch.setattr(type(PAGES), "can_show", lambda pages, game: game.spec != "tictactoe")
+    assert list(served_models(ServeConfig(), PAGES, progress)) == ours
+    assert said[1] == "saved_models/best_model plays Tic-tac-toe, for which the page has no board"
+    with pytest.raises(UsageError, match="the page has no board for Tic-tac-toe"):
+        served_models(ServeConfig(model=[tmp_path / "saved_models/best_model"]), PAGES)
 
 
 def test_a_port_that_is_taken_is_named() -> None:
     with listen(0) as taken, pytest.raises(MuGoError, match=r"port \d+ of 127.0.0.1 is taken.*--port"):
         listen(taken.getsockname()[1])
+
+
+@pytest.mark.parametrize("host", ["192.0.2.77", "nowhere.invalid", "x" * 80, "1.2.3.4.5"])
+def test_a_host_that_is_not_this_machine_is_named(host: str) -> None:
+    with pytest.raises(UsageError, match=f"--host {host}: .*wanted an address of this machine, or 0.0.0.0"):
+        listen(0, host)
 
 
 def main_serve(*options: str, browser: bool = False, **more) -> subprocess.Popen[str]:
@@ -555,6 +751,23 @@ def test_the_command_serves_until_ctrl_c(tmp_path: Path) -> None:
         rest = process.stderr.read()
         assert process.wait(30) == 130
         assert "interrupted" in rest and "Traceback" not in rest
+
+
+def test_on_a_network_the_command_prints_an_address_with_a_token(tmp_path: Path) -> None:
+    model = str(make_model(tmp_path))
+    with served("--port", "0", "--host", "0.0.0.0", "--model", model, "--backend", "torch") as process:
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        port, token = re.search(r"http://[^:/]+:(\d+)/\?token=(\S+)", said).groups()  # type: ignore[union-attr]
+        here = f"http://127.0.0.1:{port}/"
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(here)
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with opener.open(f"{here}?token={token}") as answer:
+            assert answer.status == 200 and answer.geturl() == here
+        assert re.search(r"another one is http://[^:/]+:\d+/\?token=", process.stderr.readline())
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
 
 
 def test_the_command_opens_a_browser(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ class Page:
     """What a person sees and does."""
 
     def __init__(self, browser: Chrome, address: str) -> None:
-        self.browser = browser
+        self.browser, self.address = browser, address
         browser.get("about:blank")
         browser.get(address)
         self.until(lambda: self.where() == "0 / 0")
@@ -68,13 +68,14 @@ class Page:
 
     def begin(self, opponent: str, game: str = "tictactoe", colour: str = "0") -> None:
         self.find("new").click()
-        Select(self.find("choose-game")).select_by_visible_text(game)
+        Select(self.find("choose-game")).select_by_value(game)
         Select(self.find("choose-opponent")).select_by_value(opponent)
         if opponent != "nobody":
             Select(self.find("choose-colour")).select_by_value(colour)
         before = self.browser.current_url
         self.find("start").click()
         self.until(lambda: self.browser.current_url != before)
+        self.until(lambda: self.browser.execute_script("return view.rules_ready"))
 
     def keys(self, *keys: str) -> None:
         ActionChains(self.browser).send_keys(*keys).perform()
@@ -288,13 +289,15 @@ def test_top_moves_are_searched_where_territory_was_shown(page: Page) -> None:
 
 
 def test_the_page_fits_a_phone(page: Page) -> None:
-    for game in ("go:19", "connect4"):
+    for game, title in (("go:19", "19×19 Go, komi 7.5"), ("connect4", "Connect four")):
         page.begin("nobody", game)
         page.browser.execute_cdp_cmd(
             "Emulation.setDeviceMetricsOverride", {"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": True}
         )
         assert page.browser.execute_script("return document.documentElement.scrollWidth") <= 360
         assert page.find("board").size["width"] > 320
+        name = page.find("game-name")
+        assert name.text == title and name.rect["x"] + name.rect["width"] <= 360, "cut off"
         page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
@@ -307,3 +310,38 @@ def test_light_and_dark(page: Page) -> None:
     page.browser.refresh()
     page.until(lambda: page.where() == "0 / 0")
     assert page.browser.execute_script(colour) == other
+
+
+def test_games_are_chosen_by_name_and_komi_is_a_field(page: Page) -> None:
+    page.find("new").click()
+    games, opponents = Select(page.find("choose-game")), Select(page.find("choose-opponent"))
+    assert games.first_selected_option.text == "Tic-tac-toe" and opponents.first_selected_option.text == "000000-test"
+    groups = page.find("choose-game").find_elements(By.TAG_NAME, "optgroup")
+    labels = [group.get_attribute("label") for group in groups]
+    assert labels == ["Against trained models", "Against built-in players"]
+    assert not page.find("komi-label").is_displayed()
+    games.select_by_visible_text("9×9 Go")
+    assert page.find("choose-komi").get_attribute("value") == "7.5"
+    page.find("choose-komi").clear()
+    page.find("choose-komi").send_keys("5.5")
+    page.find("start").click()
+    page.until(lambda: page.find("game-name").text == "9×9 Go, komi 5.5")
+    page.find("new").click()
+    games.select_by_visible_text("Tic-tac-toe")
+    assert opponents.first_selected_option.text == "000000-test", "the model is the first choice again"
+    page.find("dialog").find_element(By.CSS_SELECTOR, "[value=cancel]").click()
+
+
+def test_nothing_can_be_pressed_until_there_is_a_game(page: Page) -> None:
+    """A server that doesn't answer leaves the page without one."""
+    page.browser.execute_cdp_cmd("Network.enable", {})
+    page.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/api/games"]})
+    page.browser.get("about:blank")
+    page.browser.get(page.address)
+    page.until(lambda: "doesn't answer" in page.status())
+    buttons = page.browser.find_elements(By.CSS_SELECTOR, "#panel button")
+    assert buttons and not any(button.is_enabled() for button in buttons) and page.find("new").is_enabled()
+    page.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+    page.begin("nobody")
+    assert page.find("resign").is_enabled()
+    page.browser.get_log("browser")  # of the blocked request

@@ -208,7 +208,7 @@ def test_a_board_of_another_package_is_shown_and_played(installed: list[str]) ->
     assert view["moves"][0] == "A1" and view["result"] == "It ends +1"
     text = page.client.get(f"/api/games/{view['id']}/txt").text
     assert page.ask("/api/records?game=wide", content=text.encode())["moves"] == view["moves"]
-    assert "narrow always begins as usual" in page.ask(
+    assert "Narrow always begins as usual" in page.ask(
         "/api/games", {"game": "narrow", "opponent": "nobody", "readouts": 1, "beginning": "A1"}, status=400
     )
 

@@ -202,3 +202,13 @@ def test_after_a_failure_of_the_network_it_is_still_the_opponents_turn(tmp_path:
     assert len(played.moves) == 2 and played.actions[1] != game.parse_move(session.state[0], "A1")
     table.answer("hint")
     assert "winrate" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("game", "instead"),
+    [(None, "--model pretrained/go9"), ("gomoku:9", "--model pretrained/gomoku9"), ("othello:8", "--model heuristic")],
+)
+def test_without_a_champion_it_says_what_can_be_played(game: str | None, instead: str) -> None:
+    wanted = f"saved_models/best_model: no champion yet: play {instead}, or train one with ./rl_loop.sh"
+    with pytest.raises(FileError, match=f"^{wanted}$"):
+        run(model="saved_models/best_model", game=game)

@@ -69,6 +69,7 @@ class Backgammon(FeatureGame):
     def __init__(self, name: str = "backgammon", reward: float = 3.0) -> None:
         """name: a key of STARTS; reward: points for a backgammon."""
         self.spec = name if reward == 3 else f"{name},reward={reward:g}"
+        self.known_as = name.capitalize()
         self.is_hypergammon = name == "hypergammon"
         self.max_result = reward
         self.result_names = {2.0: "gammon", reward: "backgammon"}

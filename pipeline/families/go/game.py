@@ -63,6 +63,7 @@ class Go(BoardGame, KernelGame):
     """See the module docstring for the rules, ``kernels`` for the state's layout."""
 
     komi: float
+    known_as = "Go"
     columns, examples = COLUMNS_WITHOUT_I, "e.g. D4 or pass"
     look = Look(on_lines=True)
     can_set_up = can_settle = True
@@ -139,6 +140,14 @@ class Go(BoardGame, KernelGame):
     def family(self) -> str:
         return self._family
 
+    @property
+    def board_title(self) -> str:
+        board = f"{self.size}×{self.size} Go"
+        if self.num_global_planes:
+            board = "Go on all boards" if self.size == HOME else f"Go on all boards, here {self.size}×{self.size}"
+        usual = self.max_plies in (2 * self.num_points, LONGEST)
+        return board if usual else f"{board}, at most {self.max_plies} moves"
+
     def on_board(self, size: int) -> Self:
         if not self.num_global_planes:
             return super().on_board(size)
@@ -160,7 +169,8 @@ class Go(BoardGame, KernelGame):
         if komi == self.komi:
             return self
         if not _is_komi(komi, self.num_points):
-            raise UsageError(f"{self.spec}: komi {komi:g}; wanted a multiple of 0.5, at most {self.num_points}")
+            wanted = f"wanted a multiple of 0.5, at most {self.num_points}"
+            raise UsageError(f"{self.board_title}: found komi {komi:g}; {wanted}")
         return self._like(self.size, komi, self.max_plies)
 
     def adopt(self, states: States) -> States:

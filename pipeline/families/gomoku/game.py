@@ -76,7 +76,7 @@ class Gomoku(RowGame):
     pairs: captured pairs that win; 0: the free game, without captures or the other rules of that variant.
     """
 
-    examples = "e.g. H8"
+    known_as, examples = "Gomoku", "e.g. H8"
     look = Look(on_lines=True)
     refusals: ClassVar[Mapping[int, str]] = {
         **REFUSALS,
@@ -154,6 +154,17 @@ class Gomoku(RowGame):
         states = self.initial(len(setups))
         states[:, self.num_points + kernels.MET] = setups
         return states
+
+    @property
+    def board_title(self) -> str:
+        """Without what networks see of opponents: the board and the rules are the same."""
+        rules = self.rules
+        found = [f"{self.size}×{self.size} Gomoku" + (" with captures" if rules.goal else "")]
+        found += ["exactly five win"] if rules.exact else []
+        found += [f"{rules.goal} pairs win"] if rules.goal not in (0, DEFAULT_PAIRS) else []
+        found += ["no double-threes by capture"] if rules.goal and not rules.by_capture else []
+        found += ["any five wins at once"] if rules.goal and not rules.breakable else []
+        return ", ".join(found)
 
     def varied(self, setup: int) -> Self:
         return self if self.sees_opponents and 0 <= setup <= 2 else super().varied(setup)

@@ -31,7 +31,7 @@ def _mirror_symmetries(height: int, width: int) -> Symmetries:
 class ConnectFour(LineGame):
     """See LineGame."""
 
-    spec = "connect4"
+    spec, known_as = "connect4", "Connect four"
     height, width, length, falls = 6, 7, 4, True
     columns = "1234567"
     colours = ("Red", "Yellow")

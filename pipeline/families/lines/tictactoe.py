@@ -12,7 +12,7 @@ from pipeline.games.stones import Look
 class TicTacToe(LineGame):
     """See LineGame."""
 
-    spec = "tictactoe"
+    spec, known_as = "tictactoe", "Tic-tac-toe"
     height, width, length, falls = 3, 3, 3, False
     columns, examples = "abc", "a1 to c3"
     colours = ("X", "O")

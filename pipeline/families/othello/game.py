@@ -30,7 +30,7 @@ from pipeline.games.stones import REFUSALS, Look, RowGame, square_board
 class Othello(RowGame):
     """See the module docstring for the rules, kernels for the state's layout."""
 
-    columns, examples = "abcdefghijklmnop", "e.g. d3 or pass"
+    known_as, columns, examples = "Othello", "abcdefghijklmnop", "e.g. d3 or pass"
     look = Look("felt", called="disc", shows_legal=True)
     plane_names = ("own discs", "opponent's discs", "legal points", "second player to move")
     refusals: ClassVar[Mapping[int, str]] = {

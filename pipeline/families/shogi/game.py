@@ -23,7 +23,7 @@ the right, mirrored positions don't arise in play.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -45,6 +45,7 @@ from pipeline.games.contract import (
     States,
     Symmetries,
     small_number,
+    spec_in_words,
 )
 from pipeline.games.keys import load_keys
 from pipeline.games.row_kernels import GAME_OVER, OCCUPIED, OUT_OF_RANGE
@@ -101,7 +102,6 @@ class Shogi(KernelGame):
             for shape in ((32, size * size), (2, HAND_KINDS + 1, 19), ())
         )
         self._rules = self.declaration, int(size == 5)
-        self._start = self.from_sfen(notation.START[size])
 
     @staticmethod
     def from_spec(size: str | None, options: dict[str, str]) -> Shogi:
@@ -117,6 +117,17 @@ class Shogi(KernelGame):
         if limit is not None and small_number(limit) < 2:
             raise UsageError(f"game shogi: moves={limit}; wanted a whole number from 2 to 9999")
         return Shogi(board, DECLARATIONS[declaration], None if limit is None else int(limit))
+
+    @cached_property
+    def _start(self) -> States:
+        """[1, S] the initial position. Made when it is needed, as that compiles kernels."""
+        return self.from_sfen(notation.START[self.size])
+
+    @property
+    def board_title(self) -> str:
+        head, _, limit = self.spec.partition(",moves=")
+        words = spec_in_words(head.replace(":5", ""), "Shogi" if self.size == 9 else "Minishogi")
+        return words if limit in ("", str(LONGEST)) else f"{words}, at most {limit} moves"
 
     def without_move_limit(self) -> Self:
         return type(self)(self.size, self.declaration, LONGEST)

@@ -111,6 +111,10 @@ class TextGame(AnyGame):
         for seed in range(len(names)):
             self._check_begins(seed)
 
+    @property
+    def board_title(self) -> str:
+        return f"the text game {' + '.join(self.environments)}"
+
     @classmethod
     def from_spec(cls, size: str | None, options: dict[str, str]) -> TextGame:
         if not size:

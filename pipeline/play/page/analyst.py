@@ -1,6 +1,7 @@
 """``Analyst``: a model that chooses moves and analyses positions for all tables that play its game, one at a time.
 
-Everything it says of a position is seen by the player to move there.
+Everything it says of a position is seen by the player to move there. The model is loaded in the background once
+somebody chooses it as an opponent, or when it is first asked for something.
 """
 
 from __future__ import annotations
@@ -8,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pipeline.errors import MuGoError
 from pipeline.games.contract import FloatArray, Game
 from pipeline.play.findings import Findings, winrate
 from pipeline.play.game_in_progress import Line
+from pipeline.play.page.later import LoadedLater
 from pipeline.play.session import SearchSession
 
 MOST_WAITING = 8  # searches that wait for one model; more are refused
@@ -33,22 +35,29 @@ class Refused(MuGoError):
 class Analyst:
     """A search session behind a lock. It keeps its tree if a line continues the previous one.
 
-    specs     of the games that the model plays here
-    stopping  set when the server ends; searches then stop after their batch
+    game   the model's          boards  the games that it plays here, by board_title
+    model  the session, and the reader of its findings
     """
 
     def __init__(
-        self, name: str, specs: Sequence[str], session: SearchSession, findings: Findings, stopping: threading.Event
+        self,
+        name: str,
+        game: Game,
+        boards: Mapping[str, Game],
+        model: LoadedLater[tuple[SearchSession, Findings]],
+        stopping: threading.Event,
     ) -> None:
-        """name: the model's."""
-        self.name, self.specs = name, specs
-        self._session, self._findings, self._stopping = session, findings, stopping
+        """name: the model's. stopping: set when the server ends; searches then stop after their batch."""
+        self.name, self.game, self.boards, self.model = name, game, boards, model
+        self._stopping = stopping
         self._lock, self._places = threading.Lock(), threading.Semaphore(MOST_WAITING)
+
+    def plays(self, game: Game) -> bool:
+        return game.board_title in self.boards and self.game.as_seen(game) is not None
 
     def komi_in(self, game: Game) -> float | None:
         """The komi that the model assumes in this game: its own, unless its network sees komi; None without komi."""
-        own = self._session.game
-        return (own.as_seen(game) or own).komi
+        return (self.game.as_seen(game) or self.game).komi
 
     def search(self, line: Line, readouts: int, stale: Callable[[], bool]) -> tuple[int, dict[str, Any]]:
         """Search the line's last position, once the session is free. Raises Refused if too many searches wait already.
@@ -57,32 +66,33 @@ class Analyst:
         Returns the move to play and what was found: candidates, as in findings.py; policy [A]; winrate; visits; lead
         and ownership [P], or None.
         """
-        with self._session_at(line) as session:
+        with self._session_at(line) as (session, findings):
             until = time.monotonic() + SEARCH_SECONDS
             session.search_until(lambda: time.monotonic() >= until or self._stopping.is_set() or stale(), readouts)
             return session.best(), {
-                "candidates": self._findings.candidates(MOST_CANDIDATES),
+                "candidates": findings.candidates(MOST_CANDIDATES),
                 "policy": session.policy(),
                 "winrate": winrate(session.value_to_move()),
-                "visits": self._findings.root()["visits"],
-                "lead": self._findings.lead(),
-                "ownership": self._findings.ownership(),
+                "visits": findings.root()["visits"],
+                "lead": findings.lead(),
+                "ownership": findings.ownership(),
             }
 
     def owners(self, line: Line) -> FloatArray | None:
         """[P] the expected owner of each point, +1 the first player; None if the model doesn't estimate owners."""
-        with self._session_at(line) as session:
-            ownership = self._findings.ownership()
+        with self._session_at(line) as (session, findings):
+            ownership = findings.ownership()
             return ownership if ownership is None or session.to_move == 0 else -ownership
 
     @contextlib.contextmanager
-    def _session_at(self, line: Line) -> Iterator[SearchSession]:
-        """Wait for the session. Raises Refused if too many wait already."""
+    def _session_at(self, line: Line) -> Iterator[tuple[SearchSession, Findings]]:
+        """Wait for the session. Raises Refused if too many wait already or the model can't be loaded."""
         if not self._places.acquire(blocking=False):
             raise Refused(503, f"{self.name} has {MOST_WAITING} searches waiting; try again in a moment")
         try:
+            session, findings = self.model.get()
             with self._lock:
-                self._session.follow(line)
-                yield self._session
+                session.follow(line)
+                yield session, findings
         finally:
             self._places.release()

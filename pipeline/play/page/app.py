@@ -15,6 +15,7 @@ Table.view describes a view. Every error is {"error": one sentence}, with the HT
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from itertools import chain
@@ -30,16 +31,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pipeline.errors import MuGoError
+from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import Game
 from pipeline.games.sgf import AnotherGame
 from pipeline.games.specs import parse_game
 from pipeline.play.config import MOST_SERVED_READOUTS as MOST_READOUTS
 from pipeline.play.page.analyst import Analyst, Refused
 from pipeline.play.page.kinds import MEDIA_TYPES, NO_MODELS, At, BoardPage, Body, Models, OwnPage, OwnTable, Verb
-from pipeline.play.page.limits import RequestCheck, read_body
+from pipeline.play.page.limits import Guests, RequestCheck, read_body
 from pipeline.play.page.loading import Pages
-from pipeline.play.page.stones import with_komi
 from pipeline.play.page.table import NOBODY, Beginning, Table, Tables
 
 LONGEST_PATH = 4096  # models with the same name are listed by path
@@ -50,12 +50,14 @@ Wanted = TypeVar("Wanted", bound=BaseModel)
 
 
 class NewGame(Body):
-    """human     the person's side, 0 the first player; None: both sides
+    """komi      None: the game's own
+    human     the person's side, 0 the first player; None: both sides
     readouts  the opponent's
     beginning where the game begins, as the page's BeginningField reads it; "": as usual
     """
 
     game: str = Field(max_length=100)
+    komi: float | None = Field(None, ge=-1000, le=1000, allow_inf_nan=False)
     opponent: str = Field(max_length=LONGEST_PATH)
     human: int | None = Field(0, ge=0, le=1)
     readouts: int = Field(ge=0, le=MOST_READOUTS)
@@ -104,50 +106,72 @@ class Lobby:
         self.pages, self.models = pages, models
         self.readouts = min(readouts, MOST_READOUTS)
         self.analysts = {analyst.name: analyst for analyst in analysts}
-        self.games: dict[str, Game] = {}
-        offered = [one.specs for one in analysts] + [page.specs for page in pages.boards]
-        for game in map(parse_game, chain(*offered)):
+        self.games: dict[str, Game] = {}  # by spec, those of models first
+        self.boards: dict[str, Game] = {}  # by board_title: the game that the page begins there
+        offered = [[game.spec for game in one.boards.values()] for one in analysts]
+        for game in map(parse_game, chain(*offered, *(page.specs for page in pages.boards))):
             assert isinstance(game, Game), f"{game.spec} has no fixed list of actions"
-            self.games[game.spec] = game
+            if self._opponents(game):
+                self.games[game.spec] = game
+                self.boards.setdefault(game.board_title, game)
         self.tables = Tables()
 
     def options(self) -> dict[str, Any]:
+        """games: an entry per board, those that models play first. Of an entry:
+
+        komi       of its usual game, None without; takes_komi: whether it is also played with others
+        models     by name, how those among the opponents play it: spec, komi, takes_komi
+        """
         return {
-            "games": [
-                {
-                    "spec": spec,
-                    "opponents": [*self._models(spec), *self._built_ins(game), NOBODY],
-                    "colours": game.colours,
-                    "beginning": None
-                    if (field := self._page(game).beginning) is None
-                    else {"label": f"Begin at {field.what}", "placeholder": field.placeholder},
-                }
-                for spec, game in self.games.items()
-            ],
+            "games": [self._entry(title, game) for title, game in self.boards.items()],
             "readouts": self.readouts,
             "most_readouts": MOST_READOUTS,
             "record_names": {suffix: name for page in self.pages.boards for suffix, name in page.record_names.items()},
             "opens": sorted({suffix for page in self.pages.boards for suffix in page.opens}),
         }
 
+    def _entry(self, title: str, game: Game) -> dict[str, Any]:
+        field = self._page(game).beginning
+        models = {one.name: (one, one.boards[title]) for one in self.analysts.values() if title in one.boards}
+        return {
+            "spec": game.spec,
+            "title": title,
+            "komi": game.komi,
+            "takes_komi": _with_other_komi(game) is not None,
+            "models": {
+                name: {"spec": own.spec, "komi": own.komi, "takes_komi": takes_komi(one, own)}
+                for name, (one, own) in models.items()
+            },
+            "opponents": [*models, *self._built_ins(game), NOBODY],
+            "colours": game.colours,
+            "beginning": field and {"label": f"Begin at {field.what}", "placeholder": field.placeholder},
+        }
+
     def new_game(self, body: NewGame) -> Table:
         game = self.games.get(body.game)
         if game is None:
             raise Refused(400, f"game: found {body.game[:40]!r}; wanted one of {', '.join(self.games)}")
-        models = self._models(body.game)
-        known = [*models, *self._built_ins(game), NOBODY]
+        if body.komi is not None:
+            game = game.with_komi(body.komi)
+        known = [*self._opponents(game), NOBODY]
+        if body.opponent in self.analysts and body.opponent not in known:
+            raise Refused(400, f"{body.opponent} plays {self._played_by(body.opponent)}, not {game.title}")
         if body.opponent not in known:
             raise Refused(400, f"opponent: found {body.opponent[:40]!r}; wanted one of {', '.join(known)}")
         human = None if body.opponent == NOBODY else body.human
         if human is None and body.opponent != NOBODY:
             raise Refused(400, f"human: found null; wanted 0 or 1, your side, or the opponent {NOBODY}")
         text = body.beginning.strip()
-        return self._opened(game, body.opponent, human, body.readouts, self._beginning(game, text) if text else None)
+        begin = self._beginning(game, text) if text else None
+        return self._opened(game, body.opponent, human, body.readouts, begin, self._nearest(game))
+
+    def _played_by(self, name: str) -> str:
+        return " and ".join(game.title for game in self.analysts[name].boards.values())
 
     def _beginning(self, game: Game, text: str) -> Beginning:
         if field := self._page(game).beginning:
             return field.parse(game, text)
-        raise Refused(400, f"beginning: found {text[:40]!r}; {game.spec} always begins as usual; leave it empty")
+        raise Refused(400, f"beginning: found {text[:40]!r}; {game.title} always begins as usual; leave it empty")
 
     def new_record(self, data: bytes, body: NewRecord) -> Table:
         """A table for the record, by the first page that can read it; the page of the game shown is asked first.
@@ -176,10 +200,12 @@ class Lobby:
         adviser: Analyst | None = None,
     ) -> Table:
         """adviser: if no model here plays this very game."""
-        if models := self._models(game.spec):
+        if models := self._models(game):
             adviser = self.analysts[opponent if opponent in models else models[0]]
         table = self._page(game).table(game, opponent, human, readouts, adviser, begin)
         self.tables.add(table)
+        if adviser is not None and opponent == adviser.name:
+            adviser.model.prepare()
         return table
 
     def _page(self, game: Game) -> BoardPage:
@@ -187,22 +213,41 @@ class Lobby:
         assert isinstance(page, BoardPage), f"{game.spec} has no board here"
         return page
 
-    def _models(self, spec: str) -> list[str]:
-        return [name for name, analyst in self.analysts.items() if spec in analyst.specs]
+    def _models(self, game: Game) -> list[str]:
+        return [name for name, analyst in self.analysts.items() if analyst.plays(game)]
+
+    def _opponents(self, game: Game) -> list[str]:
+        return [*self._models(game), *self._built_ins(game)]
 
     def _nearest(self, game: Game) -> Analyst | None:
         """A model for this game that sees its komi, or else one for another komi; None if there is none."""
-        spec = game.without_move_limit().spec
+        title = game.without_move_limit().board_title
         known = [
             analyst
             for analyst in self.analysts.values()
-            if any(with_komi(self.games[own], game.komi).without_move_limit().spec == spec for own in analyst.specs)
+            if any(own.without_move_limit().board_title == title for own in analyst.boards.values())
         ]
         return min(known, key=lambda analyst: analyst.komi_in(game) != game.komi, default=None)
 
     @staticmethod
     def _built_ins(game: Game) -> list[str]:
         return ["random"] if game.heuristic() is None else ["heuristic", "random"]
+
+
+def _with_other_komi(game: Game) -> Game | None:
+    """The game with a slightly higher komi; None if it isn't played so."""
+    if game.komi is None:
+        return None
+    for more in (0.5, 1.0):
+        with contextlib.suppress(UsageError):
+            return game.with_komi(game.komi + more)
+    return None
+
+
+def takes_komi(analyst: Analyst, game: Game) -> bool:
+    """Whether a model plays this game with other komi, too."""
+    other = _with_other_komi(game)
+    return other is not None and analyst.plays(other)
 
 
 def main_page(pages: Pages) -> bytes:
@@ -216,7 +261,7 @@ def main_page(pages: Pages) -> bytes:
 
 def with_frame(html: bytes, links: Sequence[tuple[str, str]]) -> bytes:
     """A page's HTML with the header and the dialog that it asks for. links: (address, title) in the header."""
-    tags = "\n  ".join(f'<a class="button" href="{address}">{escape(title)}</a>' for address, title in links)
+    tags = "\n    ".join(f'<a class="button" href="{address}">{escape(title)}</a>' for address, title in links)
     header = (HERE / "header.html").read_bytes().replace(b"<!-- pages -->", tags.encode())
     dialog = (HERE / "dialog.html").read_bytes()
     return html.replace(b"<!-- header -->", header.rstrip()).replace(b"<!-- dialog -->", dialog.rstrip())
@@ -234,7 +279,8 @@ def files_of(pages: Pages) -> dict[str, tuple[bytes, str]]:
     return found
 
 
-def make_app(lobby: Lobby) -> Starlette:
+def make_app(lobby: Lobby, guests: Guests | None = None, host: str = "") -> Starlette:
+    """guests, host: see RequestCheck."""
     files = files_of(lobby.pages)
 
     async def file(request: Request) -> Response:
@@ -255,14 +301,14 @@ def make_app(lobby: Lobby) -> Starlette:
             ),
             *(route for page in lobby.pages.own for route in own_routes(page, lobby)),
         ],
-        middleware=[Middleware(RequestCheck)],
+        middleware=[Middleware(RequestCheck, guests=guests, host=host)],
         exception_handlers={kind: _failed for kind in (HTTPException, MuGoError, ClientDisconnect, Exception)},
     )
 
 
 def own_routes(page: OwnPage, lobby: Lobby) -> list[Route]:
     path, tables = f"/api/{page.name}", Tables()
-    models = {name: one for name, one in lobby.models.items() if lobby.pages.of(parse_game(one[0])) is page}
+    models = {name: one for name, one in lobby.models.items() if lobby.pages.of(parse_game(one.spec)) is page}
 
     def begin(body: Body) -> OwnTable:
         table = page.begin(body, models)

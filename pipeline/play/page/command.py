@@ -1,74 +1,97 @@
-"""``serve``: listen on this machine, and open the page in a browser.
+"""``serve``: listen, say where the page is, and open it in a browser.
 
-Loads the models first, so that the page needn't wait for compilers, except when a model of all boards first plays on a
-board other than its own. Ends with Ctrl-C.
+Reads only the descriptions of models first; a model itself is loaded when it is chosen on the page. Listens on this
+machine alone, or with --host on a network, where every browser needs a token (limits.py). Ends with Ctrl-C.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import ipaddress
 import socket
 import threading
+import time
 import webbrowser
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 from pipeline.errors import MuGoError, UsageError
-from pipeline.games.contract import Game
-from pipeline.games.specs import parse_game
+from pipeline.games.contract import AnyGame, Game
+from pipeline.games.specs import DEFAULT_GAME, parse_game
 from pipeline.play.config import EngineConfig, ServeConfig
 from pipeline.play.engine import open_player, open_session
+from pipeline.play.findings import Findings
 from pipeline.play.page.analyst import Analyst
-from pipeline.play.page.kinds import BoardPage, Models, OwnPage
+from pipeline.play.page.kinds import BoardPage, Models, OwnModel, OwnPage
+from pipeline.play.page.later import LoadedLater
 from pipeline.play.page.loading import Pages, load_pages
+from pipeline.play.page.table import rules_of
+from pipeline.play.session import SearchSession
 from pipeline.progress import SILENT, Progress
 from pipeline.run import layout
-from pipeline.run.models import Model, read_model, resolve_champion
+from pipeline.run.models import Model, pretrained_models, read_info, read_model, resolve_champion
 
-ADDRESS = "127.0.0.1"
 MOST_CONNECTIONS = 100
+FAR_AWAY = "192.0.2.1"  # an address of no machine (RFC 5737): nothing is sent there
+
+Thing = TypeVar("Thing")
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model on this server: where it is and what it plays."""
+
+    path: Path
+    game: AnyGame
 
 
 def serve(config: ServeConfig, progress: Progress = SILENT) -> None:
     """Serve the page until Ctrl-C.
 
-    Raises FileError for a model that can't be loaded, UsageError for one whose game has no board here, MuGoError if the
-    extra isn't installed or the port is taken.
+    Raises FileError for a model that isn't there, UsageError for one whose game has no board here and for a host that
+    isn't this machine, MuGoError if the extra isn't installed or the port is taken.
     """
     try:
         import uvicorn
 
         from pipeline.play.page.app import Lobby, make_app
+        from pipeline.play.page.limits import Guests
     except ModuleNotFoundError as missing:
         raise MuGoError(
             f"serve needs {missing.name}: run pip install '.[serve]', or let ./play.sh install it"
         ) from missing
 
-    listening = listen(config.port)
-    address = f"http://{ADDRESS}:{listening.getsockname()[1]}/"
+    listening = listen(config.port, config.host)
     stopping = threading.Event()
-
-    class Server(uvicorn.Server):
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            progress.say(f"the page is at {address} (for this machine only); Ctrl-C ends the server")
-            if config.browser:
-                threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-
-        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            stopping.set()
-            await super().shutdown(sockets)
-
     with listening:
         pages = load_pages(progress.warn)
-        models = read_models(config, pages)
-        analysts = load_analysts(models, config, pages, stopping, progress)
-        players = load_players(models, config, pages, progress)
-        if not models:
-            champion = layout.CHAMPION_LINK
-            progress.say(f"no model at {champion}: only built-in opponents and no hints; name models with --model")
-        app = make_app(Lobby(pages, analysts, config.readouts, players))
+        models = served_models(config, pages, progress)
+        address = address_of(listening, first_page(models, pages))
+        guests = None if is_loopback(listening) else Guests(lambda token: progress.say(_next_line(address, token)))
+
+        class Server(uvicorn.Server):
+            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+                await super().startup(sockets)
+                where = f"{address} (for this machine only)"
+                if guests is not None:
+                    where = f"{address}?token={guests.announced} (for one browser on this network)"
+                progress.say(f"the page is at {where}; Ctrl-C ends the server")
+                if config.browser:
+                    own = address if guests is None else f"{address}?token={guests.invite()}"
+                    threading.Thread(target=webbrowser.open, args=(own,), daemon=True).start()
+
+            async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+                stopping.set()
+                await super().shutdown(sockets)
+
+        analysts = analysts_of(models, config, pages, stopping, progress)
+        players = players_of(models, config, pages, stopping, progress)
+        app = make_app(Lobby(pages, analysts, config.readouts, players), guests, config.host)
         Server(
             uvicorn.Config(
                 app,
@@ -84,65 +107,166 @@ def serve(config: ServeConfig, progress: Progress = SILENT) -> None:
         ).run(sockets=[listening])
 
 
-def listen(port: int) -> socket.socket:
-    """A socket on this port, for this machine alone. Raises MuGoError if the port isn't available."""
-    listening = socket.socket()
+def _next_line(address: str, token: str) -> str:
+    return f"a browser has opened the page; the address for another one is {address}?token={token}"
+
+
+# Where the page is
+
+
+def listen(port: int, host: str = ServeConfig.model_fields["host"].default) -> socket.socket:
+    """A socket on this port of this host. Raises UsageError for a host that isn't this machine, MuGoError if the port
+    isn't available.
+    """
+    try:
+        family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family)
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"serve --host {host}: no such host; {HOSTS}") from error
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((ADDRESS, port))
+        listening.bind(place)
         listening.listen()
     except OSError as error:
         listening.close()
+        if error.errno in (errno.EADDRNOTAVAIL, errno.EINVAL):
+            raise UsageError(f"serve --host {host}: that isn't this machine; {HOSTS}") from error
         taken = error.errno == errno.EADDRINUSE
         problem = "is taken by another program" if taken else f"isn't available ({error.strerror})"
-        raise MuGoError(f"serve: port {port} of {ADDRESS} {problem}; choose another with --port") from error
+        raise MuGoError(f"serve: port {port} of {host} {problem}; choose another with --port") from error
     return listening
 
 
-def read_models(config: ServeConfig, pages: Pages) -> dict[str, Model]:
-    """The models of the config by name; models with the same name are listed by path.
+HOSTS = "wanted an address of this machine, or 0.0.0.0 for all networks that it is on"
 
-    Raises UsageError for a model whose game no page shows.
+
+def is_loopback(listening: socket.socket) -> bool:
+    return ipaddress.ip_address(listening.getsockname()[0].partition("%")[0]).is_loopback
+
+
+def address_of(listening: socket.socket, path: str) -> str:
+    """The address of a page for a browser, on this network if the socket listens on all."""
+    host, port = listening.getsockname()[:2]
+    if ipaddress.ip_address(host.partition("%")[0]).is_unspecified:
+        host = network_address()
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
+
+
+def network_address() -> str:
+    """This machine's address in the network that leads elsewhere; if there is none, the one that its name has."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((FAR_AWAY, 9))
+            return str(probe.getsockname()[0])
+    except OSError:
+        name = socket.gethostname()
+        try:
+            return socket.gethostbyname(name)
+        except OSError:
+            return name
+
+
+# The models
+
+
+def served_models(config: ServeConfig, pages: Pages, progress: Progress = SILENT) -> dict[str, Served]:
+    """The models of the config by name; without any the champion, if there is one, and those that come with MuGo.
+
+    Models with the same name are listed by path. Raises FileError for a model that isn't there, UsageError for one of
+    the config whose game no page shows.
     """
-    paths = config.model or ([layout.CHAMPION_LINK] if layout.CHAMPION_LINK.exists() else [])
-    models = {model.path: (model, str(path)) for model, path in ((_read(path, pages), path) for path in paths)}
-    bearers = Counter(model.info.name for model, _ in models.values())
-    return {model.info.name if bearers[model.info.name] == 1 else path: model for model, path in models.values()}
+    if config.model:
+        found = [(path, _served(path)) for path in config.model]
+        for path, (_, one) in found:
+            if not pages.can_show(one.game):
+                raise UsageError(f"serve --model {path}: the page has no board for {one.game.title}")
+    else:
+        found = _usual_models(pages, progress)
+    known = {one.path: (name, one, str(path)) for path, (name, one) in found}
+    bearers = Counter(name for name, *_ in known.values())
+    return {name if bearers[name] == 1 else path: one for name, one, path in known.values()}
 
 
-def load_players(models: Mapping[str, Model], config: ServeConfig, pages: Pages, progress: Progress) -> Models:
-    """The models of games with a page of their own, loaded: for each, a function that makes a player per game."""
+def _usual_models(pages: Pages, progress: Progress) -> list[tuple[Path, tuple[str, Served]]]:
+    found = []
+    if layout.CHAMPION_LINK.is_symlink() or layout.CHAMPION_LINK.exists():
+        name, champion = _served(layout.CHAMPION_LINK)
+        if pages.can_show(champion.game):
+            found.append((layout.CHAMPION_LINK, (name, champion)))
+        else:
+            progress.say(f"{layout.CHAMPION_LINK} plays {champion.game.title}, for which the page has no board")
+    else:
+        progress.say(f"no champion at {layout.CHAMPION_LINK} yet: the page has the models that come with MuGo")
+    ours = []
+    for path in pretrained_models():
+        with contextlib.suppress(UsageError):  # the family of its game may have been deleted
+            ours.append((path, _served(path)))
+    usual = parse_game(DEFAULT_GAME).board_title
+    ours.sort(key=lambda one: one[1][1].game.board_title != usual)
+    return found + [one for one in ours if pages.can_show(one[1][1].game)]
+
+
+def _served(path: Path) -> tuple[str, Served]:
+    """(name, model)"""
+    found = resolve_champion(path)
+    info = read_info(found)
+    return info.name, Served(found, parse_game(info.game))
+
+
+def first_page(models: Mapping[str, Served], pages: Pages) -> str:
+    """The path of the page on which the first model plays."""
+    page = pages.of(next(iter(models.values())).game) if models else None
+    return f"/{page.name}" if isinstance(page, OwnPage) else "/"
+
+
+def players_of(
+    models: Mapping[str, Served], config: ServeConfig, pages: Pages, stopping: threading.Event, progress: Progress
+) -> Models:
+    """The models of games with a page of their own."""
     engine = EngineConfig(readouts=config.readouts, backend=config.backend)
+
+    def load(model: Model) -> Callable[[Any], Any]:
+        return open_player(model, engine, SILENT)
+
     return {
-        name: (model.info.game, open_player(model, engine, progress))
-        for name, model in models.items()
-        if isinstance(pages.of(parse_game(model.info.game)), OwnPage)
+        name: OwnModel(one.game.spec, _later(name, one, load, stopping, progress))
+        for name, one in models.items()
+        if isinstance(pages.of(one.game), OwnPage)
     }
 
 
-def load_analysts(
-    models: Mapping[str, Model], config: ServeConfig, pages: Pages, stopping: threading.Event, progress: Progress
+def analysts_of(
+    models: Mapping[str, Served], config: ServeConfig, pages: Pages, stopping: threading.Event, progress: Progress
 ) -> list[Analyst]:
-    """The models of games on the main page, each ready to search."""
-    analysts = []
-    for name, model in models.items():
-        game = parse_game(model.info.game)
-        page = pages.of(game)
-        if not isinstance(page, BoardPage):
-            continue
-        assert isinstance(game, Game)
-        progress.say(f"loading {name}; the first time on this machine, kernels and network are compiled")
+    """The models of games on the main page."""
+
+    def load(model: Model, game: Game) -> tuple[SearchSession, Findings]:
+        rules_of(game).get()  # first, because the person at the board waits for them
         engine = EngineConfig(model=model.path, readouts=config.readouts, backend=config.backend)
-        session, findings = open_session(model, engine, progress)
+        session, findings = open_session(model, engine)
         session.warm_up()
-        analysts.append(Analyst(name, page.offered(game), session, findings, stopping))
+        return session, findings
+
+    analysts = []
+    for name, one in models.items():
+        page = pages.of(one.game)
+        if isinstance(page, BoardPage) and isinstance(one.game, Game):
+            boards = {game.board_title: game for game in map(parse_game, page.offered(one.game))}
+            later = _later(name, one, partial(load, game=one.game), stopping, progress)
+            analysts.append(Analyst(name, one.game, boards, later, stopping))
     return analysts
 
 
-def _read(path: Path, pages: Pages) -> Model:
-    model = read_model(resolve_champion(path))
-    game = parse_game(model.info.game)
-    page = pages.of(game)
-    if page is None or (isinstance(page, BoardPage) and not isinstance(game, Game)):
-        raise UsageError(f"serve --model {path}: the page has no board for {model.info.game}")
-    return model
+def _later(
+    name: str, one: Served, load: Callable[[Model], Thing], stopping: threading.Event, progress: Progress
+) -> LoadedLater[Thing]:
+    """The measurements of backends that loading a model may begin with aren't shown: nobody waits for them here."""
+
+    def loaded() -> Thing:
+        progress.say(f"loading {name}; the first time on this machine, that takes a minute or two")
+        begun = time.monotonic()
+        thing = load(read_model(one.path))
+        progress.say(f"{name} is ready after {time.monotonic() - begun:.0f} s")
+        return thing
+
+    return LoadedLater(name, loaded, stopping)

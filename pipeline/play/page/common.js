@@ -1,5 +1,6 @@
 // What all pages share: elements, requests to the server, players, the dialog for a new game, light and dark.
-// A page declares show(found), which keeps what the server found as `view` and draws it, draw(), and tablePath().
+// A page declares show(found), which keeps what the server found as `view` and draws it, draw(), tablePath() and
+// statusText(). Its fieldset #controls is disabled until the first game is there: show() calls setLive().
 "use strict";
 
 const boards = {}; // of the main page, by name; each board's script registers itself
@@ -7,6 +8,7 @@ let view = null; // the game as the server described it last
 let thinking = false; // whether the opponent's move is awaited
 let epoch = 0; // counts the person's actions: answers to earlier requests are out of date
 
+const SETTING_UP = "Setting up the board; the first time on this machine, that takes up to half a minute…";
 const SVG = "http://www.w3.org/2000/svg";
 const $ = (id) => document.getElementById(id);
 
@@ -45,6 +47,16 @@ async function attempt(ask, after = () => {}, waits = false) {
   }
 }
 
+/** Await the server's answer to a new game, and after a moment say why it takes long. */
+async function patiently(answer) {
+  const timer = setTimeout(() => say(SETTING_UP), 500);
+  try {
+    return await answer;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 function complain(error) {
   thinking = false;
   draw();
@@ -61,6 +73,36 @@ function element(name, attributes = {}, text = "") {
 function say(text, error = false) {
   $("status").textContent = text;
   $("status").classList.toggle("error", error);
+}
+
+/** A game is there: the buttons work. */
+const setLive = () => { $("controls").disabled = false; };
+
+const loadingText = (model) => `Loading ${model}; the first time on this machine, that takes a minute or two…`;
+
+let watching = false;
+
+/** While the opponent or the rules are being loaded, ask every second whether they are there. */
+async function watchLoading() {
+  if (watching) return;
+  watching = true;
+  while (view.rules_ready === false || (view.opponent_ready === false && !view.opponent_problem)) {
+    await new Promise((done) => setTimeout(done, 1000));
+    const { id } = view, before = statusText(), mine = epoch;
+    const found = await api(tablePath()).catch(() => null); // the next request of the person's says what is wrong
+    if (!found || id !== view.id) continue;
+    if (view.rules_ready === false && mine === epoch && !thinking) {
+      show(found);
+      continue;
+    }
+    const said = $("status").textContent === before;
+    view.opponent_ready = found.opponent_ready;
+    view.opponent_problem = found.opponent_problem;
+    if ("adviser_ready" in found) view.adviser_ready = found.adviser_ready;
+    if (found.opponent_problem) sayError({ message: found.opponent_problem });
+    else if (said) say(statusText());
+  }
+  watching = false;
 }
 
 const sayError = ({ message }) => say(message.charAt(0).toUpperCase() + message.slice(1), true);
@@ -84,34 +126,65 @@ function drawPlayers(view, picture) {
   }));
 }
 
+const BUILT_IN = { heuristic: "heuristic: plays by simple rules", random: "random: plays any legal move", nobody: "nobody: you play both sides" };
+
+/** Games in a <select>: those that models play, then the others. */
+function gameOptions(games) {
+  const trained = (game) => Object.keys(game.models ?? {}).length > 0, entry = (game) => new Option(game.title ?? game.spec, game.spec);
+  if (games.every(trained) || !games.some(trained)) return games.map(entry);
+  return [["Against trained models", trained], ["Against built-in players", (game) => !trained(game)]].map(([label, belongs]) => {
+    const group = document.createElement("optgroup");
+    group.label = label;
+    group.append(...games.filter(belongs).map(entry));
+    return group;
+  });
+}
+
+/** The komi chosen in the dialog; null: the game's own. */
+const chosenKomi = () => ($("komi-label").hidden ? null : Number($("choose-komi").value));
+
+/** Show the komi of a game; the person may change it if the opponent plays with any. */
+function showKomi(game, opponent) {
+  const known = game.komi ?? null, plays = game.models?.[opponent] ?? game;
+  $("komi-label").hidden = known === null || !game.takes_komi;
+  $("choose-komi").disabled = $("komi-label").hidden || !plays.takes_komi;
+  $("choose-komi").value = plays.komi ?? known ?? "";
+  $("komi-name").textContent = plays.takes_komi ? `Komi: points for ${game.colours[1]}` : `Komi: ${opponent} plays with ${plays.komi} only`;
+}
+
 /**
- * Fill the dialog for a new game. games: each with its spec, opponents and colours. begin(): called after Start.
+ * Fill the dialog for a new game. games: each with its spec, title, opponents and colours; and if there are any, with
+ * komi, takes_komi and models (see Lobby.options in app.py). begin(): called after Start.
  * chosenGame(game), chosenOpponent(name): called when one is chosen, to update other fields.
  */
 function setUpDialog(games, begin, chosenGame = () => {}, chosenOpponent = () => {}) {
+  let preferred = null; // the opponent that the person has chosen
+  const chosen = () => games.find((known) => known.spec === $("choose-game").value);
   const opponent = () => {
     $("colour-label").hidden = $("choose-opponent").value === "nobody";
+    showKomi(chosen(), $("choose-opponent").value);
     chosenOpponent($("choose-opponent").value);
   };
   const choose = () => {
-    const game = games.find((known) => known.spec === $("choose-game").value), former = $("choose-opponent").value;
-    $("choose-opponent").replaceChildren(...game.opponents.map((name) => new Option(name === "nobody" ? "nobody: you play both sides" : name, name)));
-    if (game.opponents.includes(former)) $("choose-opponent").value = former;
+    const game = chosen();
+    $("choose-opponent").replaceChildren(...game.opponents.map((name) => new Option(BUILT_IN[name] ?? name, name)));
+    if (game.opponents.includes(preferred)) $("choose-opponent").value = preferred;
     const colour = $("choose-colour").value || "0";
     $("choose-colour").replaceChildren(new Option(`${game.colours[0]}, moving first`, "0"), new Option(game.colours[1], "1"));
     $("choose-colour").value = colour;
     chosenGame(game);
     opponent();
   };
-  $("choose-game").replaceChildren(...games.map((game) => new Option(game.spec)));
+  $("choose-game").replaceChildren(...gameOptions(games));
   $("choose-game").addEventListener("change", choose);
-  $("choose-opponent").addEventListener("change", opponent);
+  $("choose-opponent").addEventListener("change", () => { preferred = $("choose-opponent").value; opponent(); });
   $("new").addEventListener("click", () => {
     $("dialog").returnValue = ""; // Escape may leave the last button's value
     $("dialog").showModal();
   });
   $("dialog").addEventListener("close", () => { if ($("dialog").returnValue === "start") begin(); });
   choose();
+  $("new").disabled = false;
 }
 
 /** The game that the page's address names; null if there is none or the server no longer has it. */

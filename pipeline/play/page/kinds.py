@@ -30,6 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.games.contract import AnyGame, Game
 from pipeline.games.sgf import AnotherGame
+from pipeline.play.page.later import LoadedLater
 from pipeline.play.page.table import Beginning, Table
 from pipeline.players.player import Player
 
@@ -128,8 +129,21 @@ Verb = tuple[type[At], Callable[[Any, Any], int | None]]
 On the main page, the function returns the ply to show afterwards; None: the latest.
 """
 
-Models = Mapping[str, tuple[str, Callable[[Any], Player]]]
-"""By name: the spec of the game that a model plays, and a function that makes its player for that game."""
+
+@dataclass(frozen=True)
+class OwnModel:
+    """A model that plays on an own page.
+
+    spec    of its game
+    makes   gives a function that makes the model's player for that game. Call makes.prepare() when somebody chooses the
+            model, and makes.get(), which may take a minute, only where its first move is wanted
+    """
+
+    spec: str
+    makes: LoadedLater[Callable[[Any], Player]]
+
+
+Models = Mapping[str, OwnModel]  # by name, the preferred one first
 
 NO_MODELS: Models = MappingProxyType({})
 
@@ -171,7 +185,11 @@ class OwnPage(Page):
 
     @abstractmethod
     def options(self, models: Models) -> dict[str, Any]:
-        """The games and opponents to choose from. models: those that play games of this page, as in begin()."""
+        """The games and opponents to choose from. models: those that play games of this page, as in begin().
+
+        For setUpDialog() of common.js: {"games": [{"spec", "title", "opponents": names, "colours"}, …]}, games of
+        models first.
+        """
 
     @abstractmethod
     def begin(self, body: Any, models: Models) -> OwnTable:

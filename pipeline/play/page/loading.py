@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import PurePath
 
 from pipeline import extensions
 from pipeline.errors import UsageError
 from pipeline.extensions import Extension
 from pipeline.games.contract import AnyGame, Game
-from pipeline.games.specs import parse_game
+from pipeline.games.specs import name_in, parse_game
 from pipeline.play.page.kinds import MEDIA_TYPES, BoardPage, OwnPage, Page
 from pipeline.play.page.stones import StonesPage
 from pipeline.play.page.table import Table
@@ -30,11 +30,29 @@ class Pages:
         """The page that shows a game; None if there is none."""
         return next((page for page in self._all if page.plays(game)), None)
 
+    def can_show(self, game: AnyGame) -> bool:
+        """Whether a game can be played on a page: those of board pages need a fixed list of actions."""
+        page = self.of(game)
+        return isinstance(page, OwnPage) or (isinstance(page, BoardPage) and isinstance(game, Game))
 
-def load_pages(warn: Callable[[str], None] = lambda line: None) -> Pages:
-    """All pages. warn: called with one line for each installed package's page that is left out."""
+
+def has_page(game: AnyGame) -> bool:
+    """Whether a page shows the game: one that comes with MuGo, or one of the package that offers the game."""
+    offers = extensions.named(extensions.GAMES, name_in(game.spec))
+    return load_pages(packages={offers.package} if offers else set()).can_show(game)
+
+
+def load_pages(warn: Callable[[str], None] = lambda line: None, packages: Container[str] | None = None) -> Pages:
+    """All pages. warn: called with one line for each installed package's page that is left out.
+
+    packages: import no others; None: all that offer a page.
+    """
     pages: list[Page] = []
-    found = extensions.find(extensions.PAGES).values()
+    found = [
+        one
+        for one in extensions.find(extensions.PAGES).values()
+        if not one.package or packages is None or one.package in packages
+    ]
     for extension in sorted(found, key=lambda extension: (bool(extension.package), extension.name)):
         try:
             pages.append(_made(extension))

@@ -30,7 +30,7 @@ const act = (verb, more = {}) => api(tablePath(`/${verb}`), { ply: view.moves.le
 // What the person does
 
 async function begin(wanted) {
-  await attempt(() => api("/api/games", wanted), async () => {
+  await attempt(() => patiently(api("/api/games", wanted)), async () => {
     reviewing = false;
     history.replaceState(null, "", `#${view.id}`);
     await reply();
@@ -85,7 +85,7 @@ async function hint() {
   if ($("hint").disabled) return;
   hinted = view.ply;
   epoch += 1;
-  say("Searching…");
+  say(view.adviser_ready ? "Searching…" : loadingText(view.adviser));
   await analyse(readouts());
 }
 
@@ -102,6 +102,7 @@ async function analyseGame() {
   let stopped = false;
   stopAnalysis = () => { stopped = true; };
   draw();
+  if (!view.adviser_ready) say(loadingText(view.adviser));
   const { id } = view;
   let mine = epoch, problem = null;
   try {
@@ -130,10 +131,12 @@ const myTurn = () => view.human === null || view.turn === view.human;
 // Drawing
 
 function show(found) {
-  if (!boards[found.board_kind]) throw new Error(`No script here draws the board of ${found.game}.`);
+  if (!boards[found.board_kind]) throw new Error(`No script here draws the board of ${found.title}.`);
   const other = !view || view.game !== found.game || view.id !== found.id;
   const moved = !view || view.ply !== found.ply;
   view = found;
+  setLive();
+  watchLoading();
   if (other || (moved && hinted !== view.ply)) hinted = -1;
   if (other) {
     board = boards[view.board_kind];
@@ -156,12 +159,13 @@ function statusText() {
   }
   if (view.over) return `${view.result}.`;
   const colour = view.turn === 0 ? first : second;
-  if (thinking) return `${view.opponent} is thinking…`;
+  if (thinking) return view.opponent_ready ? `${view.opponent} is thinking…` : loadingText(view.opponent);
   const before = view.moves.length ? `${view.colours[view.movers.at(-1)]} played ${view.moves.at(-1)}. ` : "";
   const onlyPass = view.can_pass && !view.legal.includes(true) ? " You can only pass." : "";
   if (hinted === view.ply && view.analysis) return hintText();
-  const check = view.check ? " Check!" : "";
-  return (view.human === null ? `${before}${colour} to move.` : `${before}Your turn: ${colour}.`) + onlyPass + check;
+  if (!view.rules_ready) return SETTING_UP;
+  const check = view.check ? " Check!" : "", loading = view.opponent_ready ? "" : ` ${view.opponent} is being loaded.`;
+  return (view.human === null ? `${before}${colour} to move.` : `${before}Your turn: ${colour}.`) + onlyPass + check + loading;
 }
 
 function hintText() {
@@ -179,13 +183,13 @@ function draw() {
   drawGraph();
   drawCandidates();
   const last = view.ply === view.moves.length, advised = view.adviser !== null;
-  $("game-name").textContent = view.game;
+  $("game-name").textContent = view.title;
   drawPlayers(view, board.picture);
   $("undo").disabled = view.moves.length === 0 && !view.over; // a resignation can be taken back
   $("pass").hidden = !view.passes;
   $("pass").disabled = !last || view.over || !myTurn() || !view.can_pass;
   $("hint").disabled = !advised || view.over_here || thinking;
-  $("hint").title = advised ? "Show what the model would play (h)" : `No model here plays ${view.game}`;
+  $("hint").title = advised ? "Show what the model would play (h)" : `No model here plays ${view.title}`;
   $("resign").disabled = view.over;
   $("first").disabled = $("previous").disabled = view.ply === 0;
   $("next").disabled = $("latest").disabled = last;
@@ -256,11 +260,11 @@ function chosenOpponent(name) {
 }
 
 function startChosen() {
-  const opponent = $("choose-opponent").value;
+  const opponent = $("choose-opponent").value, chosen = options.games.find((known) => known.spec === $("choose-game").value);
   const human = opponent === "nobody" ? null : Number($("choose-colour").value);
   const beginning = $("beginning-label").hidden ? "" : $("choose-beginning").value;
   const wanted = $("choose-readouts").disabled ? options.readouts : Number($("choose-readouts").value);
-  begin({ game: $("choose-game").value, opponent, human, readouts: wanted, beginning });
+  begin({ game: chosen.models[opponent]?.spec ?? chosen.spec, komi: chosenKomi(), opponent, human, readouts: wanted, beginning });
   $("choose-beginning").value = ""; // the next game begins as usual
 }
 

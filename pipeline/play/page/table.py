@@ -15,16 +15,38 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from pipeline.errors import IllegalMove
 from pipeline.games.contract import BoolArray, Game, States
 from pipeline.games.records import RecordText
 from pipeline.play.game_in_progress import GameInProgress, Line, PlayerOpponent
 from pipeline.play.page.analyst import Analyst, Refused
+from pipeline.play.page.later import LoadedLater
 from pipeline.players.builtin import BUILT_INS
 
 NOBODY = "nobody"  # the opponent of a person who plays both sides
 MOST_TABLES = 16
+PATIENCE_SECONDS = 0.5  # that a view waits for the rules: it can be shown without legal moves
 MOST_MOVES = 1000  # per game; no record of a game between people is as long
+
+
+def rules_of(game: Game) -> LoadedLater[None]:
+    """The rules of games of this kind: their kernels, which may have to be compiled, for half a minute or longer."""
+
+    def load() -> None:
+        states = game.initial(1)
+        game.legal(states, game.initial_history(states))
+
+    return _RULES.setdefault(type(game), LoadedLater(f"the rules of {game.board_title}", load, alone=False))
+
+
+def readiness(model: LoadedLater[Any] | None) -> dict[str, Any]:
+    """For a view: whether the opponent can move, and why it can't be loaded. model: None: it isn't one."""
+    return {"opponent_ready": model is None or model.is_ready, "opponent_problem": model and model.problem}
+
+
+_RULES: dict[type, LoadedLater[None]] = {}
 
 
 @dataclass(frozen=True)
@@ -169,7 +191,7 @@ class Table(BaseTable):
             try:
                 action = self.game.parse_move(self._played.positions[-1].state, move)
             except IllegalMove as error:
-                raise Refused(400, f"{move!r} is no move of {self.spec}") from error
+                raise Refused(400, f"{move!r} is no move of {self.game.board_title}") from error
             if self.over:
                 raise Refused(400, f"{self._played.name_of(action)} is not possible: the game is over")
             self._play(action, self.to_move)
@@ -204,7 +226,7 @@ class Table(BaseTable):
         with self._lock:
             self._check(ply)
             if self.adviser is None:
-                raise Refused(400, f"no model on this server plays {self.spec}: there are no hints")
+                raise Refused(400, f"no model on this server plays {self.game.board_title}: there are no hints")
             if self._over_at(ply):
                 if ply < len(self._played.moves):
                     return ply
@@ -218,7 +240,7 @@ class Table(BaseTable):
 
     def judge(self, ply: int) -> None:
         """Ask the adviser for the result, if to_judge says so; here it never does."""
-        raise Refused(400, f"nothing to judge: the rules of {self.spec} decide every game")
+        raise Refused(400, f"nothing to judge: the rules of {self.game.board_title} decide every game")
 
     def rewind(self, ply: int, to: int) -> None:
         """Take back the moves from number `to` on."""
@@ -233,7 +255,8 @@ class Table(BaseTable):
         with self._lock:
             if suffix not in self.records:
                 wanted = ", ".join(self.records) or "no file at all"
-                raise Refused(400, f"{self.spec} isn't written as {suffix[:10]}; wanted {wanted}")
+                title = self.game.board_title
+                raise Refused(400, f"{title} isn't written as {suffix[:10]}; wanted {wanted}")
             return self._written(suffix, RecordText(*map(self._player_name, (0, 1))), self._resigned)
 
     def view(self, ply: int | None = None) -> dict[str, Any]:
@@ -242,6 +265,10 @@ class Table(BaseTable):
             ply = len(self._played.moves) if ply is None else ply
             self._check(ply)
             position = self._played.positions[ply]
+            known = rules_of(self.game).wait(PATIENCE_SECONDS)
+            legal = np.zeros(self.game.num_actions, np.bool_)
+            if known:
+                legal = self.game.legal(position.states, position.history)[0]
             return {
                 "id": self.id,
                 **self._fixed(),
@@ -249,6 +276,8 @@ class Table(BaseTable):
                 "human": self.human,
                 "readouts": self.readouts,
                 "adviser": self.adviser and self.adviser.name,
+                "adviser_ready": self.adviser is not None and self.adviser.model.is_ready,
+                **readiness(self.adviser.model if self.adviser and self.adviser.name == self.opponent else None),
                 "other_komi": self._other_komi,
                 "moves": list(self._named),
                 "movers": [player for player, _ in self._played.moves],
@@ -262,7 +291,8 @@ class Table(BaseTable):
                 "to_move": self._to_move_at(ply),
                 "over_here": self._over_at(ply),
                 "analysis": self._analyses.get(ply),
-                **self._position(ply, self.game.legal(position.states, position.history)[0]),
+                "rules_ready": known,  # until then, no move is shown as legal
+                **self._position(ply, legal),
             }
 
     # What depends on the kind of board
@@ -283,6 +313,7 @@ class Table(BaseTable):
         return {
             "board_kind": self.board,
             "game": self.spec,
+            "title": self.game.title,
             "height": height,
             "width": width,
             "colours": self.colours,

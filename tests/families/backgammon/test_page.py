@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.errors import IllegalMove
+from pipeline.errors import FileError, IllegalMove
 from pipeline.families.backgammon.game import Backgammon
 from pipeline.play.config import ServeConfig
 from pipeline.players.builtin import RandomPlayer
@@ -28,6 +28,8 @@ from pipeline.play import engine
 from pipeline.play.page import command
 from pipeline.play.page.analyst import Refused
 from pipeline.play.page.app import Lobby, make_app
+from pipeline.play.page.kinds import OwnModel
+from pipeline.play.page.later import LoadedLater
 from pipeline.play.page.loading import load_pages
 
 ROOT = Path(__file__).parents[3]
@@ -117,7 +119,8 @@ def test_a_table_answers_while_the_opponent_thinks(verb: str) -> None:
         player.begin = held  # type: ignore[method-assign]
         return player
 
-    table = GammonTable("backgammon", "slow", 0, seed="s", models={"slow": ("backgammon", make)})
+    models = {"slow": OwnModel("backgammon", LoadedLater("slow", lambda: make))}
+    table = GammonTable("backgammon", "slow", 0, seed="s", models=models)
     while table.view()["mine"]:
         view = table.view()
         table.step(*view["steps"][-1], view["ply"])
@@ -165,6 +168,44 @@ def test_its_http() -> None:
 def address() -> Iterator[str]:
     with served_page() as address:
         yield address
+
+
+def test_the_board_is_there_while_its_model_is_loaded_and_if_it_cannot_be() -> None:
+    loading, goes = threading.Event(), threading.Event()
+
+    def load():
+        loading.set()
+        assert goes.wait(SECONDS)
+        raise FileError("weights", "damaged")
+
+    models = {"late": OwnModel("hypergammon", LoadedLater("late", load))}
+    client = TestClient(make_app(Lobby(load_pages(), [], 0, models)), base_url="http://127.0.0.1")
+    games = client.get("/api/gammon").json()["games"]
+    assert [game["title"] for game in games] == ["Hypergammon", "Backgammon"] and games[0]["opponents"][0] == "late"
+    view = client.post("/api/gammon", json={"game": "hypergammon", "opponent": "late", "human": 1}).json()
+    assert loading.wait(SECONDS) and sum(map(abs, view["board"])) == 6
+    assert (view["opponent_ready"], view["opponent_problem"], view["title"]) == (False, None, "Hypergammon")
+    goes.set()
+    refused = client.post(f"/api/gammon/{view['id']}/reply", json={"ply": view["ply"]})
+    assert refused.status_code == 400 and refused.json()["error"] == "late can't be loaded: weights: damaged"
+    assert "damaged" in client.get(f"/api/gammon/{view['id']}").json()["opponent_problem"]
+
+
+@needs_chromium
+def test_the_page_has_a_board_and_no_live_buttons_where_no_game_can_begin(address: str) -> None:
+    pytest.importorskip("selenium", reason="needs the extra test: pip install '.[test]'")
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    with headless_chromium() as browser:
+        browser.execute_cdp_cmd("Network.enable", {})
+        browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/api/gammon"]})
+        browser.get(f"{address}gammon")
+        status = browser.find_element(By.ID, "status")
+        WebDriverWait(browser, SECONDS, 0.05).until(lambda _: "doesn't answer" in status.text)
+        assert len(browser.find_elements(By.CSS_SELECTOR, "#board .spike")) == 24
+        buttons = browser.find_elements(By.CSS_SELECTOR, "#panel button")
+        assert buttons and not any(button.is_enabled() for button in buttons)
 
 
 @needs_chromium
@@ -255,12 +296,13 @@ def test_a_model_of_a_method_for_dice_is_an_opponent(tmp_path: Path, monkeypatch
     monkeypatch.setattr(engine, "method_named", lambda name: StandIn() if name == "stand-in" else None)
     config = ServeConfig(model=[tmp_path / "000007-td"], readouts=3)
     pages = load_pages()
-    models = command.read_models(config, pages)
-    assert command.load_analysts(models, config, pages, threading.Event(), SILENT) == []
-    lobby = Lobby(pages, [], 3, command.load_players(models, config, pages, SILENT))
+    models, stopping = command.served_models(config, pages), threading.Event()
+    assert command.first_page(models, pages) == "/gammon"
+    assert command.analysts_of(models, config, pages, stopping, SILENT) == []
+    lobby = Lobby(pages, [], 3, command.players_of(models, config, pages, stopping, SILENT))
     client = TestClient(make_app(lobby), base_url="http://127.0.0.1")
     games = {game["spec"]: game["opponents"] for game in client.get("/api/gammon").json()["games"]}
-    assert "000007-td" in games["backgammon"] and "000007-td" not in games["hypergammon"] and loads == [1]
+    assert "000007-td" in games["backgammon"] and "000007-td" not in games["hypergammon"] and not loads
     for _ in range(2):
         view = client.post("/api/gammon", json={"game": "backgammon", "opponent": "000007-td", "human": 1}).json()
         after = client.post(f"/api/gammon/{view['id']}/reply", json={"ply": view["ply"]}).json()

@@ -50,8 +50,8 @@ def test_moves_that_are_refused_say_why(page: Page) -> None:
     for move, problem in (
         ("7f7e+", "7f7e+ is not possible: it can't promote there"),
         ("B*2b", "an own piece stands there, or a drop needs an empty point"),
-        ("8h7g", "'8h7g' is no move of shogi"),
-        ("U5e", "'U5e' is no move of shogi"),
+        ("8h7g", "'8h7g' is no move of Shogi"),
+        ("U5e", "'U5e' is no move of Shogi"),
     ):
         assert problem in page.act(view, "play", move=move, status=400)
     nifu = page.begin("shogi", beginning="4k4/9/9/9/9/9/4P4/9/4K4 b P 1")
@@ -252,7 +252,7 @@ def test_a_person_takes_drops_and_promotes(shown, tmp_path: Path) -> None:
     shown.until(lambda: len(shown.marked("possible")) > 40)
     shown.shot("drop")
     shown.press("9g", "6e")  # another piece is taken instead, which can't go there
-    shown.until(lambda: shown.status() == "'9g6e' is no move of shogi")
+    shown.until(lambda: shown.status() == "'9g6e' is no move of Shogi")
     shown.press("B*", "5e")
     shown.until(lambda: "Sente played B*5e" in shown.status())
     for suffix, text in (("KIF", "５五角打"), ("USI", "B*5e"), ("CSA", "+0055KA")):

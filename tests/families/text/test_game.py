@@ -207,5 +207,5 @@ def test_what_players_are_shown() -> None:
 
 
 def test_no_person_plays_where_the_board_shows_what_is_hidden() -> None:
-    with pytest.raises(UsageError, match="text:KuhnPoker-v0 isn't played here"):
+    with pytest.raises(UsageError, match="play: the text game KuhnPoker-v0 isn't played here"):
         play(PlayConfig(model="random", game="text:KuhnPoker-v0"))

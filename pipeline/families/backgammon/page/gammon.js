@@ -6,8 +6,12 @@ const TOP = 28, GAP = 24, LONGEST = 5; // the most checkers drawn on a point
 const BAR = 25, OFF = 0;
 const ORDER = [13, 14, 15, 16, 17, 18, 25, 19, 20, 21, 22, 23, 24, 12, 11, 10, 9, 8, 7, 0, 6, 5, 4, 3, 2, 1]; // for the arrow keys
 
+// What is drawn until there is a game.
+const EMPTY = { viewer: 0, mine: false, over: true, board: Array(26).fill(0), theirs_off: 0, theirs_bar: 0, dice: [], made: [], steps: [] };
+
 let options = null, taken = null, cursor = 6;
 
+const shown = () => view ?? EMPTY;
 const tablePath = (rest = "") => `/api/gammon/${view.id}${rest}`;
 const act = (verb, more = {}) => api(tablePath(`/${verb}`), { ply: view.ply, ...more });
 
@@ -18,6 +22,8 @@ async function reply() {
 
 function show(found) {
   view = found;
+  setLive();
+  watchLoading();
   const sources = new Set(view.steps.map(([source]) => source));
   taken = sources.size === 1 && sources.has(BAR) ? BAR : null; // a checker on the bar must move first
   draw();
@@ -37,12 +43,13 @@ function choose(place) {
 
 function statusText() {
   if (view.over) return `${view.result}.`;
-  if (thinking) return `${view.opponent} is thinking…`;
+  if (thinking) return view.opponent_ready ? `${view.opponent} is thinking…` : loadingText(view.opponent);
   if (!view.mine) return `${view.opponent} is to move. Click on the board to ask again.`;
   const who = view.human === null ? view.colours[view.turn] : `Your turn, ${view.colours[view.turn]}`;
+  const loading = view.opponent_ready ? "" : ` ${view.opponent} is being loaded.`;
   const dice = `dice ${view.dice.slice(0, 2).join(" and ")}`;
   if (view.must_pass) return `${who}: ${dice}. You can only pass.`;
-  return taken === null ? `${who}: ${dice}. Choose a checker.` : `${who}: ${dice}. From ${name(taken)} to ${targets().map(name).join(" or ")}.`;
+  return taken === null ? `${who}: ${dice}. Choose a checker.${loading}` : `${who}: ${dice}. From ${name(taken)} to ${targets().map(name).join(" or ")}.`;
 }
 
 const name = (place) => (place === BAR ? "the bar" : place === OFF ? "off" : `point ${place}`);
@@ -54,7 +61,7 @@ function where(point) {
   return [LEFT + POINT * column + (column > 5 ? BAR_WIDTH : 0), top];
 }
 
-const colour = (own) => ((own ? view.viewer : 1 - view.viewer) === 0 ? "white" : "black");
+const colour = (own) => ((own ? shown().viewer : 1 - shown().viewer) === 0 ? "white" : "black");
 
 /** Checkers stacked from y on. */
 function pile(count, own, x, y, down) {
@@ -69,7 +76,7 @@ function pile(count, own, x, y, down) {
 }
 
 function place(number, box, label, parts) {
-  const sources = view.steps.map(([source]) => source), may = view.mine && !thinking;
+  const sources = shown().steps.map(([source]) => source), may = shown().mine && !thinking;
   const kind = number === taken ? "taken" : may && taken !== null && targets().includes(number) ? "to" : may && taken === null && sources.includes(number) ? "from" : "";
   const said = { taken: ", taken", to: ", possible", from: ", can move" }[kind] ?? "";
   const group = element("g", { class: `place ${kind}`, role: "button", "data-place": number, tabindex: number === cursor ? 0 : -1, "aria-label": `${label}${said}` });
@@ -87,7 +94,7 @@ function drawBoard() {
   const half = (HEIGHT - 2 * TOP) / 2, parts = [element("rect", { class: "rail", width: WIDTH, height: HEIGHT, rx: 8 })];
   for (const x of [LEFT, BAR_X + BAR_WIDTH]) parts.push(element("rect", { class: "field", x, y: TOP, width: 6 * POINT, height: HEIGHT - 2 * TOP }));
   for (let point = 1; point <= 24; point++) {
-    const [x, top] = where(point), count = view.board[point], y = top ? TOP : HEIGHT - TOP;
+    const [x, top] = where(point), count = shown().board[point], y = top ? TOP : HEIGHT - TOP;
     const tip = top ? TOP + half - 30 : HEIGHT - TOP - half + 30;
     const shapes = [element("path", { class: `spike ${point % 2 ? "dark" : "light"}`, d: `M${x} ${y}h${POINT}L${x + POINT / 2} ${tip}Z` })];
     shapes.push(...pile(Math.abs(count), count > 0, x + POINT / 2, y, top));
@@ -95,13 +102,13 @@ function drawBoard() {
     parts.push(place(point, [x, top ? TOP : TOP + half + GAP, POINT, half - GAP], `Point ${point}, ${checkers(count)}`, shapes));
   }
   const middle = BAR_X + BAR_WIDTH / 2;
-  parts.push(...pile(view.theirs_bar, false, middle, HEIGHT / 2 + 26, true));
-  parts.push(place(BAR, [BAR_X, TOP, BAR_WIDTH, half - GAP], `Bar, ${checkers(view.board[BAR])}`, pile(view.board[BAR], true, middle, HEIGHT / 2 - 26, false)));
+  parts.push(...pile(shown().theirs_bar, false, middle, HEIGHT / 2 + 26, true));
+  parts.push(place(BAR, [BAR_X, TOP, BAR_WIDTH, half - GAP], `Bar, ${checkers(shown().board[BAR])}`, pile(shown().board[BAR], true, middle, HEIGHT / 2 - 26, false)));
   const tray = [TRAY_X, TOP + half, WIDTH - TRAY_X - 12, half], across = TRAY_X + tray[2] / 2;
   parts.push(element("rect", { class: "field", x: TRAY_X, y: TOP, width: tray[2], height: HEIGHT - 2 * TOP }));
-  parts.push(...off(view.theirs_off, false, across, TOP + 40));
-  parts.push(place(OFF, tray, `Borne off, ${view.board[OFF]} own`, off(view.board[OFF], true, across, HEIGHT - TOP - 40)));
-  if (!view.over && view.dice.length) parts.push(...dice());
+  parts.push(...off(shown().theirs_off, false, across, TOP + 40));
+  parts.push(place(OFF, tray, `Borne off, ${shown().board[OFF]} own`, off(shown().board[OFF], true, across, HEIGHT - TOP - 40)));
+  if (!shown().over && shown().dice.length) parts.push(...dice());
   $("board").replaceChildren(...parts);
   if (focused) $("board").querySelector(`[data-place="${cursor}"]`)?.focus();
 }
@@ -140,7 +147,7 @@ function usedDice() {
 function draw() {
   if (!view) return;
   drawBoard();
-  $("game-name").textContent = view.game;
+  $("game-name").textContent = view.title;
   drawPlayers(view, (player) => element("circle", { class: `checker ${player ? "black" : "white"}`, cx: 20, cy: 20, r: 17 }));
   $("last").textContent = view.last;
   $("undo").disabled = view.ply < 2 && !view.made.length && !view.over; // a resignation can be taken back
@@ -150,6 +157,7 @@ function draw() {
   $("mat").hidden = view.game !== "backgammon";
   $("mat").href = tablePath("/mat");
   $("sgf").href = tablePath("/sgf");
+  $("sgf").hidden = $("dice-details").hidden = false;
   $("commitment").textContent = view.commitment;
   $("seed").textContent = view.seed ? `The seed was ${view.seed}. Throw N came from the SHA-256 of ${view.seed}:N.` : "The seed is shown after the game, so that you can check every throw.";
   say(statusText());
@@ -178,7 +186,7 @@ function move(index) {
 function begin() {
   const wanted = { game: $("choose-game").value, opponent: $("choose-opponent").value, human: Number($("choose-colour").value) };
   attempt(async () => {
-    const found = await api("/api/gammon", wanted);
+    const found = await patiently(api("/api/gammon", wanted));
     history.replaceState(null, "", `#${found.id}`);
     return found;
   }, reply);
@@ -186,6 +194,7 @@ function begin() {
 
 async function start() {
   setUpTheme();
+  drawBoard();
   try {
     options = await api("/api/gammon");
   } catch (error) {

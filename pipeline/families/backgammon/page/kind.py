@@ -9,6 +9,7 @@ from pydantic import Field
 
 from pipeline.families.backgammon.page.table import COLOURS, GAMES, NOBODY, GammonTable, opponents
 from pipeline.games.contract import AnyGame
+from pipeline.games.specs import parse_game
 from pipeline.play.page.kinds import At, Body, Models, OwnPage, Verb
 
 
@@ -46,9 +47,19 @@ class GammonPage(OwnPage):
         return game.spec in GAMES
 
     def options(self, models: Models) -> dict[str, Any]:
+        """The game of the first model comes first."""
+        played = [one.spec for one in models.values()]
+        games = sorted(GAMES, key=lambda spec: played.index(spec) if spec in played else len(played))
         return {
             "games": [
-                {"spec": spec, "opponents": [*opponents(spec, models), NOBODY], "colours": COLOURS} for spec in GAMES
+                {
+                    "spec": spec,
+                    "title": parse_game(spec).title,
+                    "models": {name: {} for name, one in models.items() if one.spec == spec},
+                    "opponents": [*opponents(spec, models), NOBODY],
+                    "colours": COLOURS,
+                }
+                for spec in games
             ]
         }
 

@@ -25,7 +25,7 @@ from pipeline.play.fair_dice import FairDice
 from pipeline.play.game_in_progress import Line, PlayerOpponent
 from pipeline.play.page.analyst import Refused
 from pipeline.play.page.kinds import NO_MODELS, Models
-from pipeline.play.page.table import NOBODY, BaseTable
+from pipeline.play.page.table import NOBODY, BaseTable, readiness
 from pipeline.players.builtin import BUILT_INS
 from pipeline.players.player import RESIGN, Player
 
@@ -40,7 +40,11 @@ MakeOpponent = Callable[[Backgammon], Player]
 
 def opponents(game: str, models: Models) -> dict[str, MakeOpponent]:
     """The available opponents of a game, by name."""
-    found: dict[str, MakeOpponent] = {name: make for name, (spec, make) in models.items() if spec == game}
+    found: dict[str, MakeOpponent] = {
+        name: lambda game, one=one: one.makes.get()(game)  # type: ignore[misc]
+        for name, one in models.items()
+        if one.spec == game
+    }
     for name in ("heuristic", "random"):
         found[name] = lambda game, name=name: BUILT_INS[name](game, 1)  # type: ignore[misc]
     if game == "backgammon" and installed():
@@ -70,11 +74,16 @@ class GammonTable(BaseTable):
         self._dice = FairDice(seed)
         human = None if opponent == NOBODY else human or 0
         super().__init__(parse_game(spec), COLOURS, opponent, human, None, self._dice)
-        self._player = None if opponent == NOBODY else PlayerOpponent(opponent, known[opponent](self.game))
+        self._make = known.get(opponent)  # None: the person plays both sides
+        self._player: PlayerOpponent | None = None  # made for the first move
         self._thinking = threading.Lock()  # guards the opponent
+        self._model = models[opponent].makes if opponent in models else None
         self._steps: list[notation.Step] = []  # of the incomplete turn
         self._stepper: tuple[int, Stepper] | None = None  # with its ply
         self._last = ""  # the last turn, in words
+        if self._model is not None:
+            self.view()  # compiles what the board needs, before the model's loading compiles much more
+            self._model.prepare()
 
     def close(self) -> None:
         if self._player is not None:
@@ -105,7 +114,7 @@ class GammonTable(BaseTable):
 
     def reply(self, ply: int) -> None:
         """Play the opponent's turn; do nothing if it isn't their turn or the game has changed meanwhile."""
-        if self._player is None:
+        if self._make is None:
             return
         with self._lock:
             self._check_current(ply)
@@ -113,6 +122,8 @@ class GammonTable(BaseTable):
         with self._thinking:
             if not self._waits_after(line):
                 return
+            if self._player is None:
+                self._player = PlayerOpponent(self.opponent, self._make(self.game))
             action, _ = self._player.choose(line)
             with self._lock:
                 if not self._waits_after(line):
@@ -126,7 +137,7 @@ class GammonTable(BaseTable):
         """The game so far as .mat or SGF. Raises Refused for another suffix, and for .mat of hypergammon."""
         with self._lock:
             if suffix not in (MAT, SGF):
-                raise Refused(400, f"{self.game.spec} isn't written as {suffix[:10]}; wanted {MAT} or {SGF}")
+                raise Refused(400, f"{self.game.title} isn't written as {suffix[:10]}; wanted {MAT} or {SGF}")
             if suffix == MAT and self.game.spec != "backgammon":
                 raise Refused(400, ".mat is for backgammon; save SGF")
             text = RecordText(*(self._player_name(player) for player in (0, 1)))
@@ -153,7 +164,9 @@ class GammonTable(BaseTable):
             return {
                 "id": self.id,
                 "game": self.game.spec,
+                "title": self.game.title,
                 "opponent": self.opponent,
+                **readiness(self._model),
                 "human": self.human,
                 "viewer": viewer,
                 "players": [self._player_name(player) for player in (0, 1)],
