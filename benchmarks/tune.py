@@ -53,8 +53,8 @@ class ResigningPlayer(SearchPlayer):
         super().__init__(*arguments)
         self._resign = resign
 
-    def decide(self, rows: Rows) -> Decisions:
-        found = super().decide(rows)
+    def step(self) -> Decisions:
+        found = super().step()
         return replace(found, actions=np.where(found.values < -self._resign, RESIGN, found.actions).astype(np.int32))
 
 

@@ -1,0 +1,176 @@
+"""``Endings``: chooses the moves of positions whose winner is clear, with a second search (search/endings.py).
+
+A search that knows only wins and losses plays any move once the game is decided: behind by little on a finished board,
+a player fills its own eyes, because a pass loses at once. So where the first search's value reaches ``margin_from``,
+the second one chooses, among the moves that keep what the first one found. In a lost position that is every move.
+
+Axes as in player.py. Values that people see stay the first search's.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pipeline.games.contract import Actions, BoolArray, Evaluate, FloatArray, Game, States
+from pipeline.games.margins import MarginNetwork
+from pipeline.players.player import Rows
+from pipeline.search.batch import BatchSearch
+from pipeline.search.endings import EndingSearch
+from pipeline.search.options import PlaySearchOptions, SearchOptions
+
+MOST_READOUTS = 200  # of a second search: it needn't win a game
+SURE = 0.5  # the expected owner of a point that counts as the player's
+
+
+class Endings:
+    """Second searches of the rows of one search. Memory is allocated when the first position is decided."""
+
+    @staticmethod
+    def of(
+        game: Game,
+        num_rows: int,
+        evaluate: Evaluate,
+        margins: MarginNetwork | None,
+        config: SearchOptions,
+        readouts: int,
+        leaves: int,
+    ) -> Endings | None:
+        """None where no search needs them: by the options, without readouts, or if the network knows no margins.
+
+        evaluate: of the first search; margins: None: not known. Both take batches of up to num_rows · leaves.
+        """
+        if not isinstance(config, PlaySearchOptions) or config.margin_from >= 1 or not readouts:
+            return None
+        if game.has_margins and margins is None:
+            return None
+        return Endings(game, num_rows, evaluate, margins, config, readouts, leaves)
+
+    def __init__(
+        self,
+        game: Game,
+        num_rows: int,
+        evaluate: Evaluate,
+        margins: MarginNetwork | None,
+        config: PlaySearchOptions,
+        readouts: int,
+        leaves: int,
+    ) -> None:
+        self._game, self._evaluate, self._margins, self._config = game, evaluate, margins, config
+        self._second = evaluate if margins is None else margins.evaluate
+        self._size = num_rows, min(readouts, MOST_READOUTS), leaves
+        self._made: EndingSearch | None = None
+        self._searching = np.zeros(num_rows, np.bool_)
+
+    @property
+    def live(self) -> bool:
+        """Whether a second search is going on."""
+        return bool(self._searching.any())
+
+    @property
+    def _search(self) -> EndingSearch:
+        if self._made is None:
+            num_rows, readouts, leaves = self._size
+            self._made = EndingSearch(self._game, num_rows, readouts, self._config, leaves)
+        return self._made
+
+    def are_decided(self, search: BatchSearch, rows: Rows) -> BoolArray:
+        """[n] whether the first search is sure enough of who wins. Its roots must have been evaluated."""
+        return np.abs(search.root_values(rows)) >= self._config.margin_from
+
+    def begin(self, search: BatchSearch, rows: Rows, chosen: Actions) -> tuple[Actions, BoolArray]:
+        """Start second searches where they are needed in rows [n] -> moves [n]; [n] whether a search was started.
+
+        chosen [n]: the moves that the first search would play, and those to play where no search was started: the
+        position isn't decided, there is no choice, or the answer to a pass is a pass.
+        """
+        begun, actions = self.are_decided(search, rows), chosen.copy()
+        at = np.flatnonzero(begun)
+        if at.size:
+            allowed = self._allowed(search, rows[at], chosen[at])
+            passes = self._game.pass_action
+            if passes is not None and self._margins is not None:
+                ended = at[allowed[:, passes] & (search.root_values(rows[at]) > 0)]
+                if ended.size:
+                    ended = ended[self._ends_well(search, rows[ended])]
+                    actions[ended], begun[ended] = passes, False
+            begun[at] &= allowed.sum(axis=1) > 1
+            at, allowed = at[begun[at]], allowed[begun[at]]
+        if at.size:
+            readouts = np.full(len(at), self._size[1], np.int32)
+            self._search.begin_at(search, rows[at], readouts, allowed)
+            self._searching[rows[at]] = True
+        return actions, begun
+
+    def step(self) -> tuple[Rows, Actions]:
+        """Evaluate one batch -> rows [n] whose search has ended, and their moves [n]."""
+        search = self._search
+        planes = search.leaves()
+        if len(planes):
+            try:
+                search.expand(*self._second(planes))
+            except Exception:
+                search.drop_batch()
+                raise
+        rows = search.finished()
+        actions = search.best(rows)
+        self.stop(rows)
+        return rows, actions
+
+    def best(self, row: int) -> int:
+        """The move that the second search prefers so far. At least one batch must have been searched."""
+        return int(self._search.best(np.array([row]))[0])
+
+    def stop(self, rows: Rows) -> None:
+        """End the searches in rows [n], finished or not."""
+        if self._made is not None:
+            self._made.stop(rows)
+            self._searching[rows] = False
+
+    def _allowed(self, search: BatchSearch, rows: Rows, chosen: Actions) -> BoolArray:
+        """[n, A] the legal moves that give up no more of the value than is missing to 1.
+
+        An unvisited move may lose everything, and so may a pass that the first search hasn't visited; but a pass that
+        ends the game has its result, and where the player is ahead the network is asked what another pass is worth.
+        """
+        every, missing = np.arange(len(rows)), 1 - self._config.margin_from
+        legal, values = search.legal(rows), search.root_action_values(rows)
+        best = np.where(np.isnan(values[every, chosen]), search.root_values(rows), values[every, chosen])
+        values = np.where(np.isnan(values), np.float32(-1), values)
+        passes = self._game.pass_action
+        if passes is not None:
+            asked = np.flatnonzero(legal[:, passes] & (best > 0))
+            if asked.size:
+                values[asked, passes] = self._after_pass(search, rows[asked])
+        allowed: BoolArray = legal & (values >= (best - missing)[:, None])
+        allowed[every, chosen] = True
+        return allowed
+
+    def _after_pass(self, search: BatchSearch, rows: Rows) -> FloatArray:
+        """[n] the value of a pass, seen by the player who passes: the result, or what the network thinks of it."""
+        states, after = search.states[rows], self._passed(search, rows)
+        results = self._game.returns(after)
+        values = np.where(self._game.to_move(states) == 0, results, -results).astype(np.float32)
+        going = np.flatnonzero(~self._game.is_over(after))
+        if going.size:
+            past = search.history.select(rows[going])
+            past.append(np.arange(going.size), self._game.keys(after[going]))
+            values[going] = -self._evaluate(self._game.legal_and_observe(after[going], past)[1])[1]
+        return values
+
+    def _ends_well(self, search: BatchSearch, rows: Rows) -> BoolArray:
+        """[n] whether a pass ends the game and the player can't be sure of any point that the rules don't give yet.
+
+        Only the network's certainties count: it has seen too many lost games in which the loser gave everything away.
+        """
+        assert self._margins is not None
+        game, states, after = self._game, search.states[rows], self._passed(search, rows)
+        sign = np.where(game.to_move(states) == 0, 1, -1)[:, None]
+        planes = game.legal_and_observe(states, search.history.select(rows))[1]
+        sure = (self._margins.owners(planes) > SURE) & (sign * game.ownership(after) <= 0)
+        return game.is_over(after) & ~sure.any(axis=1)
+
+    def _passed(self, search: BatchSearch, rows: Rows) -> States:
+        """[n, S] the positions after a pass."""
+        assert self._game.pass_action is not None
+        passes = np.full(len(rows), self._game.pass_action, np.int32)
+        return self._game.play(search.states[rows], passes, search.history.select(rows))
