@@ -252,7 +252,7 @@ class SearchSession(SearchedRow):
         def over() -> bool:
             return enough() or time.monotonic() >= until
 
-        self.search_until(lambda: over() or (time.monotonic() >= early and self._is_decided()), readouts)
+        self.search_until(lambda: over() or (time.monotonic() >= early and self.is_decided), readouts)
         return self.decide(over)
 
     def decide(self, enough: Callable[[], bool] = lambda: False) -> int:
@@ -276,7 +276,9 @@ class SearchSession(SearchedRow):
         finally:
             self._endings.stop(ROW)
 
-    def _is_decided(self) -> bool:
+    @property
+    def is_decided(self) -> bool:
+        """Whether decide() would search a second time. At least one batch must have been searched here."""
         return self._endings is not None and bool(self._endings.are_decided(self._search, ROW)[0])
 
     def search_until(self, enough: Callable[[], bool], readouts: int | None = None) -> None:
@@ -287,5 +289,5 @@ class SearchSession(SearchedRow):
                     return
 
     def best(self) -> int:
-        """The move that the first search prefers so far. At least one batch must have been searched since the last move."""
+        """The move that the first search prefers. At least one batch must have been searched since the last move."""
         return int(self._search.choose(ROW, np.zeros(1, np.float32))[0])

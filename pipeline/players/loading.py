@@ -79,7 +79,7 @@ def load_evaluators(
 def load_with_margins(
     model: Model, max_batch: int, num_threads: int, backend: str, progress: Progress
 ) -> list[Evaluator] | list[AnyBoardEvaluator]:
-    """load_evaluators(), with ``margins`` where the game has them. Their networks are loaded when they are first used."""
+    """load_evaluators(), with ``margins`` where the game has them, whose networks are loaded on first use."""
     evaluators = load_evaluators(model, max_batch, num_threads, backend, progress)
     if parse_game(model.info.game).has_margins:
         made: list[Evaluator] | list[AnyBoardEvaluator] = []

@@ -39,7 +39,7 @@ def leaves_of_one_tree(readouts: int) -> int:
 
 class SearchPlayer(Player):
     """Keeps a tree per row, across the moves of both sides. Chooses the most visited move or the one with the highest
-    lower confidence bound, as the config says; Gumbel search plays without noise. Once a game is decided, Endings choose.
+    lower confidence bound, as the config says; Gumbel search plays without noise. In decided games Endings choose.
 
     Values are the mean of the network's value of the position and those of all readouts.
     search    the trees and positions

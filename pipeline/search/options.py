@@ -13,6 +13,7 @@ LCB = (
     "(KataGo: 5). Moves need 15 % of the most visits. 0 = the most visited move."
 )
 
+
 @composed("players")
 class SearchOptions(Options):
     """How players choose moves: the options of the search, and those that methods add at ``players``."""
