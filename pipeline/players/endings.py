@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.games.contract import Actions, BoolArray, Evaluate, FloatArray, Game, States
+from pipeline.games.contract import Actions, BoolArray, Evaluate, FloatArray, Game, History, States
 from pipeline.games.margins import MarginNetwork
 from pipeline.players.player import Rows
 from pipeline.search.batch import BatchSearch
 from pipeline.search.endings import EndingSearch
 from pipeline.search.options import PlaySearchOptions, SearchOptions
+from pipeline.search.puct import LCB_MIN_VISIT_FRACTION, LCB_MIN_VISITS
 
 MOST_READOUTS = 200  # of a second search: it needn't win a game
 SURE = 0.5  # the expected owner of a point that counts as the player's
@@ -129,13 +130,14 @@ class Endings:
     def _allowed(self, search: BatchSearch, rows: Rows, chosen: Actions) -> BoolArray:
         """[n, A] the legal moves that give up no more of the value than is missing to 1.
 
-        An unvisited move may lose everything, and so may a pass that the first search hasn't visited; but a pass that
-        ends the game has its result, and where the player is ahead the network is asked what another pass is worth.
+        A move that the first search has hardly visited may lose everything. What a pass is worth is looked up where the
+        player is ahead.
         """
         every, missing = np.arange(len(rows)), 1 - self._config.margin_from
-        legal, values = search.legal(rows), search.root_action_values(rows)
-        best = np.where(np.isnan(values[every, chosen]), search.root_values(rows), values[every, chosen])
-        values = np.where(np.isnan(values), np.float32(-1), values)
+        legal, values, (visits, _) = search.legal(rows), search.root_action_values(rows), search.root_table(rows)
+        best = np.where(visits[every, chosen] > 0, values[every, chosen], search.root_values(rows))
+        least = np.maximum(LCB_MIN_VISITS, LCB_MIN_VISIT_FRACTION * visits.max(axis=1, keepdims=True))
+        values = np.where((visits >= least) | (values >= 1), values, np.float32(-1))  # a win is certain at once
         passes = self._game.pass_action
         if passes is not None:
             asked = np.flatnonzero(legal[:, passes] & (best > 0))
@@ -146,15 +148,24 @@ class Endings:
         return allowed
 
     def _after_pass(self, search: BatchSearch, rows: Rows) -> FloatArray:
-        """[n] the value of a pass, seen by the player who passes: the result, or what the network thinks of it."""
-        states, after = search.states[rows], self._passed(search, rows)
-        results = self._game.returns(after)
-        values = np.where(self._game.to_move(states) == 0, results, -results).astype(np.float32)
-        going = np.flatnonzero(~self._game.is_over(after))
+        """[n] the value of a pass, seen by the player who passes: the result if it ends the game.
+
+        Otherwise what the network thinks of it, or the result of another pass if that is worse: it counts every dead
+        stone as alive.
+        """
+        game, history = self._game, search.history.select(rows)
+        sign = np.where(game.to_move(search.states[rows]) == 0, np.float32(1), np.float32(-1))
+        after = self._passed(search.states[rows], history)
+        values = sign * game.returns(after)
+        going = np.flatnonzero(~game.is_over(after))
         if going.size:
-            past = search.history.select(rows[going])
-            past.append(np.arange(going.size), self._game.keys(after[going]))
-            values[going] = -self._evaluate(self._game.legal_and_observe(after[going], past)[1])[1]
+            after, past = after[going], history.select(going)
+            past.append(np.arange(going.size), game.keys(after))
+            values[going] = -self._evaluate(game.legal_and_observe(after, past)[1])[1]
+            answered = self._passed(after, past)
+            ended = game.is_over(answered)
+            results = sign[going] * game.returns(answered)
+            values[going] = np.where(ended, np.minimum(values[going], results), values[going])
         return values
 
     def _ends_well(self, search: BatchSearch, rows: Rows) -> BoolArray:
@@ -163,14 +174,13 @@ class Endings:
         Only the network's certainties count: it has seen too many lost games in which the loser gave everything away.
         """
         assert self._margins is not None
-        game, states, after = self._game, search.states[rows], self._passed(search, rows)
-        sign = np.where(game.to_move(states) == 0, 1, -1)[:, None]
-        planes = game.legal_and_observe(states, search.history.select(rows))[1]
+        game, states, history = self._game, search.states[rows], search.history.select(rows)
+        sign, after = np.where(game.to_move(states) == 0, 1, -1)[:, None], self._passed(states, history)
+        planes = game.legal_and_observe(states, history)[1]
         sure = (self._margins.owners(planes) > SURE) & (sign * game.ownership(after) <= 0)
         return game.is_over(after) & ~sure.any(axis=1)
 
-    def _passed(self, search: BatchSearch, rows: Rows) -> States:
+    def _passed(self, states: States, history: History) -> States:
         """[n, S] the positions after a pass."""
         assert self._game.pass_action is not None
-        passes = np.full(len(rows), self._game.pass_action, np.int32)
-        return self._game.play(search.states[rows], passes, search.history.select(rows))
+        return self._game.play(states, np.full(len(states), self._game.pass_action, np.int32), history)

@@ -82,17 +82,18 @@ def load_with_margins(
     """load_evaluators(), with ``margins`` where the game has them, whose networks are loaded on first use."""
     evaluators = load_evaluators(model, max_batch, num_threads, backend, progress)
     if parse_game(model.info.game).has_margins:
-        made: list[Evaluator] | list[AnyBoardEvaluator] = []
+        made: list[Evaluate] = []
         lock = threading.Lock()
 
         def margins(thread: int, planes: Planes) -> Evaluation:
             with lock:
-                made[:] = made or load_evaluators(_of_margins(model), max_batch, num_threads, _exact(backend), progress)
+                if not made:
+                    made.extend(load_evaluators(_of_margins(model), max_batch, num_threads, _exact(backend), progress))
             return made[thread](planes)
 
         owners = _owners_of(model)
-        for thread, evaluator in enumerate(evaluators):
-            evaluator.margins = MarginNetwork(partial(margins, thread), owners)
+        for thread in range(num_threads):
+            evaluators[thread].margins = MarginNetwork(partial(margins, thread), owners)
     return evaluators
 
 

@@ -69,7 +69,8 @@ class EndingSearch(BatchSearch):
         every = np.arange(len(rows))
         best, of_pass = values[every, actions], values[every, passes]
         enough = of_pass >= best - margins.step_of(best, NOTHING, self.game.num_points)
-        return np.where(enough, np.int32(passes), actions)  # a comparison with NaN is false
+        actions[enough] = passes  # not where the pass has no value: a comparison with NaN is false
+        return actions
 
     def _ending_values(self, rows: IntArray, states: States, movers: NDArray[np.int8]) -> FloatArray:
         sign = np.where(movers == 0, np.float32(1), np.float32(-1))

@@ -25,6 +25,14 @@ DEAD_STONE = """
     X X O O O
     X X O . O
 """
+# White is 1.5 points ahead once the black stone is captured. As long as it stands there, black is ahead.
+BEHIND_BY_A_DEAD_STONE = """
+    . X O O O
+    X X O . O
+    . X O X .
+    X X X O O
+    X X X O .
+"""
 
 
 def position(rows: str, to_move: int):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pipeline.games.margins import squash
 from pipeline.games.specs import parse_game
 from pipeline.players.searching import SearchPlayer
 from pipeline.search.options import PlaySearchOptions, SearchOptions
-from tests.players.finished import DEAD_STONE, GO, SETTLED, counted, position, white_wins
+from tests.players.finished import BEHIND_BY_A_DEAD_STONE, DEAD_STONE, GO, SETTLED, counted, position, white_wins
 from tests.players.test_searching import decide
 from tests.search.helpers import hashed_evaluator
 
@@ -57,6 +58,23 @@ def test_a_winner_gives_up_no_value_for_the_margin() -> None:
 
     assert answer(SETTLED, WHITE)[0] == PASS
     assert answer(SETTLED, WHITE, evaluate=afraid)[0] != PASS
+
+
+def test_a_winner_never_passes_first_where_another_pass_would_cost_the_win() -> None:
+    """White wins by capturing a dead stone. The network expects nobody to pass, and any move to be as good."""
+    white_is_ahead = white_wins(float(squash(np.float32(5), GO.num_points)))
+
+    def unlikely(evaluate):
+        def changed(planes):
+            logits, values = evaluate(planes)
+            logits[:, PASS] = -30.0
+            return logits, values
+
+        return changed
+
+    margins = counted()._replace(evaluate=unlikely(white_is_ahead))
+    move, _ = answer(BEHIND_BY_A_DEAD_STONE, WHITE, evaluate=unlikely(white_wins()), margins=margins)
+    assert move != PASS
 
 
 @pytest.mark.parametrize(
