@@ -20,6 +20,7 @@ from pipeline.search.options import PlaySearchOptions, SearchOptions
 from pipeline.search.puct import LCB_MIN_VISIT_FRACTION, LCB_MIN_VISITS
 
 MOST_READOUTS = 200  # of a second search: it needn't win a game
+OPEN = 2 / 3  # a board is open while more of its points than this can be played on
 SURE = 0.5  # the expected owner of a point that counts as the player's
 
 
@@ -75,8 +76,15 @@ class Endings:
         return self._made
 
     def are_decided(self, search: BatchSearch, rows: Rows) -> BoolArray:
-        """[n] whether the first search is sure enough of who wins. Its roots must have been evaluated."""
-        return np.abs(search.root_values(rows)) >= self._config.margin_from
+        """[n] whether the first search is sure enough of who wins. Its roots must have been evaluated.
+
+        On an open board no margin is decided: there a loser still tries to win, and doesn't pass.
+        """
+        decided = np.abs(search.root_values(rows)) >= self._config.margin_from
+        if self._game.has_margins and decided.any():
+            playable = search.legal(rows[decided]).sum(axis=1)
+            decided[decided] = playable <= OPEN * self._game.num_points
+        return decided
 
     def begin(self, search: BatchSearch, rows: Rows, chosen: Actions) -> tuple[Actions, BoolArray]:
         """Start second searches where they are needed in rows [n] -> moves [n]; [n] whether a search was started.

@@ -77,6 +77,15 @@ def test_a_winner_never_passes_first_where_another_pass_would_cost_the_win() -> 
     assert move != PASS
 
 
+def test_a_loser_doesnt_pass_on_an_open_board() -> None:
+    """The network expects black to lose everything, whatever it plays."""
+    lost = white_wins(float(squash(np.float32(20), GO.num_points)))
+    margins = counted()._replace(evaluate=lost)
+    rows = "..... .O.O. ..O.. .O.O. ....."
+    assert answer(rows, BLACK, margins=margins)[0] != PASS
+    assert answer(rows.replace(".", "O", 8).replace("OOOOO", "OO.OO", 1), BLACK, margins=margins)[0] == PASS
+
+
 @pytest.mark.parametrize(
     "changes",
     [
