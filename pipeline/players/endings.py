@@ -2,7 +2,7 @@
 
 A search that knows only wins and losses plays any move once the game is decided: behind by little on a finished board,
 a player fills its own eyes, because a pass loses at once. So where the first search's value reaches ``margin_from``,
-the second one chooses, among the moves that keep what the first one found. In a lost position that is every move.
+the second one chooses, for a winner among the moves that keep the win.
 
 Axes as in player.py. Values that people see stay the first search's.
 """
@@ -20,6 +20,7 @@ from pipeline.search.options import PlaySearchOptions, SearchOptions
 from pipeline.search.puct import LCB_MIN_VISIT_FRACTION, LCB_MIN_VISITS
 
 MOST_READOUTS = 200  # of a second search: it needn't win a game
+GIVEN_UP = 0.01  # the most that a winner's move for the margin may cost, of the value
 OPEN = 2 / 3  # a board is open while more of its points than this can be played on
 SURE = 0.5  # the expected owner of a point that counts as the player's
 
@@ -136,12 +137,12 @@ class Endings:
             self._searching[rows] = False
 
     def _allowed(self, search: BatchSearch, rows: Rows, chosen: Actions) -> BoolArray:
-        """[n, A] the legal moves that give up no more of the value than is missing to 1.
+        """[n, A] any legal move of a loser, and a winner's moves that give up at most GIVEN_UP of the value.
 
         A move that the first search has hardly visited may lose everything. What a pass is worth is looked up where the
         player is ahead.
         """
-        every, missing = np.arange(len(rows)), 1 - self._config.margin_from
+        every = np.arange(len(rows))
         legal, values, (visits, _) = search.legal(rows), search.root_action_values(rows), search.root_table(rows)
         best = np.where(visits[every, chosen] > 0, values[every, chosen], search.root_values(rows))
         least = np.maximum(LCB_MIN_VISITS, LCB_MIN_VISIT_FRACTION * visits.max(axis=1, keepdims=True))
@@ -151,7 +152,7 @@ class Endings:
             asked = np.flatnonzero(legal[:, passes] & (best > 0))
             if asked.size:
                 values[asked, passes] = self._after_pass(search, rows[asked])
-        allowed: BoolArray = legal & (values >= (best - missing)[:, None])
+        allowed: BoolArray = legal & ((values >= best[:, None] - np.float32(GIVEN_UP)) | (best < 0)[:, None])
         allowed[every, chosen] = True
         return allowed
 

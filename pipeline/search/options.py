@@ -73,8 +73,7 @@ class PlaySearchOptions(SearchOptions):
         gt=0,
         le=1,
         description="Once a side's value reaches this, a second search chooses the move: by the margin, or in games "
-        "without margins by the length of the game. It plays a pass if no move gains anything, and gives up no more "
-        "value than this lacks to 1. 1 = never.",
+        "without margins by the length of the game; a pass if no move gains anything. 1 = never.",
     )
     noise_weight: float = Field(0.0, ge=0, le=1, description=NOISE_WEIGHT)
 
