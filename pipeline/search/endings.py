@@ -80,6 +80,6 @@ class EndingSearch(BatchSearch):
         near = np.exp(-length / NEAR_PLIES).astype(np.float32)
         return sign * self.game.returns(states) * (np.float32(FAR) + np.float32(1 - FAR) * near)
 
-    def _waiting_roots(self) -> IntArray:
+    def _waiting_roots(self) -> Rows:
         """Indexes into the last leaves() of those that are roots."""
         return np.flatnonzero(self._leaves.node[: self._num_waiting] == NO_PARENT)
