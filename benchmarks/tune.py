@@ -34,7 +34,7 @@ from pipeline.matches.statistics import Score, elo_interval, score_of, wilson_in
 from pipeline.networks.inference import Evaluator
 from pipeline.options import Options
 from pipeline.players.loading import load_evaluators
-from pipeline.players.player import RESIGN, Decisions, Rows
+from pipeline.players.player import RESIGN, Decisions
 from pipeline.players.searching import SearchPlayer
 from pipeline.presets import make_config
 from pipeline.progress import Progress
@@ -53,8 +53,8 @@ class ResigningPlayer(SearchPlayer):
         super().__init__(*arguments)
         self._resign = resign
 
-    def decide(self, rows: Rows) -> Decisions:
-        found = super().decide(rows)
+    def step(self) -> Decisions:
+        found = super().step()
         return replace(found, actions=np.where(found.values < -self._resign, RESIGN, found.actions).astype(np.int32))
 
 

@@ -270,7 +270,10 @@ class AnyGame(ABC):
     max_result: float = 1.0  # the most points that a win counts
     result_names: Mapping[float, str] = MappingProxyType({})  # names of wins that count more than 1: {2: "double"}
     move_limit: int | None = None  # plies at which a game is ended though its rules would continue it; None: no limit
+    has_margins: bool = False  # whether scores() tell more than who has won
     can_settle: bool = False  # whether settled_owners() may ever find an owner
+    # By how much people must be behind, in the unit of scores(), to resign a lost game; None: they play to its end.
+    resigned_behind: float | None = None
 
     def scores(self, states: States) -> FloatArray:
         """[B] float32: by how much the first player is ahead, in the game's own unit (points, komi included); by

@@ -33,6 +33,7 @@ import numpy as np
 
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import Evaluate, Evaluation, FloatArray, Planes
+from pipeline.games.margins import MarginNetwork
 from pipeline.machine import available_cores
 from pipeline.networks.architecture import Architecture, Weights
 from pipeline.networks.backends import (
@@ -92,7 +93,11 @@ class Evaluator:
     rows; the size may change its last bits, see backends.MIN_BATCH. Planes that the game gained after the network was
     made come last and are ignored. Only one thread may call it. The caller owns the returned arrays.
     Raises ValueError for another shape or dtype, and for K > max_batch.
+
+    margins  the same network's, set by who loads it; None: nobody has asked for them
     """
+
+    margins: MarginNetwork | None = None
 
     def __init__(self, architecture: Architecture, run: Evaluate, sizes: Sequence[int], backend: BackendSpec) -> None:
         self.backend = backend

@@ -21,7 +21,7 @@ from pipeline.play.findings import Findings
 from pipeline.play.lines import CommandLines, accept_any_bytes
 from pipeline.play.protocol import Manager, protocol_named, usual_protocol
 from pipeline.play.session import SearchSession
-from pipeline.players.loading import load_estimator, load_tree_evaluator
+from pipeline.players.loading import load_estimator, load_tree_evaluator, load_tree_margins
 from pipeline.players.player import Player
 from pipeline.players.searching import leaves_of_one_tree
 from pipeline.progress import SILENT, Progress
@@ -103,7 +103,8 @@ def open_session(model: Model, config: EngineConfig, progress: Progress = SILENT
     game = game_of(model, config).without_move_limit()
     leaves = leaves_of_one_tree(config.readouts)
     evaluate = load_tree_evaluator(model, leaves, config.backend, progress)
-    session = SearchSession(game, evaluate, config.search_options(), config.readouts, leaves)
+    margins = load_tree_margins(model, leaves, config.backend, progress) if config.margin_from < 1 else None
+    session = SearchSession(game, evaluate, config.search_options(), config.readouts, leaves, margins)
     return session, Findings(session, load_estimator(model) if game.can_set_up else None)
 
 

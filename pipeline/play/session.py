@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Generator, Sequence
 
@@ -10,13 +11,16 @@ import numpy as np
 
 from pipeline.errors import IllegalMove
 from pipeline.games.contract import BoolArray, Evaluate, FloatArray, Game, Planes, States
+from pipeline.games.margins import MarginNetwork
 from pipeline.play.game_in_progress import ROW, Line, Position, with_turn
+from pipeline.players.endings import Endings
 from pipeline.players.searching import SearchPlayer
 from pipeline.search.batch import BatchSearch
 from pipeline.search.candidates import Candidate
 from pipeline.search.options import SearchOptions
 
 WARM_UP_READOUTS = 64  # two batches and more
+FIRST_SHARE = 0.75  # of the time for a move, in which a decided position is searched for the first time
 LEAST_ROOM = 20_000  # the readouts of an analysis that isn't stopped; memory is allocated as they are made
 
 
@@ -82,16 +86,27 @@ def tree_room(config: SearchOptions, readouts: int) -> int:
 class SearchSession(SearchedRow):
     """A SearchPlayer of one row, with a clock. It keeps its tree from move to move; taking a move back drops it.
 
+    What was found is the first search's; only the move to play may come from the second, see players/endings.py.
     readouts  the most of a search, unless it is given another number; 0: the raw policy
     """
 
-    def __init__(self, game: Game, evaluate: Evaluate, config: SearchOptions, readouts: int, leaves: int = 1) -> None:
-        """evaluate: for batches of up to `leaves` positions of the one tree."""
+    def __init__(
+        self,
+        game: Game,
+        evaluate: Evaluate,
+        config: SearchOptions,
+        readouts: int,
+        leaves: int = 1,
+        margins: MarginNetwork | None = None,
+    ) -> None:
+        """evaluate: for batches of up to `leaves` positions of the one tree; margins: see Endings; None: not known."""
         self.readouts = readouts
-        self._make_player = lambda game: SearchPlayer(game, 1, evaluate, config, tree_room(config, readouts), leaves)
+        alone = SearchOptions(**config.model_dump(include=set(SearchOptions.model_fields)))
+        self._make_player = lambda game: SearchPlayer(game, 1, evaluate, alone, tree_room(config, readouts), leaves)
+        self._make_endings = lambda game: Endings.of(game, 1, evaluate, margins, config, readouts, leaves)
         self._before: list[tuple[Position, int, int]] = []  # of each move: where it was made, player, action
         self._start: States | None = None  # of the line that follow() was given last
-        self._player = self._make_player(game)
+        self._player, self._endings = self._make_player(game), self._make_endings(game)
         super().__init__(self._player.search)
         self.restart()
 
@@ -106,7 +121,7 @@ class SearchSession(SearchedRow):
         """
         before, here = self._before, self.here()
         same_board = game.board_shape == self.game.board_shape
-        self._player = self._make_player(game)
+        self._player, self._endings = self._make_player(game), self._make_endings(game)
         super().__init__(self._player.search)
         self.restart()
         if same_board:
@@ -224,14 +239,47 @@ class SearchSession(SearchedRow):
         finally:
             self._player.drop(ROW)
 
-    def think(self, seconds: float | None, readouts: int | None = None) -> int:
-        """The move to play, without playing it. seconds: the time limit; None: no limit.
+    def think(
+        self, seconds: float | None, readouts: int | None = None, enough: Callable[[], bool] = lambda: False
+    ) -> int:
+        """The move to play, without playing it. seconds: the time limit; None: no limit. enough: ends it earlier.
 
         The clock is read after every batch, so at most one more batch is evaluated when the time is up.
         """
-        until = np.inf if seconds is None else time.monotonic() + seconds
-        self.search_until(lambda: time.monotonic() >= until, readouts)
-        return self.best()
+        now = time.monotonic()
+        until, early = (math.inf, math.inf) if seconds is None else (now + seconds, now + FIRST_SHARE * seconds)
+
+        def over() -> bool:
+            return enough() or time.monotonic() >= until
+
+        self.search_until(lambda: over() or (time.monotonic() >= early and self.is_decided), readouts)
+        return self.decide(over)
+
+    def decide(self, enough: Callable[[], bool] = lambda: False) -> int:
+        """The move to play after a search: best(), or in a decided position what a second search prefers.
+
+        enough: ends the second search after a batch.
+        """
+        best = self.best()
+        if self._endings is None or enough():
+            return best
+        actions, begun = self._endings.begin(self._search, ROW, np.array([best]))
+        if not begun[0]:
+            return int(actions[0])
+        try:
+            while True:
+                rows, actions = self._endings.step()
+                if rows.size:
+                    return int(actions[0])
+                if enough():
+                    return self._endings.best(0)
+        finally:
+            self._endings.stop(ROW)
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether decide() would search a second time. At least one batch must have been searched here."""
+        return self._endings is not None and bool(self._endings.are_decided(self._search, ROW)[0])
 
     def search_until(self, enough: Callable[[], bool], readouts: int | None = None) -> None:
         """Search until this is true after a batch, or as long as thinking() does."""
@@ -241,5 +289,5 @@ class SearchSession(SearchedRow):
                     return
 
     def best(self) -> int:
-        """The move that the search prefers so far. At least one batch must have been searched since the last move."""
+        """The move that the first search prefers. At least one batch must have been searched since the last move."""
         return int(self._search.choose(ROW, np.zeros(1, np.float32))[0])

@@ -21,8 +21,9 @@ from pipeline.phrases import write
 from pipeline.play.config import EngineConfig, PlayConfig
 from pipeline.play.engine import open_player, open_session, resolve_to_play
 from pipeline.play.fair_dice import FairDice
-from pipeline.play.findings import winrate
+from pipeline.play.findings import Findings, winrate
 from pipeline.play.game_in_progress import GameInProgress, PlayerOpponent
+from pipeline.play.hopeless import resigns
 from pipeline.play.lines import accept_any_bytes, read_line
 from pipeline.play.session import SearchSession
 from pipeline.players.kinds import kind_named, make_player
@@ -107,9 +108,9 @@ def open_opponent(config: PlayConfig, game: AnyGame, model: Model | None, progre
     if game.has_chance:
         return Opponent(PlayerOpponent(model.info.name, open_player(model, search, progress)(played), config.seed))
     progress.say(f"loading {config.model}; the first time on this machine, kernels and network are compiled")
-    session, _ = open_session(model, search, progress)
+    session, findings = open_session(model, search, progress)
     session.warm_up()
-    return SearchOpponent(model.info.name, session)
+    return SearchOpponent(model.info.name, session, findings)
 
 
 class Opponent:
@@ -136,16 +137,24 @@ class Opponent:
 class SearchOpponent(Opponent):
     """A model that searches."""
 
-    def __init__(self, name: str, session: SearchSession) -> None:
-        self.name, self._session = name, session
+    def __init__(self, name: str, session: SearchSession, findings: Findings) -> None:
+        self.name, self._session, self._findings = name, session, findings
+        self._hopeless: dict[int, bool] = {}  # by ply of its own moves
 
     def choose(self, game: GameInProgress) -> tuple[int, str]:
+        action, value = self._search(game), self._session.value_to_move()
+        ply = len(game.moves)
+        self._hopeless[ply] = resigns(game.game, value, self._findings.lead())
+        if self._hopeless[ply] and self._hopeless.get(ply - 2):
+            action = RESIGN
+        return action, f"winrate {winrate(value):.0%}"
+
+    def _search(self, game: GameInProgress) -> int:
         self._session.follow(game.line())
-        action = self._session.think(None)
-        return action, f"winrate {winrate(self._session.value_to_move()):.0%}"
+        return self._session.think(None)
 
     def hints(self, game: GameInProgress) -> list[str]:
-        self.choose(game)
+        self._search(game)
         return [
             f"{game.name_of(found.action):<5} winrate {winrate(found.value_to_move):4.0%}   "
             f"{found.visits:5d} visits   prior {found.prior:4.0%}   "
@@ -248,10 +257,9 @@ class Table:
             self._say(self._result())
 
     def _undo(self) -> None:
-        """Take back a resignation; else go back to the person's last turn in which there was a choice."""
-        if self._resigned is not None:
-            self._resigned = None
-        else:
+        """Take back a person's resignation; else go back to the person's last turn in which there was a choice."""
+        resigned, self._resigned = self._resigned, None
+        if resigned != self._person:
             self._game.undo_to(self._person)
             with contextlib.suppress(IllegalMove):  # there is no earlier turn
                 while self._must_pass():

@@ -6,19 +6,22 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError, naming
-from pipeline.games.contract import Evaluate, Evaluation, Game, Planes
+from pipeline.games.contract import Evaluate, Evaluation, FloatArray, Game, Planes
+from pipeline.games.margins import MarginNetwork
 from pipeline.games.specs import parse_game
 from pipeline.machine import available_cores
 from pipeline.networks.architecture import Architecture, check_weights
 from pipeline.networks.backends import MIN_BATCH
 from pipeline.networks.inference import BackendSpec, Evaluator, available_backends, make_evaluators
+from pipeline.networks.margins import margin_network
 from pipeline.progress import Progress
 from pipeline.run import layout
 from pipeline.run.models import Model, read_calibration
@@ -73,6 +76,41 @@ def load_evaluators(
     return [AnyBoardEvaluator(boards, thread) for thread in range(num_threads)]
 
 
+def load_with_margins(
+    model: Model, max_batch: int, num_threads: int, backend: str, progress: Progress
+) -> list[Evaluator] | list[AnyBoardEvaluator]:
+    """load_evaluators(), with ``margins`` where the game has them, whose networks are loaded on first use."""
+    evaluators = load_evaluators(model, max_batch, num_threads, backend, progress)
+    if parse_game(model.info.game).has_margins:
+        made: list[Evaluate] = []
+        lock = threading.Lock()
+
+        def margins(thread: int, planes: Planes) -> Evaluation:
+            with lock:
+                if not made:
+                    made.extend(load_evaluators(_of_margins(model), max_batch, num_threads, _exact(backend), progress))
+            return made[thread](planes)
+
+        owners = _owners_of(model)
+        for thread in range(num_threads):
+            evaluators[thread].margins = MarginNetwork(partial(margins, thread), owners)
+    return evaluators
+
+
+def _of_margins(model: Model) -> Model:
+    with naming(model.path):
+        architecture = Architecture.from_dict(model.info.architecture)
+        check_weights(architecture, model.weights)
+        found, weights = margin_network(architecture, model.weights)
+    return replace(model, info=model.info.model_copy(update={"architecture": found.to_dict()}), weights=weights)
+
+
+def _exact(backend: str) -> str:
+    """The backend for margins: int8's error is worth a point and more, and to measure backends takes too long."""
+    found = available_backends(backend)
+    return next((one for one in found if one.precision != "int8"), found[0]).name
+
+
 class _Boards:
     """All threads' evaluators of a network for all boards, made for each board when it is first seen."""
 
@@ -92,6 +130,8 @@ class _Boards:
 class AnyBoardEvaluator:
     """An Evaluator of a network for all boards: takes planes [K, C, H, W], with any H and W in each call."""
 
+    margins: MarginNetwork | None = None
+
     def __init__(self, boards: _Boards, thread: int) -> None:
         self._boards, self._thread = boards, thread
         self._mine: dict[tuple[int, int], Evaluator] = {}
@@ -107,6 +147,19 @@ class AnyBoardEvaluator:
         """The backend on the model's own board; other boards may have another."""
         own = self._boards.architecture
         return self._boards.on(own.height, own.width)[self._thread].backend
+
+
+def load_tree_margins(model: Model, leaves: int, backend: str, progress: Progress) -> MarginNetwork | None:
+    """The margins of a game that has them, evaluated as load_tree_evaluator() does; None for other games."""
+    if not parse_game(model.info.game).has_margins:
+        return None
+    return MarginNetwork(load_tree_evaluator(_of_margins(model), leaves, _exact(backend), progress), _owners_of(model))
+
+
+def _owners_of(model: Model) -> Callable[[Planes], FloatArray]:
+    """The expected owners of points. Loads its network, and torch, when it is first called."""
+    made = cache(lambda: load_estimator(model))
+    return lambda planes: made()(planes).ownership
 
 
 def load_tree_evaluator(model: Model, leaves: int, backend: str, progress: Progress) -> Evaluate:

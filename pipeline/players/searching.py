@@ -10,6 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from pipeline.games.contract import Actions, Evaluate, Game, KeyArray, States
+from pipeline.games.margins import MarginNetwork
+from pipeline.players.endings import Endings
 from pipeline.players.player import Decisions, Player, Rows
 from pipeline.search.batch import BatchSearch
 from pipeline.search.options import SearchOptions
@@ -37,7 +39,7 @@ def leaves_of_one_tree(readouts: int) -> int:
 
 class SearchPlayer(Player):
     """Keeps a tree per row, across the moves of both sides. Chooses the most visited move or the one with the highest
-    lower confidence bound, as the config says; Gumbel search plays without noise.
+    lower confidence bound, as the config says; Gumbel search plays without noise. In decided games Endings choose.
 
     Values are the mean of the network's value of the position and those of all readouts.
     search    the trees and positions
@@ -45,21 +47,34 @@ class SearchPlayer(Player):
     """
 
     def __init__(
-        self, game: Game, num_rows: int, evaluate: Evaluate, config: SearchOptions, readouts: int, leaves: int = 1
+        self,
+        game: Game,
+        num_rows: int,
+        evaluate: Evaluate,
+        config: SearchOptions,
+        readouts: int,
+        leaves: int = 1,
+        margins: MarginNetwork | None = None,
     ) -> None:
-        """evaluate: takes batches of up to num_rows · leaves. leaves: the most leaves of one tree in a batch."""
+        """evaluate: takes batches of up to num_rows · leaves. leaves: the most leaves of one tree in a batch.
+        margins: see Endings; None: not known.
+        """
         self.search = BatchSearch(game, num_rows, readouts, config, leaves)
         self.readouts = readouts
         self._evaluate = evaluate
+        self._endings = Endings.of(game, num_rows, evaluate, margins, config, readouts, leaves)
+        self._values = np.zeros(num_rows, np.float32)  # of rows in which Endings search
         self._explore = readouts > 0 and config.noise_weight > 0 and config.algorithm == "puct"
 
     def new_games(self, rows: Rows, seeds: KeyArray) -> None:
+        self._stop_endings(rows)
         self.search.new_games(rows, seeds)
 
     def set_up(self, rows: Rows, states: States, stones: Sequence[Sequence[int]]) -> None:
         self.search.set_up(rows, states)
 
     def advance(self, rows: Rows, actions: Actions) -> None:
+        self._stop_endings(rows)
         self.search.advance(rows, actions)
 
     def begin(self, rows: Rows) -> None:
@@ -81,17 +96,37 @@ class SearchPlayer(Player):
             except Exception:
                 search.drop_batch()
                 raise
-        finished = search.finished()
-        if finished.size:
-            return self.decide(finished)
-        return Decisions.none(worked=len(planes) > 0 or search.simulations > before)
+        worked = len(planes) > 0 or search.simulations > before
+        found = self.decide(search.finished())
+        if self._endings is None or not self._endings.live:
+            return found if found.rows.size else Decisions.none(worked)
+        rows, actions = self._endings.step()
+        return Decisions(
+            np.concatenate([found.rows, rows]),
+            np.concatenate([found.actions, actions]),
+            np.concatenate([found.values, self._values[rows]]),
+        )
 
     def decide(self, rows: Rows) -> Decisions:
-        """End the searches in rows [n], finished or not. Their roots must have been evaluated."""
+        """End the searches in rows [n], finished or not; decides those without an ending to search.
+
+        Their roots must have been evaluated.
+        """
+        if not rows.size:
+            return Decisions.none()
         actions = self.search.choose(rows, np.zeros(len(rows), np.float32))
         values = self.search.root_values(rows)
         self.search.stop(rows)
+        if self._endings is not None:
+            actions, begun = self._endings.begin(self.search, rows, actions)
+            self._values[rows[begun]] = values[begun]
+            rows, actions, values = rows[~begun], actions[~begun], values[~begun]
         return Decisions(rows, actions, values)
 
     def drop(self, rows: Rows) -> None:
+        self._stop_endings(rows)
         self.search.stop(rows)
+
+    def _stop_endings(self, rows: Rows) -> None:
+        if self._endings is not None:
+            self._endings.stop(rows)

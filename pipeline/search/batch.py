@@ -225,6 +225,19 @@ class BatchSearch(Boards):
         roots = self._tree.node[rows, ROOT]
         return (roots["value"] + roots["value_sum"]) / (1 + roots["visits"]).astype(np.float32)
 
+    def root_action_values(self, rows: Rows) -> FloatArray:
+        """[n, A] float32: the mean values of the visited moves, seen by the player to move; NaN for other moves."""
+        values = np.full((len(rows), self.game.num_actions), np.nan, np.float32)
+        for found, row in zip(values, rows.tolist(), strict=True):
+            if self._tree.num_nodes[row]:
+                root = self._tree.node[row, ROOT]
+                visited = slice(int(root["edge_start"]), int(root["edge_start"]) + int(root["num_visited"]))
+                edges = self._tree.edge[row, visited]
+                known = edges["visits"] - self._tree.edge_pending[row, visited]
+                with np.errstate(invalid="ignore"):
+                    found[self._tree.edge_action[row, visited]] = edges["value_sum"] / known
+        return values
+
     def choose(self, rows: Rows, temperature: FloatArray, table: RootTable | None = None) -> Actions:
         """[n] the actions to play.
 
@@ -317,8 +330,7 @@ class BatchSearch(Boards):
         if not over.any():
             return np.empty(0, np.int64)
         ended = np.flatnonzero(over)
-        results = self.game.returns(batch.states[ended])
-        values = np.where(batch.movers[ended] == 0, results, -results).astype(np.float32)
+        values = self._ending_values(batch.row[ended], batch.states[ended], batch.movers[ended])
         kernels.backup_terminal(self._tree, batch, ended, values)
         ended_rows = np.unique(batch.row[ended]).astype(np.int64)
         going, first = np.flatnonzero(~over), ended[0]
@@ -326,6 +338,11 @@ class BatchSearch(Boards):
             array[first : going.size] = array[going[first:]]
         self._num_waiting = begin + going.size
         return ended_rows
+
+    def _ending_values(self, rows: IntArray, states: States, movers: NDArray[np.int8]) -> FloatArray:
+        """[n] float32, seen by movers [n]: the values of ended games [n, S] of these rows."""
+        results = self.game.returns(states)
+        return np.where(movers == 0, results, -results).astype(np.float32)
 
     def _play_into(self, batch: Leaves, num_roots: int) -> BoolArray:
         """Turn a batch's parent states into the leaves', set keys and movers; [K] whether the leaf is terminal."""

@@ -68,4 +68,14 @@ class PlaySearchOptions(SearchOptions):
 
     c_puct: float = Field(0.9, gt=0, description=C_PUCT)
     lcb_deviations: float = Field(5.0, ge=0, description=LCB)
+    margin_from: float = Field(
+        0.95,
+        gt=0,
+        le=1,
+        description="Once a side's value reaches this, a second search chooses the move: by the margin, or in games "
+        "without margins by the length of the game; a pass if no move gains anything. 1 = never.",
+    )
     noise_weight: float = Field(0.0, ge=0, le=1, description=NOISE_WEIGHT)
+
+    def search_options(self) -> PlaySearchOptions:
+        return PlaySearchOptions(**{name: getattr(self, name) for name in PlaySearchOptions.model_fields})

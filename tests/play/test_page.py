@@ -28,6 +28,7 @@ from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.specs import parse_game
 from pipeline.play.config import ServeConfig
 from pipeline.play.findings import Findings
+from pipeline.play.game_in_progress import Line
 from pipeline.play.page import analyst as analyst_module
 from pipeline.play.page import table as table_module
 from pipeline.play.page.analyst import Analyst
@@ -41,9 +42,10 @@ from pipeline.play.page.stones import StonesTable
 from pipeline.play.page.table import MOST_TABLES, rules_of
 from pipeline.play.session import SearchSession
 from pipeline.progress import SILENT, Progress
-from pipeline.search.options import SearchOptions
+from pipeline.search.options import PlaySearchOptions, SearchOptions
 from tests.families.go.test_gtp import dead_at
 from tests.helpers import make_champion, make_model, wait_for
+from tests.players.finished import GO, SETTLED, behind, counted, position, white_wins
 from tests.search.helpers import hashed_evaluator
 
 ROOT = Path(__file__).parent.parent.parent
@@ -317,6 +319,35 @@ def test_undo_takes_back_a_move_of_the_persons(page: Page) -> None:
     assert "no move of yours" in page.act(view, "undo", 400)
     white = page.act(page.begin("tictactoe", "tiny", human=1), "reply")
     assert "no move of yours" in page.act(white, "undo", 400)
+
+
+def loser(lead: float, margins=None) -> Page:
+    """A page with a model that has lost as black, and is this far behind."""
+    config = SearchOptions(noise_weight=0.0) if margins is None else PlaySearchOptions()
+    session = SearchSession(GO.without_move_limit(), white_wins(), config, 60, 1, margins)
+    stopping = threading.Event()
+    model = LoadedLater("loser", lambda: (session, Findings(session, behind(lead))), stopping)
+    return Page(Analyst("loser", GO, {GO.board_title: GO}, model, stopping))
+
+
+@pytest.mark.parametrize(("lead", "resigns"), [(-20.0, True), (-5.0, False)])
+def test_a_hopeless_model_resigns_at_its_second_move_unless_the_game_is_close(lead: float, resigns: bool) -> None:
+    page = loser(lead)
+    view = page.act(page.begin(GO.spec, "loser", 1), "reply")
+    assert len(view["moves"]) == 1 and not view["over"]
+    view = page.act(page.play(view, "pass"), "reply")
+    assert view["over"] == resigns and len(view["moves"]) == (2 if resigns else 3)
+    assert view["result"] == ("Black resigned: White wins" if resigns else None)
+    view = page.act(view, "undo")
+    assert len(view["moves"]) == 1 and not view["over"], "otherwise it would resign again at once"
+
+
+def test_a_model_that_has_lost_answers_a_pass_with_a_pass() -> None:
+    """On a finished board."""
+    analyst = loser(-5.5, counted()).lobby.analysts["loser"]
+    passes = GO.pass_action
+    line = Line(GO.without_move_limit(), position(SETTLED, 1), ((1, passes),))
+    assert analyst.search(line, 60, lambda: False, plays=True)[0] == passes
 
 
 def test_resignation_ends_the_game_and_can_be_taken_back(page: Page) -> None:
@@ -633,12 +664,12 @@ def test_a_reply_that_nobody_can_use_is_not_searched_for(meanwhile: str, monkeyp
     table.play("B2", 0)
     search, was_stale = analyst.search, []
 
-    def slow(line, readouts, stale):
+    def slow(line, readouts, stale, plays):
         monkeypatch.setattr(analyst, "search", search)
         was_stale.append(stale())
         getattr(table, meanwhile)(1)
         was_stale.append(stale())
-        return search(line, readouts, stale)
+        return search(line, readouts, stale, plays)
 
     monkeypatch.setattr(analyst, "search", slow)
     table.reply(1)

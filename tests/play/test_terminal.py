@@ -15,11 +15,13 @@ from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.sgf import read_sgf
 from pipeline.games.specs import parse_game
 from pipeline.play.config import PlayConfig
+from pipeline.play.findings import Findings
 from pipeline.play.game_in_progress import GameInProgress
 from pipeline.play.session import SearchSession
 from pipeline.play.terminal import COMMANDS, SearchOpponent, Table, play
 from pipeline.search.options import SearchOptions
 from tests.helpers import make_model
+from tests.players.finished import GO, behind, white_wins
 from tests.players.scripted_engine import engine_command
 from tests.search.helpers import hashed_evaluator
 
@@ -188,7 +190,7 @@ def test_after_a_failure_of_the_network_it_is_still_the_opponents_turn(tmp_path:
 
     session = SearchSession(game.without_move_limit(), evaluate, SearchOptions(noise_weight=0.0), 8)
     played = GameInProgress(game.without_move_limit())
-    table = Table(played, SearchOpponent("model", session), 0, lines.append)
+    table = Table(played, SearchOpponent("model", session, Findings(session, None)), 0, lines.append)
     table.begin()
     fails = True
     for typed in ("C3", "A1", "hint"):
@@ -212,3 +214,20 @@ def test_without_a_champion_it_says_what_can_be_played(game: str | None, instead
     wanted = f"saved_models/best_model: no champion yet: play {instead}, or train one with ./rl_loop.sh"
     with pytest.raises(FileError, match=f"^{wanted}$"):
         run(model="saved_models/best_model", game=game)
+
+
+@pytest.mark.parametrize(("lead", "resigns"), [(-20.0, True), (-5.0, False)])
+def test_a_hopeless_opponent_resigns_at_its_second_move_unless_the_game_is_close(lead: float, resigns: bool) -> None:
+    session = SearchSession(GO.without_move_limit(), white_wins(), SearchOptions(noise_weight=0.0), 8)
+    played = GameInProgress(GO.without_move_limit())
+    lines: list[str] = []
+    opponent = SearchOpponent("model", session, Findings(session, behind(lead)))
+    table = Table(played, opponent, 1, lines.append)
+    table.begin()
+    table.answer("hint")  # a position looked at is no move
+    assert len(played.moves) == 1
+    table.answer(played.name_of(int(played.choices()[0])))
+    assert ("model resigns." in lines[-1]) == resigns
+    assert len(played.moves) == (2 if resigns else 3)
+    table.answer("undo")
+    assert len(played.moves) == 1, "otherwise it would resign again at once"

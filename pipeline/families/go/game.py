@@ -66,7 +66,8 @@ class Go(BoardGame, KernelGame):
     known_as = "Go"
     columns, examples = COLUMNS_WITHOUT_I, "e.g. D4 or pass"
     look = Look(on_lines=True)
-    can_set_up = can_settle = True
+    can_set_up = can_settle = has_margins = True
+    resigned_behind = 10.0  # points: games that are closer are played to two passes
     refusals: ClassVar[Mapping[int, str]] = {
         **REFUSALS,
         kernels.SUICIDE: "suicide",

@@ -311,15 +311,13 @@ class Gtp:
         session, clock, passes = self.session, self._clocks[player], self._game.pass_action
         clock.start()
         if self._begin_move(player, never_pass):
-            seconds = clock.seconds(self._moves_left())
-            until = math.inf if seconds is None else time.monotonic() + seconds
 
-            def enough() -> bool:
+            def reported() -> bool:
                 report()
-                return time.monotonic() >= until
+                return False
 
-            session.search_until(enough)
-            action, value = session.best(), session.value_to_move()
+            action = session.think(clock.seconds(self._moves_left()), enough=reported)
+            value = session.value_to_move()
             if never_pass and action == passes:
                 action = self._best_point()
         else:

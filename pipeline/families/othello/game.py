@@ -39,6 +39,7 @@ class Othello(RowGame):
         kernels.MAY_NOT_PASS: "a player who can place a disc may not pass",
     }
     sgf = Sgf(2)
+    has_margins = True
     symmetries_move_start = True  # half of them swap the colours of the first four discs
 
     def __init__(self, size: int) -> None:

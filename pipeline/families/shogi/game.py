@@ -64,6 +64,7 @@ class Shogi(KernelGame):
 
     colours = ("Sente", "Gote")
     names_need_position = True
+    resigned_behind = 0.0  # there is no margin: hopeless games are resigned
     refusals: ClassVar[Mapping[int, str]] = {
         OUT_OF_RANGE: "no such action",
         GAME_OVER: "the game is over",

@@ -33,7 +33,7 @@ from pipeline.families.shogi.mate import Mate, MateSearch
 from pipeline.play.clock import MARGIN_SECONDS, Clock, TimeSettings
 from pipeline.play.findings import winrate
 from pipeline.play.lines import TOO_LONG, CommandLines, shown
-from pipeline.play.session import SearchSession
+from pipeline.play.session import FIRST_SHARE, SearchSession
 
 NAME, AUTHOR = "MuGo 0.1", "the MuGo developers"
 CP_SCALE = 600.0  # of the winrate's logit
@@ -215,8 +215,10 @@ class Usi:
             self._say(f"bestmove {last_word}")
             return
         self.session.play_on()
-        self._search(limits)
+        until = self._search(limits)
         best = self.session.best()
+        if not limits.open_ended:
+            best = self.session.decide(lambda: self._stopped or time.monotonic() >= until)
         line = next((found.variation for found in self.session.candidates() if found.action == best), (best,))
         if not limits.open_ended:  # otherwise it was no move: a wrong ponder move, or an analysis
             value = self.session.value_to_move()
@@ -237,8 +239,11 @@ class Usi:
             return "win"
         return "resign" if self._game.is_over(self._game.played_on(self.session.state))[0] else None
 
-    def _search(self, limits: Limits) -> None:
-        """Search, with reports, until a limit is reached or a line ends it."""
+    def _search(self, limits: Limits) -> float:
+        """Search, with reports, until a limit is reached or a line ends it -> when the time is up, time.monotonic().
+
+        A decided position is left some of its time for SearchSession.decide().
+        """
         session, started = self.session, time.monotonic()
         readouts = limits.numbers.get("nodes")
         if readouts is None:
@@ -247,20 +252,25 @@ class Usi:
             more = "" if session.room() < session.most_readouts else "; a larger --readouts makes room for more"
             self._say(f"info string {readouts} readouts: the tree has room for {session.room()}{more}")
         until = math.inf if limits.ponder else started + self._seconds(limits)
-        reported = started
+        begun, reported = started, started
         visits_before = sum(candidate.visits for candidate in session.candidates())
         with contextlib.closing(session.thinking(readouts)) as batches:
             for _ in batches:
-                if self._heard(limits):
-                    until = time.monotonic() + self._seconds(limits)
                 now = time.monotonic()
-                if self._stopped or now >= until:
+                if self._heard(limits):
+                    begun, until = now, now + self._seconds(limits)
+                if (
+                    self._stopped
+                    or now >= until
+                    or (session.is_decided and now >= begun + FIRST_SHARE * (until - begun))
+                ):
                     break
                 if now - reported >= REPORT_EVERY:
                     self._report(started, visits_before)
                     reported = now
         self._wait_for_end(limits)
         self._report(started, visits_before)
+        return until
 
     def _wait_for_end(self, limits: Limits) -> None:
         """Wait for the line that ends a search without limits."""

@@ -26,7 +26,7 @@ from pipeline.methods.options import (
 from pipeline.networks.architecture import Architecture, parse_size, random_weights, weight_shapes
 from pipeline.networks.growing import grow, grown_architecture
 from pipeline.options import Options, taken
-from pipeline.players.loading import load_evaluators
+from pipeline.players.loading import load_with_margins
 from pipeline.players.player import Player
 from pipeline.players.searching import SearchPlayer
 from pipeline.progress import Progress
@@ -108,12 +108,12 @@ class AlphaZero(Method):
     # Playing
 
     def load(self, model: Model, max_batch: int, num_threads: int, backend: str, progress: Progress) -> list[Any]:
-        return load_evaluators(model, max_batch, num_threads, backend, progress)
+        return load_with_margins(model, max_batch, num_threads, backend, progress)
 
     def player(
         self, game: Game, num_rows: int, evaluate: Any, search: SearchOptions, readouts: int, leaves: int = 1
     ) -> Player:
-        return SearchPlayer(game, num_rows, evaluate, search, readouts, leaves)
+        return SearchPlayer(game, num_rows, evaluate, search, readouts, leaves, getattr(evaluate, "margins", None))
 
     def actor(self, job: ActorJob) -> Actor:
         return TreeActor(job)

@@ -59,17 +59,24 @@ class Analyst:
         """The komi that the model assumes in this game: its own, unless its network sees komi; None without komi."""
         return (self.game.as_seen(game) or self.game).komi
 
-    def search(self, line: Line, readouts: int, stale: Callable[[], bool]) -> tuple[int, dict[str, Any]]:
+    def search(
+        self, line: Line, readouts: int, stale: Callable[[], bool], plays: bool = False
+    ) -> tuple[int, dict[str, Any]]:
         """Search the line's last position, once the session is free. Raises Refused if too many searches wait already.
 
-        stale: whether the answer is no longer needed; the search then ends after its batch.
-        Returns the move to play and what was found: candidates, as in findings.py; policy [A]; winrate; visits; lead
+        stale: whether the answer is no longer needed; the search then ends after its batch. plays: whether the move
+        will be played: then it may come from a second search (players/endings.py).
+        Returns the best move and what was found: candidates, as in findings.py; policy [A]; winrate; visits; lead
         and ownership [P], or None.
         """
         with self._session_at(line) as (session, findings):
             until = time.monotonic() + SEARCH_SECONDS
-            session.search_until(lambda: time.monotonic() >= until or self._stopping.is_set() or stale(), readouts)
-            return session.best(), {
+
+            def over() -> bool:
+                return time.monotonic() >= until or self._stopping.is_set() or stale()
+
+            session.search_until(over, readouts)
+            return session.decide(over) if plays else session.best(), {
                 "candidates": findings.candidates(MOST_CANDIDATES),
                 "policy": session.policy(),
                 "winrate": winrate(session.value_to_move()),

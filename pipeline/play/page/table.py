@@ -21,6 +21,7 @@ from pipeline.errors import IllegalMove
 from pipeline.games.contract import BoolArray, Game, States
 from pipeline.games.records import RecordText
 from pipeline.play.game_in_progress import GameInProgress, Line, PlayerOpponent
+from pipeline.play.hopeless import resigns
 from pipeline.play.page.analyst import Analyst, Refused
 from pipeline.play.page.later import LoadedLater
 from pipeline.players.builtin import BUILT_INS
@@ -92,12 +93,14 @@ class BaseTable:
         """Nothing to end."""
 
     def undo(self, ply: int) -> None:
-        """Take back a resignation; else as _undo says. Raises IllegalMove if there is nothing to take back."""
+        """Take back a person's resignation; else as _undo says, and the opponent's resignation with it.
+
+        Raises IllegalMove if there is nothing to take back.
+        """
         with self._lock:
             self._check_current(ply)
-            if self._resigned is not None:
-                self._resigned = None
-            else:
+            resigned, self._resigned = self._resigned, None
+            if resigned is None or self.human not in (None, resigned):  # the opponent would resign again
                 self._undo()
 
     def resign(self, ply: int) -> None:
@@ -207,12 +210,15 @@ class Table(BaseTable):
                 self._play(self._built_in.choose(line)[0], mover)
                 return
         assert self.adviser is not None
-        action, found = self.adviser.search(line, self.readouts, lambda: not self._waits_at(line))
+        action, found = self.adviser.search(line, self.readouts, lambda: not self._waits_at(line), plays=True)
         with self._lock:
             if not self._waits_at(line):
                 return
-            self._play(action, mover)
             self._note(ply, mover, found)
+            if self._is_hopeless(ply, mover):
+                self._resigned = mover
+                return
+            self._play(action, mover)
             best = next(iter(found["candidates"]), None)
             if best and best["move"] == self._named[ply] and not self.over:
                 self._winrates[ply + 1] = best["winrate"] if mover == 0 else 1 - best["winrate"]
@@ -352,6 +358,15 @@ class Table(BaseTable):
         except IllegalMove as error:
             raise Refused(400, f"{name} is not possible: {str(error).rpartition(': ')[2]}") from error
         self._named.append(name)
+
+    def _is_hopeless(self, ply: int, mover: int) -> bool:
+        """Whether the opponent resigns at this ply, by what it found there and at its move before."""
+        found = [(self._winrates.get(at), self._leads.get(at)) for at in (ply, ply - 2)]
+        sign = 1 if mover == 0 else -1
+        return all(
+            rate is not None and resigns(self.game, sign * (2 * rate - 1), None if lead is None else sign * lead)
+            for rate, lead in found
+        )
 
     def _undo(self) -> None:
         super()._undo()

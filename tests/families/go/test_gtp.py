@@ -19,8 +19,9 @@ from pipeline.play.engine import engine
 from pipeline.play.findings import Findings
 from pipeline.play.lines import CommandLines
 from pipeline.play.session import SearchSession
-from pipeline.search.options import SearchOptions
+from pipeline.search.options import PlaySearchOptions, SearchOptions
 from tests.helpers import make_model
+from tests.players.finished import GO, SETTLED, counted, position, white_wins
 from tests.search.helpers import hashed_evaluator
 
 
@@ -489,3 +490,18 @@ def test_a_model_plays_through_the_engine_command(tmp_path):
            answers=answers)  # fmt: skip
     told = answers.getvalue().split("\n\n")
     assert told[:2] == ["=", "="] and len(told) == 7 and re.fullmatch(r"= [BW]\+[\d.]+|= 0", told[4])
+
+
+def test_a_decided_game_ends_with_passes():
+    """The loser doesn't fill its eyes, and the winner answers its pass; a search with time left does the same."""
+    session = SearchSession(GO.without_move_limit(), white_wins(), PlaySearchOptions(), 60, 1, counted())
+    say = Manager(Gtp(session, Findings(session, None)))
+    session.restart(position(SETTLED, 0))
+    assert say("reg_genmove b") == "= pass"
+    say("time_settings 60 0 0")
+    assert [say("genmove b"), say("genmove w")] == ["= pass", "= pass"]
+    assert session.is_over
+    say("clear_board")
+    session.restart(position(SETTLED, 0))
+    say("time_left b 0 0")
+    assert say("genmove b") != "= pass", "no time for a second search"
