@@ -142,7 +142,7 @@ def test_no_line_stops_it():
 
 
 def test_what_cannot_be_played(model, tmp_path):
-    with pytest.raises(UsageError, match="plays go:5"):
+    with pytest.raises(UsageError, match=r"plays 5×5 Go, komi 7.5 \(go:5\)"):
         run(model=model, game="go:9")
     with pytest.raises(FileError):
         run(model=str(tmp_path / "nothing"), game=None)
