@@ -18,7 +18,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from pipeline.errors import GameFault, IllegalMove
 from pipeline.games.chance import outcomes
 from pipeline.games.contract import CHANCE, AnyGame
 from pipeline.games.replay import handicap_start
+from pipeline.methods.resignation import NEVER
 from pipeline.players.player import RESIGN, Boards, Decisions, MakePlayer, Player, PlayerFault, Rows
 from pipeline.run.matches import MatchFailure, MatchGame, challenger_player, games_per_opening
 from pipeline.stalls import Watch
@@ -48,6 +49,7 @@ class Pairing:
     makers, names  the challenger's, the champion's
     handicap_side  the side that takes a handicap in every game; None: neither
     stones         the handicap stones of each opening; empty without a handicap
+    resign_threshold   a side whose own value is below this at two of its moves in a row has lost; NEVER: no value is
     """
 
     game: AnyGame
@@ -57,6 +59,7 @@ class Pairing:
     openings: Sequence[Sequence[int]]
     handicap_side: int | None = None
     stones: Sequence[Sequence[int]] = ()
+    resign_threshold: float = NEVER
 
     def opening(self, index: int) -> tuple[list[int], list[int]]:
         """(handicap stones, moves) at the beginning of game `index`."""
@@ -110,6 +113,7 @@ class _Unfinished:
     moves: list[int]
     opening_plies: int
     values: list[float | None]
+    own_values: list[float] = field(default_factory=lambda: [np.inf, np.inf])  # of each side's last move
 
     def failure(self, kind: str, player: str, problem: str) -> MatchFailure:
         """Its attempt is 1; conduct() sets the real number."""
@@ -183,7 +187,7 @@ class MatchThread:
     def _move(self, side: int, decisions: Decisions) -> None:
         """Make a side's moves on the boards and pass them to both players."""
         rows, actions, values = decisions.rows, decisions.actions, decisions.values
-        resigned = actions == RESIGN
+        resigned = (actions == RESIGN) | self._give_up(side, rows, values)
         for row in rows[resigned].tolist():
             challenger_won = side == CHAMPION
             first_won = challenger_won == (self._challenger_player[row] == 0)
@@ -200,6 +204,17 @@ class MatchThread:
             playing.moves.append(action)
             playing.values.append(None if np.isnan(value) else round(value, 3))
         self._go_on(rows)
+
+    def _give_up(self, side: int, rows: Rows, values: NDArray[np.floating]) -> NDArray[np.bool_]:
+        """[n] whether a side resigns for its values [n] here and at its move before; NaN: unknown."""
+        found, threshold = np.zeros(len(rows), np.bool_), self._pairing.resign_threshold
+        if threshold == NEVER:
+            return found
+        for i, (row, value) in enumerate(zip(rows.tolist(), values.tolist(), strict=True)):
+            before = self._playing(row).own_values
+            found[i] = value < threshold and before[side] < threshold
+            before[side] = value
+        return found
 
     def _go_on(self, rows: Rows) -> None:
         """After a move in each of rows [n]: play chance's moves, end finished games, ask for the next moves."""

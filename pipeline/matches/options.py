@@ -48,5 +48,12 @@ class MatchOptions(WorkerOptions, PlaySearchOptions):
         description="Take openings from this file, e.g. benchmarks/openings/go9.json. Use one against engines, as "
         "openings sampled from models favour models. Each --seed begins 50 openings further on.",
     )
+    resign_threshold: float = Field(
+        -1.0,
+        ge=-1,
+        le=0,
+        description="A model whose value is below this at two of its moves in a row resigns, which makes matches "
+        "shorter. -1 = never.",
+    )
     backend: Backend = "auto"
     seed: int = Field(0, ge=0, description="Seed of openings, random players and noise.")

@@ -200,7 +200,8 @@ class PlayerFactory:
         challenger, champion = entrants
         makers = self.maker(challenger, champion), self.maker(champion, challenger)
         names = challenger.name, champion.name
-        return Pairing(game, makers, names, self._config.seed, openings, handicap_side_of(entrants), stones)
+        side, below = handicap_side_of(entrants), self._config.resign_threshold
+        return Pairing(game, makers, names, self._config.seed, openings, side, stones, below)
 
     def policies(self, entrants: Sequence[Entrant]) -> list[Evaluate]:
         """The policy networks of the entrants that have one, for the calling thread."""
@@ -279,6 +280,7 @@ class MatchRunner:
             settings={
                 **self._opening_settings(side),
                 "seed": self.config.seed,
+                "resign_threshold": self.config.resign_threshold,
                 **self.config.search_options().stored(),
                 **(settings or {}),
             },

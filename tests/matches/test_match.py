@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -402,3 +403,21 @@ def test_values_are_rounded_as_they_are_written():
     games = play(pairing_of("connect4", [[0]]))
     values = [value for one in games.values() for value in one.values_to_move if value is not None]
     assert values and all(value == round(value, 3) and np.isfinite(value) for value in values)
+
+
+def test_a_model_resigns_when_its_value_is_low_at_two_of_its_moves_in_a_row() -> None:
+    whole_pairing = pairing_of("connect4", [[a, b] for a in range(7) for b in range(3)])
+    whole, cut = play(whole_pairing), play(replace(whole_pairing, resign_threshold=-0.2))
+    ends = {game.end for game in cut.values()}
+    assert ends == {"resigned", "played_out"}
+    for index, game in cut.items():
+        long = whole[index]
+        assert game.moves == long.moves[: len(game.moves)]  # nothing else differs
+        assert game.values_to_move == long.values_to_move[: len(game.moves)]
+        low = [value is not None and value < -0.2 for value in long.values_to_move]
+        resigned_at = [ply for ply in range(2, len(low)) if low[ply] and low[ply - 2]]
+        if game.end == "played_out":
+            assert not resigned_at and game == long
+        else:
+            assert len(game.moves) == resigned_at[0]
+            assert game.result_first_player == (-1 if resigned_at[0] % 2 == 0 else 1)
