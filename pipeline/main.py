@@ -417,15 +417,15 @@ def run_loop(command: Command, given: dict[str, Any]) -> None:
     if address:
         say(f"the working copy of {address} is {Path.cwd()}")
 
-    def call(name: str, **options: Any) -> bool:
+    def call(name: str, quiet: bool = False, **options: Any) -> bool:
         stage = COMMANDS[name]
         if stage.in_presets:
             options["preset"] = config.preset
         try:
-            with reported(name, in_loop=True):
+            with reported(name, in_loop=True), silence() if quiet else contextlib.nullcontext():
                 OWN_WAYS.get(name, run_stage)(stage, options)
         except typer.Exit as ended:
-            if ended.exit_code != NotYet.exit_code:
+            if ended.exit_code != NotYet.exit_code and not quiet:
                 raise
             return False
         return True
@@ -441,6 +441,13 @@ def run_loop(command: Command, given: dict[str, Any]) -> None:
     print_run(Path() if folder == called else folder)
     for line in advice:
         write(line)
+
+
+@contextlib.contextmanager
+def silence() -> Iterator[None]:
+    """Nothing is printed on standard output or drawn on stderr."""
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+        yield
 
 
 def program() -> list[str]:

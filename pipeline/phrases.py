@@ -20,6 +20,7 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 LOADING = "loading networks; they and the kernels are compiled when this machine sees them first"
 CHECKOUT, INSTALLED = "python main.py", "mugo"
+EIGHTHS = "▁▂▃▄▅▆▇█"
 BYTES = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -88,6 +89,13 @@ def as_called(text: str) -> str:
 def printable(text: str) -> str:
     """The text with every character replaced that a terminal would obey or that can't be printed."""
     return _UNPRINTABLE.sub(REPLACEMENT, text)
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """One bar per value, scaled from the smallest to the largest."""
+    low, high = min(values), max(values)
+    steps = [0.0 if high == low else (value - low) / (high - low) for value in values]
+    return "".join(EIGHTHS[round(step * (len(EIGHTHS) - 1))] for step in steps)
 
 
 def write(text: str, stream: TextIO | None = None, end: str = "\n") -> None:

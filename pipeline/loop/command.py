@@ -24,6 +24,7 @@ from pipeline import extensions
 from pipeline.errors import FileError
 from pipeline.games.specs import DEFAULT_GAME, name_in, parse_game
 from pipeline.loop.config import LoopConfig
+from pipeline.loop.strength import GAMES, Strength
 from pipeline.presets import preset_text, read_preset
 from pipeline.run import atomic, layout
 from pipeline.run.matches import PENDING, list_matches, read_summary
@@ -33,10 +34,14 @@ from pipeline.schedules import RunState
 
 GENERATIONS = 5  # without --generations and --minutes
 BESIDE = "selfplay --background"
+MEASURING = "evaluate the champion"
 LOOK_SECONDS = 1.0  # until the next try when another process plays as the same worker
 
 Call = Callable[..., bool]
-"""call("gather", time_share=0.3) runs a command with the loop's preset. False: nothing to do yet, and it said so."""
+"""call("gather", time_share=0.3) runs a command with the loop's preset. False: nothing to do yet, and it said so.
+
+quiet=True: it says nothing; False: it had nothing to do, or failed.
+"""
 Say = Callable[[str], None]
 
 
@@ -53,7 +58,8 @@ class Kept(BaseModel):
     process   the newest loop's process and
     host      the machine that it ran on
     seconds   the loop's total time
-    commands  the time of each command; under BESIDE that of ending the player, with the player's CPU time
+    commands  the time of each command; under BESIDE that of ending the player, with the player's CPU time;
+              under MEASURING that of matches that only show how strong the champion is
     training  generation and preset of the newest training, and the share of the time with which it began
     tidied    the newest generation after which everything was packed and pruned
     ended     when the last loop had done all that it was asked for; "": it hasn't
@@ -109,6 +115,9 @@ class Clock:
     def end(self) -> None:
         self._kept.ended = atomic.utc_now()
         self.save()
+
+    def seconds_of(self, command: str) -> float:
+        return self._kept.commands[command].seconds if command in self._kept.commands else 0.0
 
     @contextmanager
     def measured(self, command: str) -> Iterator[None]:
@@ -194,6 +203,7 @@ class _Loop:
         self._runner = {} if config.runner is None else {"runner": config.runner}
         words = ["selfplay", "--preset", config.preset, "--background", "--verbose", "0", *_runner_words(config)]
         self._player = Player([*program, *words])
+        self._strength = Strength(self._measure, say)
 
     def run(self) -> str:
         """As loop()."""
@@ -210,7 +220,10 @@ class _Loop:
                     self._say(f"generation {generation}: compact, prune")
                     if all([self._try("compact"), self._try("prune", apply=True)]):
                         self._clock.tidy(generation)
-                if self._clock.is_over or 0 < self._generations <= generation:
+                is_last = self._clock.is_over or 0 < self._generations <= generation
+                if self._has_worked:
+                    self._strength.show(self._clock.seconds, self._clock.seconds_of(MEASURING), is_last)
+                if is_last:
                     return "" if self._has_worked else self._idle(generation)
                 self._make(generation + 1)
         finally:
@@ -222,6 +235,11 @@ class _Loop:
             made = f"{generation} of {self._generations} generations are made"
             return f"{made}; nothing to do: --generations {generation + GENERATIONS} goes on"
         return f"its {self._config.minutes:g} minutes are over; nothing to do: more --minutes go on"
+
+    def _measure(self, model: Path, opponent: str) -> bool:
+        options = {"white_model": str(model), "black_model": opponent, "games": GAMES, "require": [], "promote": False}
+        with self._clock.measured(MEASURING):
+            return self._call("evaluate", quiet=True, time_share=self._clock.share, **options, **self._runner)
 
     def _is_evaluated(self) -> bool:
         """Whether the newest model is the champion, or has played it to the end.

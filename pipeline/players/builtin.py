@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import UsageError
-from pipeline.games.contract import Game, KeyArray, States
+from pipeline.games.contract import AnyGame, Game, KeyArray, MoveScores, States
 from pipeline.players.player import BoardsPlayer, Decisions, Rows
 
 
@@ -57,15 +57,20 @@ class RandomPlayer(ScoringPlayer):
         return np.where(self._boards.legal(rows), 0.0, -np.inf)
 
 
+def heuristic_of(game: AnyGame) -> MoveScores:
+    """Raises UsageError for a game without a heuristic evaluation."""
+    evaluate = game.heuristic()
+    if evaluate is None:
+        raise UsageError(f"player heuristic: {game.spec} has no heuristic evaluation of moves; name another player")
+    return evaluate
+
+
 class HeuristicPlayer(ScoringPlayer):
     """Plays by the game's heuristic evaluation of moves."""
 
     def __init__(self, game: Game, num_rows: int) -> None:
-        """Raises UsageError for a game without a heuristic evaluation."""
-        evaluate = game.heuristic()
-        if evaluate is None:
-            raise UsageError(f"player heuristic: {game.spec} has no heuristic evaluation of moves; name another player")
-        self._evaluate, self._mixes = evaluate, game.heuristic_mixes
+        """Raises UsageError as heuristic_of()."""
+        self._evaluate, self._mixes = heuristic_of(game), game.heuristic_mixes
         super().__init__(game, num_rows)
 
     def scores(self, rows: Rows) -> NDArray[np.float64]:

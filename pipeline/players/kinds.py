@@ -109,6 +109,11 @@ class Random(BuiltIn):
 class Heuristic(BuiltIn):
     kind, help = "heuristic", "the move that a heuristic evaluation of the game prefers"
 
+    def check_game(self, game: AnyGame, spec: str, argument: str) -> None:
+        from pipeline.players.builtin import heuristic_of
+
+        heuristic_of(game)
+
 
 class FunctionKind(PlayerKind):
     """A kind without an argument, from a function (game, num_rows, thread) -> Player."""

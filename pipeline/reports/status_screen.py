@@ -13,7 +13,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.phrases import counted, long_duration, percent, printable, results, size
+from pipeline.phrases import counted, long_duration, percent, printable, results, size, sparkline
 from pipeline.reports.status import FINISHED, RUNNING, LastMatch, StatusSummary, Training
 from pipeline.reports.tracked import lines
 from pipeline.run.evaluations import Evaluation
@@ -22,7 +22,6 @@ NOTHING = "–"
 BAR_WIDTH = 40
 WORKERS_SHOWN = 4
 TITLE, GOOD, BAD, DIM = "bold cyan", "green", "yellow", "dim"
-EIGHTHS = "▁▂▃▄▅▆▇█"
 
 Rows = list[tuple[str, str | Text]]
 """(name, value) of each fact."""
@@ -142,13 +141,6 @@ def _trainings(trainings: Sequence[Training], champion: str | None) -> Renderabl
         return table
     curve = Text.assemble(("policy loss held out  ", DIM), sparkline(held_out), ("   * the champion", DIM))
     return Group(table, curve)
-
-
-def sparkline(values: Sequence[float]) -> str:
-    """One bar per value, scaled from the smallest to the largest."""
-    low, high = min(values), max(values)
-    steps = [0.0 if high == low else (value - low) / (high - low) for value in values]
-    return "".join(EIGHTHS[round(step * (len(EIGHTHS) - 1))] for step in steps)
 
 
 def _match(match: LastMatch) -> RenderableType:
