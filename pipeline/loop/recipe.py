@@ -21,6 +21,7 @@ FULL_FRACTION = 0.33  # of moves that get a full search, as in the recipe
 PLAY_SHARE, TRAIN_SHARE = 0.5, 1 / 3  # of a generation's time; the rest evaluates, gathers and starts commands
 LEAST_SECONDS = 5.0  # of a generation: what commands cost before they do anything must stay a small part
 LEAST_GAMES = 32  # per generation: fewer teach next to nothing
+RESIGNED_LENGTH = 0.6  # of random games' length, in games where lost ones are resigned (9x9 Go: 65 plies of 110)
 LARGEST_REUSE = 8  # samples per target, as in KataGo; more would learn games by heart
 
 
@@ -113,11 +114,11 @@ def growth(plies: float, evaluations: float, minutes: float) -> list[tuple[float
 
 
 def readouts(games: float) -> int:
-    """Of a full search in the end: with more games in all (at 48 readouts), better targets are worth more than others.
+    """Of a full search in the end: where there are games enough (in all, at 48 readouts), better targets teach more.
 
-    Two hours of the best preset make 50,000 games.
+    The best preset has 48, for 5,000 games in a quarter of an hour and 50,000 in two hours.
     """
-    return 32 if games < 10_000 else 48 if games < 200_000 else 64
+    return 32 if games < 4_000 else 48 if games < 200_000 else 64
 
 
 def per_move(full: int) -> float:
@@ -136,15 +137,20 @@ def resigns(plies: float) -> bool:
     return plies >= 40
 
 
+def length(plies: float) -> float:
+    """Plies of a game of self-play, guessed from random games."""
+    return RESIGNED_LENGTH * plies if resigns(plies) else plies
+
+
 def derive(found: Measurements, minutes: float) -> Recipe:
     """The settings of a run of this length. See shortest_minutes for how short it may be."""
     steps = growth(found.plies, found.evaluations, minutes)
     simulations, samples = _average(steps, _simulations(found)), _average(steps, _samples(found))
-    run = 60 * minutes
-    full = readouts(PLAY_SHARE * run * simulations / (found.plies * per_move(48)))
+    plies, run = length(found.plies), 60 * minutes
+    full = readouts(PLAY_SHARE * run * simulations / (plies * per_move(48)))
     # Seconds of playing one game, and of training on it as often as is useful.
-    play = found.plies * per_move(full) / simulations
-    train = LARGEST_REUSE * FULL_FRACTION * found.plies / samples
+    play = plies * per_move(full) / simulations
+    train = LARGEST_REUSE * FULL_FRACTION * plies / samples
     seconds = generation_seconds(minutes)
     if train / play <= TRAIN_SHARE / PLAY_SHARE:
         games = round((PLAY_SHARE + TRAIN_SHARE) * seconds / (play + train))
@@ -153,25 +159,25 @@ def derive(found: Measurements, minutes: float) -> Recipe:
     games = max(LEAST_GAMES, _rounded(games))
     seconds = max(seconds, games * play / PLAY_SHARE)  # longer on a slow machine
     in_all = games * run / seconds
-    targets = games * found.plies * FULL_FRACTION
+    targets = games * plies * FULL_FRACTION
     wanted = min(LARGEST_REUSE * targets, TRAIN_SHARE * seconds * samples)
     first = max(LEAST_GAMES // 2, _rounded(0.6 * games))
-    first_targets = 0.9 * first * found.plies * FULL_FRACTION  # a twentieth of the games is held out
+    first_targets = 0.9 * first * plies * FULL_FRACTION  # a twentieth of the games is held out
     chunk = 2 ** max(6, min(11, int(math.log2(first_targets / 3))))
     chunks = max(1, round(wanted / chunk))
     batch = 256 if chunks * chunk >= 20_000 else 128
     steps_of_training = chunks * chunk / batch
     epochs = max(1, min(3, int(wanted / first_targets)))
-    window = max(_rounded(2.5 * games * found.plies), 4 * chunk)
+    window = max(_rounded(2.5 * games * plies), 4 * chunk)
     matches = 64
-    while matches > 16 and matches * found.plies * 8 / simulations > 0.1 * seconds:
+    while matches > 16 and matches * plies * 8 / simulations > 0.1 * seconds:
         matches //= 2
     opening = max(2, min(6, int(found.plies / 5)))
     sizes = ", ".join(size for _, size in steps)
     lines = [
         Line("selfplay", "games", [(1, first), (2, games)],
              f"per generation, about {_seconds(seconds)} each; random play teaches little"),
-        Line("selfplay", "readouts", [(2, round(full * 2 / 3)), (6, round(full * 5 / 6)), (7, full)],
+        Line("selfplay", "readouts", [(2, max(24, round(full * 2 / 3))), (6, round(full * 5 / 6)), (7, full)],
              f"of a full search: the run has time for some {_rounded(in_all):,} games"),
         Line("selfplay", "cheap_readouts", [(2, full // 8), (6, round(full * 5 / 24)), (7, full // 4)],
              "of the other moves, which only carry the game on"),
@@ -190,15 +196,16 @@ def derive(found: Measurements, minutes: float) -> Recipe:
             ]
     lines += [
         Line("gather", "window_start", window, "two and a half generations; it grows from here"),
-        Line("gather", "max_positions", max(1_000_000, 16 * window), "up to here"),
         Line("gather", "positions_per_chunk", chunk, "a third of the first generation's at most"),
         Line("gather", "chunks_to_make", chunks,
-             f"{chunks * chunk:,} samples: a third of the time, {chunks * chunk / targets:.1f} per position searched"),
+             f"{chunks * chunk:,} samples, {chunks * chunk / targets:.1f} per new target; a third of the time at most"),
         Line("train", "network_size", steps, "by the share of the time; 6,000,000 evaluations with the first",
              "until_share"),
         Line("train", "epochs", [(3, epochs), (4, 1)], "while the window is small"),
         Line("train", "batch_size", batch, f"{steps_of_training:.0f} steps in a generation"),
     ]  # fmt: skip
+    if 16 * window > 1_000_000:  # as large as the recipe's
+        lines.append(Line("gather", "max_positions", 16 * window, "the largest window"))
     if steps_of_training < 250:
         decay = round(max(0.9, 1 - 2 / steps_of_training), 3)
         lines.append(Line("train", "ema_decay", decay, "the model averages half of a generation's steps"))
@@ -209,13 +216,13 @@ def derive(found: Measurements, minutes: float) -> Recipe:
         Line("evaluate", "games", matches, "at most a tenth of a generation's time"),
         Line("evaluate", "opening_plies", opening, "varied openings, each played with both colours"),
     ]
-    summary = f"{_facts(found)}: {games} games per generation, {_growth_in_words(steps)}"
+    summary = f"{_facts(found)}: {games} games per generation (about {_seconds(seconds)}), {_growth_in_words(steps)}"
     return Recipe(games, seconds, tuple(lines), summary, _preset(found, minutes, lines, sizes))
 
 
 def shortest_minutes(found: Measurements) -> float:
     """How long a run must be for a generation."""
-    play = found.plies * per_move(32) / found.simulations
+    play = length(found.plies) * per_move(32) / found.simulations
     return max(LEAST_SECONDS, LEAST_GAMES * play / PLAY_SHARE) / 60
 
 
