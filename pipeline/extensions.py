@@ -45,6 +45,7 @@ Table = Mapping[str, Mapping[str, str]]
 
 CORE: dict[str, dict[str, str]] = {  # what serves games of all families
     GAMES: {},
+    PRESETS: {"core": "pipeline"},
     METHODS: {"alphazero": "pipeline.methods.alphazero.method:AlphaZero"},
     RECORDS: {"sgf": "pipeline.games.sgf:SgfFormat"},
     PLAYERS: {"random": "pipeline.players.kinds:Random", "heuristic": "pipeline.players.kinds:Heuristic"},

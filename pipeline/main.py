@@ -108,7 +108,6 @@ app = typer.Typer(
 )
 
 
-
 def print_version(wanted: bool) -> None:
     if wanted:
         write(f"mugo {pipeline.__version__}")
@@ -397,8 +396,9 @@ def run_verify(command: Command, given: dict[str, Any]) -> None:
 
 def run_loop(command: Command, given: dict[str, Any]) -> None:
     """Call the other commands in the run's folder until the run is as long as asked for, and sum it up."""
-    from pipeline.loop.command import extras, loop, next_steps
+    from pipeline.loop.command import extras, keep_preset, loop, next_steps
     from pipeline.loop.config import LoopConfig
+    from pipeline.run import layout
     from pipeline.run.atomic import make_folder
     from pipeline.run.store.objects import parse_address
 
@@ -411,6 +411,13 @@ def run_loop(command: Command, given: dict[str, Any]) -> None:
     if config.preset.endswith((".yaml", ".yml")):
         config = config.model_copy(update={"preset": os.path.abspath(config.preset)})
     folder = placed(command.name, {"directory": config.directory}, is_run=True)["directory"]
+    measured = 0.0
+    if config.game is not None:
+        with contextlib.ExitStack() as stack:
+            if (folder / WORKING_COPY).exists():
+                open_copy(stack, command.name, folder)
+            measured = keep_preset(config, folder, say)
+        config = config.model_copy(update={"preset": str(layout.PRESET_FILE)})
     make_folder(folder)
     os.chdir(folder)
     address = "://".join(parse_address(str(config.directory)) or ())
@@ -430,7 +437,7 @@ def run_loop(command: Command, given: dict[str, Any]) -> None:
             return False
         return True
 
-    idle = loop(config, call, say, program())
+    idle = loop(config, call, say, program(), measured)
     root = None if phrases.is_installed() else CHECKOUT
     advice = next_steps(config, called, root, address)
     folder = Path.cwd()

@@ -27,7 +27,7 @@ from pipeline.commands import SECTIONS
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.evaluate.promotion import EvaluateSummary
 from pipeline.options import Options
-from pipeline.presets import preset_names, preset_path
+from pipeline.presets import preset_names, preset_path, preset_text
 from pipeline.progress import Progress
 from pipeline.reports.config import StatusConfig
 from pipeline.reports.summaries import summary_text
@@ -158,7 +158,7 @@ def test_every_preset_is_in_the_readme(name: str) -> None:
 
 def goes_by_time(preset: str) -> bool:
     """Whether it runs only where the share of the run's time that has passed is known: see Schedule.at."""
-    return "until_share" in preset_path(preset).read_text(encoding="utf-8")
+    return "until_share" in preset_text(preset)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from pipeline.commands import COMMANDS, SECTIONS
 from pipeline.errors import UsageError
@@ -13,7 +14,7 @@ from pipeline.evaluate.config import EvaluateConfig
 from pipeline.gather.config import GatherConfig
 from pipeline.methods.named import method_named
 from pipeline.networks.options import BACKENDS
-from pipeline.presets import make_config, preset_names, preset_path, read_preset, scheduled_lines
+from pipeline.presets import make_config, preset_names, preset_path, preset_text, read_preset, scheduled_lines
 from pipeline.schedules import RunState
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.train.config import TrainConfig
@@ -168,6 +169,64 @@ def test_a_mistake_in_another_commands_section_is_found_at_once(tmp_path: Path) 
     path.write_text("train:\n  gradient_clip: -1\n")
     with pytest.raises(UsageError, match=r"found -1; wanted a number, greater than 0|wanted .*above 0"):
         read_preset(str(path))
+
+
+def test_a_preset_has_the_lines_of_the_one_it_extends_except_its_own(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text(
+        "selfplay:\n  games: 7\n  readouts: [{until: 2, value: 8}, {until: 9, value: 16}]\ntrain:\n  epochs: 3\n"
+    )
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "middle.yaml").write_text(
+        "extends: ../base.yaml\nselfplay:\n  readouts: [{until: 5, value: 9}]\n"
+    )
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("extends: more/middle.yaml  # relative to this file\nselfplay:\n  games: 5\ngather:\n  seed: 2\n")
+    wanted = {
+        "selfplay": {"games": 5, "readouts": [{"until": 5, "value": 9}]}, "train": {"epochs": 3}, "gather": {"seed": 2}
+    }  # fmt: skip
+    assert read_preset(str(mine)) == wanted
+    mine.write_text("extends: recipe\ntrain: {epochs: 9}\n")
+    assert read_preset(str(mine)) == {**read_preset("recipe"), "train": {**read_preset("recipe")["train"], "epochs": 9}}
+
+
+def test_a_preset_that_extends_another_is_printed_whole_and_says_where_lines_are_from(tmp_path: Path) -> None:
+    base, mine = tmp_path / "base.yaml", tmp_path / "mine.yaml"
+    base.write_text(
+        "# base\nselfplay:\n    games: 7      # many\n    # few at first\n    readouts:\n"
+        "      - {until: 2, value: 8}   # two\n      - {until: 9, value: 16}\ntrain:\n  epochs: 3\n"
+    )
+    mine.write_text("# mine\nextends: base.yaml\ntrain:\n  seed: 1 # one\nselfplay:\n  games: 5 # few\n")
+    assert preset_text(str(mine)) == (
+        "# mine\n# extends base; its lines follow those of this preset\n"
+        "selfplay:\n  games: 5 # few\n  # of base:\n  readouts:\n"
+        "    - {until: 2, value: 8}   # two\n    - {until: 9, value: 16}\n\n"
+        "train:\n  seed: 1 # one\n  # of base:\n  epochs: 3"
+    )
+    mine.write_text("extends: base.yaml\nselfplay: {games: 5}\n")  # no lines to copy
+    assert yaml.safe_load(preset_text(str(mine))) == read_preset(str(mine))
+    for name in PRESETS:
+        assert yaml.safe_load(preset_text(name)).items() >= read_preset(name).items()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("extends: mine.yaml", "preset {mine}: it extends itself; wanted a last one without 'extends'"),
+        ("extends: b.yaml", "preset {mine}: it extends itself, through b.yaml; wanted a last one without 'extends'"),
+        ("extends: go99", "preset {mine}: extends 'go99': no such preset; known: "),
+        ("extends: no.yaml", "preset {mine}: extends 'no.yaml': no such preset; known: "),
+        ("extends: [a]", "preset {mine}: extends: found ['a']; wanted a preset's name, or a path to a .yaml file"),
+        ("extends: wrong.yaml", "train --epochs (preset {wrong}): found 'x'; wanted a whole number"),
+    ],
+)
+def test_what_a_preset_can_not_extend(tmp_path: Path, text: str, said: str) -> None:
+    mine = tmp_path / "mine.yaml"
+    (tmp_path / "b.yaml").write_text("extends: mine.yaml")
+    (tmp_path / "wrong.yaml").write_text("train: {epochs: x}")
+    mine.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        read_preset(str(mine))
+    assert str(caught.value).startswith(said.format(mine=mine, wrong=tmp_path / "wrong.yaml"))
 
 
 def test_unknown_preset_lists_the_known_ones() -> None:

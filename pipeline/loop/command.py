@@ -9,6 +9,7 @@ off.
 from __future__ import annotations
 
 import gc
+import math
 import os
 import shlex
 import subprocess
@@ -21,20 +22,21 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError
 
 from pipeline import extensions
-from pipeline.errors import FileError
+from pipeline.errors import FileError, UsageError
 from pipeline.games.specs import DEFAULT_GAME, name_in, parse_game
 from pipeline.loop.config import LoopConfig
 from pipeline.loop.strength import GAMES, Strength
 from pipeline.presets import preset_text, read_preset
 from pipeline.run import atomic, layout
 from pipeline.run.matches import PENDING, list_matches, read_summary
-from pipeline.run.models import models_in_training, newest_models, newest_number, present_champion
+from pipeline.run.models import models_in_training, newest_models, newest_number, present_champion, read_info
 from pipeline.run.store.objects import parse_address
 from pipeline.schedules import RunState
 
 GENERATIONS = 5  # without --generations and --minutes
 BESIDE = "selfplay --background"
-MEASURING = "evaluate the champion"
+MEASURE = "measure"
+STRENGTH = "strength"
 LOOK_SECONDS = 1.0  # until the next try when another process plays as the same worker
 
 Call = Callable[..., bool]
@@ -58,8 +60,8 @@ class Kept(BaseModel):
     process   the newest loop's process and
     host      the machine that it ran on
     seconds   the loop's total time
-    commands  the time of each command; under BESIDE that of ending the player, with the player's CPU time;
-              under MEASURING that of matches that only show how strong the champion is
+    commands  the time of each command; under BESIDE that of ending the player, with the player's CPU time; under
+              MEASURE that of deriving the preset; under STRENGTH that of showing how strong the champion is
     training  generation and preset of the newest training, and the share of the time with which it began
     tidied    the newest generation after which everything was packed and pruned
     ended     when the last loop had done all that it was asked for; "": it hasn't
@@ -77,10 +79,13 @@ class Kept(BaseModel):
 class Clock:
     """The loop's total time in this folder. limit: seconds; None: there is none."""
 
-    def __init__(self, file: Path, limit: float | None, say: Say) -> None:
+    def __init__(self, file: Path, limit: float | None, say: Say, measured: float = 0.0) -> None:
+        """measured: seconds since the loop began, for which it has measured."""
         self._file, self._limit, self._say = file, limit, say
         self._kept = read_kept(file).model_copy(update={"ended": ""})
-        self._before, self._begun = self._kept.seconds, time.monotonic()
+        self._before, self._begun = self._kept.seconds, time.monotonic() - measured
+        if measured:
+            self._kept.commands[MEASURE] = CommandTime(seconds=measured)
         self.save()
 
     @property
@@ -171,21 +176,61 @@ class Player:
             self._process = None
 
 
-def loop(config: LoopConfig, call: Call, say: Say, program: Sequence[str]) -> str:
+def loop(config: LoopConfig, call: Call, say: Say, program: Sequence[str], measured: float = 0.0) -> str:
     """Train in the current folder until config's generations or minutes are reached. See the module docstring.
 
     Returns why there was nothing to do; "" if there was.
-    program: the words that run this program in a process of its own. Raises Busy if another loop runs in this folder,
-    UsageError for a preset that can't be used, and what a command raises.
+    program: the words that run this program in a process of its own. measured: seconds that keep_preset took. Raises
+    Busy if another loop runs in this folder, UsageError for a preset that can't be used, and what a command raises.
     """
     preset_text(config.preset, RunState(1, 0, None if config.minutes is None else 0.0))  # refuses it before all else
     file = layout.LOOP_FILE
     with atomic.file_lock(layout.LOOP, wait=False, busy=_busy(file)):
         limit = None if config.minutes is None else 60 * config.minutes
-        clock = Clock(file, limit, say)
+        clock = Clock(file, limit, say, measured)
         idle = _Loop(config, call, say, program, clock).run()
         clock.end()
         return idle
+
+
+def keep_preset(config: LoopConfig, folder: Path, say: Say) -> float:
+    """Derive the preset for config.game and config.minutes in a run's folder, unless it has one for this game.
+
+    Returns the seconds that it took. Writes nothing but that preset, at the end.
+    Raises UsageError if no such run is possible here.
+    """
+    from pipeline.loop import measuring
+    from pipeline.loop.recipe import LEAST_SECONDS, derive, shortest_minutes
+
+    begun = time.monotonic()
+    assert config.game is not None
+    if "preset" in config.model_fields_set:
+        raise UsageError(f"loop --game {config.game}, --preset {config.preset}: a preset names its game; choose one")
+    if config.minutes is None:
+        raise UsageError(f"loop --game {config.game}: wanted --minutes with it, for settings that fit")
+    game = measuring.playable(config.game)
+    kept = folder / layout.PRESET_FILE
+    if atomic.exists(kept):
+        found = read_preset(str(kept)).get("init", {}).get("game", DEFAULT_GAME)
+        if parse_game(found).spec != game.spec:
+            raise UsageError(f"loop --game {config.game}: {kept} is for {found}; wanted a folder for each game")
+        return 0.0
+    champion = present_champion(folder / layout.SAVED_MODELS)
+    if champion is not None and (found := read_info(champion).game) != game.spec:
+        raise UsageError(f"loop --game {config.game}: {champion} plays {found}; wanted a folder for each game")
+    least = LEAST_SECONDS / 60
+    if config.minutes >= least:
+        say(f"measuring {game.spec} and this machine")
+        measurements = measuring.measure(game, config.minutes)
+        least = shortest_minutes(measurements)
+    if config.minutes < least:
+        wanted = f"wanted {math.ceil(10 * least) / 10:g} or more"
+        raise UsageError(f"loop --minutes {config.minutes:g}: too short for a generation of {game.spec}; {wanted}")
+    recipe = derive(measurements, config.minutes)
+    atomic.make_folder(kept.parent)
+    atomic.write_text(kept, recipe.text)
+    say(recipe.summary)
+    return time.monotonic() - begun
 
 
 def _busy(file: Path) -> str:
@@ -222,7 +267,7 @@ class _Loop:
                         self._clock.tidy(generation)
                 is_last = self._clock.is_over or 0 < self._generations <= generation
                 if self._has_worked:
-                    self._strength.show(self._clock.seconds, self._clock.seconds_of(MEASURING), is_last)
+                    self._strength.show(self._clock.seconds, self._clock.seconds_of(STRENGTH), is_last)
                 if is_last:
                     return "" if self._has_worked else self._idle(generation)
                 self._make(generation + 1)
@@ -238,7 +283,7 @@ class _Loop:
 
     def _measure(self, model: Path, opponent: str) -> bool:
         options = {"white_model": str(model), "black_model": opponent, "games": GAMES, "require": [], "promote": False}
-        with self._clock.measured(MEASURING):
+        with self._clock.measured(STRENGTH):
             return self._call("evaluate", quiet=True, time_share=self._clock.share, **options, **self._runner)
 
     def _is_evaluated(self) -> bool:
@@ -315,7 +360,7 @@ def _runner_words(config: LoopConfig) -> list[str]:
 def extras(config: LoopConfig) -> set[str]:
     """The extras of pyproject.toml that a run needs: for its game, its runner and its place."""
     found = {"cloud"} if parse_address(str(config.directory)) else set()
-    sections = read_preset(config.preset)
+    sections = {} if config.game else read_preset(config.preset)
     if "ray" in (config.runner or sections.get("selfplay", {}).get("runner"),):
         found.add("ray")
     extension = extensions.bundled(extensions.GAMES).get(name_in(_game_of(config)))
@@ -323,6 +368,8 @@ def extras(config: LoopConfig) -> set[str]:
 
 
 def _game_of(config: LoopConfig) -> str:
+    if config.game:
+        return config.game
     return str(read_preset(config.preset).get("init", {}).get("game", DEFAULT_GAME))
 
 
@@ -338,7 +385,7 @@ def next_steps(config: LoopConfig, called: Path, root: Path | None = None, addre
     to_play, to_train = (["./play.sh"], ["./rl_loop.sh"]) if root else (["mugo", "serve"], ["mugo", "loop"])
     root = root or called
     of_run = [] if folder == root else ["--directory", address or str(folder)]
-    options = ["--preset", config.preset, *_runner_words(config)]
+    options = [*(["--game", config.game] if config.game else ["--preset", config.preset]), *_runner_words(config)]
     options += [f"--{name}" for name in ("overlap", "tidy") if getattr(config, name)]
     again = shlex.join([*to_train, *options, *of_run])
     model = [] if folder == root else ["--model", str(folder / layout.CHAMPION_LINK)]

@@ -13,19 +13,25 @@ from pipeline.options import Options
 class LoopConfig(Options):
     """Train generation after generation: selfplay, gather, train, evaluate, again and again.
 
-    All four run in this process, one after another, with the settings of one preset; --overlap plays games beside them
+    All four run in this process, one after another, with the settings of one preset; --game needs none: the loop
+    measures the game and this machine, and derives a preset from them and --minutes, on top of the learning recipe
+    (`presets recipe`). It keeps that preset in data/preset.yaml. --overlap plays games beside them
     in a process of its own. They communicate only through files, so each can also be run by hand at any time. Stop the
     loop with Ctrl-C or kill at any moment; the same command continues where it stood. A second loop in the same folder
     exits at once.
 
     \b
     Reads:   what the commands that it calls read
-    Writes:  what they write, and data/.loop.json: the time that it has run here
+    Writes:  what they write, data/.loop.json: the time that it has run here, and with --game data/preset.yaml
     Exit:    0 done, 1 a command failed, 2 wrong usage, 75 another loop is running here
     Example: python main.py loop --preset go9 --minutes 120 --directory runs/go9
     """
 
     preset: str = Field("go9-tour", description="Settings of all commands: a name from `presets`, or a .yaml file.")
+    game: str | None = Field(
+        None,
+        description="Instead of a preset: train this board game, e.g. go:9, with settings that fit. Needs --minutes.",
+    )
     generations: int | None = Field(
         None, ge=0, description="Stop when this many models have been trained; 0: never. [default: 5; with --minutes 0]"
     )

@@ -1,8 +1,11 @@
 """Presets: settings of all commands as YAML, and configs made of a preset and the command line's options.
 
-A preset is a YAML file of a family, a package or the user: a section per command, a line per field of its config. An
-option on the command line overrides the preset's line, which overrides the field's default. Imports only modules beside
-the packages; never calls a command or reads other files than presets.
+A preset is a YAML file of a family, a package or the user: a section per command, a line per field of its config. A
+preset may extend another, ``extends: NAME``: then it has only the lines that differ, and each replaces the other's line
+whole, schedules too. An option on the command line overrides the preset's line, which overrides the field's default.
+Imports only modules beside the packages; never calls a command or reads other files than presets.
+
+recipe.yaml beside this module is the learning recipe that presets of many games extend.
 """
 
 from __future__ import annotations
@@ -11,8 +14,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib.util import find_spec
-from itertools import islice
+from itertools import islice, pairwise, takewhile
 from pathlib import Path
+from textwrap import dedent, indent
 from typing import Any, TypeVar
 
 import yaml
@@ -27,6 +31,8 @@ from pipeline.schedules import START, RunState, parse_schedule
 MOST_BYTES, MOST_LINES, MOST_NESTED = 1 << 16, 2_000, 8  # of a preset; bundled ones have a twentieth, and 3 levels
 WHOLE_NUMBERS = (int, int | None)
 NUMBERS = (*WHOLE_NUMBERS, float, float | None)  # settings of these types can follow schedules; others say so
+
+EXTENDS = "extends"  # the line beside the sections that names another preset
 
 # What a field wants, by the first word of pydantic's error type, its bounds and its pattern.
 KINDS = {"int": "a whole number", "finite": "a whole number", "float": "a number", "bool": "yes or no",
@@ -73,22 +79,61 @@ def preset_path(name: str) -> Path:
 
 
 def read_preset(name: str) -> dict[str, dict[str, Any]]:
-    """The sections of a preset, given by its name or as a path to a YAML file.
+    """The sections of a preset, given by its name or as a path to a YAML file, with the lines that it extends.
 
-    Raises UsageError if it doesn't exist or isn't YAML, or for an unknown section, an unknown line or an invalid value.
+    Raises UsageError if it doesn't exist or isn't YAML, for an unknown section, an unknown line or an invalid value,
+    or if it extends itself or an unknown preset.
     All sections are checked: a mistake in the settings of training must not wait until self-play has ended.
+    """
+    sections: dict[str, dict[str, Any]] = {}
+    for _, own in reversed(_chain(name)):
+        for stage, lines in own.items():
+            sections.setdefault(stage, {}).update(lines)
+    return sections
+
+
+def _chain(name: str) -> list[tuple[Path, dict[str, dict[str, Any]]]]:
+    """The files of a preset and of those that it extends, itself first, each with its own sections.
+
+    Raises UsageError as read_preset does.
     """
     path = preset_path(name)
     if not path.is_file():
         raise UsageError(
             f"preset {name!r}: no such preset; known: {', '.join(preset_names())}; or give a path to a .yaml file"
         )
+    base, sections = _own_sections(path, name)
+    chain = [(path, sections)]
+    while base is not None:
+        where = f"preset {path}: extends {base!r}"
+        path = path.parent / base if base.endswith((".yaml", ".yml")) else preset_path(base)
+        if not path.is_file():
+            raise UsageError(
+                f"{where}: no such preset; known: {', '.join(preset_names())}; or name a .yaml file by its path from "
+                "this one"
+            )
+        for number, (known, _) in enumerate(chain):
+            if path.samefile(known):
+                through = ", ".join(other.name for other, _ in chain[number + 1 :])
+                itself = f"extends itself{through and f', through {through}'}"
+                raise UsageError(f"preset {known}: it {itself}; wanted a last one without 'extends'")
+        base, sections = _own_sections(path, str(path))
+        chain.append((path, sections))
+    return chain
+
+
+def _own_sections(path: Path, name: str) -> tuple[str | None, dict[str, dict[str, Any]]]:
+    """The preset that a file extends, and its own sections, checked. name: in messages about values."""
     sections = _load(path) or {}
+    base = sections.pop(EXTENDS, None) if isinstance(sections, dict) else None
+    if base is not None and not isinstance(base, str):
+        raise UsageError(f"preset {path}: {EXTENDS}: found {base!r}; wanted a preset's name, or a path to a .yaml file")
     if not isinstance(sections, dict) or not all(isinstance(lines, dict) for lines in sections.values()):
         raise UsageError(f"preset {path}: wanted sections {', '.join(SECTIONS)}, each with lines 'name: value'")
     for stage, lines in sections.items():
         if stage not in SECTIONS:
-            raise UsageError(f"preset {path}: unknown section {stage!r}; wanted one of {', '.join(SECTIONS)}")
+            wanted = f"one of {', '.join(SECTIONS)}, or {EXTENDS}"
+            raise UsageError(f"preset {path}: unknown section {stage!r}; wanted {wanted}")
         kind, plain = COMMANDS[stage].config, dict(lines)
         known = kind.model_fields
         for field, value in lines.items():
@@ -97,7 +142,7 @@ def read_preset(name: str) -> dict[str, dict[str, Any]]:
             if isinstance(value, list) and not isinstance(known[field].default, list):
                 _check_schedule(kind, field, plain.pop(field), f"preset {path}, {stage}, {field}")
         _validated(kind, stage, name, plain, {})
-    return sections
+    return base, sections
 
 
 class _Loader(yaml.SafeLoader):
@@ -265,12 +310,70 @@ def preset_headline(name: str) -> tuple[str, str, str]:
 
 
 def preset_text(name: str, run_state: RunState | None = None) -> str:
-    """A preset as written, or with its values at run_state. Raises UsageError as read_preset does."""
+    """A preset as written, with the lines that it extends; or with its values at run_state.
+
+    Raises UsageError as read_preset does.
+    """
     sections = read_preset(name)
     if run_state is None:
-        return preset_path(name).read_text(encoding="utf-8").rstrip("\n")
+        chain = _chain(name)
+        if len(chain) == 1:
+            return chain[0][0].read_text(encoding="utf-8").rstrip("\n")
+        text = _merged_text([path for path, _ in chain])
+        if _is_yaml_of(text, sections):
+            return text
     effective = {
-        stage: lines_at(COMMANDS[stage].config, lines, START if stage == "init" else run_state)
+        stage: lines if run_state is None
+        else lines_at(COMMANDS[stage].config, lines, START if stage == "init" else run_state)
         for stage, lines in sections.items()
-    }
+    }  # fmt: skip
     return yaml.safe_dump(effective, sort_keys=False).rstrip("\n")
+
+
+def _merged_text(files: list[Path]) -> str:
+    """The lines of a preset and then of those that it extends, with their comments, section by section."""
+    texts = [path.read_text(encoding="utf-8") for path in files]
+    blocks = [_blocks(text) for text in texts]
+    comments = list(takewhile(lambda line: line.startswith("#"), texts[0].splitlines()))
+    lines = [
+        *comments,
+        f"# extends {', '.join(path.stem for path in files[1:])}; its lines follow those of this preset",
+    ]
+    for stage in SECTIONS:
+        seen: set[str] = set()
+        shown = []
+        for path, own in zip(files, blocks, strict=True):
+            new = {option: text for option, text in own.get(stage, {}).items() if option not in seen}
+            seen |= new.keys()
+            if new and path != files[0]:
+                shown.append(f"  # of {path.stem}:")
+            shown += new.values()
+        lines += [f"{stage}:", *shown, ""] if shown else []
+    return "\n".join(lines).rstrip("\n")
+
+
+def _blocks(text: str) -> dict[str, dict[str, str]]:
+    """For each section the text of each line as written, with its comments and the entries of its schedule."""
+    written = text.splitlines()
+    root = yaml.compose(text, _Loader)
+    if not isinstance(root, yaml.MappingNode):
+        return {}
+    ends = [key.start_mark.line for key, _ in root.value[1:]] + [len(written)]
+    found: dict[str, dict[str, str]] = {}
+    for (stage, section), end in zip(root.value, ends, strict=True):
+        if isinstance(section, yaml.MappingNode):
+            keys = [key for key, _ in section.value]
+            bounds = [*(key.start_mark.line for key in keys), end]
+            found[stage.value] = {
+                key.value: indent(dedent("\n".join(written[start:stop])).rstrip(), "  ")
+                for key, (start, stop) in zip(keys, pairwise(bounds), strict=True)
+            }
+    return found
+
+
+def _is_yaml_of(text: str, sections: Mapping[str, Any]) -> bool:
+    """False where lines can't be copied one by one: sections in braces, anchors."""
+    try:
+        return yaml.load(text, _Loader) == sections
+    except (yaml.YAMLError, ValueError):
+        return False

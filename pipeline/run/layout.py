@@ -69,6 +69,8 @@ MATCH_FOLDERS = (MATCHES, REQUIRED_MATCHES, WATCH_MATCHES, TOURNAMENT_MATCHES)  
 POOL_FILE, RATINGS_FILE = Path(DATA, POOL), Path(DATA, RATINGS)
 LOOP, LOOP_FILE = Path(DATA, "loop"), Path(DATA, ".loop.json")  # whose lock the loop holds; what it keeps
 
+PRESET_FILE = Path(DATA, "preset.yaml")  # of a run that the loop began for a game, without a preset
+
 HOST_PID_NAMESPACE = 0xEFFFFFFC  # inode of Linux's initial PID namespace, outside of all containers
 MAX_NUMBER = 999_999
 MAX_CHUNKS = 9_999

@@ -1,0 +1,186 @@
+"""What a run's recipe is derived from, measured with the parts that will play and train: see recipe.Measurements.
+
+Takes no more than the seconds given, apart from loading and compiling, which every run does once. Writes nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pipeline import extensions
+from pipeline.errors import MuGoError, UsageError
+from pipeline.games.contract import Game, Planes
+from pipeline.games.specs import name_in, parse_game
+from pipeline.loop.recipe import LARGE, SMALL, Measurements, growth, measuring_seconds
+from pipeline.machine import available_cores
+from pipeline.presets import make_config
+from pipeline.schedules import RunState
+
+RECIPE = "recipe"  # the preset whose settings are measured, and which the derived one extends
+QUICK_GAMES = 64
+BATCH = 256  # training samples per step
+LATER = RunState(100, 10**9, 1.0)  # in which the recipe's schedules have their last values
+
+
+def playable(spec: str) -> Game:
+    """The game that a recipe is wanted for. Raises UsageError if the recipe's method can't learn it."""
+    from pipeline.methods.named import method_named
+    from pipeline.train.config import InitConfig
+
+    game = parse_game(spec)
+    try:
+        method_named(make_config(InitConfig, "init", RECIPE).method).check(game)
+    except UsageError as error:
+        raise UsageError(f"--game {spec}: {error}; other games need a --preset of their own") from error
+    if game.spec != game.family:
+        raise UsageError(
+            f"--game {spec}: a model of {game.family} plays all boards and move limits; wanted {game.family}"
+        )
+    return game
+
+
+def measure(game: Game, minutes: float) -> Measurements:
+    """Measurements for a run of this length.
+
+    Raises UsageError for an installed package's game that fails or doesn't keep its contract.
+    """
+    seconds = measuring_seconds(minutes)
+    with _blaming(game.spec):
+        plies, moves = _random_games(game, 0.2 * seconds)
+        small, rows = _Network(game, SMALL), _rows()
+        evaluations = small.rate(0.15 * seconds)
+        grows = len(growth(plies, evaluations, minutes)) > 1
+        return Measurements(
+            game=game.spec,
+            has_margins=game.has_margins,
+            actions=game.num_actions,
+            moves=moves,
+            plies=plies,
+            evaluations=evaluations,
+            evaluations_large=_Network(game, LARGE).rate(0.15 * seconds) if grows else None,
+            simulations=_selfplay_rate(game, small.evaluators, rows, 0.3 * seconds),
+            samples=_training_rate(game, small, 0.2 * seconds),
+        )
+
+
+@contextmanager
+def _blaming(spec: str) -> Iterator[None]:
+    """Name the package whose game fails, also where its answers make our code fail."""
+    try:
+        yield
+    except MuGoError:
+        raise
+    except Exception as error:
+        extension = extensions.named(extensions.GAMES, name_in(spec))
+        if extension is None or not extension.package:
+            raise
+        line = extensions.blame(error) or f"{extension}: {type(error).__name__}: {error}"
+        raise UsageError(f"{line}; found while measuring {spec}; check_game finds the cause") from error
+
+
+def _rows() -> int:
+    """Games of each thread, as in self-play."""
+    from pipeline.selfplay.config import SelfplayConfig
+
+    settings = make_config(SelfplayConfig, "selfplay", RECIPE, lambda _: LATER)
+    return -(-settings.parallel_games // available_cores())
+
+
+def _random_games(game: Game, seconds: float) -> tuple[float, float]:
+    """Plies per game and legal moves per position of random games. Those unfinished after this time count as they are.
+
+    Raises MuGoError if a position of a game that isn't over has no legal move.
+    """
+    rng = np.random.default_rng(0)
+    states = game.initial(QUICK_GAMES)
+    history = game.initial_history(states)
+    rows = np.arange(QUICK_GAMES)
+    plies = positions = moves = 0
+    started = time.perf_counter()
+    while rows.size and (plies < 1 or time.perf_counter() - started < seconds):
+        past = history.select(rows)
+        legal = game.legal(states[rows], past)
+        count = legal.sum(axis=1)
+        if not count.all():
+            raise UsageError(f"game {game.spec}: a position without a legal move after {plies} plies isn't over")
+        positions, moves, plies = positions + rows.size, moves + int(count.sum()), plies + 1
+        chosen = game.passing_last(legal)
+        actions = (chosen * rng.random(chosen.shape)).argmax(axis=1).astype(np.int32)
+        states[rows] = game.play(states[rows], actions, past)
+        going = ~game.is_over(states[rows])
+        rows = rows[going]
+        history.append(rows, game.keys(states[rows]))
+    return positions / QUICK_GAMES, moves / positions
+
+
+class _Network:
+    """A network of random weights for this game, ready to evaluate in self-play's batches."""
+
+    def __init__(self, game: Game, size: str) -> None:
+        from pipeline.networks.architecture import Architecture, random_weights
+        from pipeline.networks.inference import make_evaluators
+        from pipeline.players.loading import calibration_positions
+        from pipeline.train.config import InitConfig
+
+        rows, head = _rows(), make_config(InitConfig, "init", RECIPE).value_head
+        self.architecture = Architecture.for_game(size, game, head)
+        self.weights = random_weights(self.architecture, 0)
+        calibration = calibration_positions(game)
+        self.evaluators = make_evaluators(
+            self.architecture, self.weights, rows, available_cores(), calibration=calibration
+        )
+        self._planes: Planes = calibration[np.arange(rows) % len(calibration)]
+
+    def rate(self, seconds: float) -> float:
+        from pipeline.networks.inference import evaluation_rate
+
+        return evaluation_rate(self.evaluators, self._planes, seconds)
+
+
+def _selfplay_rate(game: Game, evaluators: list[Any], rows: int, seconds: float) -> float:
+    """Simulations per second of the recipe's self-play."""
+    from pipeline.methods.alphazero.actor import TreeActor
+    from pipeline.methods.method import ActorJob, Learner, game_seeds, run_in_turn
+    from pipeline.networks.inference import run_together
+    from pipeline.selfplay.config import SelfplayConfig
+
+    settings = make_config(SelfplayConfig, "selfplay", RECIPE, lambda _: LATER)
+
+    def actor(thread: int) -> TreeActor:
+        learner = Learner("measured", evaluators[thread])
+        seeds = game_seeds(0, itertools.count(thread, len(evaluators)), 0.0)
+        return TreeActor(ActorJob(game, rows, settings, seeds, lambda: learner, lambda _: None))
+
+    actors = [actor(thread) for thread in range(len(evaluators))]
+    compiling = itertools.count()
+    run_together([partial(run_in_turn, [one], lambda: next(compiling) >= 2 * len(actors)) for one in actors])
+    before, started = sum(one.search.simulations for one in actors), time.perf_counter()
+    run_together([partial(run_in_turn, [one], lambda: time.perf_counter() - started >= seconds) for one in actors])
+    return (sum(one.search.simulations for one in actors) - before) / (time.perf_counter() - started)
+
+
+def _training_rate(game: Game, network: _Network, seconds: float) -> float:
+    """Samples per second, on one batch of made-up examples: a step takes as long with any."""
+    from pipeline.methods.alphazero.method import AlphaZero
+    from pipeline.train.config import TrainConfig
+    from pipeline.train.trainer import Trainer, samples_per_second
+
+    method, rng = AlphaZero(), np.random.default_rng(0)
+    config = make_config(TrainConfig, "train", RECIPE, lambda _: LATER)
+    columns = {name: np.zeros((BATCH, *shape), dtype) for name, (dtype, shape) in method.columns(game).items()}
+    columns["planes"] = rng.integers(0, 256, columns["planes"].shape, np.uint8)
+    columns["policy"][:, 0] = 1
+    columns["policy_weight"][:] = 1
+    if "side" in columns:
+        columns["side"][:] = game.board_shape[0]
+    batch = method.make_batch(game, columns, np.arange(BATCH), np.zeros(BATCH, np.int64))
+    trainer = Trainer(method.objective(network.architecture.to_dict(), config), network.weights, config)
+    trainer.step(batch)
+    return samples_per_second(trainer, itertools.repeat(batch), seconds)
