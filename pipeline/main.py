@@ -404,6 +404,7 @@ def run_loop(command: Command, given: dict[str, Any]) -> None:
 
     config = configured(command, given)[0]
     assert isinstance(config, LoopConfig)
+    config = config.with_defaults()
     if config.extras:
         write(",".join(sorted(extras(config))))
         return

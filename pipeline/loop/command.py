@@ -203,11 +203,7 @@ def keep_preset(config: LoopConfig, folder: Path, say: Say) -> float:
     from pipeline.loop.recipe import LEAST_SECONDS, derive, shortest_minutes
 
     begun = time.monotonic()
-    assert config.game is not None
-    if "preset" in config.model_fields_set:
-        raise UsageError(f"loop --game {config.game}, --preset {config.preset}: a preset names its game; choose one")
-    if config.minutes is None:
-        raise UsageError(f"loop --game {config.game}: wanted --minutes with it, for settings that fit")
+    assert config.game is not None and config.minutes is not None
     game = measuring.playable(config.game)
     kept = folder / layout.PRESET_FILE
     if atomic.exists(kept):

@@ -7,7 +7,11 @@ from typing import Literal
 
 from pydantic import Field
 
+from pipeline.errors import UsageError
 from pipeline.options import Options
+
+DEFAULT_RUN = "go:9,komi=7"
+MINUTES = 15.0
 
 
 class LoopConfig(Options):
@@ -27,20 +31,26 @@ class LoopConfig(Options):
     Example: python main.py loop --preset go9 --minutes 120 --directory runs/go9
     """
 
-    preset: str = Field("go9-tour", description="Settings of all commands: a name from `presets`, or a .yaml file.")
+    preset: str = Field(
+        "",
+        description="Settings of all commands: a name from `presets`, or a .yaml file. [default: derived for --game]",
+    )
     game: str | None = Field(
         None,
-        description="Instead of a preset: train this board game, e.g. go:9, with settings that fit. Needs --minutes.",
+        description="Instead of a preset: train this board game with settings that fit it, the machine and --minutes. "
+        f"[default: {DEFAULT_RUN}]",
     )
     generations: int | None = Field(
-        None, ge=0, description="Stop when this many models have been trained; 0: never. [default: 5; with --minutes 0]"
+        None,
+        ge=0,
+        description="Stop when this many models have been trained; 0: never. [default: 5; 0 with --minutes or --game]",
     )
     minutes: float | None = Field(
         None,
         gt=0,
         allow_inf_nan=False,
         description="Stop after the generation in which the loop's total time here reaches this. `until_share` in a "
-        "preset means the share of this time.",
+        f"preset means the share of this time. [default: none; {MINUTES:g} with --game]",
     )
     directory: Path = Field(
         Path(),
@@ -65,3 +75,14 @@ class LoopConfig(Options):
     extras: bool = Field(
         False, description="Only print the extras of pyproject.toml that this run needs, separated by commas."
     )
+
+    def with_defaults(self) -> LoopConfig:
+        """Without a preset: the game and the minutes for which settings are derived.
+
+        Raises UsageError for a game beside a preset.
+        """
+        if not self.preset:
+            return self.model_copy(update={"game": self.game or DEFAULT_RUN, "minutes": self.minutes or MINUTES})
+        if self.game is not None:
+            raise UsageError(f"loop --game {self.game}, --preset {self.preset}: a preset names its game; choose one")
+        return self
