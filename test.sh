@@ -14,10 +14,8 @@ fi
 
 say "ruff"
 run "$python" -m ruff check .
-say "mypy"
-run "$python" -m mypy
-say "mypy, as on macOS" # which lacks functions that Linux has
-run "$python" -m mypy --platform darwin
+say "mypy, here and as on macOS" # which lacks functions that Linux has
+run side_by_side
 # Tests of kernels. By default numba doesn't check indexes: reading past an array's end is silent.
 kernels=(
     tests/games tests/search tests/families/{lines,othello}

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -98,12 +97,6 @@ def command_lines(variables: dict[str, str]) -> dict[str, list[list[str]]]:
 
     variables = {"PRESET": "tiny.yaml", "WORKER": "0", **variables}
     return {name: [list(map(filled, one["args"])) for one in containers(pod)] for name, pod in pods().items()}
-
-
-@pytest.fixture(scope="module")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
-    with Workshop(tmp_path_factory.mktemp("deploy")) as workshop:
-        yield workshop
 
 
 @pytest.fixture

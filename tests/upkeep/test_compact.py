@@ -325,7 +325,7 @@ print(loops, shards)
 """
 
 
-SECONDS = 15  # at most; fewer where so many steps are enough
+SECONDS = 6  # at most; fewer where so many steps are enough
 STEPS = 140
 
 

@@ -41,7 +41,7 @@ def selfplay_config(folder: Path, name: str, **options) -> SelfplayConfig:
     rounds differently. Runs that divide the games in another way could then differ in the last bit.
     """
     settings = {
-        "network": folder / "saved_models" / "best_model", "output_dir": folder / name, "games": 60, "readouts": 16,
+        "network": folder / "saved_models" / "best_model", "output_dir": folder / name, "games": 60, "readouts": 8,
         "parallel_games": 32, "backend": "torch", "seed": 5, "commit_seconds": 0, "threads": 1,
         "opponents": "mirror=2,random=1,previous=1", "pool": folder / "pool.json",
     }  # fmt: skip
