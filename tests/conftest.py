@@ -27,6 +27,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those of tests/workers take longest. First, so that no worker of pytest's waits for another at the end."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/workers/"))
+
+
 @pytest.fixture(scope="session")
 def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
     """Runs commands as processes that needn't import and load anything first. Only on Linux."""

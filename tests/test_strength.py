@@ -119,7 +119,7 @@ def test_from_an_empty_folder_to_a_curve(tmp_path: Path, monkeypatch: pytest.Mon
     def command(minutes: float) -> list[str]:
         return ["run", str(run), "--preset", "tictactoe", "--minutes", str(minutes), *changes, *measuring]
 
-    minutes = 0.4
+    minutes = 0.25
     assert strength.main([*command(minutes), "--train-only"]) == 0
     while len(champions(run, 1)) < 2:  # a busy machine: more minutes go on with the same run
         assert (minutes := 2 * minutes) < 10, "not even one generation"
