@@ -20,8 +20,17 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(CACHES / "mugo" / "kernels"))
 
 
 def pytest_collection_finish() -> None:
-    """The modules of all tests are millions of objects. From now on the collector leaves them alone: otherwise the
-    gc.collect() after each command of a loop would take most of a second.
+    leave_alone_what_there_is()
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    if nextitem is not None and nextitem.path != item.path:
+        leave_alone_what_there_is()
+
+
+def leave_alone_what_there_is() -> None:
+    """All modules are millions of objects, through which the collector needn't go again and again: the gc.collect()
+    after each command of a loop would take most of a second.
     """
     gc.collect()
     gc.freeze()

@@ -173,12 +173,13 @@ def test_killed_in_every_stage_and_run_again(quick: Run) -> None:
     print(f"seed {seed}")
     delays = random.Random(seed)
     longer = PRESET.replace("epochs: 1,", "epochs: 60,").replace("games: 4,", "games: 200,")
+    longer = longer.replace("readouts: 4,", "readouts: 100,")
     (run.folder / "tiny.yaml").write_text(longer)  # so that a kill can't miss
     kills = [
-        ("init", "*", signal.SIGKILL, 2.0),
-        ("selfplay", "*", signal.SIGKILL, 2.0),
-        ("selfplay", "*", signal.SIGTERM, 2.0),
-        ("gather, train", "*", signal.SIGKILL, 1.0),
+        ("init", "*", signal.SIGKILL, 0.5),
+        ("selfplay", "*", signal.SIGKILL, 0.5),
+        ("selfplay", "*", signal.SIGTERM, 0.5),
+        ("train", "*", signal.SIGKILL, 0.3),  # in gather, unless it has ended already
         ("train", TRAINING, signal.SIGTERM, 0.3),
         ("train", TRAINING, signal.SIGKILL, 0.3),
         ("generation 1: evaluate", MATCH, signal.SIGKILL, 0.1),
