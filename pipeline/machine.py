@@ -27,8 +27,9 @@ SWITCH = Path("/proc/sys/kernel/sched_autogroup_enabled")
 PATIENCE_SECONDS = 2.0  # the kernel accepts ten changes a second from all users but root together
 LOOK_SECONDS = 1.0  # between two looks whether the process that started this one has ended
 PR_SET_PDEATHSIG = 1
-STARTER = "MUGO_STARTED_BY"  # a variable for a process that is to end with the one that starts it: that one's number
-# Told, or looked up early: that process may end before this one has come as far as here, or before step_back watches it.
+# The variable that tells a process who started it. That process may end before this one is as far as here, and before
+# step_back watches it.
+STARTER = "MUGO_STARTED_BY"
 STARTED_BY = int(os.environ.pop(STARTER, os.getppid()))
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
