@@ -197,7 +197,7 @@ def test_killed_in_every_stage_and_run_again(quick: Run) -> None:
         else:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait(timeout=30)
-        assert stage != "train" or list(run.folder.glob(TRAINING))  # it struck
+        assert file != TRAINING or list(run.folder.glob(file))  # it struck
     (games,) = run.folder.glob(MATCH)
     assert not (games.parent / "summary.json").exists()
     run.finish(generations=1)
