@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import subprocess
+import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import numpy as np
 import psutil
 import pytest
 
-from benchmarks import ablate
+from benchmarks import ablate, loop_clock
 from benchmarks.ablate import effects, plackett_burman, spare_runs
 from benchmarks.strength import changed_preset
 from pipeline.commands import COMMANDS
@@ -21,6 +23,7 @@ from pipeline.errors import UsageError
 from pipeline.presets import make_config
 from pipeline.progress import SILENT
 from pipeline.run.store.base import Busy
+from tests.chaos.workshop import Workshop
 from tests.helpers import make_champion
 
 PLANS = sorted((Path(ablate.__file__).parent / "plans").glob("*.yaml"))
@@ -190,24 +193,36 @@ def test_a_missing_plan_is_named() -> None:
     assert ablate.main(["nowhere.yaml", "runs"]) == 2
 
 
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="forks processes as only Linux can")
+
+
 @pytest.fixture(scope="module")
-def ablation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ablation(workshop: Workshop, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a small plan that was run from nothing."""
     folder = tmp_path_factory.mktemp("ablation")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ablate, "WARM_UP_SECONDS", 1.0)
         before = running()
-        train_until_all_have_played(SMALL, folder)
+        train_until_all_have_played(SMALL, folder, workshop)
     assert not running() - before
     return folder
 
 
-def train_until_all_have_played(text: str, folder: Path) -> None:
-    """Run a plan in folder/runs. On a busy machine its minutes may be over before an arm has played: more go on."""
-    plan, minutes = folder / "plan.yaml", 0.2
+def train_until_all_have_played(text: str, folder: Path, workshop: Workshop) -> None:
+    """Run a plan in folder/runs. On a busy machine its minutes may be over before an arm has played: more go on.
+
+    The loops are forked from a process that has imported everything.
+    """
+
+    def start(command: Sequence[str], cores: Sequence[int], **how: Any) -> subprocess.Popen[bytes]:
+        return loop_clock.start(command, cores, **{**how, "env": {**how["env"], **workshop.loop_environment()}})
+
+    plan, minutes = folder / "plan.yaml", 0.1
     while True:
         write(text.replace("minutes: 0.2", f"minutes: {minutes}"), plan)
-        assert ablate.main([str(plan), str(folder / "runs")]) == 0
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ablate, "start", start)
+            assert ablate.main([str(plan), str(folder / "runs")]) == 0
         rows = json.loads((folder / "runs/ablation.json").read_text())["runs"]
         if all(row["games"] > 0 for row in rows):
             return
@@ -220,13 +235,14 @@ def running() -> set[psutil.Process]:
     return {one for one in psutil.Process().children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE}
 
 
+@LINUX
 def test_arms_run_and_meet(ablation: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = ablation / "runs"
     found = json.loads((runs / "ablation.json").read_text())
     rows = {row["arm"]: row for row in found["runs"]}
     assert set(rows) == {"base", "base again", "no ownership"}
     assert sum(row["elo"] for row in rows.values()) == pytest.approx(0, abs=1e-6)
-    assert all(row["minutes"] >= 0.2 and row["games"] >= 20 and row["error"] > 0 for row in rows.values())
+    assert all(row["minutes"] >= 0.1 and row["games"] >= 20 and row["error"] > 0 for row in rows.values())
     for name, row in rows.items():
         metas = sidecars(runs / name.replace(" ", "-"))
         assert row["games"] == sum(meta["games"] for meta in metas)
@@ -245,11 +261,12 @@ def sidecars(run: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in (run / "data" / "selfplay").rglob("*.meta")]
 
 
-def test_arms_go_on_from_a_run(ablation: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@LINUX
+def test_arms_go_on_from_a_run(ablation: Path, workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ablate, "WARM_UP_SECONDS", 0.0)
     start = ablation / "runs" / "base"
     before = (last_model(start), sidecars(start), (start / "saved_models/promotions.jsonl").read_bytes())
-    train_until_all_have_played(f"start: {start}\n{SMALL}".replace("  no own", "  # "), Path.cwd())
+    train_until_all_have_played(f"start: {start}\n{SMALL}".replace("  no own", "  # "), Path.cwd(), workshop)
     assert (last_model(start), sidecars(start), (start / "saved_models/promotions.jsonl").read_bytes()) == before
     for row in json.loads(Path("runs/ablation.json").read_text())["runs"]:
         run = Path("runs", row["arm"].replace(" ", "-"))
@@ -263,6 +280,7 @@ def last_model(run: Path) -> str:
     return max(path.name for path in (run / "saved_models").glob("0*"))
 
 
+@LINUX
 def test_a_copy_that_was_cut_off_is_made_again(ablation: Path, tmp_path: Path) -> None:
     start, arm = ablation / "runs" / "base", tmp_path / "arm"
     for rest in ("copy/data/selfplay", "copy/saved_models/000099-half", "data/selfplay/000099-half"):
@@ -288,6 +306,7 @@ def test_shards_that_cannot_be_linked_are_copied(tmp_path: Path, monkeypatch: py
     assert (tmp_path / "arm" / shard.relative_to(tmp_path / "run")).read_bytes() == b"games"
 
 
+@LINUX
 def test_nothing_goes_on_from_a_run_that_is_going_on(ablation: Path, tmp_path: Path) -> None:
     start = ablation / "runs" / "base"
     loop = "exec 9>>data/.loop.lock; flock 9 || exit; echo held; read"  # as the loop holds it
