@@ -95,8 +95,8 @@ def test_it_goes_on_where_it_stood(tmp_path):
         left = 5
 
         def advance(self, count: int = 1) -> None:
-            self.left -= count
-            if self.left < 0:
+            self.remaining -= count
+            if self.remaining < 0:
                 raise KeyboardInterrupt
 
     config = config_for(tmp_path, parallel_games=2, threads=1)  # two games in step: the first ones are over by then

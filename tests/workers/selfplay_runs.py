@@ -14,12 +14,12 @@ class Acting(Progress):
     """Calls act() once this many games have ended, again and again until it returns True."""
 
     def __init__(self, number=10**9, act=lambda: True) -> None:
-        self.left, self.act, self.done = number, act, False
+        self.remaining, self.act, self.done = number, act, False
         self.warnings: list[str] = []
 
     def advance(self, count=1) -> None:
-        self.left -= count
-        self.done = self.done or (self.left <= 0 and self.act())
+        self.remaining -= count
+        self.done = self.done or (self.remaining <= 0 and self.act())
 
     def warn(self, text: str) -> None:
         self.warnings.append(text)
