@@ -6,7 +6,7 @@ import errno
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -208,20 +208,22 @@ def ablation(workshop: Workshop, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return folder
 
 
-def train_until_all_have_played(text: str, folder: Path, workshop: Workshop) -> None:
-    """Run a plan in folder/runs. On a busy machine its minutes may be over before an arm has played: more go on.
-
-    The loops are forked from a process that has imported everything.
-    """
+def forked(workshop: Workshop) -> Callable[..., subprocess.Popen[bytes]]:
+    """Stands for ablate.start: the loops are forked from a process that has imported everything."""
 
     def start(command: Sequence[str], cores: Sequence[int], **how: Any) -> subprocess.Popen[bytes]:
         return loop_clock.start(command, cores, **{**how, "env": {**how["env"], **workshop.loop_environment()}})
 
+    return start
+
+
+def train_until_all_have_played(text: str, folder: Path, workshop: Workshop) -> None:
+    """Run a plan in folder/runs. On a busy machine its minutes may be over before an arm has played: more go on."""
     plan, minutes = folder / "plan.yaml", 0.1
     while True:
         write(text.replace("minutes: 0.2", f"minutes: {minutes}"), plan)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(ablate, "start", start)
+            patch.setattr(ablate, "start", forked(workshop))
             assert ablate.main([str(plan), str(folder / "runs")]) == 0
         rows = json.loads((folder / "runs/ablation.json").read_text())["runs"]
         if all(row["games"] > 0 for row in rows):
@@ -326,10 +328,12 @@ def test_throw_away_runs_of_the_last_time_are_removed(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["base"]
 
 
+@LINUX
 def test_an_arm_that_fails_stops_the_others(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(ablate, "WARM_UP_SECONDS", 0.0)
+    monkeypatch.setattr(ablate, "start", forked(workshop))
     plan = write(SMALL.replace("{train: {ownership_weight: 0}}", "{selfplay: {gaems: 3}}").replace("0.2", "5"))
     assert ablate.main([str(plan), "runs"]) == 2
     assert "gaems" in capsys.readouterr().err

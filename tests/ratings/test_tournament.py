@@ -92,7 +92,7 @@ def test_the_ranking_of_players_of_known_strength_comes_out(tmp_path, monkeypatc
 
 def test_it_goes_on_where_it_stood(tmp_path):
     class Interrupting(Progress):
-        left = 5
+        remaining = 5
 
         def advance(self, count: int = 1) -> None:
             self.remaining -= count
