@@ -56,6 +56,8 @@ class Site:
             assert done.code == code, done.said
             return done.said
         known = {**os.environ, **self._environment, **environment}
+        if self._workshop is not None and fork:
+            known.update(self._workshop.loop_environment())  # what rl_loop.sh runs is forked, too
         program = command if is_path else [sys.executable, str(ROOT / "main.py"), *command]
         ended = subprocess.run(program, cwd=folder, env=known, input=text, capture_output=True, text=True)
         assert ended.returncode == code, ended.stdout + ended.stderr
