@@ -5,6 +5,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 next_step="the same command begins again"
 cd "$root"
+unset PYTHONDONTWRITEBYTECODE # or each of a thousand processes would compile this program anew
 set_up fast,serve,test # begins as play.sh's extras do: what this installs is enough for it
 
 if (($#)); then
@@ -15,9 +16,9 @@ fi
 say "ruff"
 run "$python" -m ruff check .
 say "mypy"
-run "$python" -m mypy
+run "$python" -m mypy --num-workers 2
 say "mypy, as on macOS" # which lacks functions that Linux has
-run "$python" -m mypy --platform darwin
+run "$python" -m mypy --num-workers 2 --platform darwin --cache-dir .mypy_cache/darwin
 # Tests of kernels. By default numba doesn't check indexes: reading past an array's end is silent.
 kernels=(
     tests/games tests/search tests/families/{lines,othello}
@@ -27,7 +28,7 @@ kernels=(
     tests/families/backgammon/td/test_network.py
 )
 say "tests"
-run "$python" -m pytest -n 2 -ra "${kernels[@]/#/--ignore=}"
+run "$python" -m pytest -n 2 --dist worksteal -ra "${kernels[@]/#/--ignore=}"
 say "tests of kernels, with bounds checked"
-NUMBA_BOUNDSCHECK=1 run "$python" -m pytest -n 2 -ra ${kernels[@]+"${kernels[@]}"}
+NUMBA_BOUNDSCHECK=1 run "$python" -m pytest -n 2 --dist worksteal -ra ${kernels[@]+"${kernels[@]}"}
 say "all passed"

@@ -27,7 +27,10 @@ SWITCH = Path("/proc/sys/kernel/sched_autogroup_enabled")
 PATIENCE_SECONDS = 2.0  # the kernel accepts ten changes a second from all users but root together
 LOOK_SECONDS = 1.0  # between two looks whether the process that started this one has ended
 PR_SET_PDEATHSIG = 1
-STARTED_BY = os.getppid()  # looked up early: that process may end before step_back can watch it
+# The variable that tells a process who started it. That process may end before this one is as far as here, and before
+# step_back watches it.
+STARTER = "MUGO_STARTED_BY"
+STARTED_BY = int(os.environ.pop(STARTER, os.getppid()))
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

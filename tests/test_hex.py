@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.plugins import ROOT, install, run
+from tests.plugins import ROOT, Site, install
 
 TINY = """
 init: {game: 'hex:4', network_size: b1c8}
@@ -26,61 +27,62 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def site(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     install(source, target := tmp_path_factory.mktemp("site"))
-    return target
+    with Site(target, tmp_path_factory.mktemp("workshop")) as site:
+        yield site
 
 
 @pytest.fixture(scope="module")
-def trained(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two generations."""
     folder = tmp_path_factory.mktemp("run")
     (folder / "tiny.yaml").write_text(TINY)
     options = ("--preset", str(folder / "tiny.yaml"), "--directory", str(folder), "--generations", "2")
-    run(site, folder, str(ROOT / "rl_loop.sh"), *options)
+    site.run(folder, str(ROOT / "rl_loop.sh"), *options)
     return folder
 
 
-def test_its_own_tests(site: Path, source: Path) -> None:
-    said = run(site, source, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
+def test_its_own_tests(site: Site, source: Path) -> None:
+    said = site.run(source, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
     assert "passed" in said and "failed" not in said
 
 
-def test_its_preset_is_listed(site: Path, tmp_path: Path) -> None:
-    assert "hex5" in run(site, tmp_path, "presets")
-    assert "game: hex:5" in run(site, tmp_path, "presets", "hex5")
+def test_its_preset_is_listed(site: Site, tmp_path: Path) -> None:
+    assert "hex5" in site.run(tmp_path, "presets", fork=False)
+    assert "game: hex:5" in site.run(tmp_path, "presets", "hex5")
 
 
-def test_what_the_run_made_is_read_without_further_ado(trained: Path, site: Path, tmp_path: Path) -> None:
+def test_what_the_run_made_is_read_without_further_ado(trained: Path, site: Site, tmp_path: Path) -> None:
     shard = str(next((trained / "data/selfplay").rglob("*.gz")))
     for folder in (trained, tmp_path):  # in the run, and by the path alone
-        assert "X to move" in run(site, folder, "show", shard, "--game", "0", "--moves")
+        assert "X to move" in site.run(folder, "show", shard, "--game", "0", "--moves")
     chunk = str(next((trained / "data/training_data").glob("*.h5")))
-    assert "A B C D" in run(site, tmp_path, "show", chunk)
-    assert "all is well" in run(site, trained, "verify")
-    run(site, tmp_path, "report", str(trained), "--output", str(tmp_path / "report.html"))
+    assert "A B C D" in site.run(tmp_path, "show", chunk)
+    assert "all is well" in site.run(trained, "verify")
+    site.run(tmp_path, "report", str(trained), "--output", str(tmp_path / "report.html"))
     assert "hex:4" in (tmp_path / "report.html").read_text()
-    assert "hex:4" in run(site, trained, "status", "--json")
-    assert "hex:4" in run(site, trained, "show")
+    assert "hex:4" in site.run(trained, "status", "--json")
+    assert "hex:4" in site.run(trained, "show", fork=False)
 
 
-def test_its_model_and_its_heuristic_play(trained: Path, site: Path) -> None:
+def test_its_model_and_its_heuristic_play(trained: Path, site: Site) -> None:
     options = ("--games", "4", "--readouts", "4", "--backend", "torch", "--threads", "1")
     model = ("--white-model", "saved_models/best_model")
-    run(site, trained, "evaluate", "--black-model", "random", *model, "--output-dir", "matches", *options)
-    assert "random" in run(site, trained, "show", str(next((trained / "matches").glob("0*"))))
+    site.run(trained, "evaluate", "--black-model", "random", *model, "--output-dir", "matches", *options)
+    assert "random" in site.run(trained, "show", str(next((trained / "matches").glob("0*"))))
     players = ("--black-model", "random", "--white-model", "heuristic", "--game", "hex:4")
-    run(site, trained, "evaluate", *players, "--output-dir", "matches", *options)
+    site.run(trained, "evaluate", *players, "--output-dir", "matches", *options)
 
 
-def test_its_model_speaks_gtp(trained: Path, site: Path) -> None:
+def test_its_model_speaks_gtp(trained: Path, site: Site) -> None:
     talk = "1 play b D4\n2 genmove w\n3 showboard\n4 quit\n"
-    said = run(site, trained, "engine", "--protocol", "gtp", "--readouts", "4", "--backend", "torch", text=talk)
+    said = site.run(trained, "engine", "--protocol", "gtp", "--readouts", "4", "--backend", "torch", text=talk)
     assert "=1\n" in said.replace("=1 \n", "=1\n") and "=2 " in said and "A B C D" in said
 
 
-def test_a_stray_file_imports_nothing(trained: Path, site: Path, tmp_path: Path) -> None:
+def test_a_stray_file_imports_nothing(trained: Path, site: Site, tmp_path: Path) -> None:
     stray = tmp_path / "stray.gz"
     shutil.copy(next((trained / "data/selfplay").rglob("*.gz")), stray)
-    said = " ".join(run(site, tmp_path, "show", str(stray), code=2).split())
+    said = " ".join(site.run(tmp_path, "show", str(stray), code=2).split())
     assert "game 'hex:4' is another package's" in said and "wanted a run whose models play it" in said

@@ -26,6 +26,7 @@ from pipeline.run.matches import list_matches, read_match
 from pipeline.run.models import list_models, read_info, read_model, read_promotions, resolve_champion
 from pipeline.run.shards import newest_shards, read_shard
 from pipeline.train.checkpoint import FILE as CHECKPOINT
+from tests.chaos.workshop import Workshop
 
 ROOT = Path(__file__).parent.parent
 GAMES = 30
@@ -37,13 +38,15 @@ gather: {{max_positions: 2000, positions_per_chunk: 32, as_many_as_possible: tru
 train: {{epochs: 1, batch_size: 32, checkpoint_seconds: 0}}
 evaluate: {{games: 4, readouts: 2, opening_plies: 1, backend: torch, threads: 1, parallel_games: 2}}
 """
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="forks processes as only Linux can")
 
 
 class Run:
-    """A folder with a run of the loop in it."""
+    """A folder with a run of the loop in it. environment: of the loops."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.environment = {**os.environ, "MUGO_PYTHON": sys.executable}
         (folder / "tiny.yaml").write_text(PRESET)
         self.number = 0
         self.log = folder / "log"
@@ -56,7 +59,7 @@ class Run:
         with open(self.log, "wb") as log:
             process = subprocess.Popen(
                 [*command, "--directory", str(self.folder), "--generations", str(generations), *options],
-                env={**os.environ, "MUGO_PYTHON": sys.executable},
+                env=self.environment,
                 stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         self.processes.append(process)
@@ -138,7 +141,16 @@ def test_a_generation_from_nothing_and_a_rerun(run: Run) -> None:
         assert list(show(run.folder / path))
 
 
-def test_games_go_on_beside_the_other_stages(run: Run) -> None:
+@pytest.fixture
+def quick(run: Run, workshop: Workshop) -> Run:
+    """Its loops are forked from a process that has imported everything."""
+    run.environment = workshop.loop_environment()
+    return run
+
+
+@LINUX
+def test_games_go_on_beside_the_other_stages(quick: Run) -> None:
+    run = quick
     said = run.finish(1, "--overlap")
     run.check(generations=1, overlap=True)
     process = run.start(2, "--overlap")
@@ -153,18 +165,21 @@ def test_games_go_on_beside_the_other_stages(run: Run) -> None:
 TRAINING, MATCH = f"saved_models/.000001-*.training/{CHECKPOINT}", "data/evaluate/000001-*-vs-*/games.jsonl"
 
 
-def test_killed_in_every_stage_and_run_again(run: Run) -> None:
+@LINUX
+def test_killed_in_every_stage_and_run_again(quick: Run) -> None:
     """Stages are known by their files: what the loop says of training depends on where the last kill struck."""
+    run = quick
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
     delays = random.Random(seed)
     longer = PRESET.replace("epochs: 1,", "epochs: 60,").replace("games: 4,", "games: 200,")
+    longer = longer.replace("readouts: 4,", "readouts: 100,")
     (run.folder / "tiny.yaml").write_text(longer)  # so that a kill can't miss
     kills = [
-        ("init", "*", signal.SIGKILL, 2.0),
-        ("selfplay", "*", signal.SIGKILL, 2.0),
-        ("selfplay", "*", signal.SIGTERM, 2.0),
-        ("gather, train", "*", signal.SIGKILL, 1.0),
+        ("init", "*", signal.SIGKILL, 0.5),
+        ("selfplay", "*", signal.SIGKILL, 0.5),
+        ("selfplay", "*", signal.SIGTERM, 0.5),
+        ("train", "*", signal.SIGKILL, 0.3),  # in gather, unless it has ended already
         ("train", TRAINING, signal.SIGTERM, 0.3),
         ("train", TRAINING, signal.SIGKILL, 0.3),
         ("generation 1: evaluate", MATCH, signal.SIGKILL, 0.1),
@@ -182,7 +197,7 @@ def test_killed_in_every_stage_and_run_again(run: Run) -> None:
         else:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait(timeout=30)
-        assert stage != "train" or list(run.folder.glob(TRAINING))  # it struck
+        assert file != TRAINING or list(run.folder.glob(file))  # it struck
     (games,) = run.folder.glob(MATCH)
     assert not (games.parent / "summary.json").exists()
     run.finish(generations=1)

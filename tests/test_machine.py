@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.machine import groups_by_session, session_niceness, share_niceness
+from pipeline.machine import STARTER, groups_by_session, session_niceness, share_niceness
 from tests.helpers import wait_for
 
 ROOT = Path(__file__).parent.parent
@@ -103,6 +103,15 @@ def test_it_ends_if_whoever_started_it_ended_before_it_could_ask() -> None:
     parent.kill()
     parent.wait()
     assert parent.stdout.read() == ""
+
+
+def test_it_ends_if_whoever_started_it_ended_before_it_was_loaded() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        pass
+    late = "from pipeline.machine import step_back; step_back(end_with_parent=True); print('went on')"
+    environment = {**os.environ, STARTER: str(gone.pid)}
+    done = subprocess.run([sys.executable, "-c", late], env=environment, stdout=subprocess.PIPE, cwd=ROOT)
+    assert done.returncode == -signal.SIGTERM and done.stdout == b""
 
 
 def test_where_the_system_does_not_tell_that_the_parent_ended_a_thread_looks() -> None:

@@ -49,12 +49,6 @@ def bucket() -> Iterator[Bucket]:
 
 
 @pytest.fixture(scope="module")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
-    with Workshop(tmp_path_factory.mktemp("cloud") / "workshop") as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What a run in a folder comes to."""
     folder = tmp_path_factory.mktemp("undisturbed")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pipeline import extensions
 from tests.helpers import make_champion
+from tests.plugins import Site
 
-ROOT = Path(__file__).parent.parent
 ENTRY_POINTS = """
 [mugo.players]
 nth = mugo_nth.kinds:Nth
@@ -101,53 +99,57 @@ class Plain(Protocol):
 """
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
-    """A folder for sys.path in which the package is installed."""
-    site = tmp_path / "site"
-    package, info = site / "mugo_nth", site / "mugo_nth-0.4.dist-info"
-    package.mkdir(parents=True)
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("site")
+    package, info = folder / "mugo_nth", folder / "mugo_nth-0.4.dist-info"
+    package.mkdir()
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mugo-nth\nVersion: 0.4\n")
     (info / "entry_points.txt").write_text(ENTRY_POINTS)
     for name, text in (("__init__", ""), ("kinds", KINDS), ("player", PLAYER), ("protocol", PROTOCOL),
                        ("broken", "raise OSError('no licence')")):  # fmt: skip
         (package / f"{name}.py").write_text(text)
-    return site
+    with Site(folder, tmp_path_factory.mktemp("workshop")) as site:
+        yield site
 
 
-def run(site: Path, *arguments: str, code: int = 0, typed: str = "") -> str:
-    """What main.py says where the package is installed."""
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{site}"}
-    command = [sys.executable, str(ROOT / "main.py"), *arguments]
-    done = subprocess.run(
-        command, cwd=site.parent, env=environment, input=typed, capture_output=True, text=True, timeout=240
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return " ".join((done.stdout + done.stderr).split())
+class Program:
+    """main.py in a folder, where the package is installed."""
+
+    def __init__(self, site: Site, folder: Path) -> None:
+        self._site, self.folder = site, folder
+
+    def run(self, *arguments: str, code: int = 0, typed: str = "", fork: bool = True) -> str:
+        """What it says."""
+        return " ".join(self._site.run(self.folder, *arguments, code=code, text=typed, fork=fork).split())
+
+    def match(self, player: str, *further: str, game: str = "tictactoe", code: int = 0, fork: bool = True) -> str:
+        players = ("--black-model", "random", "--white-model", player)
+        return self.run("evaluate", *players, "--game", game, "--games", "4", *further, code=code, fork=fork)
 
 
-def match(site: Path, player: str, *further: str, game: str = "tictactoe", code: int = 0) -> str:
-    players = ("--black-model", "random", "--white-model", player)
-    return run(site, "evaluate", *players, "--game", game, "--games", "4", *further, code=code)
+@pytest.fixture
+def program(installed: Site, tmp_path: Path) -> Program:
+    return Program(installed, tmp_path)
 
 
-def test_a_kind_with_an_argument_plays_a_match(site: Path) -> None:
-    assert "nth-2" in match(site, "nth:2")
-    assert (site.parent / "data/evaluate/nth-2-vs-random/games.jsonl").exists()
-    assert "wanted a number" in match(site, "nth:two", code=2)
-    assert "plays tictactoe only; the game is connect4" in match(site, "nth:2", game="connect4", code=2)
-    assert "player 'nth': wanted nth:NUMBER" in match(site, "nth", code=2)
-    assert "player 'random:3': wanted random alone" in match(site, "random:3", code=2)
+def test_a_kind_with_an_argument_plays_a_match(program: Program) -> None:
+    assert "nth-2" in program.match("nth:2", fork=False)
+    assert (program.folder / "data/evaluate/nth-2-vs-random/games.jsonl").exists()
+    assert "wanted a number" in program.match("nth:two", code=2)
+    assert "plays tictactoe only; the game is connect4" in program.match("nth:2", game="connect4", code=2)
+    assert "player 'nth': wanted nth:NUMBER" in program.match("nth", code=2)
+    assert "player 'random:3': wanted random alone" in program.match("random:3", code=2)
 
 
-def test_a_preset_may_not_start_it_without_leave(site: Path) -> None:
+def test_a_preset_may_not_start_it_without_leave(program: Program) -> None:
     """It runs no program, but to know that the package would have to be imported for the file."""
-    preset = site.parent / "nth.yaml"
+    preset = program.folder / "nth.yaml"
     preset.write_text("evaluate: {white_model: 'nth:1', game: tictactoe}\n")
     options = ("evaluate", "--preset", str(preset), "--black-model", "random", "--games", "2")
-    assert "wanted --allow-engines" in run(site, *options, code=2)
-    assert "nth-1" in run(site, *options, "--allow-engines")
+    assert "wanted --allow-engines" in program.run(*options, code=2)
+    assert "nth-1" in program.run(*options, "--allow-engines")
 
 
 @pytest.mark.parametrize(
@@ -160,27 +162,27 @@ def test_a_preset_may_not_start_it_without_leave(site: Path) -> None:
         ("nobody", "gave None; wanted a function (game, num_rows, thread) that gives a Player"),
     ],
 )
-def test_a_kind_that_is_none(site: Path, player: str, problem: str) -> None:
-    said = match(site, player, code=2)
+def test_a_kind_that_is_none(program: Program, player: str, problem: str) -> None:
+    said = program.match(player, code=2)
     name = player.partition(":")[0]
     assert f"entry point '{name}' of mugo.players in package mugo-nth 0.4" in said and problem in said
     assert "Traceback" not in said
 
 
-def test_a_protocol_answers(site: Path) -> None:
-    make_champion(site.parent / "saved_models")
+def test_a_protocol_answers(program: Program) -> None:
+    make_champion(program.folder / "saved_models")
     options = ("engine", "--readouts", "8", "--protocol")
-    assert "!" in run(site, *options, "plain", typed="B2\n")
-    said = run(site, *options, "plane", code=2)
+    assert "!" in program.run(*options, "plain", typed="B2\n")
+    said = program.run(*options, "plane", code=2)
     known = ", ".join(sorted({*extensions.bundled(extensions.PROTOCOLS), "broken", "plain", "seven"}))
     assert f"found 'plane'; wanted one of {known}" in said
     for name, problem in (("broken", "failed (OSError: no licence)"), ("seven", "wanted a subclass of Protocol")):
-        said = run(site, *options, name, code=2)
+        said = program.run(*options, name, code=2)
         assert f"entry point '{name}' of mugo.protocols in package mugo-nth 0.4" in said and problem in said
 
 
-def test_help_names_them_and_imports_none(site: Path) -> None:
-    said = run(site, "evaluate", "--help")
+def test_help_names_them_and_imports_none(program: Program) -> None:
+    said = program.run("evaluate", "--help")
     assert "nth of package mugo-nth 0.4" in said and "gtp:COMMAND an engine of Go" in said
-    said = run(site, "engine", "--help")
+    said = program.run("engine", "--help")
     assert "plain of package mugo-nth 0.4" in said and "gtp the Go Text Protocol" in said

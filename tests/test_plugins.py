@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pipeline import extensions
-from tests.plugins import install, run
+from tests.plugins import Site, install
 
 PYPROJECT = """
 [build-system]
@@ -129,26 +130,28 @@ class Drops(RecordFormat):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for sys.path into which the package is installed."""
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Where the package is installed."""
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("site")
     (source / "pyproject.toml").write_text(PYPROJECT)
     (source / "mugo_wide.py").write_text(MODULE)
     install(source, target)
-    return target
+    with Site(target, tmp_path_factory.mktemp("workshop")) as site:
+        yield site
 
 
 class Program:
-    """Runs main.py where the package is installed, and counts the processes that imported it."""
+    """Runs main.py where the package is installed, and tells whether it was imported."""
 
-    def __init__(self, site: Path, folder: Path) -> None:
+    def __init__(self, site: Site, folder: Path) -> None:
         self._site, self._log = site, folder / "imports"
         self.folder = folder
 
-    def __call__(self, *arguments: str, code: int = 0, typed: str = "", **environment: str) -> str:
+    def __call__(self, *arguments: str, code: int = 0, typed: str = "", fork: bool = True) -> str:
         self._log.write_text("")
-        environment = {"WIDE_IMPORTS": str(self._log), **environment}
-        said = run(self._site, self.folder, *arguments, code=code, text=typed, **environment)
+        said = self._site.run(
+            self.folder, *arguments, code=code, text=typed, fork=fork, WIDE_IMPORTS=str(self._log)
+        )
         return " ".join(said.split())
 
     @property
@@ -157,12 +160,12 @@ class Program:
 
 
 @pytest.fixture
-def program(site: Path, tmp_path: Path) -> Program:
+def program(site: Site, tmp_path: Path) -> Program:
     return Program(site, tmp_path)
 
 
 def test_its_game_is_played_gathered_and_shown(program: Program) -> None:
-    program("init", "--game", "wide:4", "--network-size", "b1c8")
+    program("init", "--game", "wide:4", "--network-size", "b1c8", fork=False)
     assert program.imported
     program("selfplay", "--games", "3", "--readouts", "2", "--threads", "1")
     assert program.imported
@@ -262,7 +265,7 @@ def test_records_that_are_none_name_their_package(program: Program) -> None:
 
 
 def test_help_imports_nothing_of_it(program: Program) -> None:
-    program("--help")
+    program("--help", fork=False)
     assert "--drops Print the games as DROPS." in program("show", "--help")
     program("init", "--help")
     assert not program.imported

@@ -28,6 +28,7 @@ from pipeline.presets import read_preset
 from pipeline.progress import SILENT
 from pipeline.run import atomic
 from pipeline.run.matches import read_match
+from tests.chaos.workshop import Workshop
 from tests.helpers import make_champion
 from tests.players.scripted_engine import engine_command
 
@@ -110,8 +111,12 @@ def test_anchors_side_by_side_share_a_label() -> None:
 # A whole run
 
 
-def test_from_an_empty_folder_to_a_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    monkeypatch.setenv("MUGO_PYTHON", sys.executable)
+@pytest.mark.skipif(sys.platform != "linux", reason="forks processes as only Linux can")
+def test_from_an_empty_folder_to_a_curve(
+    workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    for name, value in workshop.loop_environment().items():
+        monkeypatch.setenv(name, value)
     run = tmp_path / "run"
     measuring = ["--every", "1", "--games", "8", "--readouts", "4", "--verdict-games", "8", "--cores", "1"]
     changes = [word for change in SMALL for word in ("--set", change)]
@@ -119,7 +124,7 @@ def test_from_an_empty_folder_to_a_curve(tmp_path: Path, monkeypatch: pytest.Mon
     def command(minutes: float) -> list[str]:
         return ["run", str(run), "--preset", "tictactoe", "--minutes", str(minutes), *changes, *measuring]
 
-    minutes = 0.4
+    minutes = 0.1
     assert strength.main([*command(minutes), "--train-only"]) == 0
     while len(champions(run, 1)) < 2:  # a busy machine: more minutes go on with the same run
         assert (minutes := 2 * minutes) < 10, "not even one generation"

@@ -21,7 +21,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from pipeline import extensions
+from pipeline import extensions, machine
 from pipeline.errors import FileError, UsageError
 from pipeline.games.specs import DEFAULT_GAME, name_in, parse_game
 from pipeline.loop.config import LoopConfig
@@ -167,7 +167,8 @@ class Player:
         """Start it unless it is running."""
         if self._process is None or self._process.poll() is not None:
             more = [] if share is None else ["--time-share", f"{share:.3f}"]
-            self._process = subprocess.Popen([*self._command, *more])
+            environment = {**os.environ, machine.STARTER: str(os.getpid())}
+            self._process = subprocess.Popen([*self._command, *more], env=environment)
 
     def end(self) -> None:
         if self._process is not None:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from pipeline import main
 from tests.families import having
 from tests.helpers import make_model
 
@@ -24,12 +26,17 @@ KEYS = {
 }
 
 
-def test_bench_prints_every_figure_as_json(tmp_path, monkeypatch):
-    main = Path(__file__).parents[2] / "main.py"
-    options = "--game tictactoe --network-size b1c8 --games 16 --readouts 4 --seconds 0.5 --json"
-    done = subprocess.run(
-        [sys.executable, str(main), "bench", *options.split()], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+@pytest.fixture
+def few_positions(monkeypatch):
+    """Gather from fewer than a measurement needs."""
+    monkeypatch.setattr("pipeline.bench.command.GATHERED_POSITIONS", 5_000)
+
+
+def test_bench_prints_every_figure_as_json(tmp_path, monkeypatch, few_positions):
+    monkeypatch.chdir(tmp_path)
+    options = "--game tictactoe --network-size b1c8 --games 16 --readouts 4 --seconds 0.3 --json"
+    done = CliRunner().invoke(main.app, ["bench", *options.split()])
+    assert done.exit_code == 0, done.output
     summary = json.loads(done.stdout)
     assert summary.keys() >= KEYS
     assert all(summary[key] > 0 for key in KEYS)
@@ -40,17 +47,18 @@ def test_bench_prints_every_figure_as_json(tmp_path, monkeypatch):
 
 
 def test_bench_evaluate_plays_the_same_games_both_ways(tmp_path):
-    main = Path(__file__).parents[2] / "main.py"
+    program = Path(__file__).parents[2] / "main.py"
     options = "evaluate --game tictactoe --network-size b1c8 --games 40 --readouts 4 --json"
     done = subprocess.run(
-        [sys.executable, str(main), "bench", *options.split()], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+        [sys.executable, str(program), "bench", *options.split()],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
     summary = json.loads(done.stdout)
     assert summary["games"] == 40 and summary["games_alone"] == summary["games_alone_the_same"] == 8
     assert summary["speedup"] > 0 and summary["speedup_unpadded"] > 0 and summary["match_seconds"] > 0
 
 
-def test_bench_plays_with_the_settings_of_a_preset(tmp_path):
+def test_bench_plays_with_the_settings_of_a_preset(tmp_path, few_positions):
     from pipeline.bench.command import bench
     from pipeline.bench.config import BenchConfig
 
@@ -110,7 +118,7 @@ def test_bench_refuses_what_it_cannot_measure(tmp_path, monkeypatch, options, pr
         command.bench(BenchConfig(**given))
 
 
-def test_bench_measures_a_model_in_the_middle_of_its_games(tmp_path, monkeypatch):
+def test_bench_measures_a_model_in_the_middle_of_its_games(tmp_path, monkeypatch, few_positions):
     from pipeline.bench.command import bench
     from pipeline.bench.config import BenchConfig
     from pipeline.errors import UsageError

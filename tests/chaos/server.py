@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import gc
 import io
 import json
 import os
@@ -38,7 +39,8 @@ def warm_up(folder: Path) -> None:
 
     On one core: with more of them torch makes a pool of threads, which a fork loses and then waits for.
     """
-    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[os.getpid() % len(os.sched_getaffinity(0))]})
+    cores, number = sorted(os.sched_getaffinity(0)), int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+    os.sched_setaffinity(0, {cores[number % len(cores)]})  # another one beside another server
     from pipeline import main  # noqa: F401
     from pipeline.ratings.command import ratings  # noqa: F401
     from pipeline.upkeep.config import VerifyConfig
@@ -47,6 +49,8 @@ def warm_up(folder: Path) -> None:
 
     make_run(folder)
     verify(VerifyConfig(directory=folder))
+    gc.collect()
+    gc.freeze()  # so that no process looks at, and copies, what all of them have
 
 
 class Server:

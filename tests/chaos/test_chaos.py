@@ -6,7 +6,6 @@ A failure names stage and seed: python -m tests.chaos --stages STAGE --seed SEED
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,11 +22,9 @@ SEED = 1_000  # of the first trial here; the long mode begins at 1
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+def bench(workshop: Workshop, tmp_path_factory: pytest.TempPathFactory) -> Bench:
     """In a folder whose name has blanks and letters that are not English."""
-    folder = tmp_path_factory.mktemp("chaos")
-    with Workshop(folder / "workshop") as workshop:
-        yield Bench(workshop, folder / "ein Lauf, größer 名")
+    return Bench(workshop, tmp_path_factory.mktemp("chaos") / "ein Lauf, größer 名")
 
 
 def whole(trial: Trial) -> Trial:

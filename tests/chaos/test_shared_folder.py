@@ -14,7 +14,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,15 +31,12 @@ GAMES = 6  # of each
 
 
 @pytest.fixture(scope="module")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
-    folder = tmp_path_factory.mktemp("shared")
-    with Workshop(folder / "workshop") as workshop:
-        done = workshop.run(INIT, folder, host="alpha")
-        if "PermissionError" in done.said:
-            pytest.skip("no new process namespaces are permitted")
-        assert done.code == 0, done.said
-        workshop.run(INIT, folder)
-        yield workshop
+def workshop(workshop: Workshop, tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+    done = workshop.run(INIT, tmp_path_factory.mktemp("shared"), host="alpha")
+    if "PermissionError" in done.said:
+        pytest.skip("no new process namespaces are permitted")
+    assert done.code == 0, done.said
+    return workshop
 
 
 @pytest.fixture

@@ -9,12 +9,14 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from tests.chaos.client import ask, exit_code
 from tests.chaos.faults import Fault
@@ -72,15 +74,18 @@ def environment_here(**more: str) -> dict[str, str]:
 class Workshop:
     """A server that runs commands, with a folder for its own things. Use it as a context."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **environment: str) -> None:
+        """environment: more variables, of the server and of all that it runs."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
+        self._environment = environment
         self.socket = folder / "socket"
         self._numbers = itertools.count()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.chaos.server", str(self.socket), str(folder / "warm")],
             cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            env=environment_here(TORCH_CPP_LOG_LEVEL="ERROR"),  # as train/processes.py has it before torch is imported
+            # as train/processes.py has it before torch is imported
+            env=environment_here(TORCH_CPP_LOG_LEVEL="ERROR", **environment),
         )  # fmt: skip
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == b"ready\n", "the server did not start"
@@ -100,24 +105,30 @@ class Workshop:
         fault: Fault | None = None,
         host: str | None = None,
         environment: Mapping[str, str] = MappingProxyType({}),
+        text: str = "",
     ) -> Running:
         """Run main.py with these arguments in this folder. host: on another machine of that name; environment: more
-        variables.
+        variables; text: what it reads from standard input.
         """
         number = next(self._numbers)
         output, log = self.folder / f"{number}.out", self.folder / f"{number}.log"
         request = {
             "arguments": list(arguments), "cwd": str(folder), "fds": [0, 1, 2],
-            "env": environment_here(**environment),
+            "env": environment_here(**{**self._environment, **environment}),
             "fault": None if fault is None else fault.to_json(), "log": str(log), "host": host,
         }  # fmt: skip
-        with open(os.devnull) as nothing, open(output, "wb") as written:
-            fds = [nothing.fileno(), written.fileno(), written.fileno()]
+        with tempfile.TemporaryFile() as typed, open(output, "wb") as written:
+            typed.write(text.encode())
+            typed.seek(0)
+            fds = [typed.fileno(), written.fileno(), written.fileno()]
             connection, pid = ask(str(self.socket), request, fds)
         return Running(pid, connection, output, log)
 
-    def run(self, arguments: Sequence[str], folder: Path, fault: Fault | None = None, host: str | None = None) -> Done:
-        running = self.start(arguments, folder, fault, host)
+    def run(
+        self, arguments: Sequence[str], folder: Path, fault: Fault | None = None, host: str | None = None, **more: Any
+    ) -> Done:
+        """more: as for start."""
+        running = self.start(arguments, folder, fault, host, **more)
         try:
             return running.wait()
         finally:
@@ -160,4 +171,5 @@ class Workshop:
             python.write_text(code)
             python.chmod(0o755)
         given = {} if fault is None else {"CHAOS_FAULT": json.dumps(fault.to_json()), "CHAOS_LOG": str(log)}
-        return environment_here(MUGO_PYTHON=str(python), CHAOS_SERVER=str(self.socket), **given)
+        own = {"MUGO_PYTHON": str(python), "CHAOS_SERVER": str(self.socket)}
+        return environment_here(**{**self._environment, **own, **given})

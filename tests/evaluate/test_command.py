@@ -213,11 +213,11 @@ class Interrupting(Progress):
     """Raises KeyboardInterrupt after this many finished games."""
 
     def __init__(self, after: int) -> None:
-        self.left = after
+        self.remaining = after
 
     def advance(self, count: int = 1) -> None:
-        self.left -= count
-        if self.left < 0:
+        self.remaining -= count
+        if self.remaining < 0:
             raise KeyboardInterrupt
 
 

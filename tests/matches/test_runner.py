@@ -50,14 +50,14 @@ class Watching(Progress):
     """Calls `then` after this many games; remembers warnings."""
 
     def __init__(self, after=0, then=None) -> None:
-        self.left, self.then, self.warnings = after, then, []
+        self.remaining, self.then, self.warnings = after, then, []
 
     def warn(self, text) -> None:
         self.warnings.append(text)
 
     def advance(self, count=1) -> None:
-        self.left -= count
-        if self.left < 0 and self.then is not None:
+        self.remaining -= count
+        if self.remaining < 0 and self.then is not None:
             then, self.then = self.then, None
             then()
 

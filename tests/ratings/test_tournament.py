@@ -92,11 +92,11 @@ def test_the_ranking_of_players_of_known_strength_comes_out(tmp_path, monkeypatc
 
 def test_it_goes_on_where_it_stood(tmp_path):
     class Interrupting(Progress):
-        left = 5
+        remaining = 5
 
         def advance(self, count: int = 1) -> None:
-            self.left -= count
-            if self.left < 0:
+            self.remaining -= count
+            if self.remaining < 0:
                 raise KeyboardInterrupt
 
     config = config_for(tmp_path, parallel_games=2, threads=1)  # two games in step: the first ones are over by then

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -170,12 +170,6 @@ class TestAgreement:
             MuGoError, match=r"process 1 of 2 can't connect to the others at 127.0.0.1:9 \(Connection refused"
         ):
             process_group._store(Processes(1, 2, 1, 2, "127.0.0.1", 9))
-
-
-@pytest.fixture(scope="module")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
-    with Workshop(tmp_path_factory.mktemp("processes")) as workshop:
-        yield workshop
 
 
 @pytest.fixture

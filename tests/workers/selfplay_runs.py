@@ -14,12 +14,12 @@ class Acting(Progress):
     """Calls act() once this many games have ended, again and again until it returns True."""
 
     def __init__(self, number=10**9, act=lambda: True) -> None:
-        self.left, self.act, self.done = number, act, False
+        self.remaining, self.act, self.done = number, act, False
         self.warnings: list[str] = []
 
     def advance(self, count=1) -> None:
-        self.left -= count
-        self.done = self.done or (self.left <= 0 and self.act())
+        self.remaining -= count
+        self.done = self.done or (self.remaining <= 0 and self.act())
 
     def warn(self, text: str) -> None:
         self.warnings.append(text)
@@ -41,7 +41,7 @@ def selfplay_config(folder: Path, name: str, **options) -> SelfplayConfig:
     rounds differently. Runs that divide the games in another way could then differ in the last bit.
     """
     settings = {
-        "network": folder / "saved_models" / "best_model", "output_dir": folder / name, "games": 60, "readouts": 16,
+        "network": folder / "saved_models" / "best_model", "output_dir": folder / name, "games": 60, "readouts": 8,
         "parallel_games": 32, "backend": "torch", "seed": 5, "commit_seconds": 0, "threads": 1,
         "opponents": "mirror=2,random=1,previous=1", "pool": folder / "pool.json",
     }  # fmt: skip

@@ -273,7 +273,7 @@ def test_an_address_where_no_cluster_answers(tmp_path):
     make_champion(tmp_path / "saved_models")
     code = (
         "from pipeline.workers import cluster; cluster.CONNECT_SECONDS = 2.0\n"
-        "import main; main.run_program(['selfplay', '--runner', 'ray'])"
+        "from pipeline import main; main.run_program(['selfplay', '--runner', 'ray'])"
     )
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

@@ -84,7 +84,7 @@ def test_a_promotion_reaches_new_games_within_seconds(nodes, tmp_path):
         return True
 
     config = selfplay_config(
-        tmp_path, "games", runner="ray", games=700, parallel_games=8, opponents="mirror=1", readouts=8
+        tmp_path, "games", runner="ray", games=300, parallel_games=8, opponents="mirror=1", readouts=8
     )
     summary = selfplay(config, Acting(10, promote))
     ended = time.monotonic()
@@ -93,7 +93,7 @@ def test_a_promotion_reaches_new_games_within_seconds(nodes, tmp_path):
         by[meta.model, meta.generation] += meta.games
     assert set(by) == {("000000-test", 1), ("000001-test", 1)} and summary.model == "000001-test"
     # Games that had ended, begun or been handed over; and those that began within four seconds.
-    soon = 690 * 4 / (ended - promoted[0])
+    soon = 290 * 4 / (ended - promoted[0])
     assert by["000000-test", 1] <= 10 + 2 * 16 + soon
 
 

@@ -123,6 +123,7 @@ def test_kuhn_poker_with_bets_is_open_spiels(chips: Tree, seed: int) -> None:
 
 def test_a_game_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trees, "MOST_NODES", 40)
+    monkeypatch.setattr(trees, "SEEDS", 64)  # deals to look at first
     game = parse_game("text:KuhnPoker-v0,show=round,max_rounds=2")
     assert isinstance(game, TextGame)
     with pytest.raises(UsageError, match="more than 40 positions; wanted a smaller game"):
