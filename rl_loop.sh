@@ -6,7 +6,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 usage() {
     cat <<'HELP'
-usage: ./rl_loop.sh [--preset P] [--generations N] [--minutes M] [--directory D] [--overlap] [--tidy] [--runner R]
+usage: ./rl_loop.sh [--preset P | --game G] [--generations N] [--minutes M] [--directory D] [--overlap] [--tidy]
+                    [--runner R]
 
 Sets up .venv if that is missing, then trains generation after generation:
   selfplay   the champion plays games against itself       data/selfplay/
@@ -16,6 +17,7 @@ Sets up .venv if that is missing, then trains generation after generation:
 It ends with a summary of the run, and with how to play against its player.
 
   --preset P        settings of all stages: a name from `python main.py presets`, or a .yaml file [default: go9-tour]
+  --game G          instead of a preset: a game, e.g. go:9; settings that fit it, this machine and --minutes are derived
   --generations N   stop when this many models have been trained; 0 = never [default: 5; with --minutes 0]
   --minutes M       stop after the generation in which the loop's total time reaches M minutes
   --directory D     where data/ and saved_models/ live [default: the folder of this script]
