@@ -70,10 +70,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Recipe:
-    """summary: one line for people; text: the preset as YAML."""
+    """seconds: of a generation, on average; summary: one line for people; text: the preset as YAML."""
 
-    games: int
-    seconds: float  # of a generation, on average
+    seconds: float
     lines: tuple[Line, ...]
     summary: str
     text: str
@@ -217,7 +216,7 @@ def derive(found: Measurements, minutes: float) -> Recipe:
         Line("evaluate", "opening_plies", opening, "varied openings, each played with both colours"),
     ]
     summary = f"{_facts(found)}: {games} games per generation (about {_seconds(seconds)}), {_growth_in_words(steps)}"
-    return Recipe(games, seconds, tuple(lines), summary, _preset(found, minutes, lines, sizes))
+    return Recipe(seconds, tuple(lines), summary, _preset(found, minutes, lines, sizes))
 
 
 def shortest_minutes(found: Measurements) -> float:
