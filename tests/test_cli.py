@@ -26,6 +26,7 @@ from pipeline.commands import COMMANDS as TABLE
 from pipeline.commands import SECTIONS
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.evaluate.promotion import EvaluateSummary
+from pipeline.loop.recipe import Measurements
 from pipeline.options import Options
 from pipeline.presets import preset_names, preset_path, preset_text
 from pipeline.progress import Progress
@@ -116,6 +117,31 @@ def test_what_runs_in_the_background_steps_back_and_nothing_else(monkeypatch: py
     for option in ("--wait", "--top-up"):
         refused = run("selfplay", "--background", option)
         assert refused.exit_code == 2 and "choose one" in refused.output and len(steps) == 3
+
+
+def test_a_loop_for_a_game_calls_commands_with_the_preset_that_it_derives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Measurements("tictactoe", False, 9, 5.3, 7.6, 90_000, None, 60_000, 9_000)
+    monkeypatch.setattr("pipeline.loop.measuring.measure", lambda game, minutes: found)
+    calls: list[tuple[str, bool]] = []
+
+    def loop(config: Any, call: Any, *more: Any) -> str:
+        calls.append((config.preset, call("init")))
+        return ""
+
+    monkeypatch.setattr("pipeline.loop.command.loop", loop)
+    monkeypatch.chdir(tmp_path)
+    options = ["--minutes", "2", "--directory", "new"]
+    done = run("loop", "--game", "tictactoe", *options)
+    assert done.exit_code == 0, done.output
+    assert calls == [("data/preset.yaml", True)]
+    assert "games of 8 plies, 9 actions, 90,000 evaluations/s: " in done.stderr
+    assert "--game tictactoe --directory" in done.stdout and "--preset" not in done.stdout.splitlines()[-1]
+    manifest = json.loads((tmp_path / "new/saved_models/000000-init/model.json").read_text())
+    assert manifest["game"] == "tictactoe" and manifest["architecture"]["value_head"] == "wdl"
+    refused = run("loop", "--game", "connect4", *options)
+    assert refused.exit_code == 2 and "is for tictactoe; wanted a folder for each game" in refused.stderr
 
 
 def test_an_address_moves_a_command_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

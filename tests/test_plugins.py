@@ -223,6 +223,8 @@ def test_a_game_that_breaks_names_its_package(program: Program, name: str) -> No
     for options in (play, (*play, "--workers", "1")):
         said = program(*options, code=1)
         assert wanted[0] in said and "mugo_wide.py:" in said and "Traceback" not in said
+    said = program("loop", "--game", name, "--minutes", "1", "--directory", "new", code=1)
+    assert wanted[0] in said and "Traceback" not in said and not (program.folder / "new").exists()
 
 
 def test_its_player_plays_a_match(program: Program) -> None:

@@ -201,7 +201,8 @@ ALLOWED = [
 CORE_TEXTS = sorted(
     path
     for path in [ROOT / "main.py", *(ROOT / "pipeline").rglob("*")]
-    if path.suffix in {".py", ".js", ".css", ".html", ".svg"} and ROOT / "pipeline" / "families" not in path.parents
+    if path.suffix in {".py", ".js", ".css", ".html", ".svg", ".yaml"}
+    and ROOT / "pipeline" / "families" not in path.parents
 )
 
 

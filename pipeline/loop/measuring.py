@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pipeline import extensions
-from pipeline.errors import MuGoError, UsageError
+from pipeline.errors import GameFault, MuGoError, UsageError
 from pipeline.games.contract import Game, Planes
 from pipeline.games.specs import name_in, parse_game
 from pipeline.loop.recipe import LARGE, SMALL, Measurements, growth, measuring_seconds
@@ -49,10 +49,10 @@ def playable(spec: str) -> Game:
 def measure(game: Game, minutes: float) -> Measurements:
     """Measurements for a run of this length.
 
-    Raises UsageError for an installed package's game that fails or doesn't keep its contract.
+    Raises MuGoError for a game that doesn't keep its contract.
     """
     seconds = measuring_seconds(minutes)
-    with _blaming(game.spec):
+    with _naming(game.spec):
         plies, moves = _random_games(game, 0.2 * seconds)
         small, rows = _Network(game, SMALL), _rows()
         evaluations = small.rate(0.15 * seconds)
@@ -71,18 +71,20 @@ def measure(game: Game, minutes: float) -> Measurements:
 
 
 @contextmanager
-def _blaming(spec: str) -> Iterator[None]:
-    """Name the package whose game fails, also where its answers make our code fail."""
+def _naming(spec: str) -> Iterator[None]:
+    """Name the game that doesn't end, and the package whose game's answers make our code fail."""
     try:
         yield
+    except GameFault as error:
+        raise MuGoError(f"game {spec}: {error}") from error
     except MuGoError:
         raise
     except Exception as error:
         extension = extensions.named(extensions.GAMES, name_in(spec))
-        if extension is None or not extension.package:
+        if extension is None or not extension.package or extensions.blame(error) is not None:
             raise
-        line = extensions.blame(error) or f"{extension}: {type(error).__name__}: {error}"
-        raise UsageError(f"{line}; found while measuring {spec}; check_game finds the cause") from error
+        problem = f"{type(error).__name__}: {error}"
+        raise MuGoError(f"{extension}: measuring {spec} failed ({problem}); see what check_game says") from error
 
 
 def _rows() -> int:
@@ -109,10 +111,11 @@ def _random_games(game: Game, seconds: float) -> tuple[float, float]:
         legal = game.legal(states[rows], past)
         count = legal.sum(axis=1)
         if not count.all():
-            raise UsageError(f"game {game.spec}: a position without a legal move after {plies} plies isn't over")
+            raise MuGoError(
+                f"game {game.spec}: after {plies} plies a game isn't over, but has no legal move; wanted one"
+            )
         positions, moves, plies = positions + rows.size, moves + int(count.sum()), plies + 1
-        chosen = game.passing_last(legal)
-        actions = (chosen * rng.random(chosen.shape)).argmax(axis=1).astype(np.int32)
+        actions = (legal * rng.random(legal.shape)).argmax(axis=1).astype(np.int32)
         states[rows] = game.play(states[rows], actions, past)
         going = ~game.is_over(states[rows])
         rows = rows[going]

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,9 +19,11 @@ from typing import Any
 import pytest
 
 from pipeline.errors import FileError, NotYet, UsageError
-from pipeline.loop import command
-from pipeline.loop.command import extras, loop, next_steps, read_kept
+from pipeline.loop import command, measuring
+from pipeline.loop.command import extras, keep_preset, loop, next_steps, read_kept
 from pipeline.loop.config import LoopConfig
+from pipeline.loop.recipe import Measurements
+from pipeline.presets import read_preset
 from pipeline.run import atomic, layout
 
 PASS = ["evaluate", "selfplay top_up", "gather", "train"]
@@ -391,6 +394,87 @@ def test_where_games_are_played_is_told_to_those_who_play(commands: Commands) ->
     assert {name for name, options in commands.given if options.get("runner") == "ray"} == {"selfplay", "evaluate"}
 
 
+# A game instead of a preset
+
+FOUND = Measurements("tictactoe", False, 9, 5.3, 7.6, 90_000, None, 60_000, 9_000)
+
+
+@pytest.fixture
+def measured(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The minutes of each measurement, which finds FOUND."""
+    minutes: list[float] = []
+
+    def measure(game: Any, of_run: float) -> Measurements:
+        minutes.append(of_run)
+        return FOUND
+
+    monkeypatch.setattr(measuring, "measure", measure)
+    return minutes
+
+
+def keep(minutes: float | None = 2, game: str = "tictactoe", **options: Any) -> float:
+    return keep_preset(LoopConfig(game=game, minutes=minutes, **options), Path.cwd(), lambda text: None)
+
+
+def test_a_preset_is_derived_once_and_kept(commands: Commands, measured: list[float]) -> None:
+    assert keep() > 0 and measured == [2]
+    text = layout.PRESET_FILE.read_text()
+    assert "extends: recipe" in text and read_preset(str(layout.PRESET_FILE))["init"]["game"] == "tictactoe"
+    assert keep(minutes=5) == 0 and measured == [2] and layout.PRESET_FILE.read_text() == text
+    layout.PRESET_FILE.write_text(text.replace("batch_size: 128", "batch_size: 64"))
+    commands.run(preset=str(layout.PRESET_FILE), minutes=1, generations=1)
+    assert commands.notes[:2] == ["init", *FIRST_PASS[:1]]
+
+
+def test_time_for_measuring_counts(commands: Commands) -> None:
+    config = LoopConfig(preset="tictactoe", minutes=1, generations=1)
+    loop(config, commands.call, commands.said.append, [], measured=3.0)
+    kept = read_kept(layout.LOOP_FILE)
+    assert kept.seconds > 3 and kept.commands["measure"].seconds == 3
+    assert min(commands.told()) >= 0.05
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"minutes": None}, "loop --game tictactoe: wanted --minutes with it"),
+        ({"preset": "go9"}, "loop --game tictactoe, --preset go9: a preset names its game; choose one"),
+        ({"minutes": 0.05}, "loop --minutes 0.05: too short for a generation of tictactoe; wanted 0.1 or more"),
+    ],
+)
+def test_what_a_game_is_not_given_with(measured: list[float], options: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        keep(**options)
+    assert not measured and not list(Path.cwd().iterdir())
+
+
+def test_a_run_too_short_for_this_machine(measured: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = replace(FOUND, simulations=60)
+    monkeypatch.setattr(measuring, "measure", lambda game, minutes: slow)
+    with pytest.raises(
+        UsageError, match=r"loop --minutes 1: too short for a generation of tictactoe; wanted 2.2 or more"
+    ):
+        keep(minutes=1)
+    assert not list(Path.cwd().iterdir())
+
+
+def test_a_folder_of_another_game(measured: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    keep()
+    with pytest.raises(UsageError, match=r"loop --game connect4: .*preset.yaml is for tictactoe; wanted a folder for"):
+        keep(game="connect4")
+    layout.PRESET_FILE.write_text("extends: nowhere")
+    with pytest.raises(UsageError, match=r"preset .*preset.yaml: extends 'nowhere': no such preset"):
+        keep()
+    layout.PRESET_FILE.unlink()
+    monkeypatch.setattr(command, "present_champion", lambda models: Path("saved_models/000003-x"))
+    monkeypatch.setattr(command, "read_info", lambda path: SimpleNamespace(game="connect4"))
+    with pytest.raises(
+        UsageError, match=r"loop --game tictactoe: saved_models/000003-x plays connect4; wanted a folder"
+    ):
+        keep()
+    assert measured == [2]
+
+
 # What is printed
 
 
@@ -400,6 +484,7 @@ def test_where_games_are_played_is_told_to_those_who_play(commands: Commands) ->
         ({}, set()),
         ({"preset": "text-kuhn"}, {"text"}),
         ({"runner": "ray"}, {"ray"}),
+        ({"game": "tictactoe"}, set()),
         ({"directory": Path("s3://bucket/run")}, {"cloud"}),
     ],
 )
@@ -429,6 +514,8 @@ def test_what_to_do_next(commands: Commands) -> None:
     assert said[-1] == "  ./rl_loop.sh --preset go9 --minutes 60"
     said = next_steps(LoopConfig(preset="go9", minutes=30), here)  # the installed command
     assert said == ["to play against it:", "  mugo serve", "to train on:", "  mugo loop --preset go9 --minutes 60"]
+    said = next_steps(LoopConfig(game="go:9", minutes=30, preset="data/preset.yaml"), here)
+    assert said[-1] == "  mugo loop --game go:9 --minutes 60"
     said = next_steps(LoopConfig(preset="go9", minutes=30), here.parent)
     assert said[1] == f"  mugo serve --model {model}" and said[-1].startswith("  mugo loop") and f" {here} " in said[-1]
 

@@ -22,10 +22,10 @@ from pipeline.presets import read_preset
 # Measured on two cores, except for those whose names say something else.
 TIC_TAC_TOE = Measurements("tictactoe", False, 9, 5.3, 7.6, 90_000, None, 60_000, 9_000)
 FOUR = Measurements("connect4", False, 7, 6.5, 21, 70_000, 25_000, 45_000, 7_000)
-NINE = Measurements("go:9,komi=7", True, 82, 60, 110, 40_000, 13_000, 28_000, 4_500)
+NINE = Measurements("go:9,komi=7", True, 82, 33, 122, 40_000, 13_000, 28_000, 4_500)
 LONG = Measurements("go:19", True, 11_000, 90, 220, 8_000, 3_000, 5_000, 900)  # the numbers are shogi's
 SLOW = Measurements("go:5", False, 26, 16, 21, 3_000, 1_000, 600, 400)
-GPU = Measurements("go:9", True, 82, 60, 110, 1_000_000, 600_000, 400_000, 100_000)
+GPU = Measurements("go:9", True, 82, 33, 122, 1_000_000, 600_000, 400_000, 100_000)
 ALL = {"tictactoe": TIC_TAC_TOE, "connect4": FOUR, "go9": NINE, "shogi": LONG, "slow": SLOW, "gpu": GPU}
 
 

@@ -1,0 +1,77 @@
+"""Measurements of real games, within their time, and games that fail while they are measured."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline import extensions
+from pipeline.errors import MuGoError, UsageError
+from pipeline.families.lines.tictactoe import TicTacToe
+from pipeline.loop import measuring
+from pipeline.loop.measuring import measure, playable
+from pipeline.loop.recipe import derive
+from tests.families import having
+
+
+def test_a_game_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "measuring_seconds", lambda minutes: 0.2)
+    found = measure(playable("tictactoe"), 1)
+    assert found.game == "tictactoe" and found.actions == 9 and not found.has_margins
+    assert 7 < found.plies < 9 and 4 < found.moves < 7
+    assert min(found.evaluations, found.simulations, found.samples) > 10 and found.evaluations_large is None
+    assert derive(found, 1).games >= 32
+
+
+def test_random_games_end_with_their_time() -> None:
+    plies, _ = measuring._random_games(playable("go:9"), 0.0)
+    assert plies == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("chess", "game 'chess': unknown name 'chess'; known games: "),
+        ("go:99", "size '99'; wanted a number from 5 to 19"),
+        *having("backgammon", ("backgammon", "--game backgammon: method alphazero: backgammon has chance; wanted")),
+    ],
+)
+def test_games_that_the_recipe_is_not_for(spec: str, said: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)):
+        playable(spec)
+
+
+class Stuck(TicTacToe):
+    def legal(self, states: Any, history: Any = None) -> Any:
+        return super().legal(states, history) & (self.plies(states) < 2)[:, None]
+
+
+class Endless(TicTacToe):
+    def legal(self, states: Any, history: Any = None) -> Any:
+        return np.ones((len(states), 9), np.bool_)
+
+    def play(self, states: Any, actions: Any, history: Any = None) -> Any:
+        return states.copy()
+
+
+class Flat(TicTacToe):
+    def is_over(self, states: Any) -> Any:
+        return super().is_over(states)[:3] if (self.plies(states) > 2).any() else super().is_over(states)
+
+
+@pytest.mark.parametrize(
+    ("game", "said"),
+    [
+        (Stuck, "game tictactoe: after 2 plies a game isn't over, but has no legal move; wanted one"),
+        (Endless, "game tictactoe: a game goes on after ply 9; wanted a max_plies that no game exceeds"),
+        (Flat, "in package mine 1: measuring tictactoe failed (IndexError: "),
+    ],
+)
+def test_a_game_that_breaks_its_contract(game: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = extensions.Extension(extensions.GAMES, "tictactoe", "mine:game", package="mine 1")
+    monkeypatch.setattr(extensions, "named", lambda group, name: mine)
+    with pytest.raises(MuGoError, match=re.escape(said)):
+        measure(game(), 1)
