@@ -6,12 +6,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 usage() {
     cat <<'HELP'
-<<<<<<< HEAD
 usage: ./rl_loop.sh [--game G | --preset P] [--minutes M] [--generations N] [--directory D] [--overlap] [--tidy]
-=======
-usage: ./rl_loop.sh [--preset P | --game G] [--generations N] [--minutes M] [--directory D] [--overlap] [--tidy]
                     [--runner R]
->>>>>>> recipe
 
 Sets up .venv if that is missing, then trains generation after generation:
   selfplay   the champion plays games against itself       data/selfplay/
@@ -20,17 +16,10 @@ Sets up .venv if that is missing, then trains generation after generation:
   evaluate   it plays the champion and may take its place  saved_models/best_model
 It ends with a summary of the run, and with how to play against its player.
 
-<<<<<<< HEAD
   --game G          train this game, with settings that fit it, this machine and the minutes [default: go:9,komi=7]
   --preset P        settings of all stages instead: a name from `python main.py presets`, or a .yaml file
   --minutes M       stop after the generation in which the loop's total time reaches M minutes [default with a game: 15]
   --generations N   stop when this many models have been trained; 0 = never [default: 5; 0 with --game or --minutes]
-=======
-  --preset P        settings of all stages: a name from `python main.py presets`, or a .yaml file [default: go9-tour]
-  --game G          instead of a preset: a game, e.g. go:9; settings that fit it, this machine and --minutes are derived
-  --generations N   stop when this many models have been trained; 0 = never [default: 5; with --minutes 0]
-  --minutes M       stop after the generation in which the loop's total time reaches M minutes
->>>>>>> recipe
   --directory D     where data/ and saved_models/ live [default: the folder of this script]
 
 `python main.py loop --help` explains all options; each may be given here.

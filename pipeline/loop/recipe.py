@@ -21,12 +21,8 @@ FULL_FRACTION = 0.33  # of moves that get a full search, as in the recipe
 PLAY_SHARE, TRAIN_SHARE = 0.5, 1 / 3  # of a generation's time; the rest evaluates, gathers and starts commands
 LEAST_SECONDS = 5.0  # of a generation: what commands cost before they do anything must stay a small part
 LEAST_GAMES = 32  # per generation: fewer teach next to nothing
-<<<<<<< HEAD
-RESIGNED_LENGTH = 0.6  # of random games' length, in games where lost ones are resigned (9x9 Go: 65 plies of 110)
-MATCH_READOUTS = 2  # as in the recipe
-=======
 RESIGNED_LENGTH = 0.5  # of random games' length, in games where lost ones are resigned (9x9 Go: some 60 plies of 122)
->>>>>>> recipe
+MATCH_READOUTS = 2  # as in the recipe
 LARGEST_REUSE = 8  # samples per target, as in KataGo; more would learn games by heart
 
 
