@@ -412,8 +412,19 @@ def measured(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> list[float]
     return minutes
 
 
+def test_without_options_it_trains_9x9_go_for_a_quarter_of_an_hour() -> None:
+    def found(**options: Any) -> tuple[str, str | None, float | None]:
+        config = LoopConfig(**options).with_defaults()
+        return config.preset, config.game, config.minutes
+
+    assert found() == ("", "go:9,komi=7", 15)
+    assert found(game="connect4", minutes=3) == ("", "connect4", 3)
+    assert found(preset="go9") == ("go9", None, None)
+
+
 def keep(minutes: float | None = 2, game: str = "tictactoe", **options: Any) -> float:
-    return keep_preset(LoopConfig(game=game, minutes=minutes, **options), Path.cwd(), lambda text: None)
+    config = LoopConfig(game=game, minutes=minutes, **options).with_defaults()
+    return keep_preset(config, Path.cwd(), lambda text: None)
 
 
 def test_a_preset_is_derived_once_and_kept(commands: Commands, measured: list[float]) -> None:
@@ -437,7 +448,6 @@ def test_time_for_measuring_counts(commands: Commands) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"minutes": None}, "loop --game tictactoe: wanted --minutes with it"),
         ({"preset": "go9"}, "loop --game tictactoe, --preset go9: a preset names its game; choose one"),
         ({"minutes": 0.05}, "loop --minutes 0.05: too short for a generation of tictactoe; wanted 0.1 or more"),
     ],
