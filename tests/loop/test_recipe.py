@@ -132,5 +132,7 @@ def test_the_line_that_is_printed() -> None:
 
 
 @pytest.mark.parametrize(("minutes", "seconds"), [(1, 1.5), (3, 4.5), (10, 15), (600, 15)])
-def test_measuring_takes_a_fortieth_of_the_time_and_at_most_a_quarter_of_a_minute(minutes: float, seconds: float) -> None:
+def test_measuring_takes_a_fortieth_of_the_time_and_at_most_a_quarter_of_a_minute(
+    minutes: float, seconds: float
+) -> None:
     assert measuring_seconds(minutes) == pytest.approx(seconds)
