@@ -215,6 +215,7 @@ def test_a_preset_that_extends_another_is_printed_whole_and_says_where_lines_are
         ("extends: b.yaml", "preset {mine}: it extends itself, through b.yaml; wanted a last one without 'extends'"),
         ("extends: go99", "preset {mine}: extends 'go99': no such preset; known: "),
         ("extends: no.yaml", "preset {mine}: extends 'no.yaml': no such preset; known: "),
+        (f"extends: {'x' * 999}.yaml", "preset {mine}: extends 'xxx"),
         ("extends: [a]", "preset {mine}: extends: found ['a']; wanted a preset's name, or a path to a .yaml file"),
         ("extends: wrong.yaml", "train --epochs (preset {wrong}): found 'x'; wanted a whole number"),
     ],

@@ -10,6 +10,7 @@ recipe.yaml beside this module is the learning recipe that presets of many games
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
@@ -98,7 +99,7 @@ def _chain(name: str) -> list[tuple[Path, dict[str, dict[str, Any]]]]:
     Raises UsageError as read_preset does.
     """
     path = preset_path(name)
-    if not path.is_file():
+    if not os.path.isfile(path):  # is_file() raises for a name that is too long
         raise UsageError(
             f"preset {name!r}: no such preset; known: {', '.join(preset_names())}; or give a path to a .yaml file"
         )
@@ -107,7 +108,7 @@ def _chain(name: str) -> list[tuple[Path, dict[str, dict[str, Any]]]]:
     while base is not None:
         where = f"preset {path}: extends {base!r}"
         path = path.parent / base if base.endswith((".yaml", ".yml")) else preset_path(base)
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise UsageError(
                 f"{where}: no such preset; known: {', '.join(preset_names())}; or name a .yaml file by its path from "
                 "this one"
