@@ -141,10 +141,23 @@ def test_a_generation_from_nothing_and_a_rerun(run: Run) -> None:
         assert list(show(run.folder / path))
 
 
+# At the lowest priority, whoever plays beside a loop might not come to play for a minute while other tests run.
+NOT_LOWER = """
+import os
+
+def refuse(*arguments):
+    raise PermissionError
+
+os.nice, os.sched_setscheduler = lambda more: 0, refuse
+"""
+
+
 @pytest.fixture
-def quick(run: Run, workshop: Workshop) -> Run:
-    """Its loops are forked from a process that has imported everything."""
-    run.environment = workshop.loop_environment()
+def quick(run: Run, workshop: Workshop, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Its loops are forked from a process that has imported everything, and what they start keeps its priority."""
+    site = tmp_path_factory.mktemp("site")
+    (site / "sitecustomize.py").write_text(NOT_LOWER)
+    run.environment = {**workshop.loop_environment(), "PYTHONPATH": str(site)}
     return run
 
 

@@ -40,7 +40,7 @@ def test_each_is_small_and_says_how_strong_it_is(model: Path) -> None:
 @pytest.mark.parametrize("model", MODELS, ids=lambda path: path.name)
 def test_each_plays(model: Path, tmp_path: Path) -> None:
     config = EvaluateConfig(
-        black_model="random", white_model=str(model), games=6, readouts=4, opening_plies=2, promote=False, threads=1,
+        black_model="random", white_model=str(model), games=6, readouts=8, opening_plies=2, promote=False, threads=1,
         threshold=None, output_dir=tmp_path, workers=0, backend="torch",
     )  # fmt: skip
     assert evaluate(config).wins == 6

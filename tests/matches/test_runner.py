@@ -116,7 +116,7 @@ def test_small_networks_play_the_same_games_however_they_are_played(tmp_path, wo
     assert len(wanted[1]) == 24
     assert games("threads", threads=3, parallel_games=24) == wanted
     assert games("few", threads=1, parallel_games=3) == wanted
-    assert games("workers", workers={"openvino": 3, "torch": 1}[backend], parallel_games=7) == wanted
+    assert games("workers", workers={"openvino": 2, "torch": 1}[backend], parallel_games=7) == wanted
 
 
 def test_a_match_that_is_resumed_another_way_is_the_same_match(tmp_path, workers):

@@ -2,7 +2,6 @@
 
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -317,23 +316,20 @@ def test_an_error_in_an_actor_is_raised_after_its_finished_games_are_committed(t
     assert 1 <= len(all_games(tmp_path / "selfplay")) <= 15
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="forks processes as only Linux can")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_killed_run_leaves_whole_shards(tmp_path, how):
+def test_a_killed_run_leaves_whole_shards(workshop, tmp_path, how):
     make_champion(tmp_path / "saved_models", spec="connect4")
     output = tmp_path / "selfplay"
     options = f"--network {tmp_path}/saved_models/best_model --output-dir {output} --backend torch --parallel-games 16"
-    command = [sys.executable, "main.py", "selfplay", *options.split()]
-    command += ["--games", "1000000", "--readouts", "8", "--commit-seconds", "0.1"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
-    try:
-        deadline = time.monotonic() + 60
-        while not list(newest_shards(output)) and time.monotonic() < deadline and process.poll() is None:
-            time.sleep(0.05)
-        process.send_signal(how)
-        _, errors = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[how], errors
+    options += " --games 1000000 --readouts 8 --commit-seconds 0.1"
+    running = workshop.start(["selfplay", *options.split()], tmp_path)
+    deadline = time.monotonic() + 60
+    while not list(newest_shards(output)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    running.signal(how)
+    done = running.wait(60)
+    assert done.code == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[how], done.said
     before = len(all_games(output))  # reads and checks every shard
     assert before > 0
     if how is not signal.SIGKILL:

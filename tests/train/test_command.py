@@ -29,6 +29,7 @@ from pipeline.train.command import train
 from pipeline.train.config import InitConfig, TrainConfig
 from pipeline.train.init import init
 from pipeline.train.prioritised_replay import Replay
+from tests.chaos.workshop import Workshop
 from tests.run.random_games import window_of
 from tests.train.chunk_sets import write_set
 
@@ -447,14 +448,13 @@ class TestResume:
         assert len(list(Path("saved_models").glob("0*"))) == 2
         assert hidden(Path("saved_models")) == []
 
-    def test_of_two_processes_at_once_one_trains(self, folder: Path) -> None:
-        main = Path(__file__).parents[2] / "main.py"
-        commands = [[sys.executable, str(main), "train", "--epochs", "40", "--batch-size", "16"]] * 2
-        processes = [
-            subprocess.Popen(one, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for one in commands
-        ]
-        said = [process.communicate(timeout=100)[1] for process in processes]
-        assert sorted(process.returncode for process in processes) == [0, 75], said
+    @pytest.mark.skipif(sys.platform != "linux", reason="forks processes as only Linux can")
+    def test_of_two_processes_at_once_one_trains(self, workshop: Workshop, folder: Path) -> None:
+        command = ["train", "--epochs", "40", "--batch-size", "16"]
+        running = [workshop.start(command, Path.cwd()) for _ in range(2)]
+        done = [one.wait() for one in running]
+        said = [one.said for one in done]
+        assert sorted(one.code for one in done) == [0, 75], said
         assert any("another process" in text or "no new chunks" in text for text in said)
         assert [path.name for path in sorted(Path("saved_models").glob("0*"))] == ["000000-init", "000001-b1c8"]
 

@@ -54,8 +54,23 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
         one.close()
 
 
-def test_a_server_answers_as_this_process_does(base: tuple[Path, str], server: list[Any]) -> None:
-    path, _ = base
+@pytest.fixture(scope="module")
+def started() -> Iterator[list[Any]]:
+    found: list[Any] = []
+    yield found
+    for one in found:
+        one.close()
+
+
+@pytest.fixture
+def lasting(started: list[Any], monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The server of all tests that leave it as it was."""
+    monkeypatch.setattr(language, "_SERVERS", started)
+    return started
+
+
+def test_a_server_answers_as_this_process_does(base: tuple[Path, str], lasting: list[Any]) -> None:
+    server, (path, _) = lasting, base
     shape, weights = shape_of(path), [adapter(path, 4) | critic_weights(32), adapter(path, 5) | critic_weights(32)]
     weights[0][VALUE_WEIGHT] += 0.1
     weights[0][VALUE_BIAS] += 0.5
@@ -81,7 +96,7 @@ def test_a_server_answers_as_this_process_does(base: tuple[Path, str], server: l
             assert theirs.values == pytest.approx(said.values, abs=1e-5)
 
 
-def test_an_adapter_that_the_server_forgot_is_sent_again(base: tuple[Path, str], server: list[Any]) -> None:
+def test_an_adapter_that_the_server_forgot_is_sent_again(base: tuple[Path, str], lasting: list[Any]) -> None:
     path, _ = base
     first = make_generators("server", 1, base, shape_of(path), adapter(path, 4), WORDS)[0]
     before = first.answer(Questions([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4))
