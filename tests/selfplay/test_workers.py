@@ -90,7 +90,7 @@ def test_what_was_finished_counts_when_it_is_interrupted(pools, tmp_path):
     def interrupt() -> bool:
         raise KeyboardInterrupt
 
-    config = selfplay_config(tmp_path, "games", workers=2, opponents="mirror=1", top_up=True)
+    config = selfplay_config(tmp_path, "games", workers=2, opponents="mirror=1", top_up=True, readouts=32)
     with pytest.raises(KeyboardInterrupt):
         selfplay(config, Acting(10, interrupt))
     assert all_ended(pools[0])
