@@ -419,6 +419,8 @@ def run_loop(command: Command, given: dict[str, Any]) -> None:
                 open_copy(stack, command.name, folder)
             measured = keep_preset(config, folder, say)
         config = config.model_copy(update={"preset": str(layout.PRESET_FILE)})
+    else:
+        read_preset(config.preset)  # a wrong one is refused before anything is made
     make_folder(folder)
     os.chdir(folder)
     address = "://".join(parse_address(str(config.directory)) or ())

@@ -119,6 +119,13 @@ def test_what_runs_in_the_background_steps_back_and_nothing_else(monkeypatch: py
         assert refused.exit_code == 2 and "choose one" in refused.output and len(steps) == 3
 
 
+def test_a_loop_with_a_wrong_preset_makes_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text("extends: mine.yaml\n")
+    done = run("loop", "--preset", "mine.yaml", "--directory", "new")
+    assert done.exit_code == 2 and "it extends itself" in done.stderr and not Path("new").exists()
+
+
 def test_a_loop_for_a_game_calls_commands_with_the_preset_that_it_derives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
