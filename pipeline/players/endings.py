@@ -170,8 +170,10 @@ class Endings:
         if going.size:
             after, past = after[going], history.select(going)
             past.append(np.arange(going.size), game.keys(after))
-            values[going] = -self._evaluate(game.legal_and_observe(after, past)[1])[1]
-            answered = self._passed(after, past)
+            legal, planes = game.legal_and_observe(after, past)
+            values[going] = -self._evaluate(planes)[1]
+            may = np.flatnonzero(legal[:, game.pass_action])  # in some games a pass is only legal without another move
+            going, answered = going[may], self._passed(after[may], past.select(may))
             ended = game.is_over(answered)
             results = sign[going] * game.returns(answered)
             values[going] = np.where(ended, np.minimum(values[going], results), values[going])

@@ -23,7 +23,7 @@ def test_a_game_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.game == "tictactoe" and found.actions == 9 and not found.has_margins
     assert 7 < found.plies < 9 and 4 < found.moves < 7
     assert min(found.evaluations, found.simulations, found.samples) > 10 and found.evaluations_large is None
-    assert derive(found, 1).games >= 32
+    assert derive(found, 1).value("games")[-1][1] >= 32
 
 
 def test_random_games_end_with_their_time() -> None:
