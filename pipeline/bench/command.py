@@ -157,10 +157,10 @@ class _Network(NamedTuple):
 
 
 def _bench_pipeline(config: BenchConfig, progress: Progress, part: Parts) -> BenchSummary:
+    game, architecture, weights, model = network = _Network.of(config)
     progress.start("bench", 5, "parts")
     progress.left(None)  # some take ten times as long as others
     part("loading and compiling")
-    game, architecture, weights, model = network = _Network.of(config)
     settings = _play_settings(config)
     parallel = config.games or PARALLEL_GAMES
     threads = min(available_cores(), parallel)

@@ -365,7 +365,7 @@ def hashed_networks(monkeypatch):
     def load(model, max_batch, num_threads, backend, progress):
         return [hashed_evaluator(parse_game(model.info.game), model.info.number)] * num_threads
 
-    monkeypatch.setattr(alphazero, "load_evaluators", load)
+    monkeypatch.setattr(alphazero, "load_with_margins", load)
 
 
 def records_in(directory: Path) -> list[GameRecord]:
@@ -507,7 +507,7 @@ def hopeless_network(monkeypatch):
 
         return [evaluate] * num_threads
 
-    monkeypatch.setattr(alphazero, "load_evaluators", load)
+    monkeypatch.setattr(alphazero, "load_with_margins", load)
 
 
 def test_false_resignations_are_measured_and_calibrated_away(tmp_path, hopeless_network):
@@ -550,7 +550,7 @@ def honest_network(monkeypatch):
 
         return [evaluate] * num_threads
 
-    monkeypatch.setattr(alphazero, "load_evaluators", load)
+    monkeypatch.setattr(alphazero, "load_with_margins", load)
 
 
 def test_the_second_player_resigns_by_a_calibrated_threshold(tmp_path, honest_network, monkeypatch):

@@ -105,7 +105,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(model.path.name)
         return [hashed_evaluator(parse_game(model.info.game), model.info.number)] * num_threads
 
-    monkeypatch.setattr(alphazero, "load_evaluators", load)
+    monkeypatch.setattr(alphazero, "load_with_margins", load)
     return names
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from pipeline.evaluate.command import evaluate
 from pipeline.evaluate.config import EvaluateConfig
-from tests.test_bad_input import last_line, run
+from tests.chaos.workshop import Workshop
+from tests.test_bad_input import last_line
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="forks processes as only Linux can")
 @pytest.mark.parametrize(
     ("command", "says"),
     [
@@ -18,9 +21,11 @@ from tests.test_bad_input import last_line, run
         ("bench --game backgammon", "backgammon has chance; wanted a board game without chance"),
     ],
 )
-def test_what_a_method_cannot_do_with_backgammon_is_said_in_one_line(tmp_path, command, says):
-    done = run(tmp_path, *command.split())
-    assert done.returncode == 2 and says in last_line(done) and len(done.stderr.splitlines()) == 1
+def test_what_a_method_cannot_do_with_backgammon_is_said_in_one_line(
+    workshop: Workshop, tmp_path: Path, command: str, says: str
+) -> None:
+    done = workshop.run(command.split(), tmp_path)
+    assert done.code == 2 and says in last_line(done) and len(done.said.splitlines()) == 1
     assert not list(tmp_path.rglob("*.json*"))
 
 

@@ -328,7 +328,7 @@ def test_odd_bytes_end_no_game(tmp_path: Path) -> None:
 def test_a_model_of_another_game_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="plays Backgammon; wanted a board game without dice"):
         engine(EngineConfig(model=ROOT / "pretrained" / "backgammon"))
-    with pytest.raises(UsageError, match="plays tictactoe; wanted a Gomoku model"):
+    with pytest.raises(UsageError, match="plays Tic-tac-toe; wanted a Gomoku model"):
         engine(EngineConfig(protocol="gomocup", model=make_model(tmp_path)))
 
 
