@@ -391,7 +391,7 @@ def test_cshogi_plays_with_it(tmp_path):
 
 
 def test_who_can_speak_it(tmp_path):
-    with pytest.raises(UsageError, match="plays 5×5 Go, komi 7.5; wanted a model of shogi"):
+    with pytest.raises(UsageError, match=r"plays 5×5 Go, komi 7\.5; wanted a model of shogi"):
         engine(EngineConfig(model=make_model(tmp_path / "go", spec="go:5"), protocol="usi"))
     with pytest.raises(UsageError, match=r"plays Minishogi; wanted .* or --protocol usi"):
         engine(EngineConfig(model=make_model(tmp_path / "shogi", spec="shogi:5"), protocol="gtp"))
