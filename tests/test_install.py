@@ -45,6 +45,7 @@ def test_it_works_outside_a_checkout_and_calls_itself_by_its_name(site: Path, tm
     assert "Example: mugo show " in mugo(site, here, "show", "--help").stdout
     assert "go9-tour" in mugo(site, here, "presets").stdout
     assert f"{site}/pipeline/pretrained/go9" in mugo(site, here, "show", "pretrained/go9").stdout
+    assert "play --model pretrained/go9" in mugo(site, here, "play").stderr
     assert "`mugo init`" in mugo(site, here, "selfplay").stderr
     assert "Usage: mugo selfplay" in mugo(site, here, "selfplay", "--nothing").stderr
     (here / "saved_models").mkdir()

@@ -294,13 +294,17 @@ def with_pretrained(path: Path) -> Path:
     """path; for a pretrained/NAME that doesn't exist, the model of this name that comes with MuGo."""
     if path.parts[:1] != (layout.PRETRAINED,) or os.path.lexists(path):
         return path
+    return _home_of_pretrained() / path
+
+
+def _home_of_pretrained() -> Path:
     package = Path(__file__).parents[1]  # where an installed MuGo has them; a checkout has them beside the package
-    return (package if (package / layout.PRETRAINED).is_dir() else package.parent) / path
+    return package if (package / layout.PRETRAINED).is_dir() else package.parent
 
 
 def pretrained_models() -> list[Path]:
     """The models that come with MuGo, by name."""
-    folder = Path(__file__).parents[2] / layout.PRETRAINED
+    folder = _home_of_pretrained() / layout.PRETRAINED
     paths = [folder / name for name in sorted(atomic.names_in(folder))]
     return [path for path in paths if os.path.isfile(path / layout.MODEL_JSON)]
 
