@@ -114,13 +114,7 @@ class Endings:
     def step(self) -> tuple[Rows, Actions]:
         """Evaluate one batch -> rows [n] whose search has ended, and their moves [n]."""
         search = self._search
-        planes = search.leaves()
-        if len(planes):
-            try:
-                search.expand(*self._second(planes))
-            except Exception:
-                search.drop_batch()
-                raise
+        search.step(self._second)
         rows = search.finished()
         actions = search.best(rows)
         self.stop(rows)

@@ -89,14 +89,7 @@ class SearchPlayer(Player):
         After an error the searches of the batch's rows are over, and their trees are dropped.
         """
         search, before = self.search, self.search.simulations
-        planes = search.leaves()
-        if len(planes):
-            try:
-                search.expand(*self._evaluate(planes))
-            except Exception:
-                search.drop_batch()
-                raise
-        worked = len(planes) > 0 or search.simulations > before
+        worked = search.step(self._evaluate) > 0 or search.simulations > before
         found = self.decide(search.finished())
         if self._endings is None or not self._endings.live:
             return found if found.rows.size else Decisions.none(worked)

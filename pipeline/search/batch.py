@@ -22,7 +22,18 @@ from numpy.typing import NDArray
 
 from pipeline.errors import MuGoError
 from pipeline.games.boards import Boards
-from pipeline.games.contract import Actions, BoolArray, FloatArray, Game, IntArray, KeyArray, Planes, Rows, States
+from pipeline.games.contract import (
+    Actions,
+    BoolArray,
+    Evaluate,
+    FloatArray,
+    Game,
+    IntArray,
+    KeyArray,
+    Planes,
+    Rows,
+    States,
+)
 from pipeline.search import gumbel, kernels, puct
 from pipeline.search.candidates import Candidate, candidates
 from pipeline.search.options import SearchOptions
@@ -195,6 +206,17 @@ class BatchSearch(Boards):
             self._prepare_roots(batch.row[batch.node == NO_PARENT])
         self.evaluations += self._num_waiting
         self._num_waiting = 0
+
+    def step(self, evaluate: Evaluate) -> int:
+        """Evaluate the next batch; returns its size. Any error of the network leaves no batch, see drop_batch."""
+        planes = self.leaves()
+        if len(planes):
+            try:
+                self.expand(*evaluate(planes))
+            except Exception:
+                self.drop_batch()
+                raise
+        return len(planes)
 
     def drop_batch(self) -> None:
         """To call instead of expand() if the network failed: drops the trees of the last leaves(), ends their searches.
