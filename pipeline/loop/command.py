@@ -42,7 +42,7 @@ LOOK_SECONDS = 1.0  # until the next try when another process plays as the same 
 Call = Callable[..., bool]
 """call("gather", time_share=0.3) runs a command with the loop's preset. False: nothing to do yet, and it said so.
 
-quiet=True: it says nothing; False: it had nothing to do, or failed.
+quiet=True: it says only why it failed; False: it had nothing to do, or failed.
 """
 Say = Callable[[str], None]
 
@@ -278,10 +278,10 @@ class _Loop:
             return f"{made}; nothing to do: --generations {generation + GENERATIONS} goes on"
         return f"its {self._config.minutes:g} minutes are over; nothing to do: more --minutes go on"
 
-    def _measure(self, model: Path, opponent: str) -> bool:
+    def _measure(self, model: Path, opponent: str) -> None:
         options = {"white_model": str(model), "black_model": opponent, "games": GAMES, "require": [], "promote": False}
         with self._clock.measured(STRENGTH):
-            return self._call("evaluate", quiet=True, time_share=self._clock.share, **options, **self._runner)
+            self._call("evaluate", quiet=True, time_share=self._clock.share, **options, **self._runner)
 
     def _is_evaluated(self) -> bool:
         """Whether the newest model is the champion, or has played it to the end.

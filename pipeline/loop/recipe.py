@@ -128,7 +128,7 @@ def per_move(full: int) -> float:
 
 
 def random_plies(games: float, moves: float, plies: float) -> int:
-    """So many that the openings are several times as many as the run's games, but at most half of a game."""
+    """Enough for several times more openings than the run has games, but at most half of a game."""
     needed = 1.5 * math.log(max(games, 2)) / math.log(max(moves, 2))
     return max(1, min(round(needed), int(plies / 2)))
 

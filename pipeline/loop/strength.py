@@ -28,8 +28,8 @@ BARS = 60  # of the line of Elo
 class Strength:
     """Measures each champion once, as far as time allows."""
 
-    def __init__(self, play: Callable[[Path, str], bool], say: Callable[[str], None]) -> None:
-        """play: plays GAMES games of this model against this player; returns whether it could."""
+    def __init__(self, play: Callable[[Path, str], object], say: Callable[[str], None]) -> None:
+        """play: plays GAMES games of this model against this player, if it can."""
         self._play, self._say = play, say
         self._measured = ""
 

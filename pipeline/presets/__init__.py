@@ -86,8 +86,12 @@ def read_preset(name: str) -> dict[str, dict[str, Any]]:
     or if it extends itself or an unknown preset.
     All sections are checked: a mistake in the settings of training must not wait until self-play has ended.
     """
+    return _merged(_chain(name))
+
+
+def _merged(chain: list[tuple[Path, dict[str, dict[str, Any]]]]) -> dict[str, dict[str, Any]]:
     sections: dict[str, dict[str, Any]] = {}
-    for _, own in reversed(_chain(name)):
+    for _, own in reversed(chain):
         for stage, lines in own.items():
             sections.setdefault(stage, {}).update(lines)
     return sections
@@ -315,9 +319,9 @@ def preset_text(name: str, run_state: RunState | None = None) -> str:
 
     Raises UsageError as read_preset does.
     """
-    sections = read_preset(name)
+    chain = _chain(name)
+    sections = _merged(chain)
     if run_state is None:
-        chain = _chain(name)
         if len(chain) == 1:
             return chain[0][0].read_text(encoding="utf-8").rstrip("\n")
         text = _merged_text([path for path, _ in chain])

@@ -44,8 +44,9 @@ Thing = TypeVar("Thing")
 
 @dataclass(frozen=True)
 class Served:
-    """A model on this server: where it is and what it plays."""
+    """A model on this server: what it is called, where it is and what it plays."""
 
+    name: str
     path: Path
     game: AnyGame
 
@@ -177,22 +178,22 @@ def served_models(config: ServeConfig, pages: Pages, progress: Progress = SILENT
     """
     if config.model:
         found = [(path, _served(path)) for path in config.model]
-        for path, (_, one) in found:
+        for path, one in found:
             if not pages.can_show(one.game):
                 raise UsageError(f"serve --model {path}: the page has no board for {one.game.title}")
     else:
         found = _usual_models(pages, progress)
-    known = {one.path: (name, one, str(path)) for path, (name, one) in found}
-    bearers = Counter(name for name, *_ in known.values())
-    return {name if bearers[name] == 1 else path: one for name, one, path in known.values()}
+    known = {one.path: (str(path), one) for path, one in found}
+    bearers = Counter(one.name for _, one in known.values())
+    return {one.name if bearers[one.name] == 1 else path: one for path, one in known.values()}
 
 
-def _usual_models(pages: Pages, progress: Progress) -> list[tuple[Path, tuple[str, Served]]]:
+def _usual_models(pages: Pages, progress: Progress) -> list[tuple[Path, Served]]:
     found = []
     if layout.CHAMPION_LINK.is_symlink() or layout.CHAMPION_LINK.exists():
-        name, champion = _served(layout.CHAMPION_LINK)
+        champion = _served(layout.CHAMPION_LINK)
         if pages.can_show(champion.game):
-            found.append((layout.CHAMPION_LINK, (name, champion)))
+            found.append((layout.CHAMPION_LINK, champion))
         else:
             progress.say(f"{layout.CHAMPION_LINK} plays {champion.game.title}, for which the page has no board")
     else:
@@ -202,15 +203,14 @@ def _usual_models(pages: Pages, progress: Progress) -> list[tuple[Path, tuple[st
         with contextlib.suppress(UsageError):  # the family of its game may have been deleted
             ours.append((path, _served(path)))
     usual = parse_game(DEFAULT_GAME).board_title
-    ours.sort(key=lambda one: one[1][1].game.board_title != usual)
-    return found + [one for one in ours if pages.can_show(one[1][1].game)]
+    ours.sort(key=lambda one: one[1].game.board_title != usual)
+    return found + [(path, one) for path, one in ours if pages.can_show(one.game)]
 
 
-def _served(path: Path) -> tuple[str, Served]:
-    """(name, model)"""
+def _served(path: Path) -> Served:
     found = resolve_champion(path)
     info = read_info(found)
-    return info.name, Served(found, parse_game(info.game))
+    return Served(info.name, found, parse_game(info.game))
 
 
 def first_page(models: Mapping[str, Served], pages: Pages) -> str:

@@ -1,4 +1,4 @@
-"""``LoadedLater``: a model, or whatever else takes long, loaded in the background when it is first wanted."""
+"""``LoadedLater``: a model, or another thing that takes long, loaded in the background when it is first wanted."""
 
 from __future__ import annotations
 
