@@ -55,13 +55,15 @@ def play(
     return results
 
 
-def by_gate(results: Games, gate: int) -> Decisions:
-    """The gate's decision on the half points of all games, and the game after which it can no longer change."""
-    points = results.reshape(len(results), -1).cumsum(1, dtype=np.int64)
-    num_games = points.shape[1]
+def by_gate(results: Games) -> Decisions:
+    """The derived gate's decision on all games, and the game after which it can no longer change."""
+    games = results.reshape(len(results), -1)
+    points, draws = games.cumsum(1, dtype=np.int64), (games == 1).cumsum(1, dtype=np.int64)
+    num_games = games.shape[1]
+    gates = np.array([gate_half_points(num_games, None, drawn) for drawn in range(num_games + 1)])[draws]
     still_to_win = 2 * (num_games - np.arange(1, num_games + 1))
-    decided = (points >= gate) | (points + still_to_win < gate)
-    return points[:, -1] >= gate, decided.argmax(1) + 1
+    decided = (points >= gates) | (points + still_to_win < gates)
+    return points[:, -1] >= gates[:, -1], decided.argmax(1) + 1
 
 
 def by_sprt(results: Games, sprt: Sprt) -> Decisions:
@@ -126,15 +128,16 @@ def main() -> None:
         parser.error(str(error))
     gate = gate_half_points(options.games)
     print(
-        f"{options.matches:,} matches of {options.games} games per line; gate: {gate / 2:g} points, which an equal "
-        f"model reaches in at most {false_promotion(options.games, gate):.2%} of the matches; --sprt {options.sprt}"
+        f"{options.matches:,} matches of {options.games} games per line; gate: {gate / 2:g} points without draws, "
+        f"which an equal model reaches in at most {false_promotion(options.games):.2%} of the matches; "
+        f"--sprt {options.sprt}"
     )
     print(f"{'':>17} {'first':>7} |{'promoted':^17}|{'games on average':^19}")
     print(f"{'Elo':>6} {'draws %':>10} {'player%':>7} |{'gate':>8}{'SPRT':>8} |{'all':>6}{'gate':>7}{'SPRT':>6}")
     for draw_share, first_share in CONDITIONS:
         for elo in ELO_DIFFERENCES:
             results = play(rng, options.matches, options.games // 2, elo, draw_share, first_share)
-            gate_promoted, gate_games = by_gate(results, gate)
+            gate_promoted, gate_games = by_gate(results)
             sprt_promoted, sprt_games = by_sprt(results, sprt)
             print(
                 f"{elo:>+6} {(results == 1).mean():>10.0%} {first_share:>7.0%} |{gate_promoted.mean():>8.2%}"

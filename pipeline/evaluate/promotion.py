@@ -35,7 +35,7 @@ class Rule:
     """What a challenger must achieve.
 
     games               of the whole match; even
-    threshold           share of the points; None: derived from the number of games
+    threshold           share of the points; None: derived from the number of games and of draws
     sprt                decides instead of the threshold
     exclude_duplicates  of games with the same moves and colours only the one with the lowest number counts; the
                         threshold is a share of the remaining games
@@ -76,7 +76,7 @@ class MatchStatus:
     pair_scores       [games / 2] half points 0..4; None: not both played, VOID: one is an excluded duplicate
     pair_points       [N] the challenger's points per game in the whole pairs that count
     games_that_count  games of the whole match, played or not, without the duplicates excluded so far
-    gate              half points to reach in these games, unless sprt or points decide
+    gate              half points to reach in these games, with the draws so far, unless sprt or points decide
     passed            by the games so far; final only when decided
     """
 
@@ -105,7 +105,7 @@ def match_status(rule: Rule, games: Mapping[int, MatchGame]) -> MatchStatus:
     scores, points = pair_scores(games.values(), rule.games // 2, excluded), pair_points(counted.values())
     # Excluded games don't belong to the match: the threshold is a share of the others.
     most = rule.games - len(excluded)
-    gate = threshold.gate_half_points(most, rule.threshold)
+    gate = threshold.gate_half_points(most, rule.threshold, score.draws)
     state = None if rule.sprt is None else rule.sprt.run(scores, rule.games // 2)
     if rule.by_points:
         found, left = PairPoints.of(points), rule.games // 2 - len(points) - scores.count(VOID)
@@ -206,7 +206,9 @@ class EvaluateSummary:
     games_that_count         games of the match without excluded duplicates; points_needed refers to these
     measured                 all figures are of the games below this number, which alone decide the match
     tail_probability         that an equal player does at least this well; over games if none was drawn, else over pairs
-    threshold, points_needed None if the sequential test decides, like the next two
+    threshold                share of the points, if derived: without draws; None if the sequential test decides, like
+                             the next three
+    points_needed            with the draws so far, which lower a derived threshold
     false_promotion_at_most  probability that an equal player passes, for any number of draws
     power_35_elo             probability that a player 35 Elo stronger passes, without draws
     guards                   the promotion conditions' results, by the conditions' text
@@ -297,17 +299,18 @@ def summarise(rule: Rule, writer: MatchWriter, whole: bool = False) -> EvaluateS
     known = writer.games if measured is None else _first_games(writer.games, measured)
     status = match_status(rule, known)
     header, games, score = writer.header, list(status.counted.values()), status.score
-    played, most, gate = max(1, score.games), status.games_that_count, status.gate
+    played, most = max(1, score.games), status.games_that_count
     low, high = statistics.wilson_interval(score)
     elo_low, elo, elo_high = map(_finite, statistics.elo_interval(score))
     by_gate = status.sprt is None and not rule.by_points
+    undrawn = threshold.gate_half_points(most, rule.threshold)
     over_pairs = rule.by_points or (score.draws > 0 and not header.handicap)
     if rule.by_points:
         tail = statistics.sign_tail(status.pair_points)
         false_promotion = threshold.points_false_promotion(rule.games // 2) if rule.threshold is None else None
     else:
         tail = statistics.result_tail(score, None if header.handicap else status.pair_counts)
-        false_promotion = threshold.false_promotion(most, gate) if by_gate else None
+        false_promotion = threshold.false_promotion(most, rule.threshold) if by_gate else None
     failed = {failure.failed for failure in writer.failures if failure.attempt >= ATTEMPTS} - writer.games.keys()
     return EvaluateSummary(
         challenger=header.challenger,
@@ -332,11 +335,11 @@ def summarise(rule: Rule, writer: MatchWriter, whole: bool = False) -> EvaluateS
         failed=len(failed),
         measured=rule.games if measured is None else measured,
         threshold=threshold.derived_threshold(most) if by_gate and rule.threshold is None else rule.threshold,
-        points_needed=gate / 2 if by_gate else None,
+        points_needed=status.gate / 2 if by_gate else None,
         tail_probability=tail,
         tail_over="pairs" if over_pairs else "games",
         false_promotion_at_most=false_promotion,
-        power_35_elo=threshold.power(most, gate, statistics.share_of_elo(POWER_ELO)) if by_gate else None,
+        power_35_elo=threshold.power(most, undrawn, statistics.share_of_elo(POWER_ELO)) if by_gate else None,
         elo=elo,
         elo_low=elo_low,
         elo_high=elo_high,

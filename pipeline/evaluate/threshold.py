@@ -1,7 +1,9 @@
 """The promotion threshold: what a challenger must score, and whether the games left can still change the decision.
 
 A match of n games has a *gate*: the least number of half points that promotes the challenger. By default it lies
-DEVIATIONS standard deviations above the mean of an equal player.
+DEVIATIONS standard deviations above the mean of an equal player if no game is drawn. A drawn game doesn't say who is
+better, and equal players draw most. So with draws the challenger must win so many of the m other games that an equal
+player does so no more often than it reaches the gate of n games without a draw.
 
 Where games count more than 1, the unit is a pair's points per game x (statistics.PairPoints). Axis: N whole pairs. The
 *points condition* is the same with the observed variance instead of the known one: with z = DEVIATIONS,
@@ -17,7 +19,9 @@ beyond t (Pinelis 1994, for this very statistic). For many pairs it is the norma
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from fractions import Fraction
+from functools import cache
 
 from pipeline.matches.statistics import PairPoints, Score, binomial_tail
 
@@ -36,15 +40,24 @@ def derived_threshold(games: int) -> float:
     return min(1.0, 0.5 + DEVIATIONS / (2 * math.sqrt(games))) if games else 1.0
 
 
-def gate_half_points(games: int, threshold: float | None = None) -> int:
+def gate_half_points(games: int, threshold: float | None = None, draws: int = 0) -> int:
     """The gate: the least half points whose share of `games` games reaches the threshold; None: the derived one.
 
     Exact. A threshold counts as the decimal number it is written as (.55 of 400 games is 220, not 220.00000000000003).
-    The derived one counts as the root it is: (half − n)² ≥ DEVIATIONS²·n.
+    draws: of these games; each moves the derived gate by half a point up or down, so winning a game instead of drawing
+    it never hurts.
     """
     if threshold is None:
-        return min(2 * games, games + math.isqrt(DEVIATIONS**2 * games - 1) + 1) if games else 0
+        return draws + 2 * _derived_wins(games, games - draws) if games else 0
     return math.ceil(Fraction(repr(threshold)) * 2 * games)
+
+
+@cache
+def _derived_wins(games: int, decided: int) -> int:
+    """The wins in `decided` games, the others being drawn; above `decided` if no number of wins is enough."""
+    lead = math.isqrt(DEVIATIONS**2 * games - 1) + 1  # without draws: (2·wins − n)² ≥ DEVIATIONS²·n
+    chance = binomial_tail(min(games, wins_needed(games + lead)), games)
+    return bisect_left(range(decided + 1), True, key=lambda wins: binomial_tail(wins, decided) <= chance)
 
 
 def wins_needed(gate: int) -> int:
@@ -57,21 +70,24 @@ def is_decided(score: Score, games: int, gate: int) -> bool:
     return score.half_points >= gate or score.half_points + 2 * (games - score.games) < gate
 
 
-def false_promotion(games: int, gate: int) -> float:
+def false_promotion(games: int, threshold: float | None = None) -> float:
     """The largest chance that an equal player reaches the gate, for any number of draws and any openings.
 
-    With m decided games between equals, S = wins − losses must reach k = gate − games. For k ≥ 1 the chance of that
-    grows with m in steps of 2, as P(S=k−2) ≥ P(S=k). So it is largest with no draw, or with one (which adds half a
-    point to the even totals). For k ≤ 0 drawing every game passes.
+    With m decided games between equals, S = wins − losses must reach a lead k. For k ≥ 1 the chance of that grows with
+    m in steps of 2, as P(S=k−2) ≥ P(S=k). For a given threshold, k = gate − games, so the chance is largest with no
+    draw, or with one (which adds half a point to the even totals); for k ≤ 0 drawing every game passes. For the derived
+    threshold it is largest without draws, by the choice of k for each m.
 
     Openings that favour a colour don't raise it. If one game of a pair is drawn, it is equally likely to be either, and
     the other is a fair coin. If none is drawn, and the first player wins with chance p, the pair's deviation is ±2 with
     chance p(1−p) ≤ 1/4 each, which is a mixture of two fair coins (with weight 4p(1−p)) and of none. So S is always a
-    mixture of sums of m ≤ games fair coins.
+    mixture of sums of at most m fair coins, and of as many as m or fewer by an even number.
     """
+    gate = gate_half_points(games, threshold)
     if gate <= games:
         return 1.0
-    return max(binomial_tail(wins_needed(gate - draws), games - draws) for draws in (0, 1) if draws <= games)
+    worst = (0,) if threshold is None else (0, 1)
+    return max(binomial_tail(wins_needed(gate - draws), games - draws) for draws in worst if draws <= games)
 
 
 def power(games: int, gate: int, share: float) -> float:

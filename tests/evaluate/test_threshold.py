@@ -50,8 +50,8 @@ def test_the_derived_gate_is_the_least_share_that_reaches_the_threshold(games):
     if games < 4:
         assert gate == 2 * games  # all of them
         return
-    assert (gate - games) ** 2 >= 4 * games > (gate - 1 - games) ** 2
-    assert gate <= 2 * games
+    assert (gate - games) ** 2 >= 4 * games > (gate - 2 - games) ** 2
+    assert gate % 2 == 0 and gate <= 2 * games
 
 
 def test_no_games():
@@ -70,76 +70,98 @@ def test_power():
 
 
 @pytest.mark.parametrize("first_share", [0.5, 0.65, 0.9, 1.0])
-@pytest.mark.parametrize("draw_share", [0.0, 0.1, 0.5])
-@pytest.mark.parametrize(("games", "threshold"), [(4, None), (10, None), (40, None), (40, 0.51), (100, None)])
+@pytest.mark.parametrize("draw_share", [0.0, 0.1, 0.5, 0.9])
+@pytest.mark.parametrize(("games", "threshold"), [(4, None), (10, None), (40, None), (40, 0.51), (64, None)])
 def test_false_promotion_bounds_openings_that_favour_a_colour(games, threshold, first_share, draw_share):
     drawn = min(draw_share, 2 * (1 - first_share))
     win, loss = first_share - drawn / 2, 1 - first_share - drawn / 2
-    chances = np.ones(1)  # of each number of half points
-    for _ in range(games // 2):
-        chances = np.convolve(np.convolve(chances, [loss, drawn, win]), [win, drawn, loss])
-    gate = th.gate_half_points(games, threshold)
-    assert chances[gate:].sum() <= th.false_promotion(games, gate) + 1e-12
+    first, second = [(win, 1, 0), (drawn, 0, 1), (loss, 0, 0)], [(loss, 1, 0), (drawn, 0, 1), (win, 0, 0)]
+    chances = np.zeros((games + 1, games + 1))  # of each number of wins and draws
+    chances[0, 0] = 1
+    for colour in [first, second] * (games // 2):
+        chances = sum(p * np.roll(chances, (wins, draws), (0, 1)) for p, wins, draws in colour)
+    assert chances.sum() == pytest.approx(1)
+    passing = sum(
+        chances[wins, draws]
+        for wins in range(games + 1)
+        for draws in range(games + 1 - wins)
+        if 2 * wins + draws >= th.gate_half_points(games, threshold, draws)
+    )
+    assert passing <= th.false_promotion(games, threshold) + 1e-12
 
 
 @pytest.mark.parametrize(("games", "threshold"), [(10, None), (40, None), (12, 0.55), (6, 0.5), (8, 0.99), (4, None)])
 def test_false_promotion_is_the_worst_over_all_numbers_of_draws(games, threshold):
-    gate = th.gate_half_points(games, threshold)
     worst = max(
         sum(
             math.comb(games - draws, wins) / 2 ** (games - draws)
             for wins in range(games - draws + 1)
-            if 2 * wins + draws >= gate
+            if 2 * wins + draws >= th.gate_half_points(games, threshold, draws)
         )
         for draws in range(games + 1)
     )
-    assert th.false_promotion(games, gate) == pytest.approx(worst, rel=1e-12)
+    assert th.false_promotion(games, threshold) == pytest.approx(worst, rel=1e-12)
 
 
-@pytest.mark.parametrize("games", [1, 2, 5, 6])
+def test_draws_lower_the_derived_gate_and_no_other():
+    """By hand, of 64 games: P(at least 40 of 64) = 2.997 %. Of 32, 21 have 5.5 and 22 have 2.5 %; 6 of 6 1.6 %; of 5
+    not even all (3.1 %).
+    """
+    assert st.binomial_tail(40, 64) == pytest.approx(0.02997, abs=1e-5)
+    assert [th.gate_half_points(64, None, draws) - draws for draws in (0, 32, 58)] == [2 * 40, 2 * 22, 2 * 6]
+    assert th.gate_half_points(64, None, 59) - 59 > 2 * 5
+    assert th.gate_half_points(64, None, 64) > 64  # draws alone never promote
+    assert th.gate_half_points(64, 0.625, 32) == th.gate_half_points(64, 0.625) == 80
+    gates = [th.gate_half_points(64, None, draws) for draws in range(65)]
+    assert all(after - before in (-1, 1) for before, after in itertools.pairwise(gates))
+
+
+@pytest.mark.parametrize("games", [1, 2, 5, 6, 9])
 @pytest.mark.parametrize("threshold", [None, 0.5, 0.51, 0.75, 1.0])
 def test_curtailment_is_exact(games, threshold):
     """A match is decided exactly when no result of the remaining games can change the decision."""
-    gate = th.gate_half_points(games, threshold)
-    for played in range(games + 1):
-        for half_points in range(2 * played + 1):
-            wins, draws = divmod(half_points, 2)
-            if wins + draws > played:
-                continue
-            score = Score(wins, draws, played - wins - draws)
-            left = games - played
-            decisions = {half_points + more >= gate for more in range(2 * left + 1)}
-            assert th.is_decided(score, games, gate) == (len(decisions) == 1)
+
+    def passes(wins, draws):
+        return 2 * wins + draws >= th.gate_half_points(games, threshold, draws)
+
+    for wins, draws, losses in itertools.product(range(games + 1), repeat=3):
+        left = games - wins - draws - losses
+        if left < 0:
+            continue
+        decisions = {passes(wins + w, draws + d) for w in range(left + 1) for d in range(left + 1 - w)}
+        gate = th.gate_half_points(games, threshold, draws)
+        assert th.is_decided(Score(wins, draws, losses), games, gate) == (len(decisions) == 1)
 
 
-@pytest.mark.parametrize("draw_share", [0.0, 0.4])
+@pytest.mark.parametrize("draw_share", [0.0, 0.4, 0.95])
 def test_simulated_matches_between_equals_are_promoted_as_often_as_stated(draw_share):
     games, matches = 100, 40_000
     rng = np.random.default_rng(5)
     draws = rng.binomial(games, draw_share, matches)
     wins = rng.binomial(games - draws, 0.5)
-    gate = th.gate_half_points(games)
     results = list(zip(wins.tolist(), draws.tolist(), strict=True))
-    rate = np.mean([Score(w, d, games - w - d).half_points >= gate for w, d in results])
-    bound = th.false_promotion(games, gate)
+    rate = np.mean([2 * w + d >= th.gate_half_points(games, None, d) for w, d in results])
+    bound = th.false_promotion(games)
     assert bound == pytest.approx(0.0284, abs=0.0001)
     error = 4 * math.sqrt(bound / matches)
     assert rate < bound + error
     if draw_share == 0:
         assert rate > bound - error
-    curtailed = [curtail(w, d, games, gate, rng) for w, d in results[:300]]
+    curtailed = [curtail(w, d, games, rng) for w, d in results[:300]]
     assert all(decision == full for decision, full, _ in curtailed)
     assert np.mean([length for *_, length in curtailed]) < 95
 
 
-def curtail(wins, draws, games, gate, rng):
+def curtail(wins, draws, games, rng):
     """Play a finished match again in random order until decided: (decision, full decision, games played)."""
     score = Score()
     for result in rng.permutation([2] * wins + [1] * draws + [0] * (games - wins - draws)).tolist():
+        gate = th.gate_half_points(games, None, score.draws)
         if th.is_decided(score, games, gate):
             break
         score = Score(score.wins + (result == 2), score.draws + (result == 1), score.losses + (result == 0))
-    return score.half_points >= gate, 2 * wins + draws >= gate, score.games
+    full = 2 * wins + draws >= th.gate_half_points(games, None, draws)
+    return score.half_points >= th.gate_half_points(games, None, score.draws), full, score.games
 
 
 def test_the_docs_say_what_the_code_computes():
