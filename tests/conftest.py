@@ -1,6 +1,7 @@
 """For all tests: signals arrive as in a terminal, collecting garbage is cheap, processes start at once."""
 
 import gc
+import itertools
 import os
 import signal
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 CACHES = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 os.environ.setdefault("NUMBA_CACHE_DIR", str(CACHES / "mugo" / "kernels"))
 
+FILES = itertools.count()  # of tests, that this process has gone through
+
 
 def pytest_collection_finish() -> None:
     leave_alone_what_there_is()
@@ -30,10 +33,19 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def leave_alone_what_there_is() -> None:
     """All modules are millions of objects, through which the collector needn't go again and again: the gc.collect()
-    after each command of a loop would take most of a second.
+    after each command of a loop would take most of a second. Now and then it must, or what tests leave would pile up.
     """
+    if next(FILES) % 10 == 0:
+        gc.unfreeze()
     gc.collect()
     gc.freeze()
+
+
+def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -> None:
+    """A failure is named at once: the suite takes long, and may be stopped before its summary."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and report.failed:
+        reporter.write_line(f"\n{report.nodeid} failed ({report.when})")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -16,6 +16,7 @@ def test_a_line_for_each_board_network_and_batch(
     capsys: pytest.CaptureFixture[str], tmp_path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("pipeline.bench.command.GATHERED_POSITIONS", 5_000)
     cores = available_cores()
     gpu.main([*TINY, "--device", "cpu"])
     head, row = capsys.readouterr().out.splitlines()

@@ -41,7 +41,7 @@ def test_each_is_small_and_says_how_strong_it_is(model: Path) -> None:
 def test_each_plays(model: Path, tmp_path: Path) -> None:
     config = EvaluateConfig(
         black_model="random", white_model=str(model), games=6, readouts=8, opening_plies=2, promote=False, threads=1,
-        threshold=None, output_dir=tmp_path, workers=0, backend="torch",
+        threshold=None, margin_from=1, output_dir=tmp_path, workers=0, backend="torch",
     )  # fmt: skip
     assert evaluate(config).wins == 6
 

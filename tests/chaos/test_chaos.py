@@ -17,7 +17,7 @@ from tests.chaos.trials import Bench, Trial
 from tests.chaos.workshop import Workshop
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel for processes as Linux has them")
-FAULTS = 20
+FAULTS = 12
 SEED = 1_000  # of the first trial here; the long mode begins at 1
 
 

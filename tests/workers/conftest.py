@@ -38,7 +38,7 @@ class Nodes:
         self._cluster.shutdown()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def ray_cluster() -> Iterator[Nodes]:
     pytest.importorskip("ray", reason="Ray isn't installed: pip install '.[ray]'")
     import ray
