@@ -51,7 +51,7 @@ NAMES = {  # of the encodings that are tried, as people call them
 # standards have. Its codecs that aren't of texts, or that take long (idna, punycode), are in no list.
 READ_AS = {
     **{name: "utf-8" for name in ("utf-8", "utf-8-sig", "ascii")},
-    **{name: name for name in ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "iso2022_jp", "koi8_r", "cp1251", "cp1250")},
+    **{name: name for name in ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "iso2022_jp", "cp1251", "cp1250")},
     **{name: "cp932" for name in ("cp932", "shift_jis", "shift_jis_2004", "shift_jisx0213")},
     **{name: "euc_jp" for name in ("euc_jp", "euc_jis_2004", "euc_jisx0213")},
     **{name: "gb18030" for name in ("gb2312", "gbk", "gb18030", "hz")},
@@ -99,7 +99,7 @@ KOREAN = set(
 
 @dataclass(frozen=True)
 class Text:
-    """A decoded file. encoding: one of NAMES' values; note: what to tell people about it, "" if it is UTF-8 as usual."""
+    """A decoded file. encoding: one of NAMES' values; note: what to tell people about it, "" for UTF-8 as usual."""
 
     text: str
     encoding: str
@@ -120,8 +120,8 @@ def decode(data: bytes, declared: str = "") -> Text:
     score, encoding, text = max(_readings(data, _known(declared)), key=lambda one: one[0], default=(0.0, "", ""))
     if score < LEAST:
         raise MuGoError(
-            "in no known encoding: found bytes that are no plausible text in UTF-8, Shift JIS, EUC-JP, GBK, Big5, EUC-KR, "
-            "Windows-1251 or Windows-1252; convert it to UTF-8"
+            "in no known encoding: no plausible text in UTF-8, Shift JIS, EUC-JP, GBK, Big5, EUC-KR, Windows-1251 or "
+            "Windows-1252; wanted UTF-8"
         )
     return Text(text, NAMES[encoding], _note(encoding, declared))
 
