@@ -239,11 +239,10 @@ class Gtp:
 
     def _board_of(self, line: MainLine) -> Game:
         """The game on a record's board, now also the session's. Raises MuGoError if the model doesn't play there."""
-        height, width = line.shape
-        if height == width and self._game.num_global_planes and (height, width) != self._game.board_shape:
-            if line.root("GM") in ("", "1"):
-                self._change(self._game.with_komi(0).on_board(height).without_move_limit())
-                self.session.warm_up()
+        (height, width), other = line.shape, line.shape != self._game.board_shape
+        if other and height == width and line.root("GM") in ("", "1") and self._game.num_global_planes:
+            self._change(self._game.with_komi(0).on_board(height).without_move_limit())
+            self.session.warm_up()
         return self._game
 
     def _change(self, game: Game) -> None:
