@@ -140,7 +140,7 @@ def _check_utf8(data: bytes) -> None:
     except UnicodeDecodeError as error:
         text = data.decode("utf-8", "replace")
         damaged = text.count("\ufffd")
-        if len(_LONG.findall(text)) - damaged >= 4 * damaged:
+        if len(_LONG.findall(text)) - damaged >= 2 * damaged:
             raise MuGoError(f"damaged: UTF-8 except for byte {error.start:,}; was the file cut off?") from error
 
 
@@ -176,7 +176,7 @@ def _readings(data: bytes, declared: str) -> Iterator[tuple[float, str, str]]:
         if encoding == declared:
             score += DECLARED_BONUS * (score > 0)
         # Hardly any text in another encoding is UTF-8, except a few pairs of bytes.
-        if encoding == "utf-8" and (_LONG.search(text) or len(data) - len(text) > 4 or _letters(text, False) > 0.5):
+        if encoding == "utf-8" and score and (_LONG.search(text) or len(data) - len(text) > 4 or _letters(text, False) > 0.5):
             score += 1.0
         yield score * (0.95 if encoding == "euc_jp" else 1.0), encoding, text
 

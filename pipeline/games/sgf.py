@@ -221,10 +221,10 @@ def record_of(line: MainLine, game: Game) -> SgfRecord:
     if form is None:
         raise MuGoError(f"{game.spec} isn't written in SGF")
     if (kind := line.root("GM") or "1") != str(form.game):
-        raise AnotherGame(f"SGF: GM[{kind[:10]}] is another game; {game.spec} is GM[{form.game}]")
+        raise AnotherGame(f"SGF: GM[{kind[:10]}] is another game; {game.board_title} is GM[{form.game}]")
     if line.shape != game.board_shape:
         found, wanted = ("×".join(map(str, shape)) for shape in (line.shape, game.board_shape))
-        raise AnotherGame(f"SGF: the board is {found}; {game.spec} is played on {wanted}")
+        raise AnotherGame(f"SGF: the board is {found}; wanted {wanted}")
     notes = [*line.notes]
     komi = None
     if game.komi is not None:
@@ -300,7 +300,7 @@ def _set_up(here: _Setup, name: str, values: list[str], game: Game) -> None:
         points = _points(value, game)
         count += len(points)
         if count > game.num_points:
-            raise MuGoError(f"SGF: {name} sets up more stones than {game.spec} has points")
+            raise MuGoError(f"SGF: {name} sets up more stones than {game.board_title} has points")
         here.stones |= dict.fromkeys(points, player)
 
 
@@ -336,7 +336,7 @@ def _followed(steps: list[tuple[int, int] | _Setup], game: Game) -> tuple[list[t
             continue
         if not game.can_set_up:
             if step.stones:
-                raise MuGoError(f"SGF: stones are set up, and {game.spec} begins at its initial position")
+                raise MuGoError(f"SGF: stones are set up, and {game.board_title} begins at its initial position")
             continue
         if len(positions) == MOST_SETUPS:
             raise MuGoError(f"SGF: stones are set up more than {MOST_SETUPS} times")
@@ -381,11 +381,11 @@ def _action(text: str, game: Game) -> int:
     text = "".join(text.split())
     if text == "" or (text == "tt" and max(height, width) <= 19):
         if game.pass_action is None:
-            raise MuGoError(f"SGF: a pass, and {game.spec} has none")
+            raise MuGoError(f"SGF: a pass, and {game.board_title} has none")
         return game.pass_action
     column, row = (ord(letter) - ord("a") for letter in text) if len(text) == 2 else (-1, -1)
     if not (0 <= column < width and 0 <= row < height):
-        raise MuGoError(f"SGF: [{text[:10]}] is no point of {game.spec}")
+        raise MuGoError(f"SGF: [{text[:10]}] is no point of {game.board_title}")
     return row * width + column
 
 
