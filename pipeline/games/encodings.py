@@ -175,9 +175,9 @@ def _readings(data: bytes, declared: str) -> Iterator[tuple[float, str, str]]:
         score = _plausibility(text, encoding)
         if encoding == declared:
             score += DECLARED_BONUS * (score > 0)
-        # Hardly any text in another encoding is UTF-8, except a few pairs of bytes.
-        if encoding == "utf-8" and score and (_LONG.search(text) or len(data) - len(text) > 4 or _letters(text, False) > 0.5):
-            score += 1.0
+        if encoding == "utf-8" and score:
+            # Hardly any text in another encoding is UTF-8, except a few pairs of bytes.
+            score += bool(_LONG.search(text)) or len(data) - len(text) > 4 or _letters(text, False) > 0.5
         yield score * (0.95 if encoding == "euc_jp" else 1.0), encoding, text
 
 

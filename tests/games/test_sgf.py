@@ -272,7 +272,7 @@ def test_setups_that_give_no_position_are_refused():
     ):
         with pytest.raises(MuGoError, match=problem):
             read_sgf(f"(;GM[1]SZ[5]{text})".encode(), parse_game("go:5"))
-    with pytest.raises(MuGoError, match="stones are set up, and .* begins at its initial position"):
+    with pytest.raises(MuGoError, match=r"stones are set up, and .* begins at its initial position"):
         read_sgf(b"(;GM[4]SZ[9];B[aa];AW[bb])", parse_game("gomoku:9"))
 
 

@@ -710,7 +710,7 @@ class _CsaReader(_Reader):
             self._statement(part.strip())
 
     def _statement(self, text: str) -> None:
-        self.found |= bool(text)
+        self.found |= text.startswith(("N+", "N-", "V", "$", "T", "%", "+", "-"))
         if text.startswith(("N+", "N-")):
             self.players["+-".index(text[1])] = text[2:]
         elif found := _CSA_MOVE.fullmatch(text):
