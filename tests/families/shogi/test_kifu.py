@@ -275,7 +275,7 @@ WRONG = [
     ("a.csa", "PI\n+\n+7776\n", "line 3: '+7776'; wanted a move"),
     ("a.csa", "PI\n+\n'comment+2726FU\nT1\n-3334FU\n", "line 5: -3334FU: a move of the player who has just moved"),
     ("a.csa", "PI\n" + "x" * 600, "line 2: 600 characters"),
-    ("a.kif", "手合割：二十枚落ち\n", "a game that begins '二十枚落ち', without a diagram; known without: 平手, 5五将棋"),
+    ("a.kif", "手合割：二十枚落ち\n", "a game that begins '二十枚落ち', without a diagram; known without: 平手"),
     ("a.kif", "手合割：詰将棋\n   1 １二金打\n", "line 2: a game that begins '詰将棋', without a diagram"),
     ("a.kif", '[Variant "Shogi"]\n\n1. P-7f P-3d 2. R-6h\n', "nothing that such a record has"),
     ("a.kif", "   3 ７六歩(77)\n", "line 1: '3 ７六歩(77)'; wanted move 1"),
@@ -381,9 +381,10 @@ OTHERS = {  # a record, its last move, how it ended, its notes; by what is speci
     "bookmarks": (ONE + "&図１\n   2 ３四歩(33)\n", "3c3d", "not decided", ""),
     "long comments with moves": (ONE + f"**{'△３三角打(00) ' * 99}\n   2 ３四歩(33)\n", "3c3d", "not decided", ""),
     "comment before the heading": ("*場所：ここ\n" + ONE, "7g7f", "not decided", ""),
-    "other handicaps": (ONE.replace("平手", "右七枚落ち").replace("７六歩(77)", "３二金(41)"), "4a3b", "not decided", ""),
-    "names of handicaps": (ONE.replace("平手", "左七枚落ち").replace("７六歩(77)", "３二金(41)"), "4a3b", "not decided", ""),
-    "unknown lines": (ONE + "消費時間：1分\n   2 ３四歩(33)\n", "3c3d", "not decided", "lines are skipped: '消費時間：1分'"),
+    "other handicaps": ("手合割：右七枚落ち\n" + NAMES + "   1 ３二金(41)\n", "4a3b", "not decided", ""),
+    "names of handicaps": ("手合割：左七枚落ち\n" + NAMES + "   1 ３二金(41)\n", "4a3b", "not decided", ""),
+    "unknown lines": (ONE + "消費時間：1分\n   2 ３四歩(33)\n", "3c3d", "not decided",
+                      "lines are skipped: '消費時間：1分'"),
 }  # fmt: skip
 
 
