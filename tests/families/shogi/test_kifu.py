@@ -190,6 +190,22 @@ def test_files_of_others(tmp_path: Path) -> None:
     assert [len(one.moves) for one in read_kifu(lines)[1]] == [2, 0, 0]
 
 
+@pytest.mark.parametrize("line, moves, points, end", [
+    ("position startpos moves 2g2f 8c8d 2f2e rep_inf", 3, 0, "not decided"),
+    ("position startpos moves 2g2f 8c8d 2f2e 8d8e rep_draw", 4, 0, "repetition"),
+    ("position startpos moves 2g2f 8c8d resign", 2, -1, "resigned"),
+    ("startpos moves 7g7f 8c8d win", 2, 1, "declared"),
+    ("position startpos moves 3e3d 3a3b resign", 2, -1, "resigned"),
+    ("sfen 4k4/9/4P4/9/9/9/9/9/4K4 b G 1 moves 5i5h 5a6a resign", 2, -1, "resigned"),
+    ("position startpos moves resign", 0, -1, "resigned"),
+])  # fmt: skip
+def test_a_line_of_usi_may_say_how_the_game_ended(line: str, moves: int, points: int, end: str) -> None:
+    """As engines write it behind the moves."""
+    game, (found,) = parse_kifu(f"{line} and more\n".encode(), ".usi")
+    assert (len(found.moves), found.points, found.end) == (moves, points, end)
+    assert game.size == (5 if "3e3d" in line else 9)
+
+
 def test_a_record_without_an_end_is_not_decided(tmp_path: Path) -> None:
     for form, text in ((CSA, "PI\n+\n+7776FU\n"), (KIF, "   1 ７六歩(77)\n")):
         found = read_back(tmp_path, form, text)
@@ -281,7 +297,6 @@ WRONG = [
     ("a.kif", "   3 ７六歩(77)\n", "line 1: '3 ７六歩(77)'; wanted move 1"),
     ("a.kif", "   1 同銀\n", "line 1: '同銀'; wanted a move"),
     ("a.kif", "   1 銀打ち\n", "line 1: '銀打ち'; wanted a move"),
-    ("a.usi", "startpos moves 7g7f resign 3c3d", "line 1: 3c3d: a word after the end of the game"),
     ("a.usi", "startpos moves 7g7f nonsense", "line 1: nonsense"),
     ("a.kif", "▲７六歩 △３四歩\n", "line 1: '▲７六歩 △３四歩': KI2"),
     ("a.kif", "先手の持駒：玉\n", "line 1: '玉' in hand; wanted"),
@@ -447,25 +462,6 @@ def test_csa_in_other_encodings() -> None:
         _, (found,) = parse_kifu(text.encode(codec), ".csa")
         said = "" if codec == "cp932" else ", not in 'SHIFT_JIS' as it says"
         assert found.players == ("先手さん表", "後手能") and found.notes == (f"its text is in {name}{said}",)
-
-
-@pytest.mark.parametrize(
-    ("line", "moves", "last", "points", "end"),
-    [
-        ("position startpos moves 2g2f 8c8d 2f2e rep_inf", 3, "2f2e", 0, "not decided"),
-        ("position startpos moves 2g2f 8c8d 2f2e 8d8e rep_draw", 4, "8d8e", 0, "repetition"),
-        ("position startpos moves 2g2f 8c8d rep_win", 2, "8c8d", 1, "repetition"),
-        ("position startpos moves 2g2f 8c8d resign", 2, "8c8d", -1, "resigned"),
-        ("startpos moves 7g7f 8c8d win", 2, "8c8d", 1, "declared"),
-        ("position startpos moves 3e3d 3a3b resign", 2, "3a3b", -1, "resigned"),
-        ("sfen 4k4/9/4P4/9/9/9/9/9/4K4 b G 1 moves 5i5h 5a6a resign", 2, "5a6a", -1, "resigned"),
-        ("startpos moves resign", 0, "", -1, "resigned"),
-    ],
-)
-def test_lines_of_usi_that_say_how_the_game_ended(line: str, moves: int, last: str, points: int, end: str) -> None:
-    game, (found,) = parse_kifu(line.encode(), ".usi")
-    assert game.size == (5 if "3e3d" in line else 9)
-    assert (len(found.moves), last_move(game, found), found.points, found.end) == (moves, last, points, end)
 
 
 def test_show_tells_what_was_skipped(tmp_path: Path) -> None:
