@@ -30,7 +30,7 @@ EAST_ASIA = [  # a codec, (black, white, comment), what the file calls its encod
     ("utf-16-le", JAPAN, ["", "UTF-16LE", "UTF-8"], "UTF-16"),
     ("utf-16-be", CHINA, ["", "UTF-8"], "UTF-16"),
     ("utf-8-sig", KOREA, ["", "Shift_JIS"], "UTF-8"),
-    ("utf-8", JAPAN, ["", "GBK", "nonsense", "idna", "é"], "UTF-8"),
+    ("utf-8", JAPAN, ["", "GBK", "nonsense", "idna", "_x"], "UTF-8"),
 ]
 MARKS = {"utf-16-le": codecs.BOM_UTF16_LE, "utf-16-be": codecs.BOM_UTF16_BE}
 

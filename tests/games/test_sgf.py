@@ -265,7 +265,7 @@ def test_stones_are_set_up_anywhere(size, text, moves, black, white, first):
 
 def test_setups_that_give_no_position_are_refused():
     for text, problem in (
-        (";B[ab];W[ee];AW[ba]AB[aa]AW[ab]", "the stones that node 3 sets up: .*no liberties"),
+        (";B[ab];W[ee];AW[ba]AB[aa]AW[ab]", "the stones that node 3 sets up: .*no liberty"),
         (";B[ab];W[ab];AW[ba]", "move 2, before stones are set up: .*occupied"),
         (";B[ab];AW[zz]", r"\[zz\] is no point of 5×5 Go"),
         (";B[ab];AW[aa]" * 1001, "set up more than 1000 times"),
