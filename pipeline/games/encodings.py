@@ -177,7 +177,8 @@ def _readings(data: bytes, declared: str) -> Iterator[tuple[float, str, str]]:
             score += DECLARED_BONUS * (score > 0)
         if encoding == "utf-8" and score:
             # Hardly any text in another encoding is UTF-8, except a few pairs of bytes.
-            score += bool(_LONG.search(text)) or len(data) - len(text) > 4 or _letters(text, False) > 0.5
+            is_long = _LONG.search(text) or len(data) - len(text) > 4
+            score += 1.0 if is_long or _letters(text, False) > 0.5 else 0.3
         yield score * (0.95 if encoding == "euc_jp" else 1.0), encoding, text
 
 
