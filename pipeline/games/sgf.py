@@ -223,7 +223,7 @@ def record_of(line: MainLine, game: Game) -> SgfRecord:
     if (kind := line.root("GM") or "1") != str(form.game):
         raise AnotherGame(f"SGF: GM[{kind[:10]}] is another game; {game.board_title} is GM[{form.game}]")
     if line.shape != game.board_shape:
-        found, wanted = ("×".join(map(str, shape)) for shape in (line.shape, game.board_shape))
+        found, wanted = ("×".join(map(str, reversed(shape))) for shape in (line.shape, game.board_shape))
         raise AnotherGame(f"SGF: the board is {found}; wanted {wanted}")
     notes = [*line.notes]
     komi = None
@@ -416,7 +416,7 @@ def main_line(data: bytes) -> MainLine:
         elif letter.isspace():
             at += 1
         elif odd := _STRAY.match(text, at):
-            stray.append(odd[0])
+            stray += [odd[0]] if len(stray) <= MOST_NOTES else []
             at = odd.end()
     if not nodes:
         raise MuGoError("SGF: no game found; wanted a text that begins with (;")

@@ -106,8 +106,8 @@ def test_both_sides_of_the_board_count(size, fits):
     if fits:
         assert read_sgf(text, parse_game("go:5")).moves == [(0, 0)]
         return
-    height, _, width = size.rpartition(":")
-    with pytest.raises(AnotherGame, match=f"the board is {width}×{height or width}; wanted 5×5"):
+    found = size.replace(":", "×") if ":" in size else f"{size}×{size}"
+    with pytest.raises(AnotherGame, match=f"the board is {found}; wanted 5×5"):
         read_sgf(text, parse_game("go:5"))
 
 

@@ -491,7 +491,8 @@ class _Reader:
 
     def skip(self, line: str) -> None:
         """Leave out a line that is neither a move nor known."""
-        self._skipped.append(line.strip()[:40])
+        if len(self._skipped) <= MOST_SKIPPED:
+            self._skipped.append(line.strip()[:40])
 
     def end(self, text: str, results: Mapping[str, tuple[int, str]]) -> None:
         """Follow what a record says about its end, known or not."""
