@@ -119,7 +119,10 @@ class RecordFormat(ABC):
         """
 
     def read(self, path: Path) -> tuple[AnyGame, list[ReadGame]]:
-        """The games of a file, at least one, and the game that all of them play. Raises FileError."""
+        """The games of a file, at least one, and the game that all of them play. Raises FileError.
+
+        encodings.decode decodes a text whatever its encoding.
+        """
         raise NotImplementedError(f"{type(self).__name__} is only written")
 
 

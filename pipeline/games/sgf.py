@@ -296,7 +296,7 @@ def _set_up(here: _Setup, name: str, values: list[str], game: Game) -> None:
         here.turn = {"W": 1, "2": 1, "B": 0, "1": 0}.get(values[0].strip().upper()[:1])
         return
     player, count = (None if name == "AE" else SETUP.index(name)), 0
-    for value in values:
+    for value in filter(str.strip, values):
         points = _points(value, game)
         count += len(points)
         if count > game.num_points:
@@ -328,6 +328,7 @@ def _followed(steps: list[tuple[int, int] | _Setup], game: Game) -> tuple[list[t
     """
     moves: list[tuple[int, int]] = []
     positions: dict[int, States] = {}
+    rules = game.without_move_limit()
     state, history, done = game.initial(1), History.empty(1, len(steps) + 1), 0
     history.append(np.arange(1), game.keys(state))
     for index, step in enumerate(steps):
@@ -338,21 +339,24 @@ def _followed(steps: list[tuple[int, int] | _Setup], game: Game) -> tuple[list[t
             if step.stones:
                 raise MuGoError(f"SGF: stones are set up, and {game.board_title} begins at its initial position")
             continue
+        following = steps[index + 1 : index + 2]
+        if not step.stones and following:
+            continue  # the next move says whose turn it is
         if len(positions) == MOST_SETUPS:
             raise MuGoError(f"SGF: stones are set up more than {MOST_SETUPS} times")
         for player, action in moves[done:]:
             done += 1
             try:
-                if int(game.to_move(state)[0]) != player or game.is_over(state)[0]:
-                    state = game.with_turn(state, player)
-                state = game.play(state, np.array([action], np.int32), history)
+                if int(rules.to_move(state)[0]) != player or rules.is_over(state)[0]:
+                    state = rules.with_turn(state, player)
+                state = rules.play(state, np.array([action], np.int32), history)
             except IllegalMove as error:
                 raise MuGoError(f"SGF: move {done}, before stones are set up: {error}") from error
             history.append(np.arange(1), game.keys(state))
         stones = dict(enumerate(state[0, : game.num_points].tolist()))
         stones |= {point: 0 if player is None else player + 1 for point, player in step.stones.items()}
         of_player = [[point for point, stone in stones.items() if stone == player + 1] for player in range(2)]
-        turn, following = step.turn, steps[index + 1 : index + 2]
+        turn = step.turn
         if turn is None and following and not isinstance(following[0], _Setup):
             turn = following[0][0]
         if turn is None:

@@ -255,6 +255,7 @@ def at_the_end(game, record):
         (9, ";B[cc];W[gg];AB[gg]AW[cc]PL[W]", 2, "gg", "cc", "B"),  # stones change their colour
         (9, "B[cc];W[gg];AB[ce];AW[ge];AE[gg];B[ee]", 3, "cc ce ee", "ge", "B"),
         (9, "AB[gc]HA[2]AB[cg]PL[2];W[ee]", 1, "cg gc", "ee", "W"),
+        (9, "AB[]AW[]AE[]PL[];B[ee];PL[B];B[ec]", 2, "ec ee", "", "B"),
     ],
 )
 def test_stones_are_set_up_anywhere(size, text, moves, black, white, first):

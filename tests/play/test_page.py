@@ -471,8 +471,9 @@ def test_a_game_that_went_on_after_two_passes_is_analysed_to_its_end(page: Page)
 
 @pytest.mark.parametrize(
     ("record", "problem"),
-    [(b"", "no game found"), (b"\xff\x00[[;", "in no known encoding"), (b"(;SZ[9];B[aa];W[aa])", "move 2 of the record"),
-     (b"(;SZ[37];B[aa])", "the board is 37"), (b"(\n;SZ[9:13])", "the board is 9×13"), (b"(;GM[7])", "another game"),
+    [(b"", "no game found"), (b"\xff\x00[[;", "in no known encoding"),
+     (b"(;SZ[9];B[aa];W[aa])", "move 2 of the record"), (b"(;SZ[37];B[aa])", "the board is 37×37"),
+     (b"(\n;SZ[9:13])", "the board is 9×13"), (b"(;GM[7])", "another game"),
      (b"(;SZ[9];B[ab];W[ba];AB[aa]AW[bb][ac])", "the stones that node 3 sets up"),
      (b"(;GM[4]SZ[15];B[zz])", "no point of 15×15 Gomoku")],
 )  # fmt: skip

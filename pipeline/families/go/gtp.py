@@ -27,6 +27,7 @@ from pipeline.families.go.dead_stones import dead_groups, groups, owner_of, scor
 from pipeline.families.go.handicap import most_handicap
 from pipeline.games.contract import Game
 from pipeline.games.sgf import MainLine, SgfRecord, main_line, record_of
+from pipeline.phrases import counted
 from pipeline.play.clock import MOST_SECONDS, Clock, TimeSettings
 from pipeline.play.findings import Findings
 from pipeline.play.lines import TOO_LONG, CommandLines
@@ -255,13 +256,13 @@ class Gtp:
 
     def _loaded(self, record: SgfRecord, moves: int) -> str:
         height, width = self._game.board_shape
-        part = "" if moves == len(record.moves) else f" of {len(record.moves)}"
+        part = "" if moves == len(record.moves) else f"{moves} of "
         komi = f"komi {self._game.komi:g}"
         if record.komi is None:
             komi += " as the record gives none"
         elif record.komi != self._game.komi:
             komi += f", the only one that this model plays, not the record's {record.komi:g}"
-        return f"{width}×{height}, {komi}, {moves}{part} moves"
+        return f"{width}×{height}, {komi}, {part}{counted(len(record.moves), 'move')}"
 
     # Handicap
 

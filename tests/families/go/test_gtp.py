@@ -323,7 +323,7 @@ def test_loadsgf_says_what_it_took(tmp_path):
     path.write_bytes("(;GM[1]SZ[9]KM[375]PB[許功蓋]PW[王育]HA[2];W[ee])".encode("big5"))
     assert any_board(f"loadsgf {path}") == "= black" and any_board("get_komi") == "= 7.5"
     assert said[-1] == (
-        "loadsgf: 9×9, komi 7.5, 1 moves; its text is in Big5; its komi 375 is read as 7.5 points; "
+        "loadsgf: 9×9, komi 7.5, 1 move; its text is in Big5; its komi 375 is read as 7.5 points; "
         "no stones are given for its handicap of 2: they are placed on the usual points"
     )
     path.write_text("(;GM[1]SZ[9]KM[];B[cc];W[gg];AB[ce]AW[ge]AE[gg];B[ee])")
