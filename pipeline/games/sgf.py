@@ -362,7 +362,7 @@ def _followed(steps: list[tuple[int, int] | _Setup], game: Game) -> tuple[list[t
         if turn is None:
             turn = int(game.to_move(state)[0]) if moves else int(bool(of_player[0]) and not of_player[1])
         try:
-            state = game.position(*of_player, turn)
+            state = game.position(of_player[0], of_player[1], turn)
         except IllegalMove as error:
             raise MuGoError(f"SGF: the stones that node {step.node} sets up: {error}") from error
         history = History.empty(1, len(steps) + 1)

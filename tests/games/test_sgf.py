@@ -269,7 +269,7 @@ def test_setups_that_give_no_position_are_refused():
         (";B[ab];W[ee];AW[ba]AB[aa]AW[ab]", "the stones that node 3 sets up: .*no liberty"),
         (";B[ab];W[ab];AW[ba]", "move 2, before stones are set up: .*occupied"),
         (";B[ab];AW[zz]", r"\[zz\] is no point of 5×5 Go"),
-        (";B[ab];AW[aa]" * 1001, "set up more than 1000 times"),
+        (";B[ab];AW[aa]AE[ab]" * 1001, "set up more than 1000 times"),
     ):
         with pytest.raises(MuGoError, match=problem):
             read_sgf(f"(;GM[1]SZ[5]{text})".encode(), parse_game("go:5"))
