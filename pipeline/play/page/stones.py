@@ -134,11 +134,11 @@ class StonesPage(BoardPage):
 
     def read(self, data: bytes, games: Sequence[Game]) -> tuple[Game, Beginning]:
         """The first game that an SGF fits, with the record's komi. Begins where stones are set up last."""
-        problems: list[MuGoError] = []
-        line = main_line(data)
+        games = [game for game in games if game.sgf is not None]
+        if not games:
+            raise AnotherGame("none of these games is written in SGF")
+        line, problems = main_line(data), list[MuGoError]()
         for game in games:
-            if game.sgf is None:
-                continue
             try:
                 record = record_of(line, game)
             except MuGoError as error:
@@ -151,8 +151,6 @@ class StonesPage(BoardPage):
                 notes = (*notes, f"stones are set up after move {ply}: the game begins there")
             names = (record.black, record.white)
             return game, Beginning(None if start is None else game.adopt(start), record.moves[ply:], names, notes=notes)
-        if not problems:
-            raise AnotherGame("none of these games is written in SGF")
         raise min(problems, key=lambda problem: isinstance(problem, AnotherGame))
 
 
