@@ -287,7 +287,7 @@ def test_every_cut_is_noticed_or_leaves_whole_games(tmp_path: Path, games: list[
         path.write_text(text[:at])
         with pytest.raises(FileError):
             read_mat(path, GAME)
-    path.write_bytes(b"\xff\x00" * 500)
+    path.write_bytes(b"\xff\x81" * 500)
     with pytest.raises(FileError, match="in no known encoding"):
         read_mat(path, GAME)
 
