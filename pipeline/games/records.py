@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
@@ -67,8 +67,11 @@ class ReadGame:
     players   first, second
     start     [1, S] the position that the game begins from
     moves     [T] actions and outcomes of chance, as shards and matches have them
-    points    the result for the first player, 0 if undecided
+    points    the result for the first player, 0 if undecided; with a doubling cube, what it makes of it
     end       "" if the rules ended it, else the record's words: "resigned", "not decided", …
+    notes     what to tell people about the record: its encoding, if it isn't UTF-8, and what was skipped or guessed
+    remarks   by ply, what happened before that move besides moves, such as doubles
+    score     first, second: the points in the match before this game; None if it is no match
     """
 
     players: tuple[str, str]
@@ -76,6 +79,9 @@ class ReadGame:
     moves: list[int]
     points: int = 0
     end: str = ""
+    notes: tuple[str, ...] = ()
+    remarks: Mapping[int, str] = field(default_factory=dict)
+    score: tuple[int, int] | None = None
 
 
 class RecordFormat(ABC):
@@ -113,7 +119,10 @@ class RecordFormat(ABC):
         """
 
     def read(self, path: Path) -> tuple[AnyGame, list[ReadGame]]:
-        """The games of a file, at least one, and the game that all of them play. Raises FileError."""
+        """The games of a file, at least one, and the game that all of them play. Raises FileError.
+
+        encodings.decode decodes a text whatever its encoding.
+        """
         raise NotImplementedError(f"{type(self).__name__} is only written")
 
 

@@ -1,24 +1,27 @@
 """Game records in SGF, which every program of board games opens: FF[4], one game a file, UTF-8.
 
-Writes games that have an ``Sgf``, and reads the main line of any record of such a game, handicap and setup stones
-included. Doesn't read variations or stones that are set up after the first move. A game whose moves aren't points of
-its board writes its own SGF (AnyGame.own_sgf). Coordinates are letters from the upper left corner, column first; a pass
-is an empty move.
+Writes games that have an ``Sgf``, and reads the main line of any record of such a game: handicap, stones that are set
+up before or between moves, and what programs write against the standard (docs/files.md). Doesn't read variations. A
+game whose moves aren't points of its board writes its own SGF (AnyGame.own_sgf). Coordinates are letters from the upper
+left corner, column first; a pass is an empty move.
+
+A record is read whole or not at all. What was skipped, guessed or unreadable is in its notes.
 Source: https://www.red-bean.com/sgf/
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import zip_longest
 
 import numpy as np
 
-from pipeline.errors import MuGoError
-from pipeline.games.contract import AnyGame, Game, States
+from pipeline.errors import IllegalMove, MuGoError, UsageError
+from pipeline.games.contract import AnyGame, Game, History, States
+from pipeline.games.encodings import Text, decode
 from pipeline.games.records import PlayedGame, RecordFormat, RecordText
 from pipeline.games.replay import replay_one
 
@@ -26,11 +29,25 @@ COLOURS = "BW"  # the first player is black
 SETUP = ("AB", "AW", "AE")
 MOST_BYTES = 4 << 20
 
-# Python's encodings of texts. Its others (punycode, idna) take long or fail for some texts.
-_CHARSETS = b"utf|ascii|us|iso|latin|l1|cp|windows|gb|hz|big5|euc|shift|sjis|koi8|mac"
-_CHARSET = re.compile(rb"CA\[((?:%b)[\w-]{0,20})\]" % _CHARSETS, re.IGNORECASE)
-_BEGIN = re.compile(r"\(\s*;")
-_TOKEN = re.compile(r"(?P<mark>[();])|(?P<name>[A-Za-z]+)|\[(?P<value>(?:[^\]\\]|\\.)*)\]", re.DOTALL)
+MOST_NOTES = 5  # words of what was skipped
+MOST_SETUPS = 1000  # between moves
+MOST_BRACKETS = 20  # that aren't escaped in one value
+CHINESE_DIGITS = str.maketrans("〇一二三四五六七八九", "0123456789")
+FRACTIONS = {"¼": ".25", "½": ".5", "¾": ".75"}
+
+_CHARSET = re.compile(rb"(?<![A-Z])CA\s*\[([^\]]{1,20})\]")
+_BEGIN = re.compile(r"\(\s*;|\A\s*\(\s*[A-Z][A-Za-z]*\s*\[")  # some programs leave the first ; out
+_NAME = re.compile(r"([A-Za-z][A-Za-z0-9]*)\s*(?=\[)")
+_VALUE = re.compile(r"((?:[^\]\\]|\\.)*)\]", re.DOTALL)
+_OPEN = re.compile(r"(?:[^\\\[]|\\.)*\[", re.DOTALL)  # a [ that isn't escaped
+_AFTER_VALUE = re.compile(r"\s*(?:[();\[]|[A-Za-z][A-Za-z0-9]*\s*\[|\Z)")
+_STRAY = re.compile(r"[^\s();\[\]]+|\]")
+_SIZE = re.compile(r"(\d{1,3})\s*(?:[:xX×*]\s*(\d{1,3}))?", re.ASCII)
+_KOMI = re.compile(
+    r"(?:コミ|komi|贴|貼)?\s*([+-]?\d{1,4}(?:\.\d{1,6})?)(?:又(\d)/(\d))?\s*"
+    r"(?:目|子|点|點|집|points?|pts?|moku)?\s*(半|반)?\s*(?:コミ)?(?:出し)?",
+    re.IGNORECASE | re.ASCII,
+)
 
 
 class AnotherGame(MuGoError):
@@ -135,13 +152,40 @@ def _setup(game: Game, state: States) -> list[str]:
 
 
 @dataclass(frozen=True)
+class MainLine:
+    """The first game of a file, along the first variations.
+
+    nodes  the properties of each node: values by name
+    notes  the encoding, if it isn't UTF-8, and what was skipped
+    """
+
+    nodes: list[dict[str, list[str]]]
+    notes: tuple[str, ...] = ()
+
+    def root(self, name: str) -> str:
+        """The root's first value of a property; "" without one."""
+        return self.nodes[0].get(name, [""])[0].strip()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns) of the board. Raises MuGoError for a size that is none."""
+        size = self.root("SZ") or "19"
+        found = _SIZE.fullmatch(size)
+        if found is None:
+            raise MuGoError(f"SGF: SZ[{size[:10]}] is no size of a board; wanted e.g. SZ[19]")
+        return int(found[2] or found[1]), int(found[1])
+
+
+@dataclass(frozen=True)
 class SgfRecord:
     """The main line of a record.
 
     start                 [1, S] the position before the first move; None: the game's initial one
     moves                 (player, action), players need not take turns
     black, white, result  as the record names them; may be empty
-    komi                  None if the game has none or the record gives no number
+    komi                  in points; None if the game has none or the record gives no number
+    setups                [1, S] positions by the number of the move before which stones were set up; 0 is start
+    notes                 what to tell people: as in MainLine, and what was guessed or is unreadable
     """
 
     start: States | None
@@ -150,67 +194,186 @@ class SgfRecord:
     white: str = ""
     result: str = ""
     komi: float | None = None
+    setups: Mapping[int, States] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def is_sgf(data: bytes) -> bool:
     """Whether the data contain the beginning of a game."""
-    return _BEGIN.search(_decoded(data)) is not None
+    try:
+        return _BEGIN.search(_decoded(data).text) is not None
+    except MuGoError:
+        return False
 
 
 def read_sgf(data: bytes, game: Game) -> SgfRecord:
-    """Read the first game of a collection. Doesn't check moves against the rules.
+    """Read the first game of a collection. Checks only moves before stones that are set up between moves.
 
-    Raises AnotherGame for another game or size, MuGoError for data that aren't SGF or a point off the board.
+    Raises AnotherGame for another game or size, MuGoError for data that aren't SGF, a point off the board, or stones
+    that give no position.
     """
-    nodes = _main_line(data)
-    root, form = nodes[0], game.sgf
+    return record_of(main_line(data), game)
+
+
+def record_of(line: MainLine, game: Game) -> SgfRecord:
+    """The same for a file that is parsed already."""
+    form = game.sgf
     if form is None:
         raise MuGoError(f"{game.spec} isn't written in SGF")
-    kind, size = root.get("GM", ["1"])[0].strip(), root.get("SZ", ["19"])[0].strip()
-    width, _, height = size.partition(":")
-    if kind != str(form.game):
-        raise AnotherGame(f"SGF: GM[{kind[:10]}] is another game; {game.spec} is GM[{form.game}]")
-    if (height or width, width) != tuple(map(str, game.board_shape)):
-        raise AnotherGame(f"SGF: the board is {size[:10]}; {game.spec} is played on {game.board_shape[1]}")
-    start = _start(root, game)
-    moves = []
-    for number, node in enumerate(nodes):
-        if number and any(name in node for name in SETUP):
-            raise MuGoError(f"SGF: stones are set up in node {number}, after the first; only moves can follow")
-        for player, colour in enumerate(COLOURS):
-            for text in node.get(colour, []):
-                moves.append((player, _action(text.strip(), game)))
-    named = {key: root.get(name, [""])[0].strip() for key, name in (("black", "PB"), ("white", "PW"), ("result", "RE"))}
-    komi = None if game.komi is None else _number(root.get("KM", [""])[0])
-    return SgfRecord(start, moves, **named, komi=komi)
+    if (kind := line.root("GM") or "1") != str(form.game):
+        raise AnotherGame(f"SGF: GM[{kind[:10]}] is another game; {game.board_title} is GM[{form.game}]")
+    if line.shape != game.board_shape:
+        found, wanted = ("×".join(map(str, reversed(shape))) for shape in (line.shape, game.board_shape))
+        raise AnotherGame(f"SGF: the board is {found}; wanted {wanted}")
+    notes = [*line.notes]
+    komi = None
+    if game.komi is not None:
+        komi, note = read_komi(line.root("KM") or line.root("KO"))
+        notes += [note] if note else []
+    steps = _steps(line, game)
+    points, note = _handicap(line.root("HA"), steps, game)
+    notes += [note] if note else []
+    moves, positions = _followed([_Setup(0, dict.fromkeys(points, 0), 1), *steps] if points else steps, game)
+    start = positions.pop(0, None)
+    if start is not None and np.array_equal(start, game.initial(1)):
+        start = None
+    names = {key: line.root(name) for key, name in (("black", "PB"), ("white", "PW"), ("result", "RE"))}
+    return SgfRecord(start, moves, **names, komi=komi, setups=positions, notes=tuple(notes))
 
 
-def _number(text: str) -> float | None:
+def read_komi(text: str) -> tuple[float | None, str]:
+    """(points, a note for people) of a komi as people and programs write it: 6.5, 6,5, 6.5目, 5目半, 650.
+
+    Numbers from 100 on are hundredths. Quarters are stones of Chinese counting, two points each: 3.75 and 375 are 7.5
+    points. (None, "") for an empty text, (None, a note) for an unreadable one.
+    """
+    plain = text.strip()
+    for fraction, decimals in FRACTIONS.items():
+        plain = plain.replace(fraction, decimals)
+    plain = unicodedata.normalize("NFKC", plain).translate(CHINESE_DIGITS).replace(",", ".")
+    found = _KOMI.fullmatch(plain)
+    if found is None:
+        return None, f"its komi {text.strip()[:20]!r} is unreadable" if plain else ""
+    number = float(found[1]) + (0.5 if found[4] else 0.0)
+    if found[2] and found[3] != "0":
+        number += int(found[2]) / int(found[3])
+    komi = number / 100 if abs(number) >= 100 and number % 25 == 0 else number
+    if komi % 0.5 == 0.25:
+        komi *= 2
+    note = f"its komi {text.strip()[:20]} is read as {komi:g} points" if komi != number else ""
+    return komi + 0.0, note  # no -0
+
+
+@dataclass
+class _Setup:
+    """Stones that are set up: by point the player, None for an empty point. turn: who moves next; None: not said."""
+
+    node: int
+    stones: dict[int, int | None] = field(default_factory=dict)
+    turn: int | None = None
+
+
+def _steps(line: MainLine, game: Game) -> list[tuple[int, int] | _Setup]:
+    """The moves of a line and what is set up between them, in order. Raises MuGoError."""
+    steps: list[tuple[int, int] | _Setup] = []
+    for number, node in enumerate(line.nodes):
+        for name, values in node.items():
+            if name in COLOURS:
+                try:
+                    steps += [(COLOURS.index(name), _action(value, game)) for value in values]
+                except MuGoError as error:
+                    raise MuGoError(f"{error} (node {number})") from error
+            elif name in (*SETUP, "PL"):
+                here = steps[-1] if steps else None
+                if not isinstance(here, _Setup):
+                    steps.append(here := _Setup(number))
+                _set_up(here, name, values, game)
+    return steps
+
+
+def _set_up(here: _Setup, name: str, values: list[str], game: Game) -> None:
+    if name == "PL":
+        here.turn = {"W": 1, "2": 1, "B": 0, "1": 0}.get(values[0].strip().upper()[:1])
+        return
+    player, count = (None if name == "AE" else SETUP.index(name)), 0
+    for value in filter(str.strip, values):
+        points = _points(value, game)
+        count += len(points)
+        if count > game.num_points:
+            raise MuGoError(f"SGF: {name} sets up more stones than {game.board_title} has points")
+        here.stones |= dict.fromkeys(points, player)
+
+
+def _handicap(text: str, steps: list[tuple[int, int] | _Setup], game: Game) -> tuple[list[int], str]:
+    """(points, a note for people) of a handicap that is only a number, as servers write it: the usual points."""
+    if not (text.isascii() and text.isdecimal()):
+        return [], f"its handicap {text[:20]!r} is no number" if text else ""
+    if int(text[:3]) < 2 or not game.can_set_up:
+        return [], ""
+    mover = next((step[0] for step in steps if not isinstance(step, _Setup)), 1)
+    if mover == 0 or (steps and isinstance(steps[0], _Setup) and steps[0].stones):
+        return [], ""  # it is set up, or played move by move
     try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number + 0.0 if math.isfinite(number) else None  # no -0
+        points = game.handicap(int(text[:3]))
+    except UsageError:
+        return [], f"no stones are given for its handicap of {text[:3]}, and none are placed"
+    return points, f"no stones are given for its handicap of {text}: they are placed on the usual points"
 
 
-def _start(root: dict[str, list[str]], game: Game) -> States | None:
-    stones: list[list[int]] = [[], []]
-    for name, of_player in zip(SETUP, stones, strict=False):
-        for text in root.get(name, []):
-            of_player += _points(text, game)
-            if len(of_player) > game.num_points:
-                raise MuGoError(f"SGF: {name} sets up more stones than {game.spec} has points")
-    to_move = root.get("PL", ["W" if stones[0] and not stones[1] else "B"])[0].strip().upper()[:1]
-    if not any(stones):
-        return None
-    if not game.can_set_up:
-        raise MuGoError(f"SGF: stones are set up, and {game.spec} begins at its initial position")
-    return game.position(stones[0], stones[1], int(to_move == "W"))
+def _followed(steps: list[tuple[int, int] | _Setup], game: Game) -> tuple[list[tuple[int, int]], dict[int, States]]:
+    """The moves, and the positions that are set up, by the number of the move before which they are.
+
+    Raises MuGoError for a game that begins at its initial position, for stones that give no position, and for an
+    illegal move before a setup.
+    """
+    moves: list[tuple[int, int]] = []
+    positions: dict[int, States] = {}
+    rules = game.without_move_limit()
+    state, history, done = game.initial(1), History.empty(1, len(steps) + 1), 0
+    history.append(np.arange(1), game.keys(state))
+    for index, step in enumerate(steps):
+        if not isinstance(step, _Setup):
+            moves.append(step)
+            continue
+        if not game.can_set_up:
+            if step.stones:
+                raise MuGoError(f"SGF: stones are set up, and {game.board_title} begins at its initial position")
+            continue
+        following = steps[index + 1 : index + 2]
+        if not step.stones and following:
+            continue  # the next move says whose turn it is
+        if len(positions) == MOST_SETUPS:
+            raise MuGoError(f"SGF: stones are set up more than {MOST_SETUPS} times")
+        for player, action in moves[done:]:
+            done += 1
+            try:
+                if int(rules.to_move(state)[0]) != player or rules.is_over(state)[0]:
+                    state = rules.with_turn(state, player)
+                state = rules.play(state, np.array([action], np.int32), history)
+            except IllegalMove as error:
+                raise MuGoError(f"SGF: move {done}, before stones are set up: {error}") from error
+            history.append(np.arange(1), game.keys(state))
+        stones = dict(enumerate(state[0, : game.num_points].tolist()))
+        stones |= {point: 0 if player is None else player + 1 for point, player in step.stones.items()}
+        of_player = [[point for point, stone in stones.items() if stone == player + 1] for player in range(2)]
+        turn = step.turn
+        if turn is None and following and not isinstance(following[0], _Setup):
+            turn = following[0][0]
+        if turn is None:
+            turn = int(game.to_move(state)[0]) if moves else int(bool(of_player[0]) and not of_player[1])
+        try:
+            state = game.position(of_player[0], of_player[1], turn)
+        except IllegalMove as error:
+            raise MuGoError(f"SGF: the stones that node {step.node} sets up: {error}") from error
+        history = History.empty(1, len(steps) + 1)
+        history.append(np.arange(1), game.keys(state))
+        positions[len(moves)] = state
+    return moves, positions
 
 
 def _points(text: str, game: Game) -> list[int]:
     """A point, or the points of a rectangle ``aa:cc`` in SGF's compressed lists."""
-    corners = [divmod(_action(part.strip(), game), game.board_shape[1]) for part in text.split(":")]
+    corners = [divmod(_action(part, game), game.board_shape[1]) for part in text.split(":")]
     (top, left), (bottom, right) = corners[0], corners[-1]
     width = game.board_shape[1]
     return [row * width + column for row in range(top, bottom + 1) for column in range(left, right + 1)]
@@ -219,45 +382,76 @@ def _points(text: str, game: Game) -> list[int]:
 def _action(text: str, game: Game) -> int:
     """The inverse of _point. On boards up to 19×19 ``tt`` is a pass, too, as in FF[3]."""
     height, width = game.board_shape
+    text = "".join(text.split())
     if text == "" or (text == "tt" and max(height, width) <= 19):
         if game.pass_action is None:
-            raise MuGoError(f"SGF: a pass, and {game.spec} has none")
+            raise MuGoError(f"SGF: a pass, and {game.board_title} has none")
         return game.pass_action
     column, row = (ord(letter) - ord("a") for letter in text) if len(text) == 2 else (-1, -1)
     if not (0 <= column < width and 0 <= row < height):
-        raise MuGoError(f"SGF: [{text[:10]}] is no point of {game.spec}")
+        raise MuGoError(f"SGF: [{text[:10]}] is no point of {game.board_title}")
     return row * width + column
 
 
-def _main_line(data: bytes) -> list[dict[str, list[str]]]:
-    """The properties of the nodes from the root along the first variations."""
+def main_line(data: bytes) -> MainLine:
+    """Parse a file. Raises MuGoError for data that aren't SGF, or that end within a value."""
     if len(data) > MOST_BYTES:
         raise MuGoError(f"SGF: {len(data):,} bytes; at most {MOST_BYTES:,} are read")
-    text = _decoded(data)
+    decoded = _decoded(data)
+    text = decoded.text
     begin = _BEGIN.search(text)
-    if begin is None:
-        raise MuGoError("SGF: no game found; wanted a text that begins with (;")
     nodes: list[dict[str, list[str]]] = []
-    name = ""
-    for match in _TOKEN.finditer(text, begin.start()):
-        mark, word, value = match["mark"], match["name"], match["value"]
-        if mark == ";":
-            nodes.append({})
-        elif mark == ")":
+    name, at, stray = "", begin.start() if begin else len(text), list[str]()
+    while at < len(text):
+        letter = text[at]
+        if letter in "(;":
+            nodes += [{}] if letter == ";" else []
+            at += 1
+        elif letter == ")":
             break  # the end of the first variation
-        elif word:
-            name = "".join(letter for letter in word if letter.isupper())
-        elif value is not None and nodes:
-            nodes[-1].setdefault(name, []).append(re.sub(r"\\(\r\n|\n|.)", r"\1", value, flags=re.DOTALL))
-    return nodes
+        elif letter == "[":
+            value, at = _value(text, at + 1, len(nodes))
+            nodes[-1].setdefault(name, []).append(value)
+        elif named := _NAME.match(text, at):
+            nodes += [] if nodes else [{}]
+            # Lower-case letters of FF[1] to FF[3] only explain: SiZe[19]. Some programs write nothing else.
+            name = "".join(letter for letter in named[1] if not letter.islower()) or named[1].upper()
+            at = named.end()
+        elif letter.isspace():
+            at += 1
+        elif odd := _STRAY.match(text, at):
+            stray += [odd[0]] if len(stray) <= MOST_NOTES else []
+            at = odd.end()
+    if not nodes:
+        raise MuGoError("SGF: no game found; wanted a text that begins with (;")
+    notes = [decoded.note] if decoded.note else []
+    if stray:
+        shown = " ".join(word[:20] for word in stray[:MOST_NOTES]) + (" …" if len(stray) > MOST_NOTES else "")
+        notes.append(f"text between its properties is skipped: {shown}")
+    if at >= len(text):
+        notes.append("its last ) is missing: the file may have been cut off")
+    return MainLine(nodes, tuple(notes))
 
 
-def _decoded(data: bytes) -> str:
+def _value(text: str, begin: int, node: int) -> tuple[str, int]:
+    """A value, unescaped, and where it ends. A ``]`` that closes an unescaped ``[`` of the value belongs to it."""
+    found = first = _VALUE.match(text, begin)
+    if first is None:
+        raise MuGoError(f"SGF: a value of node {max(0, node - 1)} has no end ]; was the file cut off?")
+    for _ in range(MOST_BRACKETS):
+        if found is None or _AFTER_VALUE.match(text, found.end()):
+            break
+        found = _VALUE.match(text, found.end()) if _OPEN.match(text, begin, found.end() - 1) else None
+    end = (found or first).end()
+    return re.sub(r"\\(\r\n|\n|.)", r"\1", text[begin : end - 1], flags=re.DOTALL), end
+
+
+def _decoded(data: bytes) -> Text:
     charset = _CHARSET.search(data)
     try:
-        return data.decode(charset[1].decode() if charset else "utf-8", errors="replace")
-    except (LookupError, UnicodeError):
-        return data.decode("utf-8", errors="replace")
+        return decode(data, charset[1].decode("ascii", "replace") if charset else "")
+    except MuGoError as error:
+        raise MuGoError(f"SGF: {error}") from error
 
 
 def _point(game: Game, move: int) -> str:

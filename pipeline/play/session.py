@@ -179,6 +179,10 @@ class SearchSession(SearchedRow):
         if self.is_over:
             self._search.place(0, self.game.played_on(self.state)[0], self.here().keys)
 
+    def set_up(self, state: States) -> None:
+        """Replace the position by this one [1, S], whose stones were set up. Moves made so far can be taken back."""
+        self._search.place(0, state[0], self.game.keys(state))
+
     def undo(self) -> int:
         """Take the last move back and return it. Raises IllegalMove if there is none."""
         if not self._before:

@@ -5,9 +5,9 @@ Axes: T plies of a game, S the size of a state. Values are from the viewpoint of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from pipeline.errors import FileError, IllegalMove, UsageError, named_in
 from pipeline.games.contract import CHANCE, AnyGame, Game, States
 from pipeline.games.replay import movers, replay_one
 from pipeline.games.specs import recorded_game
+from pipeline.phrases import counted
 from pipeline.run import layout
 from pipeline.run.matches import Match, MatchGame, read_match
 from pipeline.run.packs import Gone, Pack, open_pack
@@ -56,6 +57,7 @@ class RecordedGame:
     end             a name of End in small letters, or how another program describes it
     start           [1, S] where it begins; None: at the initial position, or after the stones
     shard, record   the game as self-play recorded it
+    remarks         as in ReadGame
     """
 
     path: Path
@@ -71,6 +73,7 @@ class RecordedGame:
     start: States | None = None
     shard: Shard | None = None
     record: GameRecord | None = None
+    remarks: Mapping[int, str] = field(default_factory=dict)
 
     @classmethod
     def of_shard(cls, shard: Shard, index: int) -> RecordedGame:
@@ -159,7 +162,7 @@ class RecordedGame:
     @property
     def result(self) -> str:
         """E.g. "X wins a double by resignation"."""
-        return winner(self.result_first_player, self.game) + ENDINGS.get(self.end, f", {self.end}")
+        return winner(self.result_first_player, self.game, bool(self.remarks)) + ENDINGS.get(self.end, f", {self.end}")
 
 
 def games_at(path: Path, index: int | None = None) -> Iterator[RecordedGame]:
@@ -220,11 +223,13 @@ def missing_game(match: Match, index: int) -> UsageError:
 # In words
 
 
-def winner(result_first_player: float, game: AnyGame) -> str:
+def winner(result_first_player: float, game: AnyGame, with_cube: bool = False) -> str:
+    """with_cube: the points were multiplied, so they don't tell which kind of win it was."""
     if result_first_player == 0:
         return "draw"
-    name = game.result_names.get(abs(result_first_player))
-    return f"{'X' if result_first_player > 0 else 'O'} wins{f' a {name}' if name else ''}"
+    name, points = game.result_names.get(abs(result_first_player)), counted(round(abs(result_first_player)), "point")
+    what = f" {points}" if with_cube else f" a {name}" if name else ""
+    return f"{'X' if result_first_player > 0 else 'O'} wins{what}"
 
 
 def stone_names(game: Game, stones: Sequence[int]) -> list[str]:

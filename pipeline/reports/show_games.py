@@ -40,6 +40,7 @@ from pipeline.run.packs import is_gone, open_pack
 from pipeline.run.shards import POLICY_COUNTS, SEARCH_COLUMNS, End, Shard, read_meta, read_shard
 
 GAMES_LISTED = 20
+NOTES_SHOWN = 6  # about another program's record
 POSITIONS_SHOWN = 3  # the last ones of a game in the short form
 OPENINGS_LISTED, MOST_OPENINGS_LISTED = 4, 12  # games of a match in the table
 FAILURES_LISTED = 5
@@ -57,6 +58,8 @@ def show_game(one: RecordedGame, boards: bool, first_ply: int = 0) -> Iterator[s
     method = method_named(one.shard.header["method"]) if one.shard else None
     yield f"game {one.index}: X {first}, O {second}; {one.result} after {len(one.moves)} plies"
     for ply, state in enumerate(one.states()):
+        if first_ply <= ply and ply in one.remarks:
+            yield f"      {one.remarks[ply]}"
         if first_ply <= ply < len(one.moves):
             if boards:
                 yield ""
@@ -201,17 +204,29 @@ def show_foreign(form: RecordFormat, path: Path, index: int | None, moves: bool)
     read = games[index or 0]
     one = RecordedGame(
         path, index or 0, game, read.players, read.moves, [None] * len(read.moves), read.points, read.end,
-        start=read.start,
+        start=read.start, remarks=read.remarks,
     )  # fmt: skip
     if index is not None:
         yield from show_game(one, moves)
         return
+    scores = any(each.score and any(each.score) for each in games)
     rows = [
-        (str(i), *each.players, str(len(each.moves)), winner(each.points, game), each.end)
+        (
+            str(i),
+            *each.players,
+            *(["–".join(map(str, each.score or ()))] if scores else []),
+            str(len(each.moves)),
+            winner(each.points, game, bool(each.remarks)),
+            each.end,
+        )
         for i, each in enumerate(games[:GAMES_LISTED])
     ]
-    facts = described({f"{form.holds} of {game.spec.partition(',')[0]}": path, "games": len(games)})
-    listed = table(rows, ("game", "X", "O", "plies", "result", ""), len(games) - len(rows))
+    notes = list(dict.fromkeys(note for each in games for note in each.notes))
+    more = f"; and {len(notes) - NOTES_SHOWN} more" if len(notes) > NOTES_SHOWN else ""
+    told = {"note": "; ".join(notes[:NOTES_SHOWN]) + more} if notes else {}
+    facts = described({f"{form.holds} of {game.spec.partition(',')[0]}": path, "games": len(games), **told})
+    header = ("game", "X", "O", *(["score before"] if scores else []), "plies", "result", "")
+    listed = table(rows, header, len(games) - len(rows))
     yield from _with_overview(path, [facts, listed], show_game(one, moves, len(one.moves)))
 
 

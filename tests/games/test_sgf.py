@@ -5,7 +5,7 @@ import pytest
 
 from pipeline.errors import IllegalMove, MuGoError
 from pipeline.games.records import RecordText
-from pipeline.games.sgf import AnotherGame, is_sgf, line_sgf, read_sgf, sgf_name
+from pipeline.games.sgf import AnotherGame, is_sgf, line_sgf, main_line, read_komi, read_sgf, sgf_name
 from pipeline.games.specs import parse_game
 from tests.games.playing import game_sgf
 
@@ -34,7 +34,7 @@ def test_no_name_of_an_encoding_breaks_or_delays_it(charset):
 
 
 def test_rectangles_set_up_no_more_stones_than_there_are_points():
-    with pytest.raises(MuGoError, match="AW sets up more stones than go:5 has points"):
+    with pytest.raises(MuGoError, match="AW sets up more stones than 5×5 Go has points"):
         read_sgf(b"(;GM[1]SZ[5]AB[aa]AW" + b"[aa:ee]" * 99_999 + b")", parse_game("go:5"))
 
 
@@ -97,7 +97,7 @@ def test_text_is_escaped():
 def test_white_space_before_the_first_node_is_no_matter():
     for text in (b"( ;GM[1]SZ[5];B[aa](;W[bb])(;W[cc]))", b"a note\n(\r\n\t;GM[1]SZ[5](;B[aa];W[bb])(;B[cc]))"):
         assert is_sgf(text) and read_sgf(text, parse_game("go:5")).moves == [(0, 0), (1, 6)]
-    assert not is_sgf(b"(GM[1];)") and not is_sgf(b"")
+    assert not is_sgf(b"a note (GM[1];)") and not is_sgf(b"") and not is_sgf(b"(;" + bytes(range(128, 256)))
 
 
 @pytest.mark.parametrize(("size", "fits"), [("5", True), ("5:5", True), ("5:7", False), ("7:5", False), ("7", False)])
@@ -106,7 +106,8 @@ def test_both_sides_of_the_board_count(size, fits):
     if fits:
         assert read_sgf(text, parse_game("go:5")).moves == [(0, 0)]
         return
-    with pytest.raises(AnotherGame, match=f"the board is {size}; go:5 is played on 5"):
+    found = size.replace(":", "×") if ":" in size else f"{size}×{size}"
+    with pytest.raises(AnotherGame, match=f"the board is {found}; wanted 5×5"):
         read_sgf(text, parse_game("go:5"))
 
 
@@ -160,3 +161,171 @@ def test_a_line_from_a_handicap_with_a_move_out_of_turn_is_read_back():
     assert record.moves == moves and np.array_equal(record.start, states[0])
     both = line_sgf(game, [game.position([1], [2], 0)], [], RecordText("a", "b"))
     assert "HA" not in both and "AB[ba]AW[ca]PL[B]" in both
+
+
+# Records as people and other programs write them
+
+
+@pytest.mark.parametrize(
+    ("text", "komi", "note"),
+    [
+        ("6.5", 6.5, ""),
+        ("0.5", 0.5, ""),
+        ("-0", 0, ""),
+        ("6,5", 6.5, ""),
+        (" ７．５ ", 7.5, ""),
+        ("6.5目", 6.5, ""),
+        ("5目半", 5.5, ""),
+        ("コミ六目半", 6.5, ""),
+        ("6½", 6.5, ""),
+        ("6집반", 6.5, ""),
+        ("375", 7.5, "its komi 375 is read as 7.5 points"),  # Chinese stones, two points each, in hundredths
+        ("3.75", 7.5, "its komi 3.75 is read as 7.5 points"),
+        ("3又3/4子", 7.5, "its komi 3又3/4子 is read as 7.5 points"),
+        ("2¾", 5.5, "its komi 2¾ is read as 5.5 points"),
+        ("650", 6.5, "its komi 650 is read as 6.5 points"),
+        ("750", 7.5, "its komi 750 is read as 7.5 points"),
+        ("", None, ""),
+        ("none", None, "its komi 'none' is unreadable"),
+        ("nan", None, "its komi 'nan' is unreadable"),
+        ("1e5", None, "its komi '1e5' is unreadable"),
+        ("9" * 400, None, f"its komi '{'9' * 20}' is unreadable"),
+        ("6/0又1/0", None, "its komi '6/0又1/0' is unreadable"),
+    ],
+)
+def test_komi_as_people_write_it(text, komi, note):
+    assert read_komi(text) == (komi, note)
+    record = read_sgf(f"(;GM[1]SZ[9]KM[{text}])".encode(), parse_game("go:9"))
+    assert record.komi == komi and record.notes == ((note,) if note else ())
+
+
+@pytest.mark.parametrize(
+    ("text", "moves", "komi"),
+    [
+        ("(B[qd];W[dc];B[dp])", "B qd, W dc, B dp", None),
+        ("(GM[1]FF[4]SZ[19]KM[7]PB[a]\n;B[qd];W[dc])\n", "B qd, W dc", 7),
+        ("( SZ[19]KM[7];B[qd](;W[dc];B[dp])(;W[cc]))\n", "B qd, W dc, B dp", 7),
+        ("(\r\nKO[5目半]PB[ソラ表]\r\n;B[qd];W[dc])", "B qd, W dc", 5.5),
+    ],
+)
+def test_the_first_semicolon_may_be_missing(text, moves, komi):
+    record = read_sgf(text.encode("cp932"), parse_game("go:19"))
+    assert played(record, 19) == moves and record.komi == komi
+
+
+def played(record, size):
+    """The moves in SGF's letters."""
+    points = [(player, *divmod(action, size)) for player, action in record.moves]
+    return ", ".join(f"{'BW'[player]} {chr(97 + column)}{chr(97 + row)}" for player, row, column in points)
+
+
+def stones(game, state):
+    """Black's and white's stones in SGF's letters, sorted."""
+    found = [(stone, *divmod(point, game.size)) for point, stone in enumerate(state[0, : game.num_points]) if stone]
+    return [" ".join(sorted(chr(97 + column) + chr(97 + row) for colour, row, column in found if colour == one))
+            for one in (1, 2)]  # fmt: skip
+
+
+def at_the_end(game, record):
+    """The stones after the last move, and who moves first."""
+    state = game.initial(1) if record.start is None else record.start
+    first = record.moves[0][0] if record.moves else int(game.to_move(state)[0])
+    assert record.start is None or int(game.to_move(state)[0]) == first
+    for number, (player, action) in enumerate([*record.moves, (0, -1)]):
+        state = record.setups.get(number, state)
+        if action >= 0:
+            state = game.with_turn(state, player)
+            state = game.play(state, np.array([action], np.int32), game.initial_history(state))
+    return [*stones(game, state), "BW"[first]]
+
+
+@pytest.mark.parametrize(
+    ("size", "text", "moves", "black", "white", "first"),
+    [
+        (19, "HA[3];AB[dp][pd][dd];W[qp];B[nq]", 2, "dd dp nq pd", "qp", "W"),
+        (9, ";HA[2]AB[gc][cg];W[ee];B[ec]", 2, "cg ec gc", "ee", "W"),
+        (9, ";AB[cc][gg]AW[gc]PL[W];W[cg];B[ee]", 2, "cc ee gg", "cg gc", "W"),
+        (9, ";AB[cc][gg]AW[gc]PL[W]", 0, "cc gg", "gc", "W"),
+        (9, ";AB[cc][gg]AW[gc][cg];B[ee];W[ec]", 2, "cc ee gg", "cg ec gc", "B"),
+        (9, ";AB[cc][gg];B[ee];W[ec]", 2, "cc ee gg", "ec", "B"),
+        (13, ";C[A corner.];AB[cd:dd]AW[dc][cc]PL[B];B[bc];W[bb]", 2, "bc cd dd", "bb cc dc", "B"),
+        (9, "AB[cc][gg][ee];AE[ee]AW[gc];PL[W];W[cg]", 1, "cc gg", "cg gc", "W"),
+        (9, ";B[cc];W[gg];AB[ce]AW[ge]AE[gg];B[ee]", 3, "cc ce ee", "ge", "B"),
+        (9, ";B[cc];W[gg]AB[ce]AE[cc];B[ee]", 3, "ce ee", "gg", "B"),
+        (9, ";B[cc];W[gg];AB[gg]AW[cc]PL[W]", 2, "gg", "cc", "B"),  # stones change their colour
+        (9, "B[cc];W[gg];AB[ce];AW[ge];AE[gg];B[ee]", 3, "cc ce ee", "ge", "B"),
+        (9, "AB[gc]HA[2]AB[cg]PL[2];W[ee]", 1, "cg gc", "ee", "W"),
+        (9, "AB[]AW[]AE[]PL[];B[ee];PL[B];B[ec]", 2, "ec ee", "", "B"),
+    ],
+)
+def test_stones_are_set_up_anywhere(size, text, moves, black, white, first):
+    game = parse_game(f"go:{size}")
+    record = read_sgf(f"(;GM[1]FF[4]SZ[{size}]KM[7]{text})".encode(), game)
+    assert len(record.moves) == moves and at_the_end(game, record) == [black, white, first] and not record.notes
+
+
+def test_setups_that_give_no_position_are_refused():
+    for text, problem in (
+        (";B[ab];W[ee];AW[ba]AB[aa]AW[ab]", "the stones that node 3 sets up: .*no liberty"),
+        (";B[ab];W[ab];AW[ba]", "move 2, before stones are set up: .*occupied"),
+        (";B[ab];AW[zz]", r"\[zz\] is no point of 5×5 Go"),
+        (";B[ab];AW[aa]AE[ab]" * 1001, "set up more than 1000 times"),
+    ):
+        with pytest.raises(MuGoError, match=problem):
+            read_sgf(f"(;GM[1]SZ[5]{text})".encode(), parse_game("go:5"))
+    with pytest.raises(MuGoError, match=r"stones are set up, and .* begins at its initial position"):
+        read_sgf(b"(;GM[4]SZ[9];B[aa];AW[bb])", parse_game("gomoku:9"))
+
+
+@pytest.mark.parametrize(
+    ("text", "moves", "notes"),
+    [
+        ("US[Matsuyama[3d]]C[see [1] and B[aa] too];B[ee];W[cc])", "B ee, W cc", ""),
+        ("C[no ] end](;B[ee];W[cc])(;B[aa]))", "B ee, W cc", "text between its properties is skipped: end ]"),
+        (";B[ee]---;W[cc]\n---\n)", "B ee, W cc", "text between its properties is skipped: --- ---"),
+        ("HA[对子];B[ee];W[cc])", "B ee, W cc", "its handicap '对子' is no number"),
+        ("HA[0];B[gc];B[cg];W[ee])", "B gc, B cg, W ee", ""),  # a handicap that is played move by move
+        ("HA[99];W[ee])", "W ee", "no stones are given for its handicap of 99, and none are placed"),
+        ("CoPyright[\n (c) 2014\n]MULTIGOGM[1]PlayerBlack[a];Black[ee];White[cc])", "B ee, W cc", ""),
+        ("B[ee];W[cc])", "B ee, W cc", ""),  # a first move in the root
+        (";B[e\ne] ; W [cc] )", "B ee, W cc", ""),
+        (";b[ee];w[cc])", "B ee, W cc", ""),
+        (";B[ee];W[cc]", "B ee, W cc", "its last ) is missing: the file may have been cut off"),
+        (";B[ee]C[\\] \\[];W[cc])", "B ee, W cc", ""),
+    ],
+)
+def test_what_programs_write_against_the_standard(text, moves, notes):
+    record = read_sgf(f"(;GM[1]FF[4]SZ[9]KM[7]{text}".encode(), parse_game("go:9"))
+    assert played(record, 9) == moves and "; ".join(record.notes) == notes
+
+
+def test_a_handicap_that_is_only_a_number_is_placed():
+    game = parse_game("go:9")
+    for moves in (";W[ee]", ""):
+        record = read_sgf(f"(;GM[1]SZ[9]HA[2]{moves})".encode(), game)
+        assert stones(game, record.start) == ["cg gc", ""] and int(game.to_move(record.start)[0]) == 1
+        assert "placed on the usual points" in record.notes[0]
+    assert read_sgf(b"(;GM[1]SZ[9]HA[2];B[ee])", game).start is None
+
+
+@pytest.mark.parametrize(("size", "shape"), [("9", (9, 9)), ("", (19, 19)), ("13:9", (9, 13)), ("9x9", (9, 9))])
+def test_sizes(size, shape):
+    assert main_line(f"(;SZ[{size}])".encode()).shape == shape
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("()", "no game found"),
+        (";;)", "no game found"),
+        ("(;GM[1]SZ[9];B[ee];W[aundefined])", r"\[aundefined\] is no point of 9×9 Go \(node 2\)"),
+        ("(;GM[1]SZ[9];B[EE])", r"\[EE\] is no point of 9×9 Go \(node 1\)"),
+        ("(;GM[1]SZ[9];B[ee];W[cc];B[g", r"a value of node 3 has no end \]; was the file cut off"),
+        ("(;GM[1]SZ[9];B[ee];W[cc]C[hello ;B[gg", r"a value of node 2 has no end \]"),
+        ("(;GM[1]SZ[nine])", r"SZ\[nine\] is no size of a board"),
+    ],
+)
+def test_what_is_no_record_gets_one_line(text, problem):
+    with pytest.raises(MuGoError, match=problem) as caught:
+        read_sgf(text.encode(), parse_game("go:9"))
+    assert "\n" not in str(caught.value)

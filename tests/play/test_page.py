@@ -434,12 +434,23 @@ def test_records_with_handicap_go_out_and_in_again(page: Page) -> None:
     assert again["board"] == view["board"] and again["moves"] == view["moves"] and again["movers"] == view["movers"]
 
 
+def test_records_tell_what_was_guessed(page: Page) -> None:
+    text = "(;SZ[9]KM[700]PB[許功蓋];B[cc];W[gg];AB[ce]AE[gg];W[ee];B[aa])"
+    view = page.ask("/api/records", content=text.encode("big5"))
+    assert (view["moves"], view["movers"], view["players"][0]) == (["E5", "A9"], [1, 0], "許功蓋")
+    assert sum(map(bool, view["board"])) == 4 and view["notes"] == [
+        "its text is in Big5", "its komi 700 is read as 7 points",
+        "stones are set up after move 2: the game begins there",
+    ]  # fmt: skip
+    assert page.begin("go:9")["notes"] == []
+
+
 def test_a_record_is_counted_with_its_own_komi() -> None:
     """Black has 45 points, White 36."""
     page, told = Page(make_analyst("go:9,komi=7", "go")), Page(make_analyst("go:9,komi=7", "go"), of_all_boards())
     for komi, result, other, adviser in (
         ("9.5", "White wins by 0.5 points", 7, "all"), ("9", "The game is drawn", 7, "all"),
-        ("7", "Black wins by 2 points", None, "go"), ("3.75", "Black wins by 2 points", None, "go"),
+        ("7", "Black wins by 2 points", None, "go"), ("3.3", "Black wins by 2 points", None, "go"),
     ):  # fmt: skip
         record = f"(;SZ[9]KM[{komi}]AB[ae:ie]AW[af:if]PL[B];B[];W[])".encode()
         view = page.ask("/api/records?game=go:9,komi=7", content=record)
@@ -460,9 +471,11 @@ def test_a_game_that_went_on_after_two_passes_is_analysed_to_its_end(page: Page)
 
 @pytest.mark.parametrize(
     ("record", "problem"),
-    [(b"", "no game found"), (b"\xff\x00[[;", "no game found"), (b"(;SZ[9];B[aa];W[aa])", "move 2 of the record"),
-     (b"(;SZ[37];B[aa])", "the board is 37"), (b"(\n;SZ[9:13])", "the board is 9:13"), (b"(;GM[7])", "another game"),
-     (b"(;SZ[19];B[aa];AB[bb])", "stones are set up in node 2"), (b"(;GM[4]SZ[15];B[zz])", "no point of gomoku:15")],
+    [(b"", "no game found"), (b"\xff\x00[[;", "in no known encoding"),
+     (b"(;SZ[9];B[aa];W[aa])", "move 2 of the record"), (b"(;SZ[37];B[aa])", "the board is 37×37"),
+     (b"(\n;SZ[9:13])", "the board is 9×13"), (b"(;GM[7])", "another game"),
+     (b"(;SZ[9];B[ab];W[ba];AB[aa]AW[bb][ac])", "the stones that node 3 sets up"),
+     (b"(;GM[4]SZ[15];B[zz])", "no point of 15×15 Gomoku")],
 )  # fmt: skip
 def test_bad_records_are_refused(page: Page, record: bytes, problem: str) -> None:
     assert problem in page.ask("/api/records?game=go:9", content=record, status=400)

@@ -26,7 +26,8 @@ from pipeline.errors import IllegalMove, MuGoError, UsageError
 from pipeline.families.go.dead_stones import dead_groups, groups, owner_of, score_without
 from pipeline.families.go.handicap import most_handicap
 from pipeline.games.contract import Game
-from pipeline.games.sgf import read_sgf
+from pipeline.games.sgf import MainLine, SgfRecord, main_line, record_of
+from pipeline.phrases import counted
 from pipeline.play.clock import MOST_SECONDS, Clock, TimeSettings
 from pipeline.play.findings import Findings
 from pipeline.play.lines import TOO_LONG, CommandLines
@@ -63,10 +64,18 @@ class Gtp:
     """The protocol's state for one manager."""
 
     def __init__(
-        self, session: SearchSession, findings: Findings, resign_threshold: float = -1.0, ponder: bool = False
+        self,
+        session: SearchSession,
+        findings: Findings,
+        resign_threshold: float = -1.0,
+        ponder: bool = False,
+        say: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """resign_threshold: value_to_move; -1: never resign. ponder: search while the opponent thinks."""
-        self.session, self._findings = session, findings
+        """resign_threshold: value_to_move; -1: never resign. ponder: search while the opponent thinks.
+        say: tells people, beside the protocol, what was read from a record.
+        """
+        self.session, self._findings, self._say = session, findings, say
+        self._usual_komi = session.game.komi or 0.0
         self._resign_threshold, self._ponder = resign_threshold, ponder
         self._hopeless = [0, 0]  # moves in a row at which each colour was below the threshold
         self._clocks = [Clock(), Clock()]
@@ -196,27 +205,64 @@ class Gtp:
         return "\n" + self._game.diagram(self.session.state[0])
 
     def _on_loadsgf(self, words: list[str]) -> str:
-        """loadsgf FILE [MOVE]: go to the position before that move, with the record's komi if the model accepts any."""
-        if not 1 <= len(words) <= 2:
+        """loadsgf FILE [MOVE]: go to the position before that move, on the record's board and with its komi if the
+        model can play them. Says in one line what was read.
+
+        A record without a readable komi gets the one with which the engine began.
+        """
+        if not words:
             raise GtpError("syntax error: wanted loadsgf FILE [MOVE]")
-        game = self._game
+        before = self._game
+        move = _whole(words[-1:], "move") if len(words) > 1 and words[-1].isdecimal() else None
+        path = " ".join(words if move is None else words[:-1]).strip('"')
         try:
-            record = read_sgf(atomic.read_bytes(Path(words[0]), "a record in SGF"), game)
-            if record.komi is not None and game.num_global_planes:
-                game = game.with_komi(record.komi)
+            line = main_line(atomic.read_bytes(Path(path), "a record in SGF"))
+            record = record_of(line, self._board_of(line))
+            if self._game.num_global_planes:
+                komi = self._usual_komi if record.komi is None else record.komi
+                self._change(self._game.with_komi(komi))
+            self.session.restart(None if record.start is None else self._game.adopt(record.start))
+            last = len(record.moves) if move is None else min(max(0, move - 1), len(record.moves))
+            for number, (player, action) in enumerate(record.moves[:last]):
+                self._set_up(record, number)
+                try:
+                    self.session.play(action, player)
+                except IllegalMove as error:
+                    raise MuGoError(f"move {number + 1}: {error}") from error
+            self._set_up(record, last)
         except MuGoError as error:
-            raise GtpError(f"cannot load file: {' '.join(str(error).split())}") from error
-        moves = record.moves if len(words) == 1 else record.moves[: max(0, _whole(words[1:], "move") - 1)]
-        self.session.restart(record.start)
-        try:
-            for player, action in moves:
-                self.session.play(action, player)
-        except IllegalMove as error:
+            self._change(before)
             self.session.restart()
-            raise GtpError(f"cannot load file: {error}") from error
+            raise GtpError(f"cannot load file: {' '.join(str(error).split())}") from error
+        self._hopeless = [0, 0]
+        self._say("; ".join(["loadsgf: " + self._loaded(record, last), *record.notes]))
+        return COLOUR_NAMES[self.session.to_move]
+
+    def _board_of(self, line: MainLine) -> Game:
+        """The game on a record's board, now also the session's. Raises MuGoError if the model doesn't play there."""
+        (height, width), other = line.shape, line.shape != self._game.board_shape
+        if other and height == width and line.root("GM") in ("", "1") and self._game.num_global_planes:
+            self._change(self._game.with_komi(0).on_board(height).without_move_limit())
+            self.session.warm_up()
+        return self._game
+
+    def _change(self, game: Game) -> None:
         if game.spec != self._game.spec:
             self.session.change_game(game)
-        return COLOUR_NAMES[self.session.to_move]
+
+    def _set_up(self, record: SgfRecord, number: int) -> None:
+        if number in record.setups:
+            self.session.set_up(self._game.adopt(record.setups[number]))
+
+    def _loaded(self, record: SgfRecord, moves: int) -> str:
+        height, width = self._game.board_shape
+        part = "" if moves == len(record.moves) else f"{moves} of "
+        komi = f"komi {self._game.komi:g}"
+        if record.komi is None:
+            komi += " as the record gives none"
+        elif record.komi != self._game.komi:
+            komi += f", the only one that this model plays, not the record's {record.komi:g}"
+        return f"{width}×{height}, {komi}, {part}{counted(len(record.moves), 'move')}"
 
     # Handicap
 

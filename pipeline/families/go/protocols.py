@@ -31,7 +31,7 @@ class GtpProtocol(_NamedMoves):
 
         session, findings = open_session(model, config, progress)
         session.warm_up()
-        Gtp(session, findings, config.resign_threshold, config.ponder).run(manager.lines, manager.write)
+        Gtp(session, findings, config.resign_threshold, config.ponder, progress.say).run(manager.lines, manager.write)
 
 
 class AnalysisProtocol(_NamedMoves):

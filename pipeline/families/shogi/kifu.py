@@ -4,10 +4,11 @@ Each file that is written holds one game, from the usual or any other beginning.
 has the suffix .kifu, as programs expect. CSA is version 2.2 and exists for the large board only. A line of USI is what
 managers send: ``position startpos moves 7g7f 3c3d``; it holds neither players nor a result.
 
-All are read, as are SFENs (USI without moves), and every move is checked by our rules. KIF is read in UTF-8 and Shift
-JIS, with handicaps and positions given as diagrams; variations after the main line are left out. KI2, whose moves don't
-say where a piece comes from, isn't read. Declarations don't end a game that is read, because others may have played on.
-A record without an end is of a game that wasn't finished.
+All are read, as are SFENs (USI without moves), and every move is checked by our rules. KIF is read with handicaps and
+positions given as diagrams; variations after the main line are left out. KI2, whose moves don't say where a piece comes
+from, isn't read. Declarations don't end a game that is read, because others may have played on. A record without an end
+is of a game that wasn't finished. Lines that are neither moves nor known are skipped, and named in the game's notes; a
+skipped move is noticed by the numbers of the others or the rules.
 Sources: http://kakinoki.o.oo7.jp/kif_format.html, http://www2.computer-shogi.org/protocol/record_v22.html
 """
 
@@ -16,7 +17,8 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
@@ -28,6 +30,7 @@ from pipeline.families.shogi import kernels, notation
 from pipeline.families.shogi.board import HAND_KINDS, LETTERS, PAWN, PROMOTED, THEIRS
 from pipeline.families.shogi.game import LONGEST, Shogi
 from pipeline.games.contract import AnyGame, History, States
+from pipeline.games.encodings import decode
 from pipeline.games.records import PlayedGame, ReadGame, RecordFormat
 from pipeline.run import atomic
 
@@ -52,9 +55,11 @@ HANDICAPS = {  # which pieces the second player, who then begins, lacks
     "左五枚落ち": "8b 2b 1a 9a 2a",
     "六枚落ち": "8b 2b 1a 9a 2a 8a",
     "七枚落ち": "8b 2b 1a 9a 2a 8a 3a",
+    "右七枚落ち": "8b 2b 1a 9a 2a 8a 7a",
     "八枚落ち": "8b 2b 1a 9a 2a 8a 3a 7a",
     "十枚落ち": "8b 2b 1a 9a 2a 8a 3a 7a 4a 6a",
 }
+OTHER_HANDICAPS = {"左七枚落ち": "七枚落ち"}  # names that are only read
 OTHER_BEGINNING = "その他"
 COUNTS = ("", *"一二三四五六七八九十", *(f"十{digit}" for digit in "一二三四五六七八"))
 PLAYERS = ("先手", "後手")
@@ -69,19 +74,26 @@ _RESULTS: tuple[tuple[str, str, int, str], ...] = (
     ("切れ負け", "%TIME_UP", LOST, "out of time"),
     ("反則負け", "%ILLEGAL_MOVE", LOST, "illegal move"),
     ("反則勝ち", "", WON, "illegal move"),
+    ("時間切れ", "", LOST, "out of time"),
     ("不戦敗", "", LOST, "not played"),
+    ("不戦勝", "", WON, "not played"),
+    ("宣言勝ち", "", WON, "declared"),
     ("入玉勝ち", "%KACHI", WON, "declared"),
     ("千日手", "%SENNICHITE", 0, "repetition"),
     ("持将棋", "%JISHOGI", 0, "impasse"),
     ("", "%HIKIWAKE", 0, "impasse"),
-    ("", "%MAX_MOVES", 0, "move limit"),
+    ("最大手数", "%MAX_MOVES", 0, "move limit"),
+    ("引き分け", "", 0, "a draw"),
+    ("引分", "", 0, "a draw"),
     ("中断", "%CHUDAN", *_LEFT),
+    ("封じ手", "", *_LEFT),
     ("不詰", "%FUZUMI", *_LEFT),
     ("", "%ERROR", *_LEFT),
     ("", "%MATTA", *_LEFT),
 )
 KIF_RESULTS = {kif: (result, called) for kif, _, result, called in _RESULTS if kif}
 CSA_RESULTS = {csa: (result, called) for _, csa, result, called in _RESULTS if csa}
+USI_RESULTS = {"resign": (LOST, "resigned"), "win": (WON, "declared"), "rep_draw": (0, "repetition")}
 RESIGNED = ("投了", "%TORYO")
 ENDS = {  # KIF's and CSA's words by kernels' END; 0: the game isn't over
     0: ("中断", "%CHUDAN"),
@@ -92,23 +104,32 @@ ENDS = {  # KIF's and CSA's words by kernels' END; 0: the game isn't over
     kernels.MOVE_LIMIT: ("持将棋", "%MAX_MOVES"),
 }
 
-MOST_BYTES, MOST_LINE = 4 << 20, 500  # bytes of a file that is read, characters of a line of KIF or CSA
+MOST_BYTES, MOST_LINE = 4 << 20, 500  # bytes of a file that is read, characters of a line of KIF or CSA, but no comment
+MOST_SKIPPED = 5  # lines that are named
 OTHER_NAMES = {"王": "玉", "竜": "龍", "竜王": "龍", "竜馬": "馬"} | {
     short: name for name, short in SHORT_NAMES.items()
 }
 
 _NAME = "|".join(sorted({*filter(None, NAMES), *OTHER_NAMES}, key=len, reverse=True))
 _KIF_MOVE = re.compile(
-    rf"(?:([１-９1-9])([一二三四五六七八九])|同)[　\s]*({_NAME})(?:(打)|(成|不成)?\((\d)(\d)\))"
-    r"\s*(?:\([\s\d:/]*\))?[\s+]*"
+    rf"(?:([１-９1-9])([{NUMERALS}１-９1-9])|同)[　\s]*({_NAME})\s*"
+    r"(?:(打)\s*(?:\(00\))?|(成|不成)?\s*\((\d)(\d)\))"
+    r"\s*(?:\([^()]*\)\s*)*[\s+]*"
 )
 _KIF_CELL = re.compile(rf"([ 　v^])(・|{_NAME})")
 _KIF_LINE = re.compile(r"\s*(\d{1,5})\s+(\S.*)", re.ASCII)
+_KIF_HEAD = re.compile(r"([^：:]{1,40})[：:](.*)")
+_KIF_NUMBER = re.compile(r"手数＝(\d{1,5})", re.ASCII)
+_ENCODING = re.compile(rb"^\W{0,4}(?:#KIF|'CSA)[^\n]*encoding=([\w-]{1,20})", re.IGNORECASE)
 _CSA_MOVE = re.compile(r"([+-])(\d)(\d)(\d)(\d)([A-Z]{2})", re.ASCII)
 _CSA_PIECE = re.compile(r"(\d)(\d)([A-Z]{2})", re.ASCII)
 _CSA_CELL = re.compile(r" \* |([+-])([A-Z]{2})")
 _SFEN = re.compile(r"[+a-zA-Z1-9]+(?:/[+a-zA-Z1-9]+)+", re.ASCII)
 _KI2_MARKS = "▲△▼▽☗☖"
+_LIKE_A_MOVE = re.compile(rf"同.*|[{NUMERALS}].*|.?({_NAME}).*")
+_END = re.compile("[ぁ-んァ-ヶー々一-龥]{2,12}")  # any word of Japanese
+_COLUMNS = " 　\t\f\v\x1a\xa0１２３４５６７８９123456789"  # above a diagram
+_KIF_KNOWN = ("手数----", "先手番", "下手番", "盤面回転", "盤面反転", "+")  # lines without a meaning here
 
 
 class ShogiFormat(RecordFormat):
@@ -275,7 +296,7 @@ class Kif(ShogiFormat):
 
     def parse(self, lines: list[str]) -> tuple[Shogi, list[ReadGame]]:
         head = lines[:100]
-        small = any("五将棋" in line for line in head if line.startswith("手合割：")) or (
+        small = any("五将棋" in line for line in head if line.startswith("手合割")) or (
             sum(line.startswith("|") for line in head) == 5
         )
         game = _reading_game(5 if small else 9)
@@ -387,24 +408,26 @@ def parse_kifu(data: bytes, suffix: str = "") -> tuple[Shogi, list[ReadGame]]:
     """
     if len(data) > MOST_BYTES:
         raise MuGoError(f"{len(data):,} bytes; at most {MOST_BYTES:,} are read")
-    lines = _decoded(data).splitlines()
+    declared = _ENCODING.search(data)
+    decoded = decode(data, declared[1].decode("ascii") if declared else "")
+    lines = _lines(decoded.text)
     if suffix:
         form = next(one for one in FORMATS.values() if suffix in one.reads)
     else:  # USI before CSA, because an SFEN may begin like a line of CSA
         found = (one for line in lines for one in reversed(FORMATS.values()) if one.recognises(line))
         form = next(found, FORMATS[KIF])
     for number, line in enumerate(lines, start=1):
-        if len(line) > MOST_LINE and form is not FORMATS[USI]:
+        if len(line) > MOST_LINE and form is not FORMATS[USI] and not line.startswith(("*", "'")):
             raise MuGoError(f"line {number}: {len(line):,} characters; wanted at most {MOST_LINE}")
-    return form.parse(lines)
+    game, games = form.parse(lines)
+    if decoded.note:
+        games = [replace(one, notes=(decoded.note, *one.notes)) for one in games]
+    return game, games
 
 
-def _decoded(data: bytes) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:  # Shift JIS, or a damaged file: the encoding that explains more characters
-        texts = [data.decode(encoding, "replace") for encoding in ("cp932", "utf-8")]
-        return min(texts, key=lambda text: text.count("\ufffd"))
+def _lines(text: str) -> list[str]:
+    """Only line feeds and carriage returns end lines: str.splitlines knows ends that people write within comments."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def _reading_game(size: int) -> Shogi:
@@ -418,7 +441,8 @@ def _board_of(texts: list[list[str]]) -> int:
             if _SFEN.fullmatch(word):
                 return 5 if word.count("/") == 4 else 9
         if "moves" in words[:-1]:
-            return 5 if words[words.index("moves") + 1][1:2] in ("d", "e") else 9
+            first = words[words.index("moves") + 1]
+            return 5 if first[1:2] in ("d", "e") and not notation.GAME_ENDS.fullmatch(first) else 9
     return 9
 
 
@@ -432,6 +456,8 @@ class _Reader:
         self.result = _LEFT  # as in KIF_RESULTS
         self.ended = False
         self.found = False  # whether anything is there that only such a record has
+        self.notes: list[str] = []
+        self._skipped: list[str] = []
         self.begin(game.initial(1))
 
     def read(self, lines: Iterable[tuple[int, str]]) -> ReadGame:
@@ -462,6 +488,17 @@ class _Reader:
     def take(self, line: str) -> None:
         """Follow a line. Raises MuGoError that says what is wrong with it."""
         raise NotImplementedError
+
+    def skip(self, line: str) -> None:
+        """Leave out a line that is neither a move nor known."""
+        if len(self._skipped) <= MOST_SKIPPED:
+            self._skipped.append(line.strip()[:40])
+
+    def end(self, text: str, results: Mapping[str, tuple[int, str]]) -> None:
+        """Follow what a record says about its end, known or not."""
+        if text not in results:
+            self.notes.append(f"its end {text[:20]!r} is unknown, and counts as not decided")
+        self.result, self.ended = results.get(text, _LEFT), True
 
     def play(self, name: str, told: str, wanted: tuple[int | None, int | None]) -> None:
         """Play a move in USI. told: the record's text; wanted: the kinds of piece that it names, before and after."""
@@ -505,7 +542,10 @@ class _Reader:
         result, end = self.result
         points = int(self.game.returns(self._state)[0]) if over else result * (1 - 2 * self.mover)
         first, second = (name or "?" for name in self.players)
-        return ReadGame((first, second), self.start, self.moves, points, "" if over else end)
+        if self._skipped:
+            more = " …" if len(self._skipped) > MOST_SKIPPED else ""
+            self.notes.append(f"lines are skipped: {', '.join(map(repr, self._skipped[:MOST_SKIPPED]))}{more}")
+        return ReadGame((first, second), self.start, self.moves, points, "" if over else end, tuple(self.notes))
 
 
 class _KifReader(_Reader):
@@ -514,32 +554,41 @@ class _KifReader(_Reader):
         self._rows: list[list[int]] = []  # of a diagram
         self._held = [[0] * (HAND_KINDS + 1) for _ in range(2)]
         self._second_begins = False
+        self._beginning = EVEN[game.size]  # what the heading calls it
+        self._before: int | None = None  # moves before the first one, by its number
+        self._begun = False
 
     def take(self, line: str) -> None:
-        if not line.strip() or line.startswith(("*", "#", "&")) or self.ended:
+        if line.startswith(("*", "#", "&")) or self.ended or not line.strip(_COLUMNS):
             return
         if line.startswith(("変化", "まで")):
             self.ended = True
             return
         if line.lstrip().startswith(tuple(_KI2_MARKS)):
             raise MuGoError(f"{line.strip()[:40]!r}: KI2, which doesn't say where a piece comes from; wanted KIF")
-        key, colon, value = line.partition("：")
         if found := _KIF_LINE.fullmatch(line):
-            if int(found[1]) != len(self.moves) + 1:
-                raise MuGoError(f"{line.strip()[:40]!r}; wanted move {len(self.moves) + 1}")
+            self._check_number(int(found[1]), line)
             self._move(found[2].strip())
-        elif self.moves:
-            raise MuGoError(f"{line.strip()[:40]!r}; wanted move {len(self.moves) + 1}")
-        elif colon:
-            self._head(key.strip(), value.strip("　 "))
-        elif line.startswith("|"):
+        elif line.startswith("|") and not self.moves:
             self._rows.append(self._row(line))
+        elif (found := _KIF_HEAD.fullmatch(line)) and not self.moves:
+            self._head(found[1].strip(), found[2].strip("　 "))
         elif line.strip() in ("後手番", "上手番"):
             self._second_begins = True
+        elif not _KIF_NUMBER.match(line.strip()) and not line.startswith(_KIF_KNOWN):
+            self.skip(line)
 
     def finish(self) -> ReadGame:
         self._begin()
         return super().finish()
+
+    def _check_number(self, number: int, line: str) -> None:
+        """Moves are numbered from 1; from any number if the position before them is given as a diagram."""
+        if self._before is None:
+            self._before = number - 1 if self._rows else 0
+        wanted = self._before + len(self.moves) + 1
+        if number != wanted:
+            raise MuGoError(f"{line.strip()[:40]!r}; wanted move {wanted}")
 
     def _head(self, key: str, value: str) -> None:
         second = key.startswith(("後手", "上手"))
@@ -548,14 +597,12 @@ class _KifReader(_Reader):
             self.players[second] = value
         elif key in ("先手の持駒", "後手の持駒", "下手の持駒", "上手の持駒"):
             self._held[second] = self._in_hand(value)
-        elif key == "手合割" and value in HANDICAPS and self.game.size == 9:
-            self.begin(handicap(self.game, value))
-        elif key == "手合割" and value not in (EVEN[self.game.size], OTHER_BEGINNING):
-            known = ", ".join((*EVEN.values(), *HANDICAPS))
-            raise MuGoError(f"a game that begins {value[:20]!r}; known: {known}")
+        elif key == "手合割":
+            self._beginning = OTHER_HANDICAPS.get(value, value)
 
     def _row(self, line: str) -> list[int]:
         """The pieces in a line of a diagram, e.g. "|v香 ・ 歩 …|一"."""
+        self.found = True
         cells = _KIF_CELL.findall(line.split("|")[1])
         if len(cells) != self.game.size or len(self._rows) == self.game.size:
             raise MuGoError(f"{line.strip()[:60]!r}; wanted {self.game.size} rows of {self.game.size} squares")
@@ -575,8 +622,16 @@ class _KifReader(_Reader):
         return held
 
     def _begin(self) -> None:
-        """Begin with the diagram, if there is one, once all of it is known."""
-        if self.moves or not self._rows:
+        """Begin with the diagram, if there is one, or as the heading says, once all of both is known."""
+        if self.moves or self._begun:
+            return
+        self._begun, name = True, self._beginning
+        if not self._rows:
+            if name in HANDICAPS and self.game.size == 9:
+                self.begin(handicap(self.game, name))
+            elif name not in (EVEN[self.game.size], OTHER_BEGINNING, ""):
+                known = ", ".join((*EVEN.values(), *HANDICAPS))
+                raise MuGoError(f"a game that begins {name[:20]!r}, without a diagram; known without: {known}")
             return
         if len(self._rows) != self.game.size:
             raise MuGoError(f"a diagram of {len(self._rows)} rows; wanted {self.game.size}")
@@ -586,15 +641,16 @@ class _KifReader(_Reader):
         self._begin()
         self.found = True
         word = text.split()[0]
-        if word in KIF_RESULTS:
-            self.result, self.ended = KIF_RESULTS[word], True
-            return
         found = _KIF_MOVE.fullmatch(text)
+        if word in KIF_RESULTS or (_END.fullmatch(word) and not _LIKE_A_MOVE.fullmatch(word)):
+            self.end(word, KIF_RESULTS)
+            return
         if found is None:
             raise MuGoError(f"{text[:40]!r}; wanted a move, e.g. '７六歩(77)', or an end, e.g. '投了'")
         kind = NAMES.index(OTHER_NAMES.get(found[3], found[3]))
         if found[1]:
-            target = f"{int(found[1])}{notation.ROWS[NUMERALS.index(found[2])]}"
+            row = NUMERALS.index(found[2]) if found[2] in NUMERALS else int(found[2]) - 1
+            target = f"{int(found[1])}{notation.ROWS[row]}"
         elif self.last < 0:
             raise MuGoError(f"{text[:40]!r}: the point of the move before, but there was none")
         else:
@@ -614,13 +670,18 @@ def _usi_square(column: str, row: str, text: str) -> str:
 
 
 class _UsiReader(_Reader):
-    """Its lines are moves."""
+    """Its lines are moves, up to a word that ends the game."""
 
     def __init__(self, game: Shogi) -> None:
         super().__init__(game)
         self.found = True
 
     def take(self, line: str) -> None:
+        if self.ended:
+            return
+        if notation.GAME_ENDS.fullmatch(line):
+            self.result, self.ended = USI_RESULTS.get(line, _LEFT), True
+            return
         self.play(line, line[:10], (None, None))
 
 
@@ -641,7 +702,7 @@ class _CsaReader(_Reader):
             self._statement(part.strip())
 
     def _statement(self, text: str) -> None:
-        self.found |= bool(text)
+        self.found |= text.startswith(("N+", "N-", "V", "$", "T", "%", "+", "-"))
         if text.startswith(("N+", "N-")):
             self.players["+-".index(text[1])] = text[2:]
         elif found := _CSA_MOVE.fullmatch(text):
@@ -651,8 +712,10 @@ class _CsaReader(_Reader):
         elif text in ("+", "-") and not self.moves:
             if self._is_placed or text == "-":
                 self.begin_with(self._board if self._is_placed else _usual_board(self.game), self._held, text == "-")
-        elif text and not text.startswith(("V", "$", "T")):
+        elif text.startswith(("+", "-")):
             raise MuGoError(f"{text[:40]!r}; wanted a move, e.g. +7776FU, or an end, e.g. %TORYO")
+        elif text and not text.startswith(("V", "$", "T")):
+            self.skip(text)
 
     def _place(self, line: str) -> None:
         """Follow PI with the pieces taken from it, a row, or a list of pieces."""
@@ -719,8 +782,6 @@ class _CsaReader(_Reader):
     def _end(self, text: str) -> None:
         if text in ("%+ILLEGAL_ACTION", "%-ILLEGAL_ACTION"):
             self.result = (LOST if "+-".index(text[1]) == self.mover else WON, "illegal move")
-        elif text in CSA_RESULTS:
-            self.result = CSA_RESULTS[text]
+            self.ended = True
         else:
-            raise MuGoError(f"{text[:40]!r}: unknown end; known: {', '.join(CSA_RESULTS)}")
-        self.ended = True
+            self.end(text, CSA_RESULTS)

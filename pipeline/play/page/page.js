@@ -154,7 +154,8 @@ function percent(share) {
 function statusText() {
   const [first, second] = view.colours;
   if (view.ply < view.moves.length) {
-    const move = view.ply ? `After ${view.moves[view.ply - 1]} by ${view.colours[view.movers[view.ply - 1]]}. ` : "The initial position. ";
+    const notes = view.notes.length ? `About this record: ${view.notes.join("; ")}. ` : "";
+    const move = view.ply ? `After ${view.moves[view.ply - 1]} by ${view.colours[view.movers[view.ply - 1]]}. ` : `The initial position. ${notes}`;
     return move + hintText();
   }
   if (view.over) return `${view.result}.`;

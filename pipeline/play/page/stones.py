@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import AnyGame, BoolArray, Game, States
 from pipeline.games.records import RecordText, name_of
-from pipeline.games.sgf import AnotherGame, line_sgf, read_sgf
+from pipeline.games.sgf import AnotherGame, line_sgf, main_line, record_of
 from pipeline.games.stones import BoardGame
 from pipeline.play.page.kinds import BoardPage
 from pipeline.play.page.table import Beginning, Table
@@ -133,21 +133,24 @@ class StonesPage(BoardPage):
         return isinstance(game, BoardGame) and (not names or name_of(game) in names)
 
     def read(self, data: bytes, games: Sequence[Game]) -> tuple[Game, Beginning]:
-        """The first game that an SGF fits, with the record's komi."""
-        problems: list[MuGoError] = []
+        """The first game that an SGF fits, with the record's komi. Begins where stones are set up last."""
+        games = [game for game in games if game.sgf is not None]
+        if not games:
+            raise AnotherGame("none of these games is written in SGF")
+        line, problems = main_line(data), list[MuGoError]()
         for game in games:
-            if game.sgf is None:
-                continue
             try:
-                record = read_sgf(data, game)
+                record = record_of(line, game)
             except MuGoError as error:
                 problems.append(error)
                 continue
             game = with_komi(game, record.komi)
-            start = None if record.start is None else game.adopt(record.start)
-            return game, Beginning(start, record.moves, (record.black, record.white))
-        if not problems:
-            raise AnotherGame("none of these games is written in SGF")
+            ply, notes = max(record.setups, default=0), record.notes
+            start = record.setups.get(ply, record.start)
+            if ply:
+                notes = (*notes, f"stones are set up after move {ply}: the game begins there")
+            names = (record.black, record.white)
+            return game, Beginning(None if start is None else game.adopt(start), record.moves[ply:], names, notes=notes)
         raise min(problems, key=lambda problem: isinstance(problem, AnotherGame))
 
 

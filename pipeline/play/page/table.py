@@ -58,12 +58,14 @@ class Beginning:
     moves     (player, action)
     names     of the players, "" where unknown
     resigned  the player who resigned after the last move
+    notes     what to tell people about the record that it comes from
     """
 
     start: States | None = None
     moves: Sequence[tuple[int, int]] = ()
     names: tuple[str, str] = ("", "")
     resigned: int | None = None
+    notes: Sequence[str] = ()
 
 
 class BaseTable:
@@ -170,7 +172,7 @@ class Table(BaseTable):
         komi = game.komi if adviser is None else adviser.komi_in(self.game)
         self._other_komi = None if komi == game.komi else komi  # what the adviser assumes instead
         self._built_in = PlayerOpponent(opponent, BUILT_INS[opponent](self.game, 1)) if opponent in BUILT_INS else None
-        self._start, self._names = begin.start, begin.names
+        self._start, self._names, self._notes = begin.start, begin.names, list(begin.notes)
         self._named: list[str] = []  # the moves by name
         self._winrates: dict[int, float] = {}  # by ply, of the first player
         self._leads: dict[int, float] = {}  # likewise
@@ -327,6 +329,7 @@ class Table(BaseTable):
             "territory": self.territory,
             "records": self.records,
             "players": [self._player_name(player) for player in (0, 1)],
+            "notes": self._notes,
         }
 
     def _position(self, ply: int, legal: BoolArray) -> dict[str, Any]:

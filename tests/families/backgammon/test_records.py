@@ -17,6 +17,7 @@ from pipeline.evaluate.config import EvaluateConfig
 from pipeline.families.backgammon.game import Backgammon
 from pipeline.families.backgammon.kernels import points_won
 from pipeline.families.backgammon.records import gammon_sgf, mat_record, read_mat, turns
+from pipeline.games.contract import CHANCE
 from pipeline.games.records import RecordText
 from pipeline.games.replay import replay_one
 from pipeline.games.specs import parse_game
@@ -153,11 +154,20 @@ FUZZED = {"mat": (GOOD, lambda path: read_mat(path, GAME))}  # see tests/familie
         ("31: 8/5", "33: 8/5", r"line 5: 33: .* is not a possible throw here"),  # no double begins a game
         ("8/5 6/5", "8/5 7/6", r"line 5: 31: 8/5 7/6: backgammon: '8/5 7/6' is not a legal move here; wanted e.g."),
         ("24/16(2)", "24/16(16)", r"line 6: 44: 24/16\(16\): .*is not a legal move here"),
-        ("24/16(2)", "", r"line 6: 44: : backgammon: 'pass' is not a legal move here"),
+        ("24/16(2)", "cannot move", r"line 6: 44: cannot move: backgammon: 'pass' is not a legal move here"),
+        ("24/16(2)", f"{'':27}11: 8/7 8/7", "line 6: 44: no move, though there is one, and the game goes on"),
         ("      Wins 1 point\n", "", "at its end: game 1 has no result after 6 plies; was the file cut off"),
         (" a : 0                       b : 0\n", "", r"line 4: '1\) 31: 8/5 6/5 .*wanted both players"),
         (" Game 1\n", "", "no line 'Game 1'; wanted a match of backgammon"),
-        ("44: 24/16(2)", "Doubles => 2", "line 6: 'Doubles => 2'; wanted dice and moves.*no cube"),
+        ("44: 24/16(2)", "Doubles => 4", "line 6: 'Doubles => 4': the cube was at 1"),
+        ("44: 24/16(2)", "Takes", "line 6: 'Takes': there is no double to answer"),
+        ("44: 24/16(2)", "Doubles => 2\n  3) 44: 24/16(2)", "line 7: 44: .*: the other player hasn't taken the cube"),
+        ("44: 24/16(2)", "Doubles => 2                Doubles => 4", "line 6: 'Doubles => 4': not this player's turn"),
+        ("31: 8/5 6/5                 62: 24/18 13/11", "Doubles => 2", "line 5: 'Doubles => 2': not at this time"),
+        ("44: 24/16(2)\n      Wins 1 point", "Doubles => 2                Drops\n      Wins 2 points",
+         r"game 1: \+2 points for the first player; the moves give \+1"),
+        ("44: 24/16(2)\n      Wins 1 point", "Doubles => 2                Takes\n      Wins 3 points",
+         r"game 1: \+3 points for the first player; the moves give 2 times 1, 2 or 3"),
         ("  2) 44", "Hello\n  2) 44", "line 6: 'Hello'; wanted turns"),
         ("62: 24/18 13/11\n", "62: 24/18 13/11\n  9)                             11: 8/7 8/7 6/5 6/5\n",
          "line 6: 11: .*a turn of the player who has just moved"),
@@ -180,6 +190,96 @@ def test_damaged_and_illegal_files_say_what_is_wrong(tmp_path: Path, before: str
     assert str(path) in str(caught.value) and "\n" not in str(caught.value)
 
 
+# Games are separated by an empty line, rows by ";", columns by "|". Results: winner, points, throws. GNU Backgammon
+# wrote these matches, except for players and scores, and reads them so.
+MATCHES = {
+    "full": (3, [["Beta", 6, 31]], """| 65: 24/18 18/13; 53: 6/3 8/3 | 64: 24/20 20/14; 63: 13/7 24/21 | 63: 13/10 14/8
+        55: 21/16 16/11 13/8 11/6 | 44: 13/9 13/9 8/4 8/4; 11: 8/7 6/5 6/5 6/5 | Doubles => 2; Takes | 41: 6/5 9/5
+        42: 8/4 8/6 | 43: 9/5 13/10; 41: 5/4 13/9 | 41: 10/9 9/5; 61: 9/3 3/2 | 55: 8/3 8/3 6/1* 6/1
+        54: | 55: 13/8 13/8 10/5 8/3; 51: | 31: 3/2 5/2; 66: | 52: 8/6 5/0; 55: | 42: 6/2 2/0; 62: | 52: 6/1 6/4
+        53: | 66: 5/0 5/0 5/0 4/0; 43: | 33: 4/1 4/1 3/0 3/0; 53: 25/22 13/8 | 22: 2/0 2/0 1/0 1/0; | Wins 6 points"""),
+    "redouble": (3, [["Beta", 1, 1], ["Alpha", 2, 3], ["Alpha", 1, 3]],
+        """52: 13/8 13/11 | Doubles => 2; Drops | Wins 1 point
+
+        | 42: 8/4 6/4; 64: 24/18 18/14 | Doubles => 2; Takes | 31: 8/5 6/5; Doubles => 4 | Drops; Wins 2 points |
+
+        61: 13/7 8/7 | 43: 24/20 13/10; 52: 13/8 6/4 |; Wins 1 point |"""),
+    "resigned": (3, [["Beta", 2, 4], ["Beta", 2, 2]], """31: 8/5 6/5 | 65: 24/18 18/13; Doubles => 2 | Takes
+        55: 8/3 8/3 6/1* 6/1 | 66:; | Wins 2 points
+
+        61: 13/7 8/7 | 43: 24/20 13/10; | Wins 2 points"""),
+    "beaver": (0, [["Alpha", 4, 3]], """31: 8/5 6/5 | 65: 24/18 18/13; Doubles => 2 | Beavers => 4; 42: 8/4 6/4 |
+        Wins 4 points |"""),
+}  # fmt: skip
+REMARKS = {  # by match and game
+    "full": ["Beta doubles to 2; Alpha takes"],
+    "redouble": ["Beta doubles to 2; Alpha drops", "Beta doubles to 2; Alpha takes Alpha doubles to 4; Beta drops", ""],
+    "resigned": ["Alpha doubles to 2; Beta takes", ""],
+    "beaver": ["Alpha doubles to 2; Beta beavers to 4"],
+}
+
+
+def match_of(length: int, results: list[list[Any]], text: str) -> str:
+    lines, score = [f" {length} point match"], {"Alpha": 0, "Beta": 0}
+    for number, ((winner, points, _), rows) in enumerate(zip(results, text.split("\n\n"), strict=True), 1):
+        lines += ["", f" Game {number}", f" Alpha : {score['Alpha']:<23}Beta : {score['Beta']}"]
+        score[winner] += points
+        for row, cells in enumerate(rows.replace("\n", ";").split(";"), 1):
+            left, right = (" " * cell[:1].isalpha() + cell for cell in map(str.strip, cells.split("|")))
+            begin = "    " if "Wins" in left or (not left and "Wins" in right) else f"{row:3d})"
+            lines.append(f"{begin} {left:<28}{right}".rstrip())
+    return "\n".join([*lines, "", ""])
+
+
+@pytest.mark.parametrize("name", MATCHES)
+def test_matches_with_a_cube_are_read(tmp_path: Path, name: str) -> None:
+    (length, results, text), path = MATCHES[name], tmp_path / "a.mat"
+    path.write_text(match_of(length, results, text))
+    games = read_mat(path, GAME)
+    score = {"Alpha": 0, "Beta": 0}
+    for one, (winner, points, throws), remarks in zip(games, results, REMARKS[name], strict=True):
+        assert (one.players[one.points < 0], abs(one.points)) == (winner, points)
+        assert sum(GAME.to_move(state)[0] == CHANCE for state in list(replay_one(GAME, one.moves))[:-1]) == throws
+        assert " ".join(one.remarks.values()) == remarks
+        assert one.score == tuple(score[player] for player in one.players)
+        assert one.notes == ((f"it is of a match to {length} points",) if length else ())
+        score[winner] += points
+    shown = "\n".join(show(path, game=0))
+    assert f"wins {results[0][1]} point" in shown and REMARKS[name][0] in shown
+    if name == "redouble":
+        table = "\n".join(show(path))
+        assert "score before" in table and "O wins 2 points" in table and "a double was dropped" in table
+
+
+@needs_gnubg
+def test_gnu_backgammon_reads_the_same_matches(tmp_path: Path) -> None:
+    for name, match in MATCHES.items():
+        (tmp_path / f"{name}.mat").write_text(match_of(*match))
+    for name, found in zip(MATCHES, imported(tmp_path, "import mat", [f"{name}.mat" for name in MATCHES]), strict=True):
+        ours = read_mat(tmp_path / f"{name}.mat", GAME)
+        assert found["match-info"]["match-length"] == MATCHES[name][0] and len(found["games"]) == len(ours)
+        for one, their in zip(ours, found["games"], strict=True):
+            alpha = found["match-info"]["X"]["name"] == "Alpha"
+            winner = {"X": "Alpha", "O": "Beta"}[their["info"]["winner"]] if alpha else ""
+            assert (winner, their["info"]["points-won"]) == (one.players[one.points < 0], abs(one.points))
+            cube = [turn["action"] for turn in their["game"] if turn["action"] in ("double", "take", "drop")]
+            assert len(cube) >= sum(told.count("doubles") for told in one.remarks.values())
+
+
+def test_matches_of_other_programs(tmp_path: Path) -> None:
+    path = tmp_path / "a.mat"
+    text = GOOD.replace(" a :", " José :").replace("Wins 1 point", "Wins 1 point and the match")
+    path.write_bytes(text.encode("cp1252"))
+    (one,) = read_mat(path, GAME)
+    assert one.players == ("José", "b") and one.notes == ("its text is in Windows-1252",)
+    path.write_text(GOOD.replace("24/16(2)", ""))
+    (one,) = read_mat(path, GAME)
+    assert len(one.moves) == 5 and one.points == 1 and one.end == "resigned"  # after the throw
+    second = GOOD.replace(" 0 point match\n", "").replace("Game 1", "Game 2").replace("a : 0", "a : 2")
+    path.write_text(GOOD + second)
+    assert read_mat(path, GAME)[1].notes == ("the score before game 2 is 2–0; the games before it give 1–0",)
+
+
 def test_every_cut_is_noticed_or_leaves_whole_games(tmp_path: Path, games: list[list[int]]) -> None:
     path = tmp_path / "a.mat"
     text = mat_record(GAME, games[1], TEXT)
@@ -187,8 +287,8 @@ def test_every_cut_is_noticed_or_leaves_whole_games(tmp_path: Path, games: list[
         path.write_text(text[:at])
         with pytest.raises(FileError):
             read_mat(path, GAME)
-    path.write_bytes(b"\xff\x00" * 500)
-    with pytest.raises(FileError, match="no line 'Game 1'"):
+    path.write_bytes(b"\xff\x81" * 500)
+    with pytest.raises(FileError, match="in no known encoding"):
         read_mat(path, GAME)
 
 

@@ -273,12 +273,13 @@ def test_loadsgf(say, tmp_path):
     assert say(f"loadsgf {path} 2") == "= black" and "ply 1" in say("showboard")
     for text, problem in (
         ("no sgf", "no game found"),
-        ("(;GM[1]SZ[19])", "the board is 19"),
+        ("(;GM[1]SZ[19])", "the board is 19×19; wanted 9×9"),
         ("(;GM[2]SZ[9])", "another game"),
         ("(;GM[1]SZ[9];B[zz])", "no point"),
-        ("(;GM[1]SZ[9];B[aa];W[aa])", "occupied"),
+        ("(;GM[1]SZ[9];B[aa];W[aa])", "move 2: "),
+        ("(;GM[1]SZ[9]C[\xff\x81\xff])", "in no known encoding"),
     ):
-        path.write_text(text)
+        path.write_text(text, encoding="latin-1")
         answer = say(f"loadsgf {path}")
         assert answer.startswith("? cannot load file") and problem in answer
     assert say("loadsgf /nowhere").startswith("? cannot load file")
@@ -288,14 +289,52 @@ def test_loadsgf(say, tmp_path):
 
 def test_a_model_of_all_boards_takes_the_komi_of_a_record(say, tmp_path):
     path, any_board = tmp_path / "game.sgf", of_any_board()
-    for komi, known, score in (("5.5", 5.5, "W+6.5"), ("-0", 0, "W+1"), ("unknown", 0, "W+1"), ("7", 7, "W+8")):
+    for komi, known, score in (("5.5", 5.5, "W+6.5"), ("-0", 0, "W+1"), ("unknown", 7, "W+8"), ("6", 6, "W+7")):
         path.write_text(f"(;GM[1]SZ[9]AB[cc][gg]KM[{komi}];W[ee];B[];W[ff];B[];W[aa])")
         assert any_board(f"loadsgf {path}") == "= black" and any_board("get_komi") == f"= {known:g}"
         assert any_board("final_score") == f"= {score}"
     assert any_board("undo") == any_board("undo") == "=" and "X to move, ply 3" in any_board("showboard")
-    path.write_text("(;GM[1]SZ[9]KM[3.75])")
-    assert "komi 3.75; wanted a multiple of 0.5" in any_board(f"loadsgf {path}") and any_board("get_komi") == "= 7"
+    path.write_text("(;GM[1]SZ[9]KM[3.3])")
+    assert "komi 3.3; wanted a multiple of 0.5" in any_board(f"loadsgf {path}") and any_board("get_komi") == "= 6"
     assert say(f"loadsgf {path}") == "= black" and say("get_komi") == "= 7", "a model of one komi shows all records"
+
+
+@pytest.mark.parametrize(
+    ("size", "points", "shown"),
+    [("5", "cc cb", 5), ("7", "dd dc cc", 7), ("13", "jd dj jj", 13), ("13:13", "jd dj", 13), ("", "qd dp pp", 19)],
+)
+def test_loadsgf_takes_the_board_of_a_record(say, tmp_path, size, points, shown):
+    path, any_board, said = tmp_path / "my game 3.sgf", of_any_board(), []
+    any_board.gtp._say = said.append
+    nodes = "".join(f";{'BW'[ply % 2]}[{point}]" for ply, point in enumerate(points.split()))
+    path.write_text(f"(;GM[1]FF[4]{f'SZ[{size}]' * bool(size)}KM[7.5]{nodes})")
+    colour = ("black", "white")[len(points.split()) % 2]
+    assert any_board(f"loadsgf {path}") == f"= {colour}" and any_board("get_komi") == "= 7.5"
+    assert any_board.gtp._game.board_shape == (shown, shown)
+    assert said == [f"loadsgf: {shown}×{shown}, komi 7.5, {len(points.split())} moves"]
+    assert any_board(f'loadsgf "{path}" 2') == "= white" and said[-1].endswith(f"1 of {len(points.split())} moves")
+    assert any_board("undo") == "=" and any_board("genmove b").startswith("= ")
+    assert f"the board is {shown}×{shown}; wanted 9×9" in say(f"loadsgf {path}") and say("get_komi") == "= 7"
+
+
+def test_loadsgf_says_what_it_took(tmp_path):
+    path, any_board, said = tmp_path / "game.sgf", of_any_board(), []
+    any_board.gtp._say = said.append
+    path.write_bytes("(;GM[1]SZ[9]KM[375]PB[許功蓋]PW[王育]HA[2];W[ee])".encode("big5"))
+    assert any_board(f"loadsgf {path}") == "= black" and any_board("get_komi") == "= 7.5"
+    assert said[-1] == (
+        "loadsgf: 9×9, komi 7.5, 1 move; its text is in Big5; its komi 375 is read as 7.5 points; "
+        "no stones are given for its handicap of 2: they are placed on the usual points"
+    )
+    path.write_text("(;GM[1]SZ[9]KM[];B[cc];W[gg];AB[ce]AW[ge]AE[gg];B[ee])")
+    assert any_board(f"loadsgf {path}") == "= white" and any_board("get_komi") == "= 7"
+    assert said[-1] == "loadsgf: 9×9, komi 7 as the record gives none, 3 moves"
+    board = any_board("showboard")
+    assert board.count("O") == 1 + board.count("O to") and any_board("undo") == any_board("undo") == "="
+    path.write_text("(;GM[1]SZ[21])")
+    assert "found size 21; wanted 5 to 19" in any_board(f"loadsgf {path}")
+    path.write_text("(;GM[1]SZ[13];B[aa];W[aa])")
+    assert "move 2" in any_board(f"loadsgf {path}") and any_board.gtp._game.board_shape == (9, 9)
 
 
 def test_other_board_games_have_the_commands_that_make_sense():

@@ -190,6 +190,22 @@ def test_files_of_others(tmp_path: Path) -> None:
     assert [len(one.moves) for one in read_kifu(lines)[1]] == [2, 0, 0]
 
 
+@pytest.mark.parametrize("line, moves, points, end", [
+    ("position startpos moves 2g2f 8c8d 2f2e rep_inf", 3, 0, "not decided"),
+    ("position startpos moves 2g2f 8c8d 2f2e 8d8e rep_draw", 4, 0, "repetition"),
+    ("position startpos moves 2g2f 8c8d resign", 2, -1, "resigned"),
+    ("startpos moves 7g7f 8c8d win", 2, 1, "declared"),
+    ("position startpos moves 3e3d 3a3b resign", 2, -1, "resigned"),
+    ("sfen 4k4/9/4P4/9/9/9/9/9/4K4 b G 1 moves 5i5h 5a6a resign", 2, -1, "resigned"),
+    ("position startpos moves resign", 0, -1, "resigned"),
+])  # fmt: skip
+def test_a_line_of_usi_may_say_how_the_game_ended(line: str, moves: int, points: int, end: str) -> None:
+    """As engines write it behind the moves."""
+    game, (found,) = parse_kifu(f"{line} and more\n".encode(), ".usi")
+    assert (len(found.moves), found.points, found.end) == (moves, points, end)
+    assert game.size == (5 if "3e3d" in line else 9)
+
+
 def test_a_record_without_an_end_is_not_decided(tmp_path: Path) -> None:
     for form, text in ((CSA, "PI\n+\n+7776FU\n"), (KIF, "   1 ７六歩(77)\n")):
         found = read_back(tmp_path, form, text)
@@ -227,7 +243,7 @@ def test_cshogi_begins_handicap_games_and_others_where_we_do() -> None:
 
     game, known = parse_game("shogi"), KIF_READER.Parser.HANDYCAP_SFENS
     for name in HANDICAPS:
-        assert name == "七枚落ち" or game.sfen(handicap(game, name)[0]) == known[name]
+        assert name in ("七枚落ち", "右七枚落ち") or game.sfen(handicap(game, name)[0]) == known[name]
     for sfen in BEGINNINGS[len(HANDICAPS) :][:2]:
         start = game.from_sfen(sfen)
         record = kifu_record(KIF, game, [], TEXT, start=start)
@@ -261,7 +277,6 @@ WRONG = [
     ("a.csa", "PI\n+\n+7776KI\n%TORYO", "line 3: +7776KI"),
     ("a.csa", "PI\n+\n+7776XX\n%TORYO", "no piece is written XX"),
     ("a.csa", "PI\n+\n+0055OU\n%TORYO", "such a piece can't be dropped"),
-    ("a.csa", "PI\n+\n%WHAT\n", "line 3: '%WHAT': unknown end"),
     ("a.csa", "PI82HI21KA\n+\n%TORYO\n", "line 1: 'PI82HI21KA': no KA stands on 21 at first"),
     ("a.csa", "P+59OU58OU\nP-51OU\n+\n", "line 3: the position that it begins from: SFEN"),
     ("a.csa", "P1-XX\n", "wanted nine squares of three characters"),
@@ -272,11 +287,18 @@ WRONG = [
     ("a.csa", "PI00AL\n", "no such square as 00"),
     ("a.csa", "PI55AL\n", "no AL stands on 55"),
     ("a.csa", "P+50FU\n", "no such square as 50"),
-    ("a.csa", "hello\n", "line 1: 'hello'; wanted a move"),
+    ("a.csa", "hello\n", "nothing that such a record has"),
+    ("a.csa", "PI\n+\n+7776\n", "line 3: '+7776'; wanted a move"),
+    ("a.csa", "PI\n+\n'comment+2726FU\nT1\n-3334FU\n", "line 5: -3334FU: a move of the player who has just moved"),
     ("a.csa", "PI\n" + "x" * 600, "line 2: 600 characters"),
-    ("a.kif", "手合割：二十枚落ち\n", "line 1: a game that begins '二十枚落ち'; known: 平手, 5五将棋, 香落ち"),
+    ("a.kif", "手合割：二十枚落ち\n", "a game that begins '二十枚落ち', without a diagram; known without: 平手"),
+    ("a.kif", "手合割：詰将棋\n   1 １二金打\n", "line 2: a game that begins '詰将棋', without a diagram"),
+    ("a.kif", '[Variant "Shogi"]\n\n1. P-7f P-3d 2. R-6h\n', "nothing that such a record has"),
+    ("a.kif", "   3 ７六歩(77)\n", "line 1: '3 ７六歩(77)'; wanted move 1"),
+    ("a.kif", "   1 同銀\n", "line 1: '同銀'; wanted a move"),
+    ("a.kif", "   1 銀打ち\n", "line 1: '銀打ち'; wanted a move"),
+    ("a.usi", "startpos moves 7g7f nonsense", "line 1: nonsense"),
     ("a.kif", "▲７六歩 △３四歩\n", "line 1: '▲７六歩 △３四歩': KI2"),
-    ("a.kif", "   1 ７六歩(77)\nhello\n", "line 2: 'hello'; wanted move 2"),
     ("a.kif", "先手の持駒：玉\n", "line 1: '玉' in hand; wanted"),
     ("a.kif", "|v玉 ・|一\n", "line 1: '|v玉 ・|一'; wanted 9 rows of 9 squares"),
     ("a.kif", "|" + " ・" * 9 + "|一\n   1 投了\n", "line 2: a diagram of 1 rows; wanted 9"),
@@ -326,3 +348,124 @@ def test_show_writes_and_shows_them(tmp_path: Path) -> None:
 def test_csa_does_not_know_minishogi() -> None:
     with pytest.raises(MuGoError, match="--csa is for shogi on the large board"):
         kifu_record(CSA, parse_game("shogi:5"), [], TEXT)
+
+
+# Records as other programs and servers write them
+
+NAMES = "先手：Alpha\n後手：Beta\n手数----指手---------消費時間--\n"
+HEAD = "手合割：平手\n" + NAMES
+FOUR = "".join(
+    f"   {ply} {move}   ( 0:0{ply}/00:00:0{ply})\n"
+    for ply, move in enumerate(["２六歩(27)", "３四歩(33)", "７六歩(77)", "８八角成(22)"], 1)
+)
+SIX = HEAD + FOUR + "   5 同　銀(79)   ( 0:01/00:00:04)\n   6 "
+TIME = "   ( 0:02/00:00:07)\n"
+SMALL = " 1 ３四銀(35)\n 2 ３二銀(31)\n 3 ２三銀(34)\n 4 同　銀(32)\n 5 ３四角(25)\n 6 ３二銀打(00)" + TIME
+ROWS = [" ・" * 7 + "v桂v玉", " ・" * 9, " ・" * 7 + " 金 ・", *[" ・" * 9] * 5, " ・ 玉" + " ・" * 7]
+BOARD = "".join(f"|{row}|{number}\n" for row, number in zip(ROWS, "一二三四五六七八九", strict=True))
+RULE = f"+{'-' * 27}+\n"
+COLUMNS = "  ９ ８ ７ ６ ５ ４ ３ ２ １\n"
+HELD = "後手の持駒：飛二　角二　金二　銀四　桂三　香四　歩十八　\n"
+DIAGRAM = HELD + COLUMNS + RULE + BOARD + RULE + "先手の持駒：金　\n"
+SETUP = "7nk/9/7G1/9/9/9/9/9/1K7 {} G2r2b2g4s3n4l18p 1"
+MATE = "   1 １二金打   ( 0:00/00:00:00)\n   2 詰み   ( 0:00/00:00:00)\n"
+ONE = HEAD + "   1 ７六歩(77)\n"
+OTHERS = {  # a record, its last move, how it ended, its notes; by what is special about it
+    "drop with 打 and (00)": (SIX + f"６五角打(00){TIME}", "B*6e", "not decided", ""),
+    "drop with (00)": (SIX + f"４五角(00){TIME}   7 ７七角打(00)\n", "B*7g", "not decided", ""),
+    "drop with a space": (SIX + f"３三角打 (00){TIME}   7 投了\n", "B*3c", "resigned", ""),
+    "small board": ("手合割：5五将棋\n" + NAMES + SMALL, "S*3b", "not decided", ""),
+    "sealed move": (HEAD + FOUR + "   5 封じ手" + TIME, "2b8h+", "not decided", ""),
+    "sealed move, said": (HEAD + FOUR + "*封じ手\n   5 封じ手\nまで4手で封じ手\n", "2b8h+", "not decided", ""),
+    "default": (HEAD + "   1 不戦勝\n", "", "not played", ""),
+    "draw": (HEAD + FOUR + "   5 引き分け\n", "2b8h+", "a draw", ""),
+    "most moves": (HEAD + FOUR + "   5 最大手数\n", "2b8h+", "move limit", ""),
+    "unknown end": (HEAD + FOUR + "   5 裁定勝ち\n", "2b8h+", "not decided",
+                    "its end '裁定勝ち' is unknown, and counts as not decided"),
+    "problem": ("作品名：試し\n手合割：詰将棋\n" + DIAGRAM + NAMES + MATE, "G*1b", "", ""),
+    "problem, heading below": (DIAGRAM + "手合割：詰将棋　　\n作者：Alpha\n" + MATE, "G*1b", "", ""),
+    "defender begins": ("手合割：詰将棋\n" + DIAGRAM + "後手番\n   1 １二銀打\n   2 中断\n", "S*1b", "not decided", ""),
+    "diagram and usual heading": ("手合割：平手\n" + DIAGRAM + MATE, "G*1b", "", ""),
+    "columns in ASCII": (DIAGRAM.replace(COLUMNS, "  9 8 7 6 5 4 3 2 1\n") + MATE, "G*1b", "", ""),
+    "hands with spaces": (DIAGRAM.replace("　", " ") + MATE, "G*1b", "", ""),
+    "numbered on": (DIAGRAM + "手数＝12  △３三角打  まで\n  13 １二金打\n  14 中断\n", "G*1b", "", ""),
+    "times twice": (ONE + "   2 ３四歩(33)   ( 0:00/00:00:00) ( 0:00/00:00:00)\n", "3c3d", "not decided", ""),
+    "digits for rows": (ONE + "   2 ３４歩(33)\n   3 26歩(27)\n", "2g2f", "not decided", ""),
+    "colons in ASCII": (ONE.replace("：", ":"), "7g7f", "not decided", ""),
+    "turned board": ("盤面回転\n" + ONE + "盤面回転\n   2 ３四歩(33)\n", "3c3d", "not decided", ""),
+    "bookmarks": (ONE + "&図１\n   2 ３四歩(33)\n", "3c3d", "not decided", ""),
+    "long comments with moves": (ONE + f"**{'△３三角打(00) ' * 99}\n   2 ３四歩(33)\n", "3c3d", "not decided", ""),
+    "comment before the heading": ("*場所：ここ\n" + ONE, "7g7f", "not decided", ""),
+    "other handicaps": ("手合割：右七枚落ち\n" + NAMES + "   1 ３二金(41)\n", "4a3b", "not decided", ""),
+    "names of handicaps": ("手合割：左七枚落ち\n" + NAMES + "   1 ３二金(41)\n", "4a3b", "not decided", ""),
+    "unknown lines": (ONE + "消費時間：1分\n   2 ３四歩(33)\n", "3c3d", "not decided",
+                      "lines are skipped: '消費時間：1分'"),
+}  # fmt: skip
+
+
+def last_move(game: Shogi, one: ReadGame) -> str:
+    state, history, name = one.start, game.initial_history(one.start), ""
+    for move in one.moves:
+        name = game.move_name(state[0], move)
+        state = game.play(state, np.array([move]), history)
+        history.append(np.arange(1), game.keys(state))
+    return name
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_kif_of_other_programs(what: str) -> None:
+    text, last, end, notes = OTHERS[what]
+    for codec in ("utf-8", "cp932", "utf-8-sig", "utf-16", "euc_jp"):
+        game, (found,) = parse_kifu(text.encode(codec), ".kif")
+        assert (last_move(game, found), found.end) == (last, end)
+        told = [] if codec.startswith("utf-8") else [f"its text is in {NAMED[codec]}"]
+        assert list(found.notes) == [*told, *([notes] if notes else [])]
+        assert found.players == (("Alpha", "Beta") if "Alpha\n後手" in text else ("?", "?"))
+    if "桂v玉" in text:
+        assert game.sfen(found.start[0]) == SETUP.format("w" if "後手番" in text else "b")
+
+
+NAMED = {"cp932": "Shift JIS", "utf-16": "UTF-16", "euc_jp": "EUC-JP"}
+
+
+def test_cshogi_reads_the_same_in_them() -> None:
+    cshogi = pytest.importorskip("cshogi", reason="cshogi isn't installed: pip install cshogi")
+    from cshogi import KIF as KIF_READER
+
+    for what in ("drop with 打 and (00)", "drop with (00)", "drop with a space", "sealed move", "sealed move, said"):
+        game, (found,) = parse_kifu(OTHERS[what][0].encode())
+        other = KIF_READER.Parser.parse_str(OTHERS[what][0])
+        assert len(other.moves) == len(found.moves) and cshogi.move_to_usi(other.moves[-1]) == last_move(game, found)
+
+
+@pytest.mark.parametrize(
+    ("text", "last", "points", "end", "notes"),
+    [
+        ("'CSA encoding=UTF-8\nV3.0\n$MAX_MOVES:256\n$TIME+:600+0+5\nPI\n+\n+7776FU\nT1.250\n%MAX_MOVES\n", "7g7f",
+         0, "move limit", ""),
+        ("V2\nN+a\nPI\n+\n'** 30 -3334FU +2726FU\n+7776FU\nT1\n'*a comment\n%+ILLEGAL_ACTION\n", "7g7f", -1,
+         "illegal move", ""),
+        ("PI82HI22KA\n-\n-5142OU,T9\n%TORYO,T1\n", "5a4b", -1, "resigned", ""),
+        ("V2.2\nPI\n+\n+7776FU\nhello\n%TORYO\n", "7g7f", 1, "resigned", "lines are skipped: 'hello'"),
+        ("V2.2\nPI\n+\n+7776FU\n%WHAT\n", "7g7f", 0, "not decided",
+         "its end '%WHAT' is unknown, and counts as not decided"),
+    ],
+)  # fmt: skip
+def test_csa_of_other_programs(text: str, last: str, points: int, end: str, notes: str) -> None:
+    game, (found,) = parse_kifu(text.encode(), ".csa")
+    assert (last_move(game, found), found.points, found.end, "; ".join(found.notes)) == (last, points, end, notes)
+
+
+def test_csa_in_other_encodings() -> None:
+    for codec, name in (("cp932", "Shift JIS"), ("euc_jp", "EUC-JP")):
+        text = "'CSA encoding=SHIFT_JIS\nV2.2\nN+先手さん表\nN-後手能\nPI\n+\n+7776FU\n%TORYO\n"
+        _, (found,) = parse_kifu(text.encode(codec), ".csa")
+        said = "" if codec == "cp932" else ", not in 'SHIFT_JIS' as it says"
+        assert found.players == ("先手さん表", "後手能") and found.notes == (f"its text is in {name}{said}",)
+
+
+def test_show_tells_what_was_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "a.kif"
+    path.write_text(OTHERS["unknown lines"][0], encoding="cp932")
+    shown = "\n".join(show(path))
+    assert "note" in shown and "its text is in Shift JIS; lines are skipped: '消費時間：1分'" in shown

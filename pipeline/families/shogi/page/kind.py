@@ -56,4 +56,4 @@ class ShogiPage(BoardPage):
         names = tuple("" if name == "?" else name for name in found.players)
         loser = (first + len(moves)) % 2 if found.end == "resigned" else None
         usual = np.array_equal(found.start, own.initial(1))
-        return game, Beginning(None if usual else found.start, moves, (names[0], names[1]), loser)
+        return game, Beginning(None if usual else found.start, moves, (names[0], names[1]), loser, found.notes)
