@@ -9,7 +9,9 @@ import threading
 from typing import TextIO
 
 WAITING_LINES = 1024  # read ahead at most; then the manager's pipe fills up
-TOO_LONG = "\0too long"  # stands for a line longer than the limit; no protocol has such a command
+TOO_LONG = "\0too long "  # begins what stands for a line longer than the limit; no protocol has such a command
+KEPT = 40  # characters of such a line's beginning, which follow
+BYTE_ORDER_MARK = "\ufeff"
 
 
 def accept_any_bytes() -> None:
@@ -22,14 +24,15 @@ def accept_any_bytes() -> None:
 def read_line(stream: TextIO, longest: int) -> str:
     """The next line with its end; empty at the end of the input.
 
-    longest: characters, the end included. A longer line is read to its end piece by piece and returned as TOO_LONG.
+    longest: characters, the end included. A longer line is read to its end piece by piece; TOO_LONG and its beginning
+    are returned.
     """
     line = stream.readline(longest)
     if len(line) < longest or line.endswith("\n"):
         return line
     while (rest := stream.readline(longest)) and not rest.endswith("\n"):
         pass
-    return TOO_LONG
+    return TOO_LONG + line[:KEPT]
 
 
 def shown(word: str) -> str:
@@ -39,6 +42,8 @@ def shown(word: str) -> str:
 
 class CommandLines:
     """Lines without their ends, in order. next() gives None at the end of the input, and from then on.
+
+    A byte-order mark before the first line, as some shells send it, is dropped.
 
     longest: as in read_line.
     """
@@ -65,9 +70,11 @@ class CommandLines:
             return self._queue.not_empty.wait_for(self._queue._qsize, seconds) > 0  # type: ignore[attr-defined]
 
     def _read(self) -> None:
+        mark = BYTE_ORDER_MARK
         try:
             while line := read_line(self._stream, self._longest):
-                self._queue.put(line.rstrip("\r\n"))
+                self._queue.put(line.removeprefix(mark).rstrip("\r\n"))
+                mark = ""
         except (OSError, ValueError):  # the stream was closed
             pass
         self._queue.put(None)
