@@ -159,8 +159,8 @@ class BatchSearch(Boards):
         self._active[rows] = False
 
     def allowed(self, rows: Rows) -> BoolArray:
-        """[n, A] the legal moves, without passes before pass_after unless there is no other move, and without those that
-        restrict() leaves out.
+        """[n, A] the legal moves without those that restrict() leaves out, and without passes before pass_after unless
+        there is no other move.
         """
         legal = self.legal(rows)
         self._drop_early_passes(legal, self.states[rows])

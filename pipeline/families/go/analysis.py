@@ -57,7 +57,13 @@ NEGATED, MIRRORED = ("utility", "scoreLead", "scoreMean", "scoreSelfplay"), ("wi
 
 Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 """A colour and a point."""
-Whole = Annotated[int, BeforeValidator(lambda found: int(found) if isinstance(found, float) and found % 1 == 0 else found)]
+
+
+def _without_point(found: Any) -> Any:
+    return int(found) if isinstance(found, float) and abs(found) < 2**53 and found.is_integer() else found
+
+
+Whole = Annotated[int, BeforeValidator(_without_point)]
 """A whole number, which some languages write as 100.0."""
 
 
@@ -310,12 +316,11 @@ class Analysis:
                 ) from error
 
     def _left_out(self, found: list[MovesUntil], name: str) -> list[Moves]:
-        return [
-            Moves(
-                self._player_of(one.player, name), [self._action_of(point, name) for point in one.moves], one.until_depth
-            )
-            for one in found
-        ]
+        moves = []
+        for one in found:
+            actions = [self._action_of(point, name) for point in one.moves]
+            moves.append(Moves(self._player_of(one.player, name), actions, one.until_depth))
+        return moves
 
     def _legal(self, position: Position) -> BoolArray:
         """[A]"""

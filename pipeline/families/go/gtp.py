@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -57,10 +58,9 @@ RULES = {
     "whiteHandicapBonus": "0",
 }  # fmt: skip
 RULES_IN_WORDS = "area scoring, superko, no suicide and no bonus"
-# KataGo's and KGS' names of rules with area scoring
+# KataGo's and KGS' names of rules with area scoring, letters alone
 AREA_RULES = frozenset(
-    ["aga", "bga", "chinese", "chinese-kgs", "chinese-ogs", "french", "new-zealand", "new_zealand", "nz",
-     "tromp-taylor", "tromp_taylor"]
+    ["aga", "bga", "chinese", "chinesekgs", "chineseogs", "french", "newzealand", "nz", "tromptaylor"]
 )  # fmt: skip
 # Options of an analysis. Those that aren't used here only say what KataGo is to leave out or add.
 KNOWN_PAIRS = frozenset(
@@ -204,7 +204,7 @@ class Gtp:
         text = " ".join(words)
         try:
             rules = json.loads(text) if text.startswith("{") else text
-        except ValueError:
+        except (ValueError, RecursionError):
             rules = ""
         if not is_area_scoring(rules):
             raise GtpError(f"unsupported rules: found {text[:40]!r}; this model plays by {RULES_IN_WORDS}")
@@ -526,8 +526,9 @@ class Gtp:
             raise GtpError(f"invalid vertex: {word[:20]!r}") from None
 
     def _analysis_options(self, words: list[str]) -> AnalysisOptions:
-        """``[COLOUR] [INTERVAL] [interval N] [maxmoves N] [ownership true] [rootInfo true] [avoid COLOUR VERTEX,… DEPTH]
-        [allow COLOUR VERTEX,… DEPTH] …``; intervals in centiseconds. Other options of KataGo are ignored.
+        """``[COLOUR] [INTERVAL] [interval N] [maxmoves N] [ownership true] [rootInfo true]
+        [avoid COLOUR VERTEX,… DEPTH] [allow COLOUR VERTEX,… DEPTH] …``; intervals in centiseconds. Other options of
+        KataGo are ignored.
         """
         found, rest = AnalysisOptions(), deque(word.lower() for word in words)
         if rest and rest[0] in COLOURS:
@@ -582,7 +583,7 @@ class AnalysisOptions:
 def is_area_scoring(rules: str | dict[str, Any]) -> bool:
     """Whether rules, under KataGo's names, differ from the model's in ko, suicide and handicap at most."""
     if isinstance(rules, str):
-        return rules.lower() in AREA_RULES
+        return re.sub("[-_ ]", "", rules.lower()) in AREA_RULES
     tax = str(rules.get("tax", "NONE")).upper()
     return str(rules.get("scoring", "AREA")).upper() == "AREA" and tax == "NONE" and not rules.get("hasButton")
 
