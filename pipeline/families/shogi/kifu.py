@@ -82,6 +82,7 @@ _RESULTS: tuple[tuple[str, str, int, str], ...] = (
 )
 KIF_RESULTS = {kif: (result, called) for kif, _, result, called in _RESULTS if kif}
 CSA_RESULTS = {csa: (result, called) for _, csa, result, called in _RESULTS if csa}
+USI_RESULTS = {"resign": (LOST, "resigned"), "win": (WON, "declared"), "rep_draw": (0, "repetition")}
 RESIGNED = ("投了", "%TORYO")
 ENDS = {  # KIF's and CSA's words by kernels' END; 0: the game isn't over
     0: ("中断", "%CHUDAN"),
@@ -418,7 +419,8 @@ def _board_of(texts: list[list[str]]) -> int:
             if _SFEN.fullmatch(word):
                 return 5 if word.count("/") == 4 else 9
         if "moves" in words[:-1]:
-            return 5 if words[words.index("moves") + 1][1:2] in ("d", "e") else 9
+            first = words[words.index("moves") + 1]
+            return 5 if first[1:2] in ("d", "e") and not notation.GAME_ENDS.fullmatch(first) else 9
     return 9
 
 
@@ -614,13 +616,18 @@ def _usi_square(column: str, row: str, text: str) -> str:
 
 
 class _UsiReader(_Reader):
-    """Its lines are moves."""
+    """Its lines are moves, up to a word that ends the game."""
 
     def __init__(self, game: Shogi) -> None:
         super().__init__(game)
         self.found = True
 
     def take(self, line: str) -> None:
+        if self.ended:
+            return
+        if notation.GAME_ENDS.fullmatch(line):
+            self.result, self.ended = USI_RESULTS.get(line, _LEFT), True
+            return
         self.play(line, line[:10], (None, None))
 
 

@@ -41,6 +41,8 @@ START = {
     9: "lnsgkgsnl/1r5b1/ppppppppp/9/9/9/PPPPPPPPP/1B5R1/LNSGKGSNL b - 1",
     5: "rbsgk/4p/5/P4/KGSBR b - 1",
 }
+# What engines and managers write behind the moves of a line of USI when the game is over.
+GAME_ENDS = re.compile("resign|win|lose|draw|timeout|interrupt|illegal|abort|rep_[a-z]+")
 _USI = re.compile(r"(?:([PLNSGBR])\*|([1-9][A-I]))([1-9][A-I])(\+?)", re.ASCII)
 _ACTION = re.compile(r"(?:([PLNSGBR])\*|([UDLRN]{1,2}))([1-9][A-I])(\+?)", re.ASCII)
 _HAND = re.compile(r"([1-9]\d?)?([PLNSGBR])", re.ASCII | re.IGNORECASE)

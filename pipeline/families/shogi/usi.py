@@ -38,6 +38,7 @@ from pipeline.errors import IllegalMove, MuGoError
 from pipeline.families.shogi import kernels
 from pipeline.families.shogi.game import Shogi
 from pipeline.families.shogi.mate import Mate, MateSearch
+from pipeline.families.shogi.notation import GAME_ENDS
 from pipeline.play.clock import MARGIN_SECONDS, Clock, TimeSettings
 from pipeline.play.findings import winrate
 from pipeline.play.lines import TOO_LONG, CommandLines, shown
@@ -57,7 +58,6 @@ NUMBERS = (*CLOCKS, "movetime", "movestogo", "nodes", "depth")  # limits with a 
 WORDS = ("ponder", "infinite", "searchmoves")  # the others
 MOST_NUMBER = 10**9  # a manager may mean "no limit"
 MOST_DEPTH, MOST_MOVES_TO_GO = 30, 100
-GAME_ENDS = re.compile("resign|win|lose|draw|timeout|interrupt|illegal|abort|rep_[a-z]+")  # words behind moves
 
 Write = Callable[[str], None]
 

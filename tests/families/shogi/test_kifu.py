@@ -190,6 +190,22 @@ def test_files_of_others(tmp_path: Path) -> None:
     assert [len(one.moves) for one in read_kifu(lines)[1]] == [2, 0, 0]
 
 
+@pytest.mark.parametrize("line, moves, points, end", [
+    ("position startpos moves 2g2f 8c8d 2f2e rep_inf", 3, 0, "not decided"),
+    ("position startpos moves 2g2f 8c8d 2f2e 8d8e rep_draw", 4, 0, "repetition"),
+    ("position startpos moves 2g2f 8c8d resign", 2, -1, "resigned"),
+    ("startpos moves 7g7f 8c8d win", 2, 1, "declared"),
+    ("position startpos moves 3e3d 3a3b resign", 2, -1, "resigned"),
+    ("sfen 4k4/9/4P4/9/9/9/9/9/4K4 b G 1 moves 5i5h 5a6a resign", 2, -1, "resigned"),
+    ("position startpos moves resign", 0, -1, "resigned"),
+])  # fmt: skip
+def test_a_line_of_usi_may_say_how_the_game_ended(line: str, moves: int, points: int, end: str) -> None:
+    """As engines write it behind the moves."""
+    game, (found,) = parse_kifu(f"{line} and more\n".encode(), ".usi")
+    assert (len(found.moves), found.points, found.end) == (moves, points, end)
+    assert game.size == (5 if "3e3d" in line else 9)
+
+
 def test_a_record_without_an_end_is_not_decided(tmp_path: Path) -> None:
     for form, text in ((CSA, "PI\n+\n+7776FU\n"), (KIF, "   1 ７六歩(77)\n")):
         found = read_back(tmp_path, form, text)
