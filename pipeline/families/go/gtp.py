@@ -33,6 +33,7 @@ from pipeline.games.contract import Game
 from pipeline.games.sgf import read_sgf
 from pipeline.play.clock import MOST_SECONDS, Clock, TimeSettings
 from pipeline.play.findings import Findings
+from pipeline.play.game_in_progress import Position
 from pipeline.play.lines import TOO_LONG, CommandLines
 from pipeline.play.session import SearchSession
 from pipeline.run import atomic
@@ -452,7 +453,7 @@ class Gtp:
         before, goes_on = session.here(), not session.is_over or self._game.can_set_up
         if goes_on:
             session.set_turn(session.to_move if wanted.player is None else wanted.player)
-            self._restrict(wanted)
+            self._restrict(wanted, before)
         report = self._reporter(wanted, line_of)
         self._write(f"={self._number}\n")
         lines = self._lines
@@ -462,25 +463,29 @@ class Gtp:
             report()
             return lines.waiting()
 
-        if goes_on:
-            session.search_until(line_waits, session.room())
-        while not lines.wait(wanted.interval):  # the tree is full: repeat what was found
-            report()
-        if self._game.is_over(before.states)[0]:
-            session.go_to(before)
+        try:
+            if goes_on:
+                session.search_until(line_waits, session.room())
+            while not lines.wait(wanted.interval):  # the tree is full: repeat what was found
+                report()
+        finally:
+            if self._game.is_over(before.states)[0]:
+                session.go_to(before)
 
-    def _restrict(self, wanted: AnalysisOptions) -> None:
-        """Raises GtpError if no legal move would be left."""
+    def _restrict(self, wanted: AnalysisOptions, before: Position) -> None:
+        """Raises GtpError, and goes back to the position before the command, if no legal move would be left."""
         until = restriction(self._game.num_actions, wanted.avoid, wanted.allow)
         if not (self.session.legal() & (until[self.session.to_move] == 0)).any():
+            self.session.go_to(before)
             raise GtpError("avoid and allow leave no legal move")
         self.session.restrict(until)
 
     def _generate_and_analyse(self, words: list[str], line_of: Callable[[AnalysisOptions], str]) -> None:
         wanted = self._analysis_options(words)
         player = self.session.to_move if wanted.player is None else wanted.player
+        before = self.session.here()
         if self._begin_move(player):  # an error must come before the answer begins
-            self._restrict(wanted)
+            self._restrict(wanted, before)
         report = self._reporter(wanted, line_of)
         self._write(f"={self._number}\n")
         self._write(f"play {self._generate(player, avoid=wanted.avoid, allow=wanted.allow, report=report)}\n")

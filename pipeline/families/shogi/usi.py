@@ -278,7 +278,9 @@ class Usi:
         return "resign" if self._game.is_over(self._game.played_on(self.session.state))[0] else None
 
     def _restriction(self, texts: Sequence[str]) -> NDArray[np.int16] | None:
-        """To these moves, of which illegal ones are ignored; None: to none."""
+        """To these moves, of which illegal ones are ignored; None: all moves are searched."""
+        if not texts:
+            return None
         actions, unknown, legal = [], [], self.session.legal()
         for text in texts:
             try:
