@@ -163,7 +163,8 @@ def test_another_board_is_warmed_up_before_any_clock_runs():
 def test_moves_out_of_turn_illegal_ones_and_undo(say):
     assert [say(f"play {move}") for move in ("b D4", "B e5", "black pass", "W d5", "white C4")] == ["="] * 5
     assert say("play b D4") == "? illegal move"
-    assert say("play b Z4") == say("play b I5") == say("play b D10") == "? invalid vertex"
+    assert [say(f"play b {vertex}") for vertex in ("Z4", "I5")] == [f"? invalid vertex: '{v}'" for v in ("Z4", "I5")]
+    assert say("play b D10") == "? invalid vertex: 'D10'"
     assert say("play green D4").startswith("? syntax error: 'green' is no colour")
     assert say("play b").startswith("? syntax error")
     assert say("showboard").count("O") == 2 and "X to move, ply 5" in say("showboard")
@@ -320,7 +321,7 @@ def test_other_board_games_have_the_commands_that_make_sense():
     assert say("boardsize 6") == "=" and say("known_command komi") == say("known_command final_score") == "= false"
     assert say("genmove b").startswith("= ") and say("genmove w").startswith("= ")
     for command in ("genmove w", "kata-genmove_analyze w", "lz-genmove_analyze w 10"):
-        assert say(f"7 {command}").startswith("?7 othello:6: out of turn")
+        assert say(f"7 {command}").startswith("?7 6×6 Othello: out of turn")
     connect = Manager(make_gtp("tictactoe"))
     for _ in range(9):
         answer = connect("genmove b") if connect.gtp.session.to_move == 0 else connect("genmove w")
