@@ -6,6 +6,7 @@ import io
 import queue
 import sys
 import threading
+from collections.abc import Callable
 from typing import TextIO
 
 WAITING_LINES = 1024  # read ahead at most; then the manager's pipe fills up
@@ -63,6 +64,19 @@ class CommandLines:
     def waiting(self) -> bool:
         """Whether next() would return at once."""
         return not self._queue.empty()
+
+    def watch(self, command: str) -> Callable[[], bool]:
+        """A function that says whether this command has come since now, with or without a number before it.
+
+        If it waits already, it never does: a script sends all its lines at once, and each has its turn.
+        """
+        known = self._holds(command)
+        return lambda: not known and self._holds(command)
+
+    def _holds(self, command: str) -> bool:
+        with self._queue.mutex:
+            waiting = [(line or "").casefold().split() for line in self._queue.queue]
+        return any(words[words[0].isdecimal() :][:1] == [command] for words in waiting if words)
 
     def wait(self, seconds: float) -> bool:
         """Wait for a line, at most this long; whether one is there. Only for the thread that calls next()."""

@@ -362,8 +362,10 @@ class Gtp:
         allow: Sequence[Moves] = (),
         report: Callable[[], None] = lambda: None,
     ) -> str:
-        """Choose and play a move on the player's clock, or resign. never_pass: unless nothing else is legal; avoid,
-        allow: see restriction(); report: called after each batch of the network.
+        """Choose and play a move on the player's clock, or resign; at once if quit comes meanwhile.
+
+        never_pass: unless nothing else is legal; avoid, allow: see restriction(); report: called after each batch of
+        the network.
         """
         session, clock, passes = self.session, self._clocks[player], self._game.pass_action
         clock.start()
@@ -371,10 +373,11 @@ class Gtp:
             if never_pass and passes is not None:
                 avoid = [*avoid, Moves(player, [passes])]
             session.restrict(restriction(self._game.num_actions, avoid, allow))
+            quits = self._lines.watch("quit") if self._lines else lambda: False
 
             def reported() -> bool:
                 report()
-                return False
+                return quits()
 
             action = session.think(clock.seconds(self._moves_left()), enough=reported)
             value = session.value_to_move()

@@ -20,7 +20,7 @@ import re
 from pipeline.errors import IllegalMove
 from pipeline.families.gomoku.game import Gomoku
 from pipeline.games.contract import small_number
-from pipeline.play.lines import TOO_LONG, shown
+from pipeline.play.lines import TOO_LONG, CommandLines, shown
 from pipeline.play.session import SearchSession
 
 ABOUT = 'name="MuGo", version="0.1", author="the MuGo developers", country="international"'
@@ -38,10 +38,12 @@ class ProtocolError(Exception):
 class Gomocup:
     """The protocol's state for one manager. answer() never raises, whatever the manager sends."""
 
-    def __init__(self, session: SearchSession) -> None:
+    def __init__(self, session: SearchSession, lines: CommandLines | None = None) -> None:
+        """lines: an END that comes while the engine thinks ends that, too; None: it waits."""
         assert isinstance(session.game, Gomoku)
         self.session, self._game = session, session.game
         self._size, self._captures = self._game.size, self._game.rules.goal > 0
+        self._lines = lines
         self._started = False
         self._board: list[tuple[str, int]] | None = None  # lines of BOARD so far
         self._broken = ""  # what is wrong with the first bad one
@@ -195,7 +197,8 @@ class Gomocup:
     def _move(self) -> str:
         if self.session.is_over:
             raise ProtocolError("the game is over; wanted RESTART or START")
-        action = self.session.think(self._seconds())
+        ended = self._lines.watch("end") if self._lines else lambda: False
+        action = self.session.think(self._seconds(), enough=ended)
         self._play(action)
         return self._text(action)
 

@@ -1,6 +1,6 @@
 """Real clients of the engine: Sabaki's GTP controller, and KaTrain's engine class. Skipped where they aren't installed.
 
-    npm install --global @sabaki/gtp            pip install katrain
+npm install --global @sabaki/gtp            pip install katrain
 """
 
 from __future__ import annotations

@@ -482,6 +482,13 @@ def test_errors_name_the_game_as_people_do(tmp_path):
     assert connect("play b 9") == "? invalid vertex: '9'"
 
 
+def test_quit_ends_a_search_that_it_comes_in():
+    """But a script's quit waits until the move is found."""
+    gtp = make_gtp(readouts=1_000_000)
+    text = run_and_type(gtp, (0, "1 genmove b"), (0.5, "2 quit"))
+    assert re.fullmatch(r"=1 [A-J]\d\n\n=2\n\n", text)
+
+
 def test_a_byte_order_mark_is_no_command():
     """Windows' shells begin a pipe with one."""
     assert run_and_type(make_gtp(), (0, "\ufeff1 protocol_version")) == "=1 2\n\n"

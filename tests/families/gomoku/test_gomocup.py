@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +55,7 @@ class FirstFree:
         self.moves.pop()
         self.state = self.before.pop()
 
-    def think(self, seconds: float | None) -> int:
+    def think(self, seconds: float | None, enough: Callable[[], bool]) -> int:
         self.seconds.append(seconds)
         return int(self.game.legal(self.state, History.empty(1, 1))[0].argmax())
 
