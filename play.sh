@@ -38,7 +38,7 @@ while (($#)); do
             options+=("$1" "$2")
             shift 2
             ;;
-        --no-browser)
+        --no-browser | --no_browser)
             options+=("$1")
             shift
             ;;

@@ -104,7 +104,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"max_content_width": 120},
+    # --max_positions is --max-positions: other systems spell options so, and so do presets.
+    context_settings={"max_content_width": 120, "token_normalize_func": lambda name: name.replace("_", "-")},
 )
 
 

@@ -239,6 +239,25 @@ def test_options_are_the_fields_of_the_config(name: str, config: type[Options]) 
         assert (field if is_argument else f"--{field.replace('_', '-')}") in shown
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_options_may_have_underscores(name: str) -> None:
+    """--max_positions for --max-positions, as other systems spell options; --help shows one spelling."""
+    command = COMMANDS[name]
+    context = command.context_class(command, parent=GROUP.context_class(GROUP, **GROUP.context_settings))
+    long = [
+        (flag, option)
+        for option in command.params
+        for flag in (*option.opts, *option.secondary_opts)
+        if flag.startswith("--")
+    ]
+    for flag, option in long:
+        given = "--" + flag.removeprefix("--").replace("-", "_")
+        for arguments in ([given] if option.is_flag else [given, "1"], [] if option.is_flag else [f"{given}=1"]):
+            found, rest, _ = command.make_parser(context).parse_args(list(arguments))
+            assert not rest and (not arguments or option.name in found), arguments
+    assert not re.search(r"--\w+_", CliRunner().invoke(main.app, [name, "--help"]).output)
+
+
 def test_options_reach_the_stage(stage: types.SimpleNamespace) -> None:
     assert run("selfplay", "--games", "3", "--network", "m", "--top-up", "--c-puct", "2.5").exit_code == 0
     assert stage.given == SelfplayConfig(games=3, network=Path("m"), top_up=True, c_puct=2.5)

@@ -21,6 +21,7 @@ accept a history and ignore it. Where a repetition ends the game, play() finds i
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -330,6 +331,16 @@ class AnyGame(ABC):
     def title(self) -> str:
         """The game in words, such as "11×11 Hex, komi 1.5"."""
         return self.board_title if self.komi is None else f"{self.board_title}, komi {self.komi:g}"
+
+    @property
+    def title_here(self) -> str:
+        """board_title; of a game of all boards, that of the present one."""
+        return self.board_title
+
+    def in_words(self, message: str) -> str:
+        """An error's message about this game, for people who see the board: without its spec, rows and numbers."""
+        refused = rf"{re.escape(self.spec)}, row \d+: action -?\d+ \((.*?)\): "
+        return re.sub(refused, rf"{self.title_here}: \1: ", message).replace(self.spec, self.title_here)
 
     # Records
 

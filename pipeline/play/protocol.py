@@ -43,7 +43,7 @@ class Protocol(ABC):
 
     help          one line for engine --help
     wanted        what it plays, for messages: "a model of chess"
-    longest_line  characters of a manager's line, the end included; a longer one arrives as lines.TOO_LONG
+    longest_line  characters of a manager's line, the end included; a longer one begins with lines.TOO_LONG
     """
 
     help: ClassVar[str] = ""

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove
 from pipeline.games.contract import BoolArray, Evaluate, FloatArray, Game, Planes, States
@@ -221,6 +222,14 @@ class SearchSession(SearchedRow):
         """Move to a position, with the same moves to take back. Drops the tree unless the session is there already."""
         if not np.array_equal(self.state[0], position.state):
             self._search.place(0, position.state, position.keys)
+
+    def restrict(self, until: NDArray[np.int16] | None = None) -> None:
+        """Leave moves out of what is searched here, until the game goes on: see search/restriction.py; None: no more.
+
+        Drops what was found here if that changes anything.
+        """
+        every = np.zeros((2, self.game.num_actions), np.int16)
+        self._search.restrict(ROW, (every if until is None else until)[None])
 
     def drop_tree(self) -> None:
         """Drop what was found here."""

@@ -79,6 +79,8 @@ class BatchSearch(Boards):
         num_edges = max(4 * game.num_actions * leaves, num_nodes * min(game.num_actions, 64))
         self._tree = empty_tree(num_rows, num_nodes, num_edges, game.num_actions, game.state_size)
         self._active = np.zeros(num_rows, np.bool_)
+        self._until: NDArray[np.int16] | None = None  # [R, 2, A], of restrict(); made when first needed
+        self._deepest = np.zeros(num_rows, np.int16)  # [R] the highest of _until; 0: the row isn't restricted
         self._explore = np.zeros(num_rows, np.bool_)
         forcing = config.algorithm == "puct" and config.forced_playouts > 0
         self._forced = np.zeros(num_rows, np.float32) if forcing else None
@@ -112,14 +114,16 @@ class BatchSearch(Boards):
         self._drop_trees(rows)
         self._tree.streams[rows] = seeds
         self._active[rows] = False
+        self._deepest[rows] = 0
 
     def place(self, row: int, state: NDArray[np.int16], keys: KeyArray) -> None:
         super().place(row, state, keys)
         self._tree.num_nodes[row] = self._tree.num_edges[row] = self._tree.remaining[row] = 0
         self._active[row] = False
+        self._deepest[row] = 0
 
     def advance(self, rows: Rows, actions: Actions) -> None:
-        """Play actions [n] in rows [n] and keep the subtrees below them. Ends the rows' searches.
+        """Play actions [n] in rows [n] and keep the subtrees below them. Ends the rows' searches and restrictions.
 
         Raises IllegalMove and changes nothing if an action is illegal.
         """
@@ -128,15 +132,39 @@ class BatchSearch(Boards):
         if not self._keeps_trees:
             gumbel.clear_roots(self._tree, rows)
         self._active[rows] = False
+        restricted = rows[self._deepest[rows] > 0]
+        self._drop_trees(restricted)
+        self._deepest[restricted] = 0
+
+    def restrict(self, rows: Rows, until: NDArray[np.int16]) -> None:
+        """Leave moves out of the searches of rows [n], until their games go on. Ends the rows' searches.
+
+        until [n, 2, A]: by player and action, the first ply of the search, counted from the root's 0, at which the
+        player may make the move; 0: the move isn't left out. Where all legal moves would be, none is. Drops the trees
+        of rows for which this changes anything. See restriction.py.
+        """
+        deepest = until.max(axis=(1, 2))
+        changed = (deepest > 0) | (self._deepest[rows] > 0)
+        rows, until, deepest = rows[changed], until[changed], deepest[changed]
+        if not len(rows):
+            return
+        if self._until is None:
+            self._until = np.zeros((self.num_rows, 2, self.game.num_actions), np.int16)
+        self._until[rows], self._deepest[rows] = until, deepest
+        self._drop_trees(rows)
+        self._active[rows] = False
 
     def stop(self, rows: Rows) -> None:
         """End the rows' searches; they take no part until begin()."""
         self._active[rows] = False
 
     def allowed(self, rows: Rows) -> BoolArray:
-        """[n, A] the legal moves, without passes before pass_after unless there is no other move."""
+        """[n, A] the legal moves without those that restrict() leaves out, and without passes before pass_after unless
+        there is no other move.
+        """
         legal = self.legal(rows)
         self._drop_early_passes(legal, self.states[rows])
+        self._leave_out(legal, rows, self.states[rows])
         return legal
 
     # --- search ----------------------------------------------------------------------------------------------------
@@ -185,6 +213,7 @@ class BatchSearch(Boards):
         room = self._legal[: self._num_waiting], self._planes[: self._num_waiting]
         legal, planes = self.game.legal_and_observe(batch.states, batch.history, out=room)
         self._drop_early_passes(legal, batch.states)
+        self._leave_out(legal, batch.row, batch.states)
         return planes
 
     def leaf_rows(self) -> IntArray:
@@ -385,6 +414,19 @@ class BatchSearch(Boards):
         if self._first_pass_ply:
             early = np.flatnonzero(self.game.plies(states) < self._first_pass_ply)
             legal[early] = self.game.passing_last(legal[early])
+
+    def _leave_out(self, legal: BoolArray, rows: Rows | IntArray, states: States) -> None:
+        """Remove what restrict() leaves out from legal [n, A], in place, in positions states [n, S] of these rows."""
+        if self._until is None:
+            return
+        at = np.flatnonzero(self._deepest[rows])
+        if not at.size:
+            return
+        ply = self.game.plies(states[at]) - self.game.plies(self.states[rows[at]])
+        near = ply < self._deepest[rows[at]]
+        at, ply = at[near], ply[near]
+        kept = legal[at] & (self._until[rows[at], self.game.to_move(states[at])] <= ply[:, None])
+        legal[at] = np.where(kept.any(axis=1, keepdims=True), kept, legal[at])
 
     def _by_gumbel(self, rows: Rows | IntArray) -> BoolArray:
         """[n] whether the rows' current search is Gumbel's."""

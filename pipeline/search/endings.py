@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.games import margins
-from pipeline.games.contract import Actions, BoolArray, FloatArray, Game, IntArray, Planes, Rows, States
+from pipeline.games.contract import Actions, BoolArray, FloatArray, Game, IntArray, Rows, States
 from pipeline.search.batch import BatchSearch
 from pipeline.search.options import SearchOptions
 from pipeline.search.tree import NO_PARENT
@@ -29,7 +29,6 @@ class EndingSearch(BatchSearch):
     def __init__(self, game: Game, num_rows: int, max_readouts: int, config: SearchOptions, leaves: int = 1) -> None:
         plain = config.model_copy(update={"algorithm": "puct", "noise_weight": 0.0, "forced_playouts": 0.0})
         super().__init__(game, num_rows, max_readouts, plain, leaves)
-        self._allowed = np.ones((num_rows, game.num_actions), np.bool_)
 
     def begin_at(self, other: BatchSearch, rows: Rows, readouts: IntArray, allowed: BoolArray) -> None:
         """Start a search at the positions of another search in rows [n]; of the moves, only allowed [n, A] count."""
@@ -38,14 +37,8 @@ class EndingSearch(BatchSearch):
         self.history.keys[rows, : lengths.max(initial=0)] = other.history.keys[rows, : lengths.max(initial=0)]
         self.history.lengths[rows] = lengths
         self._drop_trees(rows)
-        self._allowed[rows] = allowed
+        self.restrict(rows, np.repeat(~allowed[:, None], 2, axis=1).astype(np.int16))
         self.begin(rows, readouts, np.zeros(len(rows), np.bool_))
-
-    def leaves(self) -> Planes:
-        planes = super().leaves()
-        roots = self._waiting_roots()
-        self._legal[roots] &= self._allowed[self.leaf_rows()[roots]]
-        return planes
 
     def expand(self, policy_logits: FloatArray, value_to_move: FloatArray) -> None:
         if not self.game.has_margins:

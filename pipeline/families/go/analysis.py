@@ -6,10 +6,11 @@ search, so that the network sees full batches. Every line is answered, if need b
 engine. At the end of the input it finishes the queries that it has.
 
 The engine analyses one size and one komi and refuses others; a model of go:any analyses any komi. For rules without
-area scoring it warns and uses the model's rules. It also warns of requests beyond the fields below. avoidMoves and
-allowMoves are errors, because an answer that ignored them would mislead. maxVisits counts readouts; evaluating the
-position itself is not one. Values are black's unless overrideSettings.reportAnalysisWinratesAs says WHITE or
-SIDETOMOVE.
+area scoring it warns and uses the model's rules. It also warns of requests beyond the fields below. Each warning is
+given once, not with every query. Turns behind an illegal move, such as a suicide, have no results; those before it are
+analysed. Moves that avoidMoves or allowMoves leave out have no prior; if no legal move is left, there are no results.
+maxVisits counts readouts; evaluating the position itself is not one. Values are black's unless
+overrideSettings.reportAnalysisWinratesAs says WHITE or SIDETOMOVE.
 Source: KataGo, docs/Analysis_Engine.md
 """
 
@@ -24,13 +25,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from numpy.typing import NDArray
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 
 from pipeline.errors import IllegalMove, MuGoError, UsageError
-from pipeline.families.go.gtp import COLOURS, VERSION
-from pipeline.games.contract import FloatArray, Planes, States
+from pipeline.families.go.gtp import COLOURS, RULES_IN_WORDS, VERSION, is_area_scoring
+from pipeline.games.contract import BoolArray, FloatArray, Planes, States
 from pipeline.play.config import EngineConfig
 from pipeline.play.engine import game_of
 from pipeline.play.findings import Findings
@@ -41,6 +43,7 @@ from pipeline.players.loading import load_estimator, load_tree_evaluator
 from pipeline.players.searching import SearchPlayer, leaves_per_tree
 from pipeline.progress import Progress
 from pipeline.run.models import Model
+from pipeline.search.restriction import Moves, restriction
 
 if TYPE_CHECKING:
     from pipeline.networks.estimates import Estimates
@@ -50,15 +53,18 @@ LINES_PER_BATCH = 16  # read at most between two batches, so that the first answ
 MOST_MOVES = 5000  # of a query
 MOST_NAMES = 10  # of unknown fields in a warning
 ALL_MOVES = 1 << 16
-# KataGo's names of rules with area scoring
-AREA_RULES = frozenset(
-    ["aga", "bga", "chinese", "chinese-kgs", "chinese-ogs", "french", "new-zealand", "nz", "tromp-taylor",
-     "tromp_taylor"]
-)  # fmt: skip
 NEGATED, MIRRORED = ("utility", "scoreLead", "scoreMean", "scoreSelfplay"), ("winrate", "lcb")
 
 Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 """A colour and a point."""
+
+
+def _without_point(found: Any) -> Any:
+    return int(found) if isinstance(found, float) and abs(found) < 2**53 and found.is_integer() else found
+
+
+Whole = Annotated[int, BeforeValidator(_without_point)]
+"""A whole number, which some languages write as 100.0."""
 
 
 class QueryError(MuGoError):
@@ -67,6 +73,13 @@ class QueryError(MuGoError):
     def __init__(self, problem: str, name: str) -> None:
         super().__init__(problem)
         self.name = name
+
+
+class IllegalTurn(QueryError):
+    """A move of a query that the rules forbid."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem, "moves")
 
 
 class Fields(BaseModel):
@@ -80,23 +93,33 @@ class Settings(Fields):
     max_time: float = Field(math.inf, ge=0)  # seconds per position
 
 
+class MovesUntil(Fields):
+    """until_depth: a ply of the search, counted from 1."""
+
+    player: str
+    moves: list[str]
+    until_depth: Whole = Field(ge=1)
+
+
 class Query(Fields):
     id: str
     moves: list[Pair]
-    board_x_size: int
-    board_y_size: int
+    board_x_size: Whole
+    board_y_size: Whole
     initial_stones: list[Pair] = []
     initial_player: str | None = None
     rules: str | dict[str, Any] | None = None
     komi: float | None = None
-    analyze_turns: list[int] | None = None
-    max_visits: int | None = Field(None, ge=1)
+    analyze_turns: list[Whole] | None = None
+    max_visits: Whole | None = Field(None, ge=1)
+    avoid_moves: list[MovesUntil] = []
+    allow_moves: list[MovesUntil] = []
     include_ownership: bool = False
     include_moves_ownership: bool = False
     include_policy: bool = False
     report_during_search_every: float = Field(math.inf, gt=0)  # seconds
-    priority: int = 0
-    priorities: list[int] | None = None
+    priority: Whole = 0
+    priorities: list[Whole] | None = None
     override_settings: Settings = Settings()
 
 
@@ -104,13 +127,14 @@ class Action(Fields):
     id: str
     action: Literal["terminate", "terminate_all", "query_version", "clear_cache"]
     terminate_id: str | None = None
-    turn_numbers: list[int] | None = None
+    turn_numbers: list[Whole] | None = None
 
 
 @dataclass
 class Turn:
     """A position to analyse.
 
+    until     of BatchSearch.restrict()
     ends      when its time is up
     due       when its next partial answer is
     findings  None until the search begins
@@ -121,6 +145,7 @@ class Turn:
     position: Position
     mover: int
     readouts: int
+    until: NDArray[np.int16]
     ends: float = math.inf
     due: float = math.inf
     findings: Findings | None = None
@@ -137,6 +162,7 @@ class Analysis:
         self._readouts, self._most_readouts = readouts, most_readouts
         self._waiting: list[tuple[int, int, Turn]] = []  # a heap of (−priority, number in order of arrival, turn)
         self._count = 0  # turns that have had to wait
+        self._warned: set[tuple[str, str]] = set()
         self._searching: dict[int, Turn] = {}  # by row
         self._write: Callable[[str], None] = lambda text: None
 
@@ -174,7 +200,7 @@ class Analysis:
         """Follow a line: carry out an action, queue the turns of a query, or write an error."""
         if not line.strip():
             return
-        if line == TOO_LONG:
+        if line.startswith(TOO_LONG):
             self._say({"error": "the line is too long"})
             return
         try:
@@ -229,7 +255,7 @@ class Analysis:
 
         for *_, turn in sorted(self._waiting):
             if is_meant(turn):
-                self._say_nothing_found(turn)
+                self._say_nothing_found(turn.query, turn.number)
         self._waiting = [waiting for waiting in self._waiting if not is_meant(waiting[-1])]
         heapq.heapify(self._waiting)
         for row in [row for row, turn in self._searching.items() if is_meant(turn)]:
@@ -242,16 +268,31 @@ class Analysis:
         self._check_board(query)
         readouts, warnings = self._warnings(query)
         priorities = self._priorities(query)
-        turns = [
-            Turn(query, number, position, int(self._game.to_move(position.state[None])[0]), readouts)
-            for number, position in enumerate(self._positions(query))
-            if number in priorities
-        ]
+        avoid, allow = self._left_out(query.avoid_moves, "avoidMoves"), self._left_out(query.allow_moves, "allowMoves")
+        until = restriction(self._game.num_actions, avoid, allow)
+        turns: list[Turn] = []
+        try:
+            for number, position in enumerate(self._positions(query)):
+                if number in priorities:
+                    mover = int(self._game.to_move(position.states)[0])
+                    turns.append(Turn(query, number, position, mover, readouts, until))
+        except IllegalTurn as error:
+            if not turns:
+                raise
+            warnings.append(("moves", str(error)))
+            missing = [number for number in priorities if number > turns[-1].number]
+        else:
+            missing = []
         for name, text in warnings:
-            self._say({"warning": text, "field": name, "id": query.id})
+            if name == "moves" or (name, text) not in self._warned:
+                self._warned.add((name, text))
+                self._say({"warning": text, "field": name, "id": query.id})
+        for number in missing:
+            self._say_nothing_found(query, number)
         for turn in turns:
-            if bool(self._game.is_over(turn.position.state[None])[0]):
-                self._say_nothing_found(turn)
+            over, legal = self._game.is_over(turn.position.states), self._legal(turn.position)
+            if over[0] or not (legal & (until[turn.mover] == 0)).any():
+                self._say_nothing_found(turn.query, turn.number)
                 continue
             heapq.heappush(self._waiting, (-priorities[turn.number], self._count, turn))
             self._count += 1
@@ -273,15 +314,23 @@ class Analysis:
                 raise QueryError(
                     f"found komi {query.komi:g}; wanted a multiple of 0.5 on this board", "komi"
                 ) from error
-        for name in ("avoidMoves", "allowMoves"):
-            if (query.model_extra or {}).get(name):
-                raise QueryError(f"{name} is not supported: every legal move is searched", name)
+
+    def _left_out(self, found: list[MovesUntil], name: str) -> list[Moves]:
+        moves = []
+        for one in found:
+            actions = [self._action_of(point, name) for point in one.moves]
+            moves.append(Moves(self._player_of(one.player, name), actions, one.until_depth))
+        return moves
+
+    def _legal(self, position: Position) -> BoolArray:
+        """[A]"""
+        return self._game.legal(position.states, position.history)[0]
 
     def _warnings(self, query: Query) -> tuple[int, list[tuple[str, str]]]:
         """The readouts of each position, and (field, text) of each request that won't be followed."""
         found = []
-        if query.rules is not None and not _is_area_scoring(query.rules):
-            found.append(("rules", "not the model's rules: it uses area scoring, superko, no suicide and no bonus"))
+        if query.rules is not None and not is_area_scoring(query.rules):
+            found.append(("rules", f"not the model's rules: it uses {RULES_IN_WORDS}"))
         readouts = query.max_visits if query.max_visits is not None else self._readouts
         if readouts > self._most_readouts:
             readouts = self._most_readouts
@@ -321,7 +370,8 @@ class Analysis:
             try:
                 state = game.play(with_turn(game, state, player), np.array([action], np.int32), history)
             except IllegalMove as error:
-                raise QueryError(f"Illegal move {number}: {query.moves[number][1][:10]} ({error})", "moves") from error
+                why = game.in_words(str(error))
+                raise IllegalTurn(f"Illegal move {number}: {query.moves[number][1][:10]} ({why})") from error
             history.append(np.array([0]), game.keys(state))
             if game.can_set_up:
                 state = game.with_turn(state, 1 - player)  # after two passes, too
@@ -335,15 +385,15 @@ class Analysis:
         if to_move is None:
             to_move = int(bool(stones[0]) and not stones[1])  # white begins after handicap stones
         if any(stones) and not self._game.can_set_up:
-            raise QueryError(f"{self._game.spec} begins at its initial position", "initialStones")
+            raise QueryError(f"{self._game.board_title} begins at its initial position", "initialStones")
+        game = self._game if query.komi is None else self._game.with_komi(query.komi)
         try:
-            game = self._game if query.komi is None else self._game.with_komi(query.komi)
             if any(stones):
                 return game.position(*stones, to_move)
             return with_turn(game, game.initial(1), to_move)
         except IllegalMove as error:
             name = "initialStones" if any(stones) else "initialPlayer" if query.initial_player else "moves"
-            raise QueryError(str(error), name) from error
+            raise QueryError(game.in_words(str(error)), name) from error
 
     def _player_of(self, text: str, name: str) -> int:
         player = COLOURS.get(text.lower())
@@ -368,6 +418,7 @@ class Analysis:
             turn, rows = heapq.heappop(self._waiting)[-1], np.array([row])
             player.new_games(rows, np.zeros(1, np.uint64))
             search.place(row, *turn.position)
+            search.restrict(rows, turn.until[None])
             player.readouts = turn.readouts
             player.begin(rows)
             now = time.monotonic()
@@ -408,8 +459,8 @@ class Analysis:
             answer["policy"] = policy.astype(np.float64).round(6).tolist()
         return answer
 
-    def _say_nothing_found(self, turn: Turn) -> None:
-        self._say({"id": turn.query.id, "turnNumber": turn.number, "isDuringSearch": False, "noResults": True})
+    def _say_nothing_found(self, query: Query, number: int) -> None:
+        self._say({"id": query.id, "turnNumber": number, "isDuringSearch": False, "noResults": True})
 
     def _say(self, answer: dict[str, Any]) -> None:
         self._write(json.dumps(answer) + "\n")
@@ -424,13 +475,6 @@ def open_analysis(model: Model, config: EngineConfig, progress: Progress) -> Ana
     room = tree_room(settings, config.readouts)
     player = SearchPlayer(game, ROWS, evaluate, settings, room, leaves)
     return Analysis(player, load_estimator(model) if game.can_set_up else None, config.readouts, room)
-
-
-def _is_area_scoring(rules: str | dict[str, Any]) -> bool:
-    if isinstance(rules, str):
-        return rules.lower() in AREA_RULES
-    tax = str(rules.get("tax", "NONE")).upper()
-    return str(rules.get("scoring", "AREA")).upper() == "AREA" and tax == "NONE" and not rules.get("hasButton")
 
 
 def _seen(fields: dict[str, Any], turned: bool) -> dict[str, Any]:

@@ -149,6 +149,10 @@ class Go(BoardGame, KernelGame):
         usual = self.max_plies in (2 * self.num_points, LONGEST)
         return board if usual else f"{board}, at most {self.max_plies} moves"
 
+    @property
+    def title_here(self) -> str:
+        return f"{self.size}×{self.size} Go"
+
     def on_board(self, size: int) -> Self:
         if not self.num_global_planes:
             return super().on_board(size)

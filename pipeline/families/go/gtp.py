@@ -14,11 +14,15 @@ Source: Farnebäck, "Specification of the Go Text Protocol, version 2, draft 2",
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,9 +34,11 @@ from pipeline.games.sgf import MainLine, SgfRecord, main_line, record_of
 from pipeline.phrases import counted
 from pipeline.play.clock import MOST_SECONDS, Clock, TimeSettings
 from pipeline.play.findings import Findings
+from pipeline.play.game_in_progress import Position
 from pipeline.play.lines import TOO_LONG, CommandLines
 from pipeline.play.session import SearchSession
 from pipeline.run import atomic
+from pipeline.search.restriction import Moves, restriction
 
 Write = Callable[[str], None]
 
@@ -47,7 +53,16 @@ MOVES_PER_EMPTY = 0.35  # moves that a player will still make, per empty point: 
 # Commands that only Go has
 GO_ONLY = frozenset(
     ["komi", "get_komi", "loadsgf", "fixed_handicap", "place_free_handicap", "set_free_handicap", "final_score",
-     "final_status_list", "kgs-genmove_cleanup"]
+     "final_status_list", "kgs-genmove_cleanup", "kata-get-rules", "kata-set-rules", "kgs-rules"]
+)  # fmt: skip
+RULES = {
+    "ko": "POSITIONAL", "scoring": "AREA", "tax": "NONE", "suicide": False, "hasButton": False,
+    "whiteHandicapBonus": "0",
+}  # fmt: skip
+RULES_IN_WORDS = "area scoring, superko, no suicide and no bonus"
+# KataGo's and KGS' names of rules with area scoring, letters alone
+AREA_RULES = frozenset(
+    ["aga", "bga", "chinese", "chinesekgs", "chineseogs", "french", "newzealand", "nz", "tromptaylor"]
 )  # fmt: skip
 # Options of an analysis. Those that aren't used here only say what KataGo is to leave out or add.
 KNOWN_PAIRS = frozenset(
@@ -106,10 +121,7 @@ class Gtp:
 
     def answer(self, line: str) -> None:
         """Write the answer with its empty line; nothing for a line without a command."""
-        if line == TOO_LONG:
-            self._write("? line too long\n\n")
-            return
-        words = _preprocessed(line).split()
+        words = _preprocessed(line.removeprefix(TOO_LONG)).split()
         self._number = words.pop(0) if words and words[0].isdecimal() and words[0].isascii() else ""
         if not words:
             if self._number:
@@ -117,6 +129,8 @@ class Gtp:
             return
         self._moved = False
         try:
+            if line.startswith(TOO_LONG):
+                raise GtpError("line too long")
             if words[0] not in self._commands:
                 raise GtpError("unknown command")
             result = self._commands[words[0]](words[1:])
@@ -126,7 +140,7 @@ class Gtp:
                 blank = "" if result == "" or result.startswith("\n") else " "
                 self._write(f"={self._number}{blank}{result}\n\n")
         except MuGoError as error:
-            self._write(f"?{self._number} {' '.join(str(error).split())}\n\n")
+            self._write(f"?{self._number} {self._game.in_words(' '.join(str(error).split()))}\n\n")
 
     # Administration
 
@@ -162,6 +176,14 @@ class Gtp:
             self.session.warm_up()  # the first move on a board would be made on its clock
         return self._on_clear_board([])
 
+    def _on_rectangular_boardsize(self, words: list[str]) -> str:
+        """KataGo's: width and height."""
+        if len(words) != 2:
+            raise GtpError("syntax error: wanted rectangular_boardsize WIDTH HEIGHT")
+        if _whole(words, "width") != _whole(words[1:], "height"):
+            raise GtpError(f"unacceptable size: found {words[0]} by {words[1]}, this model plays square boards")
+        return self._on_boardsize(words[:1])
+
     def _on_clear_board(self, words: list[str]) -> str:
         self.session.restart()
         self._hopeless = [0, 0]
@@ -183,6 +205,23 @@ class Gtp:
 
     def _on_get_komi(self, words: list[str]) -> str:
         return f"{self._game.komi:g}"
+
+    def _on_kata__get__rules(self, words: list[str]) -> str:
+        return json.dumps(RULES)
+
+    def _on_kata__set__rules(self, words: list[str]) -> str:
+        """Accept rules that score areas, as analysis.py does, and refuse others."""
+        text = " ".join(words)
+        try:
+            rules = json.loads(text) if text.startswith("{") else text
+        except (ValueError, RecursionError):
+            rules = ""
+        if not is_area_scoring(rules):
+            raise GtpError(f"unsupported rules: found {text[:40]!r}; this model plays by {RULES_IN_WORDS}")
+        return ""
+
+    def _on_kgs__rules(self, words: list[str]) -> str:
+        return self._on_kata__set__rules(words)
 
     def _on_play(self, words: list[str]) -> str:
         if len(words) != 2:
@@ -336,6 +375,15 @@ class Gtp:
     def _on_genmove(self, words: list[str]) -> str:
         return self._generate(_colour(words))
 
+    def _on_stop(self, words: list[str]) -> str:
+        """KataGo's: end pondering, as every command does."""
+        return ""
+
+    def _on_clear_cache(self, words: list[str]) -> str:
+        """KataGo's: forget what was searched."""
+        self.session.drop_tree()
+        return ""
+
     def _on_reg_genmove(self, words: list[str]) -> str:
         """Choose without playing and without a clock: the same move each time."""
         before = self.session.here()
@@ -352,20 +400,33 @@ class Gtp:
         theirs = [group for group in self._dead_groups() if owner_of(self.session.state[0], group[0]) == 1 - player]
         return self._generate(player, never_pass=bool(theirs))
 
-    def _generate(self, player: int, never_pass: bool = False, report: Callable[[], None] = lambda: None) -> str:
-        """Choose and play a move on the player's clock, or resign. report: called after each batch of the network."""
+    def _generate(
+        self,
+        player: int,
+        never_pass: bool = False,
+        avoid: Sequence[Moves] = (),
+        allow: Sequence[Moves] = (),
+        report: Callable[[], None] = lambda: None,
+    ) -> str:
+        """Choose and play a move on the player's clock, or resign; at once if quit comes meanwhile.
+
+        never_pass: unless nothing else is legal; avoid, allow: see restriction(); report: called after each batch of
+        the network.
+        """
         session, clock, passes = self.session, self._clocks[player], self._game.pass_action
         clock.start()
         if self._begin_move(player, never_pass):
+            if never_pass and passes is not None:
+                avoid = [*avoid, Moves(player, [passes])]
+            session.restrict(restriction(self._game.num_actions, avoid, allow))
+            quits = self._lines.watch("quit") if self._lines else lambda: False
 
             def reported() -> bool:
                 report()
-                return False
+                return quits()
 
             action = session.think(clock.seconds(self._moves_left()), enough=reported)
             value = session.value_to_move()
-            if never_pass and action == passes:
-                action = self._best_point()
         else:
             assert passes is not None
             action, value = passes, 0.0
@@ -388,16 +449,6 @@ class Gtp:
             return False
         self.session.set_turn(player)
         return True
-
-    def _best_point(self) -> int:
-        """The best candidate that is no pass; without visits, the likeliest; a pass if nothing else is legal."""
-        passes = self._game.pass_action
-        found = [candidate.action for candidate in self.session.candidates() if candidate.action != passes]
-        if found:
-            return found[0]
-        points = [action for action in np.flatnonzero(self.session.legal()).tolist() if action != passes]
-        policy = self.session.policy()
-        return max(points, key=lambda action: policy[action], default=self.session.best())
 
     def _moves_left(self) -> int:
         stones = np.count_nonzero(self.session.state[0, : self._game.num_points])
@@ -443,10 +494,15 @@ class Gtp:
         self._generate_and_analyse(words, self._kata_line)
 
     def _analyse(self, words: list[str], line_of: Callable[[AnalysisOptions], str]) -> None:
-        """Stream until a line comes in. answer() writes the empty line that ends the answer."""
-        wanted, session = _analysis_options(words), self.session
-        if wanted.player is not None and not session.is_over:
-            self.session.set_turn(wanted.player)
+        """Stream until a line comes in. answer() writes the empty line that ends the answer.
+
+        A game that two passes ended is analysed as if it went on, and stays ended.
+        """
+        wanted, session = self._analysis_options(words), self.session
+        before, goes_on = session.here(), not session.is_over or self._game.can_set_up
+        if goes_on:
+            session.set_turn(session.to_move if wanted.player is None else wanted.player)
+            self._restrict(wanted, before)
         report = self._reporter(wanted, line_of)
         self._write(f"={self._number}\n")
         lines = self._lines
@@ -456,18 +512,32 @@ class Gtp:
             report()
             return lines.waiting()
 
-        if not session.is_over:
-            session.search_until(line_waits, session.room())
-        while not lines.wait(wanted.interval):  # the tree is full: repeat what was found
-            report()
+        try:
+            if goes_on:
+                session.search_until(line_waits, session.room())
+            while not lines.wait(wanted.interval):  # the tree is full: repeat what was found
+                report()
+        finally:
+            if self._game.is_over(before.states)[0]:
+                session.go_to(before)
+
+    def _restrict(self, wanted: AnalysisOptions, before: Position) -> None:
+        """Raises GtpError, and goes back to the position before the command, if no legal move would be left."""
+        until = restriction(self._game.num_actions, wanted.avoid, wanted.allow)
+        if not (self.session.legal() & (until[self.session.to_move] == 0)).any():
+            self.session.go_to(before)
+            raise GtpError("avoid and allow leave no legal move")
+        self.session.restrict(until)
 
     def _generate_and_analyse(self, words: list[str], line_of: Callable[[AnalysisOptions], str]) -> None:
-        wanted = _analysis_options(words)
+        wanted = self._analysis_options(words)
         player = self.session.to_move if wanted.player is None else wanted.player
-        self._begin_move(player)  # an error must come before the answer begins
+        before = self.session.here()
+        if self._begin_move(player):  # an error must come before the answer begins
+            self._restrict(wanted, before)
         report = self._reporter(wanted, line_of)
         self._write(f"={self._number}\n")
-        self._write(f"play {self._generate(player, report=report)}\n")
+        self._write(f"play {self._generate(player, avoid=wanted.avoid, allow=wanted.allow, report=report)}\n")
 
     def _reporter(self, wanted: AnalysisOptions, line_of: Callable[[AnalysisOptions], str]) -> Callable[[], None]:
         """A function that writes a line, at most once per interval."""
@@ -507,46 +577,69 @@ class Gtp:
         try:
             return self._game.parse_action(word)
         except IllegalMove:
-            raise GtpError("invalid vertex") from None
+            raise GtpError(f"invalid vertex: {word[:20]!r}") from None
+
+    def _analysis_options(self, words: list[str]) -> AnalysisOptions:
+        """``[COLOUR] [INTERVAL] [interval N] [maxmoves N] [ownership true] [rootInfo true]
+        [avoid COLOUR VERTEX,… DEPTH] [allow COLOUR VERTEX,… DEPTH] …``; intervals in centiseconds. Other options of
+        KataGo are ignored.
+        """
+        found, rest = AnalysisOptions(), deque(word.lower() for word in words)
+        if rest and rest[0] in COLOURS:
+            found.player = COLOURS[rest.popleft()]
+        if rest and rest[0].isdecimal():
+            rest.appendleft("interval")
+        while rest:
+            name = rest.popleft()
+            if name in ("avoid", "allow"):
+                (found.avoid if name == "avoid" else found.allow).append(self._moves_until(name, rest))
+                continue
+            if name not in KNOWN_PAIRS:
+                raise GtpError(f"syntax error: {name[:20]!r} is no option of an analysis")
+            if not rest:
+                raise GtpError(f"syntax error: {name[:20]!r} has no value")
+            value = rest.popleft()
+            if name == "interval":
+                found.interval = min(max(LEAST_INTERVAL, _number([value], "interval") / 100), MOST_INTERVAL)
+            elif name == "maxmoves":
+                found.most = max(1, _whole([value], "maxmoves"))
+            elif name == "ownership":
+                found.ownership = value == "true"
+            elif name == "rootinfo":
+                found.root_info = value == "true"
+        return found
+
+    def _moves_until(self, name: str, rest: deque[str]) -> Moves:
+        """Take ``COLOUR VERTEX,VERTEX,… DEPTH`` from the words; blanks may follow the commas."""
+        player, vertices = _colour([rest.popleft()] if rest else []), []
+        while rest and not rest[0].isdecimal():
+            vertices += [vertex for vertex in rest.popleft().split(",") if vertex]
+        if not vertices or not rest:
+            raise GtpError(f"syntax error: wanted {name} COLOUR VERTEX,VERTEX,… DEPTH")
+        return Moves(player, [self._vertex(vertex) for vertex in vertices], _whole([rest.popleft()], "depth"))
 
 
 @dataclass
 class AnalysisOptions:
-    """player: make it this player's turn; None: leave the turn as it is. interval: seconds. most: moves per line."""
+    """player: make it this player's turn; None: leave the turn as it is. interval: seconds. most: moves per line.
+    avoid, allow: see restriction().
+    """
 
     player: int | None = None
     interval: float = DEFAULT_INTERVAL
     most: int = MOST_MOVES
     ownership: bool = False
     root_info: bool = False
+    avoid: list[Moves] = field(default_factory=list)
+    allow: list[Moves] = field(default_factory=list)
 
 
-def _analysis_options(words: list[str]) -> AnalysisOptions:
-    """``[COLOUR] [INTERVAL] [interval N] [maxmoves N] [ownership true] [rootInfo true] …``; intervals in centiseconds.
-
-    Other options of KataGo are ignored, but those that would change which moves are searched are refused.
-    """
-    found, rest = AnalysisOptions(), [word.lower() for word in words]
-    if rest and rest[0] in COLOURS:
-        found.player = COLOURS[rest.pop(0)]
-    if rest and rest[0].isdecimal():
-        rest = ["interval", *rest]
-    if len(rest) % 2:
-        raise GtpError(f"syntax error: {rest[-1][:20]!r} has no value")
-    for name, value in zip(rest[::2], rest[1::2], strict=True):
-        if name in ("avoid", "allow"):
-            raise GtpError(f"{name} is not supported")
-        if name not in KNOWN_PAIRS:
-            raise GtpError(f"syntax error: {name[:20]!r} is no option of an analysis")
-        if name == "interval":
-            found.interval = min(max(LEAST_INTERVAL, _number([value], "interval") / 100), MOST_INTERVAL)
-        elif name == "maxmoves":
-            found.most = max(1, _whole([value], "maxmoves"))
-        elif name == "ownership":
-            found.ownership = value == "true"
-        elif name == "rootinfo":
-            found.root_info = value == "true"
-    return found
+def is_area_scoring(rules: str | dict[str, Any]) -> bool:
+    """Whether rules, under KataGo's names, differ from the model's in ko, suicide and handicap at most."""
+    if isinstance(rules, str):
+        return re.sub("[-_ ]", "", rules.lower()) in AREA_RULES
+    tax = str(rules.get("tax", "NONE")).upper()
+    return str(rules.get("scoring", "AREA")).upper() == "AREA" and tax == "NONE" and not rules.get("hasButton")
 
 
 def _preprocessed(line: str) -> str:
@@ -581,8 +674,9 @@ def _whole(words: list[str], what: str) -> int:
 
 
 def _number(words: list[str], what: str) -> float:
+    """The first word as a number. A comma is a decimal point: programs that follow their user's locale write 7,5."""
     try:
-        number = float(words[0])
+        number = float(words[0].replace(",", "."))
     except (IndexError, ValueError):
         number = math.nan
     if not math.isfinite(number):

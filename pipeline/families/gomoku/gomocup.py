@@ -8,18 +8,19 @@ unless its rule isn't the model's. Stones of BOARD may come in any order; lines 
 refused.
 
 INFO's limits of time are observed, to within one batch of the network; its other limits are ignored. SWAP2BOARD and
-other opening rules are unknown.
+other opening rules are unknown: the answer is one UNKNOWN for the command and its lines up to DONE.
 Source: https://plastovicka.github.io/protocl2en.htm
 """
 
 from __future__ import annotations
 
 import math
+import re
 
 from pipeline.errors import IllegalMove
 from pipeline.families.gomoku.game import Gomoku
 from pipeline.games.contract import small_number
-from pipeline.play.lines import TOO_LONG, shown
+from pipeline.play.lines import TOO_LONG, CommandLines, shown
 from pipeline.play.session import SearchSession
 
 ABOUT = 'name="MuGo", version="0.1", author="the MuGo developers", country="international"'
@@ -37,25 +38,32 @@ class ProtocolError(Exception):
 class Gomocup:
     """The protocol's state for one manager. answer() never raises, whatever the manager sends."""
 
-    def __init__(self, session: SearchSession) -> None:
+    def __init__(self, session: SearchSession, lines: CommandLines | None = None) -> None:
+        """lines: an END that comes while the engine thinks ends that, too; None: it waits."""
         assert isinstance(session.game, Gomoku)
         self.session, self._game = session, session.game
         self._size, self._captures = self._game.size, self._game.rules.goal > 0
+        self._lines = lines
         self._started = False
         self._board: list[tuple[str, int]] | None = None  # lines of BOARD so far
         self._broken = ""  # what is wrong with the first bad one
+        self._skips = False  # whether lines belong to an unknown command, up to DONE
         self._limits: dict[str, float] = {}  # by INFO key, in seconds
         self.ended = False
 
     def answer(self, line: str) -> list[str]:
         """The lines to send back, none or more."""
-        if line == TOO_LONG:
+        if line.startswith(TOO_LONG):
             self._board = None
             return ["ERROR line too long"]
         words = line.strip().split(None, 1)
         if not words:
             return []
         command, rest = words[0].upper(), words[1] if len(words) > 1 else ""
+        if self._skips and (command == "DONE" or not line.strip()[0].isalpha()):
+            self._skips = command != "DONE"
+            return []
+        self._skips = False
         try:
             if self._board is not None and command not in WITHIN_BOARD:
                 if command != "DONE" and line.strip()[:1].isalpha():
@@ -64,10 +72,11 @@ class Gomocup:
                 return self._board_line(line.strip())
             method = getattr(self, f"_on_{command.lower()}", None)
             if method is None:
+                self._skips = command.endswith("BOARD")
                 return [f"UNKNOWN command {shown(words[0])}; known: {', '.join(self._known())}"]
             return method(rest)
         except ProtocolError as error:
-            return [f"ERROR {error}"]
+            return [f"ERROR {self._game.in_words(str(error))}"]
 
     def _known(self) -> list[str]:
         return sorted(name.removeprefix("_on_").upper() for name in dir(self) if name.startswith("_on_"))
@@ -75,15 +84,13 @@ class Gomocup:
     # Commands
 
     def _on_start(self, rest: str) -> list[str]:
-        if small_number(rest.strip()) != self._size:
+        """START 15; Yixin's board sends both sides, 15 15."""
+        if {small_number(side) for side in re.split(r"[\s,]+", rest.strip())} != {self._size}:
             raise ProtocolError(f"unsupported size {rest[:20]!r}; this model plays on {self._size}")
         return self._restart()
 
     def _on_rectstart(self, rest: str) -> list[str]:
-        size = str(self._size)
-        if [part.strip() for part in rest.split(",")] != [size, size]:
-            raise ProtocolError(f"unsupported board {rest[:20]!r}; this model plays on {size},{size}")
-        return self._restart()
+        return self._on_start(rest)
 
     def _on_restart(self, rest: str) -> list[str]:
         self._need_start()
@@ -122,11 +129,11 @@ class Gomocup:
                 seconds = float(value) / 1000
             except ValueError:
                 seconds = math.nan
-            if not (math.isfinite(seconds) and seconds >= 0):
+            if not math.isfinite(seconds):
                 return [f"MESSAGE INFO {key}: {value[:20]!r} is no number of milliseconds; ignored"]
-            self._limits[key] = seconds
+            self._limits[key] = max(0.0, seconds)  # a manager may say that the time is over
         if key == "rule" and (self._captures or value.strip() != str(self._game.rules.exact)):  # 1: exactly five
-            return [f"MESSAGE INFO rule {value[:20]}: this model plays {self._game.spec}"]
+            return [f"MESSAGE INFO rule {value[:20]}: this model plays {self._game.title}"]
         return []
 
     def _on_about(self, rest: str) -> list[str]:
@@ -190,7 +197,8 @@ class Gomocup:
     def _move(self) -> str:
         if self.session.is_over:
             raise ProtocolError("the game is over; wanted RESTART or START")
-        action = self.session.think(self._seconds())
+        ended = self._lines.watch("end") if self._lines else lambda: False
+        action = self.session.think(self._seconds(), enough=ended)
         self._play(action)
         return self._text(action)
 

@@ -29,7 +29,7 @@ class GomocupProtocol(Protocol):
 
         session, _ = open_session(model, config, progress)
         session.warm_up()
-        gomocup = Gomocup(session)
+        gomocup = Gomocup(session, manager.lines)
         while not gomocup.ended and (line := manager.lines.next()) is not None:
             for answer in gomocup.answer(line):
                 manager.write(answer + "\n")

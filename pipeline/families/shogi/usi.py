@@ -1,15 +1,19 @@
 """The Universal Shogi Interface: lines in, lines out, so that ShogiGUI, Shogidokoro and other managers can run a model.
 
-A manager sends usi, isready and usinewgame, then position and go for each move; the answer to go is any number of info
-lines and one bestmove. While a search runs, the engine follows stop, ponderhit, isready, gameover and quit. Other lines
-wait for the end of the search, if it has a limit; stop, gameover and quit behind them still end the search, unless a go
-comes first: then they are meant for that go. The answer to a line that can't be followed is ``info string`` and what
-was wanted; the line changes nothing. After a position that can't be followed, nothing is searched until the next one.
+A manager sends usi, isready and usinewgame, then position and go for each move; the answer to every go is any number of
+info lines and one bestmove. While a search runs, the engine follows stop, ponderhit, isready, gameover and quit. Other
+lines wait for the end of the search; stop, gameover and quit behind them still end it, unless a go comes first: then
+they are meant for that go. A go also ends a search that has no limit. The answer to a line that can't be followed is
+``info string`` and what was wanted; the line changes nothing. After a position that can't be followed, nothing is
+searched until the next one.
 
-    position   startpos or sfen …, then moves …. If it continues the last position, the tree is kept. The manager is the
-               referee: moves may follow a position that could be declared or has occurred four times
-    go         btime wtime byoyomi binc winc (milliseconds), movetime, nodes, infinite, ponder; without a limit, the
-               readouts of the option Readouts
+    position   startpos or sfen …, then moves …, up to a word that says how the game ended, such as resign or rep_draw.
+               If it continues the last position, the tree is kept. The manager is the referee: moves may follow a
+               position that could be declared or has occurred four times
+    go         btime wtime byoyomi binc winc movestogo (milliseconds; negative ones count as 0), movetime, nodes, depth,
+               searchmoves, infinite, ponder; without a limit, the readouts of the option Readouts. Each ply of depth
+               doubles the readouts: 2^depth. What isn't known is ignored, with an info string
+    ponderhit  may carry new times
     go mate    milliseconds to search for a mate by checks, or infinite; see families/shogi/mate.py
     bestmove   a move, resign, or win: a declaration, made as soon as possible
 
@@ -21,19 +25,25 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove, MuGoError
 from pipeline.families.shogi import kernels
 from pipeline.families.shogi.game import Shogi
 from pipeline.families.shogi.mate import Mate, MateSearch
+from pipeline.families.shogi.notation import GAME_ENDS
 from pipeline.play.clock import MARGIN_SECONDS, Clock, TimeSettings
 from pipeline.play.findings import winrate
 from pipeline.play.lines import TOO_LONG, CommandLines, shown
 from pipeline.play.session import FIRST_SHARE, SearchSession
+from pipeline.search.restriction import Moves, restriction
 
 NAME, AUTHOR = "MuGo 0.1", "the MuGo developers"
 CP_SCALE = 600.0  # of the winrate's logit
@@ -43,7 +53,11 @@ MOVES_LEFT = 60  # plies that a game still has at its beginning, for the clock
 MOST_LINES = 100  # of the option MultiPV
 RESIGN_CONSECUTIVE_MOVES = 2
 ENDS = ("stop", "gameover", "quit")  # lines that end a search
-TIMES = ("btime", "wtime", "byoyomi", "binc", "winc", "movetime", "nodes")
+CLOCKS = ("btime", "wtime", "byoyomi", "binc", "winc")
+NUMBERS = (*CLOCKS, "movetime", "movestogo", "nodes", "depth")  # limits with a number
+WORDS = ("ponder", "infinite", "searchmoves")  # the others
+MOST_NUMBER = 10**9  # a manager may mean "no limit"
+MOST_DEPTH, MOST_MOVES_TO_GO = 30, 100
 
 Write = Callable[[str], None]
 
@@ -54,15 +68,27 @@ class UsiError(Exception):
 
 @dataclass
 class Limits:
-    """Limits of one search. numbers: milliseconds and nodes by name, from go; ponder, infinite: a line ends it."""
+    """Limits of one search.
+
+    numbers           by name, of NUMBERS
+    ponder, infinite  a line ends it
+    searchmoves       moves in USI, the only ones to search; none: all
+    ignored           words that say nothing to us
+    """
 
     numbers: dict[str, int]
     ponder: bool = False
     infinite: bool = False
+    searchmoves: list[str] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)
 
     @property
     def open_ended(self) -> bool:
         return self.ponder or self.infinite
+
+    @property
+    def on_clock(self) -> bool:
+        return any(name in self.numbers for name in (*CLOCKS, "movetime"))
 
 
 class Usi:
@@ -98,7 +124,7 @@ class Usi:
         """Follow one line; for a go with limits, search to the end."""
         words = line.split()
         try:
-            if line == TOO_LONG:
+            if line.startswith(TOO_LONG):
                 raise UsiError("the line is too long")
             if not words:
                 return
@@ -106,9 +132,9 @@ class Usi:
                 raise UsiError(f"unknown command {shown(words[0])}; known: {', '.join(sorted(self._commands))}")
             self._commands[words[0]](words[1:])
         except UsiError as error:
-            self._say(f"info string {error}")
+            self._say(f"info string {self._game.in_words(str(error))}")
         except MuGoError as error:  # the network gave up
-            self._say(f"info string {' '.join(str(error).split())}")
+            self._say(f"info string {self._game.in_words(' '.join(str(error).split()))}")
             if words[0] == "go":
                 self._say("bestmove resign")
 
@@ -124,16 +150,24 @@ class Usi:
         session = self.session
         self._say(f"option name Readouts type spin default {session.readouts} min 0 max {session.most_readouts}")
         self._say(f"option name MultiPV type spin default 1 min 1 max {MOST_LINES}")
+        variant = self._game.usi_variant
+        self._say(f"option name USI_Variant type combo default {variant} var {variant}")
         self._say("usiok")
 
     def _on_setoption(self, words: list[str]) -> None:
-        if len(words) < 2 or words[0] != "name" or (len(words) > 2 and words[2] != "value"):
+        if len(words) < 2 or words[0] != "name":
             raise UsiError("setoption: wanted name NAME value VALUE")
-        name, value = words[1], " ".join(words[3:])
+        end = words.index("value") if "value" in words else len(words)
+        name, value = " ".join(words[1:end]), " ".join(words[end + 1 :])
         if name in ("USI_Ponder", "USI_Hash"):
             return
+        if name == "USI_Variant":
+            if value != self._game.usi_variant:
+                raise UsiError(f"setoption {name}: found {shown(value)!r}; this model plays {self._game.usi_variant}")
+            return
         if name not in ("Readouts", "MultiPV"):
-            raise UsiError(f"setoption: unknown option {shown(name)}; known: MultiPV, Readouts, USI_Hash, USI_Ponder")
+            known = "MultiPV, Readouts, USI_Hash, USI_Ponder, USI_Variant"
+            raise UsiError(f"setoption: unknown option {shown(name)}; known: {known}")
         low, high = (0, self.session.most_readouts) if name == "Readouts" else (1, MOST_LINES)
         if not low <= (number := _whole(value)) <= high:
             raise UsiError(f"setoption {name}: found {shown(value)!r}; wanted a whole number from {low} to {high}")
@@ -174,7 +208,7 @@ class Usi:
             raise UsiError("position: wanted startpos or sfen SFEN, then moves MOVE …")
         if rest and rest[0] != "moves":
             raise UsiError(f"position: found {shown(rest[0])}; wanted moves")
-        self._follow(begin, rest[1:])
+        self._follow(begin, _up_to_end(rest[1:]))
         self._lost = False
 
     def _follow(self, begin: str, texts: Sequence[str]) -> None:
@@ -209,12 +243,16 @@ class Usi:
             self._look_for_mate(words[1:])
             return
         limits = _parsed(words)
+        if limits.ignored:
+            known = ", ".join((*NUMBERS, *WORDS, "mate"))
+            self._say(f"info string go: ignored {shown(' '.join(limits.ignored))}; known: {known}")
         self._stopped = False
         if (last_word := self._last_word()) is not None:
             self._wait_for_end(limits)
             self._say(f"bestmove {last_word}")
             return
         self.session.play_on()
+        self.session.restrict(self._restriction(limits.searchmoves))
         until = self._search(limits)
         best = self.session.best()
         if not limits.open_ended:
@@ -239,29 +277,56 @@ class Usi:
             return "win"
         return "resign" if self._game.is_over(self._game.played_on(self.session.state))[0] else None
 
+    def _restriction(self, texts: Sequence[str]) -> NDArray[np.int16] | None:
+        """To these moves, of which illegal ones are ignored; None: all moves are searched."""
+        if not texts:
+            return None
+        actions, unknown, legal = [], [], self.session.legal()
+        for text in texts:
+            try:
+                action = self._game.parse_move(self.session.state[0], text)
+            except IllegalMove:
+                action = -1
+            if action >= 0 and legal[action]:
+                actions.append(action)
+            else:
+                unknown.append(text)
+        if unknown:
+            instead = "" if actions else ", so all moves are searched"
+            self._say(f"info string go searchmoves: no legal move here: {shown(' '.join(unknown))}{instead}")
+        if not actions:
+            return None
+        return restriction(self._game.num_actions, allow=[Moves(self.session.to_move, actions)])
+
     def _search(self, limits: Limits) -> float:
         """Search, with reports, until a limit is reached or a line ends it -> when the time is up, time.monotonic().
 
         A decided position is left some of its time for SearchSession.decide().
         """
         session, started = self.session, time.monotonic()
-        readouts = limits.numbers.get("nodes")
-        if readouts is None:
-            readouts = session.room() if limits.open_ended or limits.numbers else self._readouts
+        readouts = session.room() if limits.open_ended or limits.on_clock else self._readouts
+        if "depth" in limits.numbers:
+            readouts = min(session.room(), 2 ** min(limits.numbers["depth"], MOST_DEPTH))
+        if "nodes" in limits.numbers:
+            readouts = min(limits.numbers["nodes"], readouts if "depth" in limits.numbers else MOST_NUMBER)
         if readouts > session.room():
             more = "" if session.room() < session.most_readouts else "; a larger --readouts makes room for more"
             self._say(f"info string {readouts} readouts: the tree has room for {session.room()}{more}")
+        most = math.inf  # readouts after a ponderhit without a limit
         until = math.inf if limits.ponder else started + self._seconds(limits)
         begun, reported = started, started
-        visits_before = sum(candidate.visits for candidate in session.candidates())
+        visits_before = self._readouts_here()
         with contextlib.closing(session.thinking(readouts)) as batches:
             for _ in batches:
                 now = time.monotonic()
                 if self._heard(limits):
                     begun, until = now, now + self._seconds(limits)
+                    if not (limits.open_ended or limits.on_clock or {"nodes", "depth"} & set(limits.numbers)):
+                        most = self._readouts
                 if (
                     self._stopped
                     or now >= until
+                    or (most < math.inf and self._readouts_here() >= visits_before + most)
                     or (session.is_decided and now >= begun + FIRST_SHARE * (until - begun))
                 ):
                     break
@@ -272,44 +337,45 @@ class Usi:
         self._report(started, visits_before)
         return until
 
+    def _readouts_here(self) -> int:
+        return sum(candidate.visits for candidate in self.session.candidates())
+
     def _wait_for_end(self, limits: Limits) -> None:
         """Wait for the line that ends a search without limits."""
+        self._heard(limits)
         while limits.open_ended and not self._stopped:
             self._wait_for_line()
             self._heard(limits)
 
     def _heard(self, limits: Limits) -> bool:
-        """Follow the lines that came during a search -> whether ponderhit was one of them.
-
-        If the search has limits, other lines wait for its end; otherwise they are refused.
-        """
+        """Follow the lines that came during a search -> whether ponderhit was one of them. Others wait for its end."""
         hit, later, lines = False, self._later, self._lines
         while lines is not None and lines.waiting() and not (later and later[-1] is None):
             later.append(lines.next())
-        while later and limits.open_ended and not self._stopped:
-            command = _command(line := later.popleft())
+        at = 0
+        while at < len(later) and not self._stopped:
+            command = _command(line := later[at])
             if command == "ponderhit" and limits.ponder:
                 limits.ponder, hit = False, True
-            elif command in ENDS or line is None:
-                self._stopped = True
-                self._quit = self._quit or command == "quit"
+                _read_limits(limits, (line or "").split()[1:])
             elif command == "isready":
                 self._on_isready([])
-            elif command:
-                self._lost = self._lost or command == "position"
-                self._say(f"info string {shown(command)} while searching without an end; wanted stop before it")
-        if not limits.open_ended:
-            while later and _command(later[0]) == "isready":
-                self._on_isready([])
-                later.popleft()
-            next_end = next((command for command in map(_command, later) if command in (*ENDS, "go")), "go")
-            self._stopped = self._stopped or next_end != "go"
+            elif command in ENDS:
+                self._stopped = True
+                break
+            elif command == "go" or line is None:
+                self._stopped = limits.open_ended
+                break
+            else:
+                at += 1
+                continue
+            del later[at]
         return hit
 
     def _wait_for_line(self) -> None:
         if self._lines is None:
             self._stopped = True
-        elif not self._later:
+        else:
             self._lines.wait(1.0)
 
     def _seconds(self, limits: Limits) -> float:
@@ -317,11 +383,14 @@ class Usi:
         milliseconds = limits.numbers
         if "movetime" in milliseconds:
             return max(0.0, milliseconds["movetime"] / 1000 - MARGIN_SECONDS)
-        if limits.infinite or not set(milliseconds) & {"btime", "wtime", "byoyomi", "binc", "winc"}:
+        if limits.infinite or not limits.on_clock:
             return math.inf
         ours = "bw"[self.session.to_move]
         main, period = milliseconds.get(f"{ours}time", 0) / 1000, milliseconds.get("byoyomi", 0) / 1000
         more = milliseconds.get(f"{ours}inc", 0) / 1000
+        if moves := milliseconds.get("movestogo", 0):
+            moves = min(moves, MOST_MOVES_TO_GO)
+            return Clock(TimeSettings(0.0, main + moves * (period + more), stones=moves)).seconds(0) or 0.0
         clock = Clock(TimeSettings(main, period + more, periods=1 if period + more else 0))
         if main <= 0 and period + more > 0:
             clock.set_left(period + more, 1)
@@ -348,9 +417,10 @@ class Usi:
 
     def _look_for_mate(self, words: list[str]) -> None:
         limit = words[0] if words else "infinite"
-        if limit != "infinite" and _whole(limit) < 0:
-            raise UsiError(f"go mate: found {shown(limit)}; wanted milliseconds, or infinite")
-        until = math.inf if limit == "infinite" else time.monotonic() + _whole(limit) / 1000
+        milliseconds = None if limit == "infinite" else _number(limit)
+        if milliseconds is None and limit != "infinite":
+            self._say(f"info string go mate: ignored {shown(limit)}; wanted milliseconds, or infinite")
+        until = math.inf if milliseconds is None else time.monotonic() + milliseconds / 1000
         self._stopped, limits = False, Limits({}, infinite=math.isinf(until))
 
         def enough() -> bool:
@@ -373,24 +443,44 @@ def centipawns(value_to_move: float) -> int:
 
 
 def _parsed(words: Sequence[str]) -> Limits:
-    limits, left = Limits({}), list(words)
+    limits = Limits({})
+    _read_limits(limits, words)
+    return limits
+
+
+def _read_limits(limits: Limits, words: Sequence[str]) -> None:
+    """Add the limits that these words name."""
+    left = deque(words)
     while left:
-        word = left.pop(0)
+        word = left.popleft()
         if word in ("ponder", "infinite"):
             setattr(limits, word, True)
-        elif word in TIMES:
-            number = _whole(left.pop(0)) if left else -1
-            if number < 0:
-                raise UsiError(f"go {word}: wanted a whole number after it")
+        elif word == "searchmoves":
+            while left and left[0] not in (*NUMBERS, *WORDS):
+                limits.searchmoves.append(left.popleft())
+        elif word in NUMBERS and left and (number := _number(left[0])) is not None:
             limits.numbers[word] = number
+            left.popleft()
         else:
-            raise UsiError(f"go: found {shown(word)}; known: {', '.join((*TIMES, 'infinite', 'mate', 'ponder'))}")
-    return limits
+            limits.ignored.append(word)
+
+
+def _up_to_end(moves: Sequence[str]) -> Sequence[str]:
+    """Without what follows a word that ends the game."""
+    end = next((at for at, word in enumerate(moves) if GAME_ENDS.fullmatch(word)), len(moves))
+    return moves[:end]
 
 
 def _command(line: str | None) -> str:
     """The first word; empty for a line without words and for the end of the lines."""
     return next(iter((line or "").split()), "")
+
+
+def _number(text: str) -> int | None:
+    """A number, rounded down, from 0 to MOST_NUMBER; what lies outside counts as the nearer end. None: no number."""
+    if not re.fullmatch(r"[+-]?\d+(\.\d*)?", text, re.ASCII):
+        return None
+    return int(max(0.0, min(float(text), MOST_NUMBER)))
 
 
 def _whole(text: str) -> int:

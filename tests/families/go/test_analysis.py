@@ -82,6 +82,65 @@ def client() -> Client:
     return Client()
 
 
+def names(answer: dict) -> set[str]:
+    return {move["move"] for move in answer["moveInfos"]}
+
+
+def left_out(player: str, moves: list[str], depth: int = 1) -> dict:
+    return {"player": player, "moves": moves, "untilDepth": depth}
+
+
+def test_moves_are_left_out_or_alone_searched(client):
+    """KaTrain's alternatives leave out the moves that it knows; its region of interest, all points around it."""
+    query = client.query(moves=MOVES, maxVisits=100)
+    (free,) = client.ask(query)
+    known = sorted(names(free))[:20]
+    (others,) = client.ask({**query, "avoidMoves": [left_out("W", known)]})
+    assert names(others) and not names(others) & set(known) and others["rootInfo"]["visits"] == 100
+    points = [f"{letter}{row}" for letter in "ABCDEFGHJ" for row in range(1, 10)]
+    region = [point for point in points if point[0] not in "ABC"]
+    (inside,) = client.ask({**query, "avoidMoves": [left_out(player, region) for player in "BW"]})
+    assert {move[0] for move in names(inside) - {"pass"}} == set("ABC")
+    both = [left_out("W", region), left_out("W", ["A1", "pass"])]
+    (inside,) = client.ask({**query, "avoidMoves": both})
+    assert {move[0] for move in names(inside)} == set("ABC") and "A1" not in names(inside)
+    (two,) = client.ask({**query, "allowMoves": [left_out("W", ["C3", "G7"]), left_out("B", ["A1"], 2)]})
+    assert names(two) == {"C3", "G7"} and {move["pv"][1] for move in two["moveInfos"] if len(move["pv"]) > 1} == {"A1"}
+    (two,) = client.ask({**query, "allowMoves": [left_out("W", ["C3", "D4", "G7"])], "includePolicy": True})
+    assert names(two) == {"C3", "G7"}, "D4 is occupied"
+    assert sorted(two["policy"])[-3:][0] == 0.0
+    (free,) = client.ask(query)
+    assert len(names(free)) > 20, "the next query is free again"
+
+
+def test_nothing_is_found_where_no_move_is_left(client):
+    points = [f"{letter}{row}" for letter in "ABCDEFGHJ" for row in range(1, 10)]
+    (nothing,) = client.ask(client.query(avoidMoves=[left_out("B", [*points, "pass"])]))
+    assert nothing["noResults"] and nothing["turnNumber"] == 0
+    (passes,) = client.ask(client.query(avoidMoves=[left_out("B", points)]))
+    assert names(passes) == {"pass"}
+    (answer,) = client.ask(client.query(allowMoves=[left_out("B", ["D4"])]))
+    assert names(answer) == {"D4"}, "of an empty, symmetric board"
+
+
+def test_whole_numbers_may_have_a_point(client):
+    """As some languages write them."""
+    (answer,) = client.ask(client.query(boardXSize=9.0, boardYSize=9.0, maxVisits=8.0, analyzeTurns=[0.0], komi=7))
+    assert answer["rootInfo"]["visits"] == 8
+
+
+def test_turns_before_an_illegal_move_are_answered(client):
+    """Rules of New Zealand allow a suicide, ours don't."""
+    moves = [["W", "A2"], ["W", "B1"], ["B", "A1"], ["W", "E5"]]
+    warning, *answers = client.ask(client.query(moves=moves, analyzeTurns=[0, 1, 2, 3, 4], rules="new zealand"))
+    assert warning["warning"].startswith("Illegal move 2: A1 (9×9 Go: A1: ") and warning["field"] == "moves"
+    found = {answer["turnNumber"]: answer for answer in answers}
+    assert sorted(found) == [0, 1, 2, 3, 4] and len(answers) == 5
+    assert all(("noResults" in found[turn]) == (turn > 2) for turn in found)
+    (error,) = client.ask(client.query(moves=moves, id="b"))
+    assert error["error"].startswith("Illegal move 2: A1"), "nothing that was asked for can be answered"
+
+
 MOVES = [["B", "D4"], ["W", "E5"], ["B", "F6"]]
 
 
@@ -189,6 +248,8 @@ def test_other_actions(client):
         ("tromp-taylor", True),
         ("Chinese", True),
         ("japanese", False),
+        ("new zealand", True),
+        ("Tromp Taylor", True),
         ("anything", False),
         ({"scoring": "AREA", "ko": "POSITIONAL", "tax": "NONE", "suicide": False}, True),
         ({"scoring": "TERRITORY"}, False),
@@ -212,6 +273,9 @@ def test_what_is_not_known_is_a_warning(client):
     assert warning["field"] == "overrideSettings" and "wideRootNoise" in warning["warning"]
     warning, answer = client.ask(client.query(maxVisits=10**9, overrideSettings={"maxTime": 0.01}))
     assert warning["field"] == "maxVisits" and answer["rootInfo"]["visits"] > 0
+    again = {"wideRootNoise": 0.04, "maxTime": 0.01}
+    (answer,) = client.ask(client.query(maxVisits=10**9, overrideSettings=again))
+    assert "moveInfos" in answer, "each warning comes once"
 
 
 @pytest.mark.parametrize(
@@ -241,8 +305,12 @@ def test_what_is_not_known_is_a_warning(client):
         ("reportDuringSearchEvery", {"reportDuringSearchEvery": 0}),
         ("rules", {"rules": 7}),
         ("overrideSettings", {"overrideSettings": {"reportAnalysisWinratesAs": "GREEN"}}),
-        ("avoidMoves", {"avoidMoves": [{"player": "B", "moves": ["D4"], "untilDepth": 1}]}),
-        ("allowMoves", {"allowMoves": [{"player": "B", "moves": ["D4"], "untilDepth": 1}]}),
+        ("avoidMoves", {"avoidMoves": [{"player": "B", "moves": ["D4"], "untilDepth": 0}]}),
+        ("avoidMoves", {"avoidMoves": [{"player": "B", "moves": ["Z4"], "untilDepth": 1}]}),
+        ("allowMoves", {"allowMoves": [{"player": "X", "moves": ["D4"], "untilDepth": 1}]}),
+        ("allowMoves", {"allowMoves": [{"player": "B", "moves": "D4", "untilDepth": 1}]}),
+        ("allowMoves", {"allowMoves": [{"player": "B", "moves": ["D4"]}]}),
+        ("boardXSize", {"boardXSize": 9e300}),
     ],
 )
 def test_errors_name_the_field(client, field, fields):

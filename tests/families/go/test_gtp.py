@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import time
@@ -84,7 +85,7 @@ def test_lines_without_a_command_have_no_answer(line):
 
 def test_list_commands_are_those_it_knows(say):
     commands = say("list_commands").removeprefix("= ").split("\n")
-    assert commands == sorted(commands) and len(commands) == 29
+    assert commands == sorted(commands) and len(commands) == 35
     assert all(say(f"known_command {command}") == "= true" for command in commands)
     assert {"kata-analyze", "kgs-genmove_cleanup", "set_free_handicap", "final_status_list"} < set(commands)
 
@@ -96,7 +97,23 @@ def test_size_and_komi_are_the_models(say):
     assert say("komi 7") == say("komi 7.0") == "="
     assert say("komi 6.5") == "? unacceptable komi: found 6.5, this model plays with 7"
     assert say("komi nan").startswith("? syntax error")
+    assert say("komi 7,0") == "=", "a program that follows its user's locale, such as q5go"
+    assert say("rectangular_boardsize 9 9") == "="
+    assert say("rectangular_boardsize 9 13").endswith("found 9 by 13, this model plays square boards")
     assert say("get_komi") == "= 7"
+
+
+def test_rules_are_told_and_others_refused(say):
+    rules = json.loads(say("kata-get-rules").removeprefix("= "))
+    assert rules["scoring"] == "AREA" and rules["ko"] == "POSITIONAL" and rules["suicide"] is False
+    for known in ("chinese", "Tromp-Taylor", "new zealand", json.dumps(rules)):
+        assert say(f"kata-set-rules {known}") == "=", known
+    assert say("kgs-rules chinese") == "="
+    for other in ("japanese", "anything", '{"scoring": "TERRITORY"}', "{", "[]", ""):
+        assert say(f"kata-set-rules {other}").startswith("? unsupported rules"), other
+    assert say("5 kgs-rules japanese") == (
+        "?5 unsupported rules: found 'japanese'; this model plays by area scoring, superko, no suicide and no bonus"
+    )
 
 
 def of_any_board(boards=None):
@@ -146,7 +163,8 @@ def test_another_board_is_warmed_up_before_any_clock_runs():
 def test_moves_out_of_turn_illegal_ones_and_undo(say):
     assert [say(f"play {move}") for move in ("b D4", "B e5", "black pass", "W d5", "white C4")] == ["="] * 5
     assert say("play b D4") == "? illegal move"
-    assert say("play b Z4") == say("play b I5") == say("play b D10") == "? invalid vertex"
+    assert [say(f"play b {vertex}") for vertex in ("Z4", "I5")] == [f"? invalid vertex: '{v}'" for v in ("Z4", "I5")]
+    assert say("play b D10") == "? invalid vertex: 'D10'"
     assert say("play green D4").startswith("? syntax error: 'green' is no colour")
     assert say("play b").startswith("? syntax error")
     assert say("showboard").count("O") == 2 and "X to move, ply 5" in say("showboard")
@@ -342,7 +360,7 @@ def test_other_board_games_have_the_commands_that_make_sense():
     assert say("boardsize 6") == "=" and say("known_command komi") == say("known_command final_score") == "= false"
     assert say("genmove b").startswith("= ") and say("genmove w").startswith("= ")
     for command in ("genmove w", "kata-genmove_analyze w", "lz-genmove_analyze w 10"):
-        assert say(f"7 {command}").startswith("?7 othello:6: out of turn")
+        assert say(f"7 {command}").startswith("?7 6×6 Othello: out of turn")
     connect = Manager(make_gtp("tictactoe"))
     for _ in range(9):
         answer = connect("genmove b") if connect.gtp.session.to_move == 0 else connect("genmove w")
@@ -427,10 +445,92 @@ def test_analysis_streams_until_a_line_comes():
     assert re.match(r"info move \w+ visits \d+ winrate \d+ prior \d+ lcb \d+ order 0 pv", third.split("\n")[1])
 
 
-def test_nothing_is_said_of_another_position_once_both_have_passed():
+def test_analysis_goes_on_once_both_have_passed():
+    """As if nobody had; the game stays over for genmove."""
     moves = [(0, "genmove b"), (0, "play w pass"), (0, "play b pass")]
-    text = run_and_type(make_gtp(), *moves, (0, "5 kata-analyze w 2 rootInfo true"), (0.5, "6 name"))
-    assert text.endswith("=5\n\n=6 MuGo\n\n")
+    gtp = make_gtp()
+    text = run_and_type(gtp, *moves, (0, "5 kata-analyze w 2 rootInfo true"), (1, "6 genmove w"))
+    *_, analysis, last = text.strip().split("\n\n")
+    assert analysis.startswith("=5\ninfo move") and last == "=6 pass"
+    assert all(line.startswith("info move") for line in analysis.split("\n")[1:])
+
+
+def moves_of(analysis: str) -> set[str]:
+    return set(re.findall(r"info move (\S+)", analysis))
+
+
+def test_analysis_of_some_moves():
+    """Lizzie and Sabaki leave moves out, or whole regions."""
+    everything = ",".join(f"{letter}{row}" for letter in "abcdefghj" for row in range(1, 10))
+    steps = (
+        (0, "1 kata-analyze b 10 maxmoves 99 allow b C3,d4 1"), (0.6, "2 lz-analyze b 10 maxmoves 99 avoid b C3,D4 1"),
+        (0.6, "3 kata-analyze b 10 maxmoves 99 avoid b C3 D4, E5 1 avoid w A1 1"),
+        (0.6, f"4 kata-analyze 10 avoid b {everything},pass 1"), (0, "5 kata-analyze 10 avoid b C3"),
+        (0, "6 kata-analyze avoid green C3 1"), (0, "7 kata-analyze avoid b Z3 1"), (0, "8 kata-analyze allow b 1"),
+        (0, "9 kata-genmove_analyze b 10 allow b G7 1"), (0, "10 genmove w"),
+        (0, f"11 kata-analyze b 10 avoid b {everything} 1"), (0.6, "12 name"),
+    )  # fmt: skip
+    gtp = make_gtp(readouts=100)
+    answers = run_and_type(gtp, *steps).strip().split("\n\n")
+    assert moves_of(answers[0]) == {"C3", "D4"}
+    assert len(moves_of(answers[1])) > 10 and not moves_of(answers[1]) & {"C3", "D4"}
+    assert len(moves_of(answers[2])) > 10 and not moves_of(answers[2]) & {"C3", "D4", "E5"}
+    assert answers[3] == "?4 avoid and allow leave no legal move"
+    assert answers[4] == "?5 syntax error: wanted avoid COLOUR VERTEX,VERTEX,… DEPTH"
+    assert answers[5].startswith("?6 syntax error") and answers[6] == "?7 invalid vertex: 'z3'"
+    assert answers[7] == "?8 syntax error: wanted allow COLOUR VERTEX,VERTEX,… DEPTH"
+    assert answers[8].endswith("\nplay G7") and answers[9] != "=10 G7"
+    assert moves_of(answers[10]) == {"pass"}
+
+
+def test_moves_left_out_below_the_root_are_no_replies():
+    gtp = make_gtp(readouts=400)
+    text = run_and_type(gtp, (0, "kata-analyze b 10 allow b E5 1 allow w A1 2"), (1.0, "name"))
+    lines = [line.split(" pv ")[1].split() for line in text.split("\n") if " pv " in line]
+    assert lines and all(line[:2] == ["E5", "A1"] for line in lines if len(line) > 1) and len(lines[-1]) > 1
+
+
+def test_what_was_searched_can_be_forgotten(say):
+    say("genmove b")
+    assert say.gtp.session.candidates()[0].visits
+    assert say("clear_cache") == say("stop") == "=" and not say.gtp.session.candidates()
+
+
+def test_a_resignation_is_no_move_to_take_back():
+    """Leela left one, which programs had to undo."""
+
+    def lost(planes):
+        return np.zeros((len(planes), 26), np.float32), np.full(len(planes), -0.99, np.float32)
+
+    game = parse_game("go:5").without_move_limit()
+    session = SearchSession(game, lost, SearchOptions(noise_weight=0.0), 0)
+    say = Manager(Gtp(session, Findings(session, None), resign_threshold=-0.5))
+    say("genmove b")
+    say("play w pass")
+    assert say("genmove b") == "= resign" and say("undo") == "=" and len(session.moves) == 1
+
+
+def test_errors_name_the_game_as_people_do(tmp_path):
+    say = of_any_board()
+    record = tmp_path / "twice.sgf"
+    record.write_text("(;SZ[9];B[ee];W[ee])")
+    assert say(f"loadsgf {record}") == "? cannot load file: 9×9 Go: E5: the point is occupied"
+    say("play b E5")
+    assert say("5 play w E5") == "?5 illegal move"
+    connect = Manager(make_gtp("connect4"))
+    assert connect("play b 9") == "? invalid vertex: '9'"
+
+
+def test_quit_ends_a_search_that_it_comes_in():
+    """But a script's quit waits until the move is found."""
+    gtp = make_gtp(readouts=1_000_000)
+    text = run_and_type(gtp, (0, "1 genmove b"), (0.5, "2 quit"))
+    assert re.fullmatch(r"=1 [A-J]\d\n\n=2\n\n", text)
+
+
+def test_a_byte_order_mark_is_no_command():
+    """Windows' shells begin a pipe with one."""
+    assert run_and_type(make_gtp(), (0, "\ufeff1 protocol_version")) == "=1 2\n\n"
 
 
 @pytest.mark.parametrize(("algorithm", "room"), [("puct", 50), ("mixed", 50), ("gumbel", 16)])
@@ -457,6 +557,8 @@ def test_an_interval_of_any_length():
 
 def test_a_line_of_any_length_has_one_answer():
     assert run_and_type(make_gtp(), (0, "x" * 100_000), (0, "3 name")) == "? line too long\n\n=3 MuGo\n\n"
+    long = "12 set_free_handicap" + " D4" * 10_000
+    assert run_and_type(make_gtp(), (0, long), (0, "13 name")) == "?12 line too long\n\n=13 MuGo\n\n"
 
 
 # Clocks

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +55,7 @@ class FirstFree:
         self.moves.pop()
         self.state = self.before.pop()
 
-    def think(self, seconds: float | None) -> int:
+    def think(self, seconds: float | None, enough: Callable[[], bool]) -> int:
         self.seconds.append(seconds)
         return int(self.game.legal(self.state, History.empty(1, 1))[0].argmax())
 
@@ -101,7 +102,9 @@ def test_about_and_info(session: Gomocup, first_free: FirstFree) -> None:
     other = Gomocup(FirstFree("gomoku:15"))
     said(other, "INFO timeout_match 60000", "START 15", "BEGIN")
     assert other.session.seconds == [pytest.approx(2.9)]
-    for odd in ("nan", "soon", "-5"):
+    said(other, "INFO timeout_match 0", "INFO timeout_turn -5", "TURN 1,0")
+    assert other.session.seconds[-1] == 0, "a manager says that the time is over"
+    for odd in ("nan", "soon"):
         (answer,) = said(other, f"INFO timeout_turn {odd}")
         assert answer.startswith(f"MESSAGE INFO timeout_turn: '{odd}' is no number of milliseconds")
 
@@ -114,7 +117,7 @@ def test_without_limits_it_takes_its_time(session: Gomocup, first_free: FirstFre
 @pytest.mark.parametrize("rule", ["1", "4", "9", "x"])
 def test_another_rule_is_said(session: Gomocup, rule: str) -> None:
     (answer,) = said(session, f"INFO rule {rule}")
-    assert answer.startswith("MESSAGE") and "gomoku:15" in answer
+    assert answer.startswith("MESSAGE") and answer.endswith("this model plays 15×15 Gomoku")
     assert said(Gomocup(FirstFree("gomoku:15,exact")), "INFO rule 1") == []
     assert said(Gomocup(FirstFree("gomoku:15,capture")), "INFO rule 0")[0].startswith("MESSAGE")
 
@@ -160,7 +163,8 @@ def test_takeback(session: Gomocup) -> None:
         ("START 20", "ERROR unsupported size '20'; this model plays on 15"),
         ("START", "ERROR unsupported size"),
         ("START fifteen", "ERROR unsupported size"),
-        ("RECTSTART 15,14", "ERROR unsupported board"),
+        ("RECTSTART 15,14", "ERROR unsupported size"),
+        ("START 15 14", "ERROR unsupported size"),
         ("SWAP2BOARD", "UNKNOWN command SWAP2BOARD; known: ABOUT, BEGIN"),
         ("hello there", "UNKNOWN command hello"),
         ("__class__", "UNKNOWN command __class__"),
@@ -174,6 +178,21 @@ def test_a_bad_line_is_answered_and_changes_nothing(session: Gomocup, line: str,
     (answer,) = said(session, line)
     assert answer.startswith(wanted) and "\n" not in answer
     assert said(session, "TURN 7,7") == ["1,0"]
+
+
+@pytest.mark.parametrize("line", ["START 15", "start 15 15", "RECTSTART 15,15", "RECTSTART 15, 15"])
+def test_a_board_of_this_size_is_accepted(session: Gomocup, line: str) -> None:
+    """Yixin's board sends both sides."""
+    assert said(session, line) == ["OK"]
+
+
+@pytest.mark.parametrize("command", ["SWAP2BOARD", "YXBOARD", "yxboard"])
+def test_an_unknown_command_with_a_board_has_one_answer(session: Gomocup, command: str) -> None:
+    """A manager takes the next answer for that to the next command."""
+    said(session, "START 15")
+    answers = said(session, command, "7,7,1", "8,8,2", "DONE", "BEGIN")
+    assert len(answers) == 2 and answers[0].startswith(f"UNKNOWN command {command}") and answers[1] == "0,0"
+    assert said(session, command, "7,7,1", "TURN 3,3")[-1] == "1,0", "another command ends the lines"
 
 
 @pytest.mark.parametrize("line", ["BEGIN", "TURN 3,3", "RESTART", "BOARD", "TAKEBACK 1,1"])
@@ -191,7 +210,7 @@ def test_nothing_is_played_before_the_start(session: Gomocup, line: str) -> None
         (["7,7"], "ERROR BOARD line '7,7'"),
         (["77,7,2"], "ERROR BOARD '77,7' is no point"),
         (["7,7,2", "8,8,3"], "ERROR BOARD line '8,8,3'"),
-        (["7,7,2", "7,7,1"], "ERROR BOARD: two stones on H8: no position of gomoku:15"),
+        (["7,7,2", "7,7,1"], "ERROR BOARD: two stones on H8: no position of 15×15 Gomoku"),
         ([f"{x},0,2" for x in range(5)] + [f"{2 * x},8,1" for x in range(5)], "ERROR BOARD: a five stands already"),
     ],
 )

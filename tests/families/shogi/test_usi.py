@@ -211,13 +211,123 @@ def test_pondering_ends_with_a_hit_or_with_stop(manager):
     manager.ask("go infinite", "stop")
 
 
-def test_a_search_without_end_refuses_what_has_to_wait(manager):
-    refused = manager.ask(
-        "position startpos", "go infinite", "usinewgame", "position startpos", until="info string pos"
-    )
-    assert "usinewgame while searching without an end; wanted stop before it" in "\n".join(refused)
-    assert "readyok" in manager.ask("isready", until="readyok")
+def test_lines_behind_a_search_without_end_wait_for_it_too(manager):
+    """ShogiHome once sent options during an analysis; other managers forget stop."""
+    manager.send("position startpos", "go infinite", "setoption name MultiPV value 2", "position startpos moves 5d5c")
+    assert manager.ask("isready", until="readyok")[-1] == "readyok"
     manager.ask("stop")
+    said = manager.ask("go nodes 4")
+    assert any("multipv 2" in line for line in said) and manager.session.moves, "the last position counts"
+
+
+def test_a_go_ends_a_search_without_end(manager):
+    manager.send("position startpos", "go infinite", "position startpos moves 5d5c", "go nodes 4", "isready")
+    said = manager.until("readyok") + manager.ask("isready", until="readyok")
+    said += manager.until("bestmove") if ends_of_searches(said) < 2 else []
+    assert ends_of_searches(said) == 2
+
+
+def test_ponderhit_brings_the_time(manager):
+    """ShogiHome and YaneuraOu ponder before they know how much time is left."""
+    manager.send("position startpos", "go ponder")
+    started = time.monotonic()
+    manager.ask("ponderhit btime 0 wtime 0 byoyomi 300")
+    assert 0.05 < time.monotonic() - started < NO_HURRY
+    said = manager.ask("position startpos moves 5d5c", "go ponder", "ponderhit")
+    nodes = [int(line.split(" nodes ")[1].split()[0]) for line in said if " nodes " in line]
+    assert nodes and nodes[-1] < 1000, "no time and no nodes: the option Readouts"
+
+
+# Each go with the answers that it may have, [] for any; "stop" is sent half a second after it.
+ODD_GOES = {
+    "depth": [("go depth 3", []), ("go depth 1 nodes 40", []), ("go nodes 40 depth 2", [])],
+    "movestogo": [
+        ("go btime 800 wtime 800 movestogo 10", []), ("go movestogo 1 btime 600 wtime 600 binc 0 winc 0", []),
+    ],
+    "negative": [
+        ("go btime -100 wtime 5000 byoyomi 300", []), ("go btime -1 wtime -1 binc 200 winc 200", []),
+        ("go btime 1000 wtime -20 byoyomi 200", []),
+    ],
+    "searchmoves": [
+        ("go nodes 40 searchmoves 3e3d 4e4d", ["3e3d", "4e4d"]), ("go btime 500 wtime 500 searchmoves 3e3d", ["3e3d"]),
+        ("go searchmoves 4e4d nodes 20", ["4e4d"]), ("go nodes 20 searchmoves 1a1b zz 3e3d", ["3e3d"]),
+        ("go nodes 20 searchmoves 1a1b", []), ("go nodes 0 searchmoves 3e3d", ["3e3d"]),
+    ],
+    "infinite": [
+        ("go infinite searchmoves 3e3d 4e4d", ["3e3d", "4e4d"]), ("stop", []),
+        ("go infinite searchmoves 4e4d", ["4e4d"]), ("stop", []),
+    ],
+    "unknown": [
+        ("go rtime 300", []), ("stop", []), ("go movetime 200 tempo 3", []), ("go depth", []), ("stop", []),
+        ("go movetime 99.5", []), ("go nodes", []), ("go nodes -3", []), ("go depth 99999999999 nodes 8", []),
+        ("go btime 99999999999999 wtime 1e9 movetime 50", []),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ODD_GOES)
+def test_every_go_has_one_bestmove(manager, kind):
+    """What managers, bots and scripts for other engines write behind go."""
+    manager.ask("usi", "isready", "usinewgame", "position startpos", "isready", until="readyok")
+    answers = 0
+    for line, among in ODD_GOES[kind]:
+        if line.startswith("go infinite"):
+            manager.send(line)
+            time.sleep(0.1)
+            best = manager.ask("stop")[-1].split()[1]
+        elif line != "stop":
+            best = manager.ask(line)[-1].split()[1]
+        else:
+            manager.send(line)
+            continue
+        answers += 1
+        assert best in (among or set(manager_moves(manager))), line
+    manager.send("isready", "quit")
+    assert ends_of_searches(manager.until("readyok")) == 0
+    assert answers == sum(line.startswith("go") for line, _ in ODD_GOES[kind])
+
+
+def manager_moves(manager: Manager) -> list[str]:
+    state = manager.session.state[0]
+    return [GAME.move_name(state, int(action)) for action in np.flatnonzero(manager.session.legal())]
+
+
+def test_depth_doubles_the_readouts_and_what_is_ignored_is_named(manager):
+    def nodes(line):
+        manager.send("usinewgame", "position startpos")
+        said = manager.ask(line)
+        return said[0], max(int(info.split(" nodes ")[1].split()[0]) for info in said if " nodes " in info)
+
+    assert [nodes(f"go depth {depth}")[1] for depth in (1, 3, 6)] == [2, 8, 64]
+    assert nodes("go depth 6 nodes 20")[1] == 20
+    ignored, _ = nodes("go rtime 300 depth 2")
+    assert ignored.startswith("info string go: ignored rtime 300; known: btime, wtime")
+    assert nodes("go nodes 4 searchmoves zz")[0] == (
+        "info string go searchmoves: no legal move here: zz, so all moves are searched"
+    )
+
+
+def test_a_search_of_all_moves_follows_one_of_few(manager):
+    (best,) = manager.ask("usinewgame", "position startpos", "go nodes 0 searchmoves 3e3d")[-1:]
+    assert best.startswith("bestmove 3e3d")
+    said = manager.ask("setoption name MultiPV value 100", "go nodes 50")
+    assert len({line.split(" pv ")[1].split()[0] for line in said if " pv " in line}) > 5
+
+
+@pytest.mark.parametrize("end", ["resign", "rep_inf", "rep_draw", "rep_sup", "win", "draw", "timeout resign"])
+def test_moves_are_read_up_to_the_end_of_the_game(manager, end):
+    said = manager.ask(f"position startpos moves 5d5c 1b1c {end}", "isready", until="readyok")
+    assert said == ["readyok"] and len(manager.session.moves) == 2
+
+
+def test_the_variant_is_an_option(manager):
+    said = manager.ask("usi", until="usiok")
+    assert "option name USI_Variant type combo default minishogi var minishogi" in said
+    said = manager.ask(
+        "setoption name USI_Variant value minishogi", "setoption name USI_Variant value shogi", "isready",
+        until="readyok",
+    )  # fmt: skip
+    assert said[:-1] == ["info string setoption USI_Variant: found 'shogi'; this model plays minishogi"]
 
 
 @pytest.mark.parametrize("go", ["go infinite", "go ponder"])
@@ -281,18 +391,15 @@ def test_readouts_beyond_the_tree_are_refused_or_said(monkeypatch):
     ("foo", "unknown command foo; known: gameover, go, isready"),
     ("position", "wanted startpos or sfen SFEN"),
     ("position startpos 5d5c", "found 5d5c; wanted moves"),
-    ("position startpos moves 5d5c 5d5c", "'5d5c' is no move here"),
+    ("position startpos moves 5d5c 5d5c", "Minishogi: '5d5c' is no move here"),
     ("position startpos moves 1e1a", "move 1 1e1a: "),
     ("position sfen 4k/5/5/5/5 b - 1", "0 kings of the first player"),
     ("position sfen kk3/5/5/5/K4 b - 1", "2 kings of the second player"),
     ("position sfen 4k/5/5/5/K4 b - 1 moves", ""),
-    ("go depth", "go: found depth; known: btime"),
-    ("go nodes", "go nodes: wanted a whole number"),
-    ("go nodes -3", "go nodes: wanted a whole number"),
-    ("go nodes 99999999999", "go nodes: wanted a whole number"),
-    ("go mate soon", "go mate: found soon; wanted milliseconds"),
     ("setoption MultiPV 3", "wanted name NAME value VALUE"),
     ("setoption name Threads value 3", "unknown option Threads; known: MultiPV"),
+    ("setoption name Own Book value true", "unknown option Own Book; known: MultiPV"),
+    ("setoption name Clear Hash", "unknown option Clear Hash; known: MultiPV"),
     ("setoption name MultiPV value 0", "found '0'; wanted a whole number from 1 to 100"),
     ("ponderhit", "nothing is pondered"),
     ("stop", ""),
@@ -357,7 +464,8 @@ def test_scores_as_shogi_programs_give_them():
 
 @pytest.mark.parametrize("limits, most", [
     ("movetime 400", 0.4), ("byoyomi 400", 0.4), ("btime 0 wtime 0 byoyomi 400", 0.4), ("btime 5000 wtime 1", 2.0),
-    ("btime 0 wtime 0 binc 400 winc 0", 0.4),
+    ("btime 0 wtime 0 binc 400 winc 0", 0.4), ("btime 4000 wtime 1 movestogo 10", 0.55),
+    ("btime 600 wtime 600 movestogo 1", 0.6), ("btime -5 wtime -5 binc 400", 0.4), ("btime -5 wtime 3000", 0.15),
 ])  # fmt: skip
 def test_how_long_a_move_may_take(manager, limits, most):
     """By the engine's own clock, so that a busy machine doesn't matter: see the time of the last report."""
