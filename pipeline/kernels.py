@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -21,6 +22,9 @@ from typing import Any
 
 from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
+
+from pipeline.caches import cache_folder, is_writable
+from pipeline.phrases import write
 
 Decorator = Callable[[Callable[..., Any]], Any]
 
@@ -79,9 +83,16 @@ class _Cache(FunctionCache):
     _impl_class = _CacheImpl
 
 
+@cache
 def _root() -> Path:
     own = os.environ.get("NUMBA_CACHE_DIR")
-    return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mugo" / "kernels"
+    if own and is_writable(Path(own)):
+        return Path(own)
+    folder = cache_folder() / "kernels"
+    if own:
+        write(f"mugo: NUMBA_CACHE_DIR={own} can't be written; compiled kernels go to {folder}", sys.stderr)
+        os.environ["NUMBA_CACHE_DIR"] = str(folder)  # processes that this one starts don't warn again
+    return folder
 
 
 def code_hash(module: str) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import io
 import os
 import re
 import signal
@@ -729,6 +730,9 @@ def run_program(arguments: Sequence[str] | None = None, name: str = "main.py") -
     arguments: instead of those of the command line; name: main.py or mugo, as it was called.
     """
     phrases.call(phrases.INSTALLED if name == phrases.INSTALLED else phrases.CHECKOUT)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # in a locale without UTF-8, printing must not fail what was done
+            stream.reconfigure(errors="replace")
     try:
         take_interrupts(INTERRUPTS.handle)
         sys.unraisablehook = INTERRUPTS.take_back

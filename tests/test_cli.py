@@ -495,6 +495,16 @@ def test_presets_are_listed_and_printed() -> None:
     assert run("presets", "go9-tour").output == preset_path("go9-tour").read_text(encoding="utf-8")
 
 
+def test_text_that_the_locale_cannot_hold_is_printed_with_replacements(tmp_path: Path) -> None:
+    preset = tmp_path / "mine.yaml"
+    preset.write_text("# 60 – 40\ninit:\n  game: tictactoe\n", encoding="utf-8")
+    locale = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run(
+        [sys.executable, "main.py", "presets", str(preset)], cwd=ROOT, env={**os.environ, **locale}, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "") and "# 60 ? 40" in done.stdout
+
+
 def test_reader_that_closes_the_pipe_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -50,6 +51,7 @@ from pipeline.run.chunks import (
     remove_old_sets,
     write_chunk,
 )
+from pipeline.run.models import check_champion
 from pipeline.run.order import COUNTED, TOTAL, Counted, generation_of
 from pipeline.run.pruned import read_pruned
 from pipeline.run.store.base import current_store
@@ -120,6 +122,7 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
         skipped.append(str(error))
         progress.warn(f"skipped {error}")
 
+    check_champion(Path(os.path.abspath(config.directory)).parents[1] / layout.SAVED_MODELS)
     output = config.output_directory
     window = _scan(config, skip)
     if window.repeated:

@@ -31,6 +31,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.caches import cache_folder
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import Evaluate, Evaluation, FloatArray, Planes
 from pipeline.games.margins import MarginNetwork
@@ -373,8 +374,7 @@ class _CachedChoice:
     """The cached choice among some backends, in a small JSON file in the user's cache. Never raises an error."""
 
     def __init__(self, architecture: Architecture, backends: Sequence[BackendSpec]) -> None:
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        self.path = folder / "mugo" / "backends.json"
+        self.path = cache_folder() / "backends.json"
         versions = []
         for library in ("torch", "openvino"):
             try:

@@ -53,6 +53,7 @@ from pipeline.run.chunks import ChunkSet, check_holdout, complete_set, list_sets
 from pipeline.run.models import (
     Model,
     ModelInfo,
+    check_champion,
     newest_model,
     next_model_path,
     read_model,
@@ -182,6 +183,8 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
 def _train(config: TrainConfig, progress: Progress, group: ProcessGroup | None = None) -> TrainSummary:
     """Choose what to train, and train it. group: this process is its first."""
     saved_models = config.new_model.parent if config.new_model else layout.SAVED_MODELS
+    if config.new_model is None:
+        check_champion(saved_models)
     for finished in finished_checkpoints(saved_models):
         shutil.rmtree(finished, ignore_errors=True)
     for folder in (saved_models, config.directory):

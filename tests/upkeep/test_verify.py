@@ -362,12 +362,23 @@ def test_no_champion(run: Path, make: Callable[[Path], None]) -> None:
     link.unlink()
     make(link)
     (found,) = problems(run)
-    assert "best_model" in found
+    assert "best_model" in found and "--repair` points it to 000001-b1c8" in found
+    (repaired,) = check(run, repair=True).problems
+    assert repaired.repaired and link.readlink() == Path("000001-b1c8")
+    assert problems(run) == []
+
+
+def test_a_champion_that_nothing_names(run: Path) -> None:
+    (run / "saved_models/best_model").unlink()
+    (run / "saved_models/promotions.jsonl").unlink()
+    assert not check(run, repair=True).clean
+    assert "`ln -s 000001-b1c8 " in problems(run)[0]
 
 
 def test_an_init_that_a_kill_interrupted(run: Path) -> None:
     (run / "saved_models/best_model").unlink()
     (run / "saved_models/promotions.jsonl").unlink()
+    shutil.rmtree(run / "saved_models/000001-b1c8")
     found = check(run)
     assert found.clean and "init was stopped" in found.remarks[0]
 
