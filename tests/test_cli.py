@@ -499,9 +499,8 @@ def test_text_that_the_locale_cannot_hold_is_printed_with_replacements(tmp_path:
     preset = tmp_path / "mine.yaml"
     preset.write_text("# 60 – 40\ninit:\n  game: tictactoe\n", encoding="utf-8")
     locale = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    done = subprocess.run(
-        [sys.executable, "main.py", "presets", str(preset)], cwd=ROOT, env={**os.environ, **locale}, capture_output=True, text=True
-    )
+    words = [sys.executable, "main.py", "presets", str(preset)]
+    done = subprocess.run(words, cwd=ROOT, env={**os.environ, **locale}, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "") and "# 60 ? 40" in done.stdout
 
 

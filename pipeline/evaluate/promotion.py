@@ -304,10 +304,12 @@ def summarise(rule: Rule, writer: MatchWriter, whole: bool = False) -> EvaluateS
     over_pairs = rule.by_points or (score.draws > 0 and not header.handicap)
     if rule.by_points:
         tail = statistics.sign_tail(status.pair_points)
-        false_promotion = threshold.points_false_promotion(rule.games // 2) if rule.threshold is None else None
+        pairs = rule.games // 2 - status.pair_scores.count(VOID)
+        false_promotion = threshold.points_false_promotion(pairs) if rule.threshold is None else None
     else:
         tail = statistics.result_tail(score, None if header.handicap else status.pair_counts)
-        false_promotion = threshold.false_promotion(most, gate) if by_gate else None
+        unpaired = sum(status.pair_scores[number // 2] == VOID for number in status.counted)
+        false_promotion = threshold.false_promotion(most, gate, unpaired) if by_gate else None
     failed = {failure.failed for failure in writer.failures if failure.attempt >= ATTEMPTS} - writer.games.keys()
     return EvaluateSummary(
         challenger=header.challenger,

@@ -57,8 +57,11 @@ def is_decided(score: Score, games: int, gate: int) -> bool:
     return score.half_points >= gate or score.half_points + 2 * (games - score.games) < gate
 
 
-def false_promotion(games: int, gate: int) -> float:
+def false_promotion(games: int, gate: int, unpaired: int = 0) -> float:
     """The largest chance that an equal player reaches the gate, for any number of draws and any openings.
+
+    unpaired: how many of the games belong to no pair, because the other one was excluded as a duplicate. Their openings
+    may favour the challenger's colour, so all of them may be won: the others must reach the rest of the gate.
 
     With m decided games between equals, S = wins − losses must reach k = gate − games. For k ≥ 1 the chance of that
     grows with m in steps of 2, as P(S=k−2) ≥ P(S=k). So it is largest with no draw, or with one (which adds half a
@@ -69,6 +72,7 @@ def false_promotion(games: int, gate: int) -> float:
     chance p(1−p) ≤ 1/4 each, which is a mixture of two fair coins (with weight 4p(1−p)) and of none. So S is always a
     mixture of sums of m ≤ games fair coins.
     """
+    games, gate = games - unpaired, gate - 2 * unpaired
     if gate <= games:
         return 1.0
     return max(binomial_tail(wins_needed(gate - draws), games - draws) for draws in (0, 1) if draws <= games)

@@ -425,10 +425,14 @@ class _SetMaker:
             path = self.output / layout.holdout_name(self.set_name)
             self._write_file(path, -1, num_chunks, scratch.get(holdout))
         paths = self._paths(num_chunks)
+        pool = self.window.pool(held_out=False, surprise_weight=self.config.surprise_weight)
+        weights = pool.weights().astype(np.float32) if self.config.surprise_weight and indices else None
 
         def work(slot: int) -> None:
             columns = scratch.get(np.arange(slot * size, (slot + 1) * size))
-            self._write_file(paths[indices[slot]], indices[slot], num_chunks, columns)
+            origin = Positions(*(columns[name].astype(np.int64) for name in ORIGIN))
+            theirs = None if weights is None else weights[pool.numbers(origin)]
+            self._write_file(paths[indices[slot]], indices[slot], num_chunks, columns, theirs)
 
         for _ in in_threads(work, range(len(indices))):
             self.progress.advance()
@@ -436,7 +440,14 @@ class _SetMaker:
             atomic.sync(self.output)
         self.progress.finish()
 
-    def _write_file(self, path: Path, index: int, num_chunks: int, columns: Columns) -> None:
+    def _write_file(
+        self,
+        path: Path,
+        index: int,
+        num_chunks: int,
+        columns: Columns,
+        weights: NDArray[np.float32] | None = None,
+    ) -> None:
         metas, config = self.window.metas, self.config
         numbers, local = np.unique(columns["shard"], return_inverse=True)
         columns["shard"] = local.astype(np.uint32)  # index into this file's own list of shards

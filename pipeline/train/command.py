@@ -98,8 +98,8 @@ class TrainSummary:
     """What one training did; 0 where nothing was measured.
 
     loss       the total training loss: its mean over the last epoch's steps
-    value_gap  the new model's (v − z)² on the hold-out minus that on as many examples of the set; well above 0: it has
-               memorised results. Not measured if the set's values aren't pure results (td_lambda)
+    value_gap  the new model's (v − z)² on the hold-out minus that on about as many examples of the set, sampled as
+               uniformly as the hold-out; well above 0: it has memorised results. Not measured if the set's values aren't pure results (td_lambda)
     metrics    "train", "holdout_before" and "holdout_after", by the objective's names
     """
 
@@ -348,7 +348,7 @@ class _Run:
         self._holdout = holdout_batches(method, game, path, config.batch_size, MAX_MEASURED) if path else []
         self._num_held_out = sum(len(batch.value) for batch in self._holdout)
         pure_results = self._dataset.window["td_lambda"] == 1
-        self._of_set = self._dataset.first(self._num_held_out) if self._holdout and pure_results else []
+        self._of_set = self._dataset.uniform(self._num_held_out) if self._holdout and pure_results else []
         self._calibration = calibration_positions(method, game, chunks)  # now: the chunks may be gone at the end
         with naming(self._model.path):
             weights = self._grown.weights

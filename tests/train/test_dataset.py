@@ -81,7 +81,7 @@ def test_without_symmetries_every_example_is_unchanged(game: Game, tmp_path: Pat
             for row in b.planes
         ),
     }
-    as_they_stand = sorted(row.numpy().tobytes() for b in dataset_of(game, chunks, 8, 1).first(50) for row in b.planes)
+    as_they_stand = sorted(row.numpy().tobytes() for b in dataset_of(game, chunks, 8, 1).uniform(50) for row in b.planes)
     assert planes[False] == as_they_stand
     assert (planes[True] != as_they_stand) == (game.symmetries.count > 1)
 
@@ -284,7 +284,7 @@ class TestWhole:
     def test_the_first_are_unchanged(self, tmp_path: Path, most: int, sizes: list[int]) -> None:
         game = parse_game("tictactoe")
         chunks = write_set(tmp_path, game, [20, 5])
-        found = dataset_of(game, chunks, batch_size=8, seed=0).first(most)
+        found = dataset_of(game, chunks, batch_size=8, seed=0).uniform(most)
         assert [len(batch.value) for batch in found] == sizes
         scores = np.concatenate([chunk_of(path, game).columns["score"] for path in chunks.chunks])
         assert [score for batch in found for score in keys_of(batch)] == scores[:most].tolist()
