@@ -471,4 +471,4 @@ class _SetMaker:
             },
         )
         shards = [metas[number].id for number in numbers.tolist()]
-        write_chunk(path, self.types, header, columns, shards, folder_sync=index < 0)
+        write_chunk(path, self.types, header, columns, shards, folder_sync=index < 0, weights=weights)
