@@ -109,6 +109,8 @@ def scan_window(config: GatherConfig, before: Counted, on_damage: Callable[[File
         return capacity_after(config, max(before.total + new, found))
 
     for file in newest_files(config.directory):
+        if file.place not in numbers and before.has_restarted(file):
+            before = before.without([file.place])
         is_new, is_full = not before.has(file), found >= horizon * capacity()
         is_done = is_full and not is_new
         if is_done and file.generation != generation and file.generation < before.oldest:

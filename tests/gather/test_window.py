@@ -295,6 +295,21 @@ def test_shards_that_are_gone_stay_counted(monkeypatch: pytest.MonkeyPatch) -> N
     assert (window.counted.total, window.num_positions) == (510, 10)
 
 
+def test_games_after_a_deletion_are_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker's numbers begin anew, in the same generation."""
+    first = scan(monkeypatch, [meta(number, [10]) for number in (3, 2, 1)], 1000)
+    second = scan(monkeypatch, [replace(meta(9, [7]), path=numbered(9, 2)), replace(meta(8, [5]), path=numbered(8, 1))],
+                  1000, before=first.counted)  # fmt: skip
+    assert (second.new_positions, second.counted.total, second.counted.numbers) == (12, 42, {"000001-a/w00": 2})
+    again = scan(monkeypatch, [replace(meta(9, [7]), path=numbered(9, 2))], 1000, before=second.counted)
+    assert again.new_positions == 0
+
+
+def numbered(second: int, number: int) -> Path:
+    name = layout.ShardName(datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=second), number)
+    return Path("selfplay") / "000001-a" / "w00" / name.shard
+
+
 def test_what_is_new_is_counted_without_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """One worker's clock is years ahead, so its shards sort first; new shards of the others still count as new."""
     ahead = replace(meta(10**9, [5]), path=Path("selfplay/000001-a/w01") / layout.ShardName(FUTURE, 1).shard)

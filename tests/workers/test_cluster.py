@@ -12,6 +12,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 import types
 from pathlib import Path
@@ -252,7 +253,7 @@ def test_without_the_extra(monkeypatch):
 @pytest.mark.parametrize("address", ["ray://head:10001", "http://127.0.0.1:8265", "head", ":6379", "head:port"])
 def test_an_address_that_is_none(address):
     with pytest.raises(MuGoError, match=rf"RAY_ADDRESS={address}: wanted HOST:PORT"):
-        module._connect(pytest.importorskip("ray"), address)
+        module._connect(pytest.importorskip("ray"), address, threading.Event())
 
 
 def test_an_address_where_nobody_is():
@@ -261,7 +262,7 @@ def test_an_address_where_nobody_is():
         address = f"127.0.0.1:{free.getsockname()[1]}"
     begun = time.monotonic()
     with pytest.raises(MuGoError, match=rf"Ray cluster {address}: no answer within 10 seconds \(Connection refused\)"):
-        module._connect(pytest.importorskip("ray"), address)
+        module._connect(pytest.importorskip("ray"), address, threading.Event())
     assert time.monotonic() - begun < 15
 
 
