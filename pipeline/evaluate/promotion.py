@@ -379,7 +379,7 @@ def _reason(rule: Rule, status: MatchStatus, unneeded: int) -> str:
         state = status.sprt
         said = {ACCEPTED: "stronger", REJECTED: "not shown to be stronger"}.get(state.decision, UNDECIDED)
         return (
-            f"sequential test: {said} after {state.pairs} of {rule.games // 2} pairs "
+            f"sequential test: {said} after {state.pairs} of {counted(rule.games // 2, 'pair')} "
             f"(log-likelihood ratio {state.llr:+.2f}, bounds {state.lower:+.2f} and {state.upper:+.2f}){left_out}"
         )
     most, played = status.games_that_count, status.score.games
@@ -387,7 +387,7 @@ def _reason(rule: Rule, status: MatchStatus, unneeded: int) -> str:
         found = PairPoints.of(status.pair_points)
         needed = threshold.points_needed(found, rule.threshold)
         wanted = "unknown" if needed is None else f"{needed:+.3f}"
-        text = f"{found.mean:+.3f} points a game of the {wanted} needed over {rule.games // 2} pairs"
+        text = f"{found.mean:+.3f} points a game of the {wanted} needed over {counted(rule.games // 2, 'pair')}"
     else:
         games = f"{most} games" if most == rule.games else f"{most} different games"
         text = f"{status.score.half_points / 2:g} points of the {status.gate / 2:g} needed from {games}"

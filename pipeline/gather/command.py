@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.errors import FileError, MuGoError, NotYet
 from pipeline.games.contract import AnyGame

@@ -6,7 +6,8 @@ network of that architecture runs on the same backend, with any number of rows a
 slows backends unequally. So they are timed in turn, window by window, and compared by the median of the quotients; a
 choice made beside other work prefers the order of available_backends and is soon made again, any choice after a month.
 A lost or damaged cache only costs another measurement. If a backend was refused, the choice isn't cached, since it may
-suit the next model. The cache also holds the difference of int8 from float32 for each model, by a name such as its weights' SHA-256.
+suit the next model. The cache also holds the difference of int8 from float32 for each model, by a name such as its
+weights' SHA-256.
 
 At every start, the backend is compared with plain float32 numpy on a few positions. An exact one is refused if any
 softmax probability or value differs by more than its tolerance, int8 if the mean does. Exact backends are checked on

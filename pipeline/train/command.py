@@ -99,7 +99,8 @@ class TrainSummary:
 
     loss       the total training loss: its mean over the last epoch's steps
     value_gap  the new model's (v − z)² on the hold-out minus that on about as many examples of the set, sampled as
-               uniformly as the hold-out; well above 0: it has memorised results. Not measured if the set's values aren't pure results (td_lambda)
+               uniformly as the hold-out; well above 0: it has memorised results. Not measured if the set's values
+               aren't pure results (td_lambda)
     metrics    "train", "holdout_before" and "holdout_after", by the objective's names
     """
 

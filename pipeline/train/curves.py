@@ -83,7 +83,7 @@ def tagged(metrics: dict[str, float]) -> dict[str, float]:
 
 def _tag(name: str) -> str:
     what, _, kind = name.rpartition("_")
-    return f"{kind}/{what}" if kind in GROUPS else f"loss/{name}"
+    return f"{kind}/{what}" if what and kind in GROUPS else f"loss/{name}"
 
 
 def overfitting(metrics: dict[str, float]) -> dict[str, float]:

@@ -163,12 +163,14 @@ class Trainer:
         """A copy: the moments ``exp_avg.NAME`` and ``exp_avg_sq.NAME``, float32, and ``step``, int64 [1].
 
         Adam's parameters that the loss hasn't always depended on, such as a head's, have a count of their own,
-        ``updates.NAME``, int64 [1]; without one it is ``step``, or 0 if the moments are 0. With ema_decay also the raw weights ``raw.NAME``, and ``averaged_steps``, int64 [1].
+        ``updates.NAME``, int64 [1]; without one it is ``step``, or 0 if the moments are 0.
+
+        With ema_decay also the raw weights ``raw.NAME``, and ``averaged_steps``, int64 [1].
         """
         arrays: Arrays = {STEP: np.array([self.total_steps], np.int64)}
         for name, parameter in self._parameters.items():
             optimizer = self._optimizers[name]
-            state = optimizer.state[parameter] if parameter in optimizer.state else {}
+            state = optimizer.state.get(parameter, {})
             if 0 < (count := int(state.get(STEP, 0))) != self.total_steps and not isinstance(optimizer, Muon):
                 arrays[f"{UPDATES}.{name}"] = np.array([count], np.int64)
             for moment in MOMENTS[type(optimizer)]:

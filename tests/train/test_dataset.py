@@ -81,7 +81,8 @@ def test_without_symmetries_every_example_is_unchanged(game: Game, tmp_path: Pat
             for row in b.planes
         ),
     }
-    as_they_stand = sorted(row.numpy().tobytes() for b in dataset_of(game, chunks, 8, 1).uniform(50) for row in b.planes)
+    batches = dataset_of(game, chunks, 8, 1).uniform(50)
+    as_they_stand = sorted(row.numpy().tobytes() for batch in batches for row in batch.planes)
     assert planes[False] == as_they_stand
     assert (planes[True] != as_they_stand) == (game.symmetries.count > 1)
 

@@ -209,7 +209,7 @@ def _rating_table(players: Sequence[RatedPlayer]) -> str:
 
 def _learning(facts: Facts) -> Iterator[str]:
     losses = {"in training": "train", "held out, after": "holdout_after", "held out, before": "holdout_before"}
-    errors = {"trained on, after": "set_after", "held out, after": "holdout_after", "held out, before": "holdout_before"}
+    errors = {"trained on, after": "set_after"} | {name: part for name, part in losses.items() if part != "train"}
     agreement = {"same best move": "policy_accuracy", "winner": "value_sign_accuracy"}
     infos = facts.reading.infos
     yield Chart(
