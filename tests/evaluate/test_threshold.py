@@ -96,6 +96,13 @@ def test_false_promotion_is_the_worst_over_all_numbers_of_draws(games, threshold
     assert th.false_promotion(games, gate) == pytest.approx(worst, rel=1e-12)
 
 
+def test_games_without_their_pair_may_all_be_won():
+    """Their openings may favour the challenger's colour."""
+    assert th.false_promotion(100, 110, 0) == th.false_promotion(100, 110)
+    assert th.false_promotion(100, 110, 6) == th.false_promotion(94, 98) > th.false_promotion(100, 110)
+    assert th.false_promotion(3, 6, 3) == 1.0
+
+
 @pytest.mark.parametrize("games", [1, 2, 5, 6])
 @pytest.mark.parametrize("threshold", [None, 0.5, 0.51, 0.75, 1.0])
 def test_curtailment_is_exact(games, threshold):

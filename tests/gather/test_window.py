@@ -36,7 +36,7 @@ def meta(number: int, lengths: list[int], game: str = "go:9", model: str = "0000
     ids = np.array([int.from_bytes(digest) for digest in digests], np.uint64)
     return ShardMeta(
         path=path, game=game, model=model, worker="w00", method="alphazero", generation=1, positions=sum(lengths),
-        games=len(lengths), lengths=games, surprises=surprises, evaluations=0, cut_short=0,
+        games=len(lengths), lengths=games, surprises=surprises, searched=surprises > 0, evaluations=0, cut_short=0,
         game_ids=ids,
         numbers=numbers, run=RunNumbers(1, 0, len(lengths)), num_bytes=100, sha256="00",
     )  # fmt: skip
