@@ -15,6 +15,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -80,7 +81,21 @@ class _CacheImpl(CompileResultCacheImpl):
 
 
 class _Cache(FunctionCache):
+    """A cache whose damaged files count as missing: a power cut may leave them empty, a full disk or a bad copy short."""
+
     _impl_class = _CacheImpl
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # unpickling what isn't whole fails in many ways
+            with suppress(OSError):
+                self.flush()  # an index that can't be read couldn't be replaced either
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with suppress(OSError):  # a full disk: the kernel is compiled, only not kept
+            super().save_overload(sig, data)
 
 
 @cache

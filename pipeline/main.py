@@ -219,6 +219,11 @@ def reported(command: str, in_loop: bool = False) -> Iterator[None]:
         found = f"not enough memory ({str(error).rstrip('.') or 'none is left'})"
         wanted = "wanted less at once: fewer games, readouts or positions, or a smaller network"
         raise fail(f"{found}; {wanted}", 1) from error
+    except RuntimeError as error:
+        if "can't start new thread" not in str(error):
+            raise
+        wanted = "wanted more; raise the limit (ulimit -u, a container's pids) or give fewer --threads"
+        raise fail(f"the system gives this process no more threads; {wanted}", 1) from error
     except OSError as error:
         if error.errno not in SYSTEM_PROBLEMS:
             raise

@@ -13,8 +13,8 @@ from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
 from pipeline.games.testing import symmetries_of_start
 from pipeline.methods.alphazero.batch import Batch, make_batch
-from pipeline.methods.alphazero.method import AlphaZero
 from pipeline.methods.alphazero.examples import column_types
+from pipeline.methods.alphazero.method import AlphaZero
 from pipeline.run.chunks import newest_complete_set, write_chunk
 from pipeline.run.priorities import example_numbers
 from pipeline.train.dataset import Dataset, holdout_batches, prefetched

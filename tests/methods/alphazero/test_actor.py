@@ -624,7 +624,8 @@ def test_an_opponents_moves_are_neither_full_nor_cheap():
     for finished in play_capped("connect4", meet=meeting(random_opponent())):
         record = finished.record
         own = np.arange(len(record.moves)) % 2 == record.learner
-        assert (record.flags[~own] == NO_VALUE).all() and set(record.flags[own].tolist()) <= {0, POLICY_COUNTS | SEARCHED}
+        assert (record.flags[~own] == NO_VALUE).all()
+        assert set(record.flags[own].tolist()) <= {0, POLICY_COUNTS | SEARCHED}
         assert (record.surprises[~own] == 0).all()
 
 
