@@ -81,7 +81,7 @@ class _CacheImpl(CompileResultCacheImpl):
 
 
 class _Cache(FunctionCache):
-    """A cache whose damaged files count as missing: a power cut may leave them empty, a full disk or a bad copy short."""
+    """Its damaged files count as missing: a power cut may leave them empty, a full disk or a bad copy too short."""
 
     _impl_class = _CacheImpl
 

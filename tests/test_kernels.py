@@ -47,15 +47,11 @@ def play(folder: Path) -> dict[str, int]:
     return dict(zip(("loaded", "compiled"), map(int, done.stdout.split()), strict=True))
 
 
-@pytest.mark.parametrize("damage", [b"", b"\x80\x04\x95", None])
-@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
-def test_a_damaged_cache_is_compiled_again(copy: Path, suffix: str, damage: bytes | None) -> None:
-    """As a power cut, a full disk or a bad copy leaves it. None: half of the file."""
-    if damage is None and suffix == "nbi":
-        pytest.skip("as short as its beginning")
+@pytest.mark.parametrize(("suffix", "kept"), [("nbi", 0), ("nbc", 1000)])
+def test_a_damaged_cache_is_compiled_again(copy: Path, suffix: str, kept: int) -> None:
+    """As a power cut, a full disk or a bad copy leaves it."""
     for file in (copy / "cache").rglob(f"*.{suffix}"):
-        data = file.read_bytes()
-        file.write_bytes(data[: len(data) // 2] if damage is None else damage)
+        file.write_bytes(file.read_bytes()[:kept])
     assert play(copy) == {"loaded": 0, "compiled": 1}
     assert play(copy) == {"loaded": 1, "compiled": 0}
 
