@@ -48,6 +48,29 @@ def pool_of(cluster, job, reader: OutcomeReader = AGAIN, capacity=4, hang_second
     return module.RayPool(cluster, reader, job, [], capacity, hang_seconds, **options)
 
 
+def test_a_token_is_used_where_there_is_one(tmp_path, monkeypatch):
+    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_MODE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert not module._has_token()
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray/auth_token").write_text("token")
+    assert module._has_token()
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / "elsewhere"))
+    assert not module._has_token()
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "token")
+    assert module._has_token()
+
+
+def test_a_cluster_that_refuses_the_token_says_which_variable_helps():
+    def refuse(**options):
+        raise RuntimeError("Failed to connect to GCS: Unauthenticated: InvalidAuthToken")
+
+    ray = types.SimpleNamespace(init=refuse)
+    with pytest.raises(MuGoError, match=r"authentication token.* RAY_AUTH_MODE=token .*RAY_AUTH_TOKEN_PATH"):
+        module._connect(ray, "auto", threading.Event())
+
+
 def test_files_are_what_was_packed():
     files = {"a": b"1", "b": b"", "c": bytes(1000)}
     assert unpacked_files(packed_files(files)) == files
