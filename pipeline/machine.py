@@ -49,9 +49,12 @@ def time_of_group(folder: Path, membership: Path) -> float:
     """The seconds of processor time per second that this process's control group and those around it have; infinite
     without a limit. With more threads, all of them are stopped for a part of each tenth of a second.
 
-    folder, membership: /sys/fs/cgroup, /proc/self/cgroup. Linux with cgroup v2.
+    folder, membership: /sys/fs/cgroup, /proc/self/cgroup. Linux with cgroup v2, and containers with v1.
     """
     limits = [math.inf]
+    with suppress(OSError, ValueError):  # v1, where a container sees its own group; -1 is no limit
+        quota, period = (int((folder / "cpu" / f"cpu.cfs_{what}_us").read_text()) for what in ("quota", "period"))
+        limits += [quota / period] if quota > 0 else []
     with suppress(OSError):
         of_v2 = [line[4:] for line in membership.read_text().splitlines() if line.startswith("0::/")]
         for path in map(Path, of_v2):

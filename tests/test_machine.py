@@ -39,6 +39,10 @@ def test_a_group_with_a_share_of_the_cores(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "outer/cpu.max").write_text("150000 100000\n")
     (tmp_path / "outer/inner/cpu.max").write_text("max 100000\n")
     assert time_of_group(tmp_path, tmp_path / "membership") == 1.5
+    (tmp_path / "v1/cpu").mkdir(parents=True)
+    for what, number in (("quota", -1), ("period", 100_000), ("quota", 765_000)):
+        (tmp_path / f"v1/cpu/cpu.cfs_{what}_us").write_text(f"{number}\n")
+    assert time_of_group(tmp_path / "v1", tmp_path / "none") == 7.65
     monkeypatch.setattr(machine, "CONTROL_GROUPS", tmp_path)
     monkeypatch.setattr(machine, "MEMBERSHIP", tmp_path / "membership")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(64), raising=False)
