@@ -123,7 +123,7 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
         skipped.append(str(error))
         progress.warn(f"skipped {error}")
 
-    check_champion(Path(os.path.abspath(config.directory)).parents[1] / layout.SAVED_MODELS)
+    check_champion(Path(os.path.abspath(config.directory)).parent.parent / layout.SAVED_MODELS)
     output = config.output_directory
     window = _scan(config, skip)
     if window.repeated:
