@@ -60,8 +60,8 @@ def time_of_group(folder: Path, membership: Path) -> float:
         for path in map(Path, of_v2):
             for group in (path, *path.parents):
                 with suppress(OSError, ValueError):  # without a limit: "max 100000"
-                    quota, period = (folder / group / "cpu.max").read_text().split()
-                    limits.append(int(quota) / int(period))
+                    most, every = (folder / group / "cpu.max").read_text().split()
+                    limits.append(int(most) / int(every))
     return min(limits)
 
 

@@ -85,7 +85,7 @@ class GameBuffer:
         A target without visits, a sample of the raw policy, is recorded as one visit of the move, with surprise 0.
         """
         surprises = np.where(counts, _surprises(visits, priors), 0.0)
-        is_searched = visits.any(axis=1)
+        is_searched = visits.sum(axis=1) > 0
         alone = np.flatnonzero(~is_searched & counts)
         if alone.size:
             visits = visits.copy()
