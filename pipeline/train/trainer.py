@@ -171,8 +171,6 @@ class Trainer:
         for name, parameter in self._parameters.items():
             optimizer = self._optimizers[name]
             state = optimizer.state.get(parameter, {})
-            if 0 < (count := int(state.get(STEP, 0))) != self.total_steps and not isinstance(optimizer, Muon):
-                arrays[f"{UPDATES}.{name}"] = np.array([count], np.int64)
             for moment in MOMENTS[type(optimizer)]:
                 found = state.get(moment)
                 arrays[f"{moment}.{name}"] = (
@@ -180,6 +178,9 @@ class Trainer:
                     if found is None
                     else np.array(found.cpu().contiguous().numpy(), np.float32, order="C")
                 )
+            count = int(state.get(STEP, self.total_steps))  # Muon counts nothing
+            if count != self.total_steps and arrays[f"{MOMENTS[type(optimizer)][0]}.{name}"].any():
+                arrays[f"{UPDATES}.{name}"] = np.array([count], np.int64)
         if self._config.ema_decay:
             arrays[AVERAGED] = np.array([self._averaged_steps], np.int64)
             arrays.update({f"{RAW}.{name}": array for name, array in self._objective.weights(self._network).items()})

@@ -325,12 +325,14 @@ def test_every_new_shard_is_counted_once_with_any_clocks(monkeypatch: pytest.Mon
     for _ in range(60):
         run: list[ShardMeta] = []
         numbers: Counter[tuple[int, int]] = Counter()
+        minutes: Counter[tuple[int, int]] = Counter()
         counted, generation, made, waiting = Counted(), 0, 0, 0
         for _ in range(60):
             generation += int(rng.random() < 0.1)
             worker, begun = int(rng.integers(4)), max(0, generation - int(rng.random() < 0.2))
             numbers[begun, worker] += 1
-            time = FUTURE + timedelta(days=1000 * worker, minutes=numbers[begun, worker] + int(rng.integers(9)) * 100)
+            minutes[begun, worker] += 1 + int(rng.integers(9)) * 100
+            time = FUTURE + timedelta(days=1000 * worker, minutes=minutes[begun, worker])
             folder = str(layout.games_folder("000000-a", begun))
             name = layout.ShardName(time, numbers[begun, worker]).shard
             one = replace(meta(1, [int(rng.integers(1, 9))]), path=Path("selfplay") / folder / f"w0{worker}" / name)
