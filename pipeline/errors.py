@@ -87,6 +87,12 @@ SYSTEM_PROBLEMS = {
     errno.ENOTDIR: "a part of its path is a file; wanted a directory; choose another path",
     errno.EISDIR: "it is a directory; wanted a file; choose another path",
     errno.EIO: "the disk reports a fault; check it and run again",
+    errno.EMFILE: "this process has too many files open; raise the limit (ulimit -n) and run again",
+    errno.ENFILE: "this machine has too many files open; end other programs and run again",
+    errno.ENAMETOOLONG: "its name or path is too long for this disk; choose a shorter one",
+    errno.ELOOP: "links lead in a circle; wanted a path that ends; re-point them",
+    errno.ESTALE: "the network disk lost it; mount it again and run again",
+    errno.ENOLCK: "this disk gives no locks; wanted one that does; mount it with locks or choose another",
 }
 
 

@@ -13,7 +13,9 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +23,9 @@ from typing import Any
 
 from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
+
+from pipeline.caches import cache_folder, is_writable
+from pipeline.phrases import write
 
 Decorator = Callable[[Callable[..., Any]], Any]
 
@@ -76,12 +81,33 @@ class _CacheImpl(CompileResultCacheImpl):
 
 
 class _Cache(FunctionCache):
+    """Its damaged files count as missing: a power cut may leave them empty, a full disk or a bad copy too short."""
+
     _impl_class = _CacheImpl
 
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # unpickling what isn't whole fails in many ways
+            with suppress(OSError):
+                self.flush()  # an index that can't be read couldn't be replaced either
+            return None
 
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with suppress(OSError):  # a full disk: the kernel is compiled, only not kept
+            super().save_overload(sig, data)
+
+
+@cache
 def _root() -> Path:
     own = os.environ.get("NUMBA_CACHE_DIR")
-    return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mugo" / "kernels"
+    if own and is_writable(Path(own)):
+        return Path(own)
+    folder = cache_folder() / "kernels"
+    if own:
+        write(f"mugo: NUMBA_CACHE_DIR={own} can't be written; compiled kernels go to {folder}", sys.stderr)
+        os.environ["NUMBA_CACHE_DIR"] = str(folder)  # processes that this one starts don't warn again
+    return folder
 
 
 def code_hash(module: str) -> str:

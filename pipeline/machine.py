@@ -14,15 +14,18 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import math
 import os
 import signal
 import sys
 import threading
 import time
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 LOWEST = 19
+CONTROL_GROUPS, MEMBERSHIP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 SWITCH = Path("/proc/sys/kernel/sched_autogroup_enabled")
 PATIENCE_SECONDS = 2.0  # the kernel accepts ten changes a second from all users but root together
 LOOK_SECONDS = 1.0  # between two looks whether the process that started this one has ended
@@ -35,10 +38,31 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def available_cores() -> int:
-    """How many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """How many cores this process may use; a container or job may have only a share of their time."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limit = time_of_group(CONTROL_GROUPS, MEMBERSHIP)
+    return min(cores, max(1, math.ceil(limit))) if math.isfinite(limit) else cores
+
+
+@cache
+def time_of_group(folder: Path, membership: Path) -> float:
+    """The seconds of processor time per second that this process's control group and those around it have; infinite
+    without a limit. With more threads, all of them are stopped for a part of each tenth of a second.
+
+    folder, membership: /sys/fs/cgroup, /proc/self/cgroup. Linux with cgroup v2, and containers with v1.
+    """
+    limits = [math.inf]
+    with suppress(OSError, ValueError):  # v1, where a container sees its own group; -1 is no limit
+        quota, period = (int((folder / "cpu" / f"cpu.cfs_{what}_us").read_text()) for what in ("quota", "period"))
+        limits += [quota / period] if quota > 0 else []
+    with suppress(OSError):
+        of_v2 = [line[4:] for line in membership.read_text().splitlines() if line.startswith("0::/")]
+        for path in map(Path, of_v2):
+            for group in (path, *path.parents):
+                with suppress(OSError, ValueError):  # without a limit: "max 100000"
+                    most, every = (folder / group / "cpu.max").read_text().split()
+                    limits.append(int(most) / int(every))
+    return min(limits)
 
 
 def groups_by_session() -> bool:

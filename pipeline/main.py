@@ -13,15 +13,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import io
 import os
 import re
 import signal
 import sys
+import threading
 import time
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 import typer.core
@@ -214,6 +216,15 @@ def reported(command: str, in_loop: bool = False) -> Iterator[None]:
     except BrokenPipeError:
         # The reader (head, less) has ended. Redirect stdout, or the exit would try to flush it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except MemoryError as error:
+        found = f"not enough memory ({str(error).rstrip('.') or 'none is left'})"
+        wanted = "wanted less at once: fewer games, readouts or positions, or a smaller network"
+        raise fail(f"{found}; {wanted}", 1) from error
+    except RuntimeError as error:
+        if "can't start new thread" not in str(error):
+            raise
+        wanted = "wanted more; raise the limit (ulimit -u, a container's pids) or give fewer --threads"
+        raise fail(f"the system gives this process no more threads; {wanted}", 1) from error
     except OSError as error:
         if error.errno not in SYSTEM_PROBLEMS:
             raise
@@ -730,12 +741,31 @@ def run_program(arguments: Sequence[str] | None = None, name: str = "main.py") -
     arguments: instead of those of the command line; name: main.py or mugo, as it was called.
     """
     phrases.call(phrases.INSTALLED if name == phrases.INSTALLED else phrases.CHECKOUT)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # in a locale without UTF-8, printing must not fail what was done
+            stream.reconfigure(errors="replace")
     try:
         take_interrupts(INTERRUPTS.handle)
         sys.unraisablehook = INTERRUPTS.take_back
         app(prog_name=name, args=arguments)
     except KeyboardInterrupt:  # before or after the command, which reports its own interrupts
         write("mugo: interrupted", sys.stderr)
-        sys.exit(INTERRUPTS.exit_code)
+        end(INTERRUPTS.exit_code)
+    except SystemExit as ended:
+        if INTERRUPTS.first is not None and isinstance(ended.code, int):
+            end(ended.code)
+        raise
     finally:
         take_interrupts(quit_at_once)
+
+
+def end(exit_code: int) -> NoReturn:
+    """Exit after an interrupt. In an orderly exit, threads that still compute may abort the process: they find Python
+    gone when they return from other languages' code.
+    """
+    if any(thread.daemon for thread in threading.enumerate()):
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(exit_code)
+    sys.exit(exit_code)

@@ -427,6 +427,10 @@ def test_summary_as_json_is_exact_and_alone_on_stdout(stage: types.SimpleNamespa
         (KeyboardInterrupt(), 130),
         (OSError(errno.ENOSPC, "No space left on device", "data/x"), 1),
         (PermissionError(errno.EACCES, "Permission denied", "data/x"), 1),
+        (OSError(errno.EMFILE, "Too many open files", "data/x"), 1),
+        (OSError(errno.ESTALE, "Stale file handle", "data/x"), 1),
+        (MemoryError("Unable to allocate 5.2 TiB for an array with shape (9,)"), 1),
+        (RuntimeError("can't start new thread"), 1),
     ],
 )
 def test_foreseen_failures_are_one_line_and_an_exit_code(
@@ -514,6 +518,15 @@ def test_presets_are_listed_and_printed() -> None:
     assert run("presets", "go9-tour").output == preset_path("go9-tour").read_text(encoding="utf-8")
 
 
+def test_text_that_the_locale_cannot_hold_is_printed_with_replacements(tmp_path: Path) -> None:
+    preset = tmp_path / "mine.yaml"
+    preset.write_text("# 60 – 40\ninit:\n  game: tictactoe\n", encoding="utf-8")
+    locale = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    words = [sys.executable, "main.py", "presets", str(preset)]
+    done = subprocess.run(words, cwd=ROOT, env={**os.environ, **locale}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "") and "# 60 ? 40" in done.stdout
+
+
 def test_reader_that_closes_the_pipe_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -522,6 +535,24 @@ def test_reader_that_closes_the_pipe_is_no_error() -> None:
             [sys.executable, "main.py", "presets", "go9-tour"], cwd=ROOT, stdout=nobody_reads, stderr=subprocess.PIPE
         )
     assert done.returncode == 0 and done.stderr == b""
+
+
+def test_an_interrupt_does_not_wait_for_threads_that_compute() -> None:
+    """In an orderly exit they may abort the process, as threads of the network's libraries did in bench."""
+    code = """
+import atexit, os, signal, threading, time
+from pipeline import main
+atexit.register(lambda: os._exit(99))
+def app(**options):
+    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+    print("begun")
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(20)
+main.app = app
+main.run_program()
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=15)
+    assert (done.returncode, done.stdout) == (130, "begun\n") and "interrupted" in done.stderr
 
 
 def test_an_interrupt_that_python_can_only_print_comes_again(tmp_path: Path) -> None:

@@ -47,6 +47,15 @@ def play(folder: Path) -> dict[str, int]:
     return dict(zip(("loaded", "compiled"), map(int, done.stdout.split()), strict=True))
 
 
+@pytest.mark.parametrize(("suffix", "kept"), [("nbi", 0), ("nbc", 1000)])
+def test_a_damaged_cache_is_compiled_again(copy: Path, suffix: str, kept: int) -> None:
+    """As a power cut, a full disk or a bad copy leaves it."""
+    for file in (copy / "cache").rglob(f"*.{suffix}"):
+        file.write_bytes(file.read_bytes()[:kept])
+    assert play(copy) == {"loaded": 0, "compiled": 1}
+    assert play(copy) == {"loaded": 1, "compiled": 0}
+
+
 @pytest.mark.parametrize(
     ("file", "old", "new"),
     [

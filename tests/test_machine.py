@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -10,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.machine import STARTER, groups_by_session, session_niceness, share_niceness
+from pipeline import machine
+from pipeline.machine import STARTER, groups_by_session, session_niceness, share_niceness, time_of_group
 from tests.helpers import wait_for
 
 ROOT = Path(__file__).parent.parent
@@ -26,6 +28,25 @@ def started(then: str, new_session: bool = False) -> subprocess.Popen[str]:
 def said_by(process: subprocess.Popen[str]) -> list[int]:
     assert process.stdout is not None
     return [int(word) for word in process.stdout.readline().split()]
+
+
+def test_a_group_with_a_share_of_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As docker run --cpus 1.5 and Kubernetes' limits make them, around a group without a limit."""
+    (tmp_path / "membership").write_text("1:name=systemd:/x\n0::/outer/inner\n")
+    assert time_of_group(tmp_path, tmp_path / "membership") == math.inf
+    time_of_group.cache_clear()
+    (tmp_path / "outer/inner").mkdir(parents=True)
+    (tmp_path / "outer/cpu.max").write_text("150000 100000\n")
+    (tmp_path / "outer/inner/cpu.max").write_text("max 100000\n")
+    assert time_of_group(tmp_path, tmp_path / "membership") == 1.5
+    (tmp_path / "v1/cpu").mkdir(parents=True)
+    for what, number in (("quota", -1), ("period", 100_000), ("quota", 765_000)):
+        (tmp_path / f"v1/cpu/cpu.cfs_{what}_us").write_text(f"{number}\n")
+    assert time_of_group(tmp_path / "v1", tmp_path / "none") == 7.65
+    monkeypatch.setattr(machine, "CONTROL_GROUPS", tmp_path)
+    monkeypatch.setattr(machine, "MEMBERSHIP", tmp_path / "membership")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(64), raising=False)
+    assert machine.available_cores() == 2
 
 
 TELL = "print(os.getpid(), os.getsid(0), os.getpriority(os.PRIO_PROCESS, 0), flush=True); "

@@ -152,7 +152,9 @@ class _Network(NamedTuple):
 
         there = self.architecture.at(*game.board_shape)
         calibration = calibration_of(self.model, there) if self.model else calibration_positions(game)
-        evaluators = make_evaluators(there, self.weights, rows, threads, progress=progress, calibration=calibration)
+        evaluators = make_evaluators(
+            there, self.weights, rows, threads, progress=progress, calibration=calibration, afresh=True
+        )
         return _Board(game, rows, evaluators, calibration[np.arange(rows) % len(calibration)])
 
 

@@ -105,9 +105,11 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
     folder = config.output_dir / layout.match_name(challenger.name, champion.name)
     with MatchRunner(config, game, progress) as runner, match_lock(folder):
         settings = {"sprt": config.sprt, "exclude_duplicates": config.exclude_duplicates}
-        # A match with an engine or a handicap can't promote. It is a measurement, played to its end in spite of a
-        # threshold, which a preset may have set for matches that promote. Only a sequential test ends it early.
-        can_promote = bool(challenger.model and champion.model) and handicap_side_of(entrants) is None
+        # A match with an engine or a handicap can't promote, nor one with --no-promote. It is a measurement, played to
+        # its end in spite of a threshold, which a preset may have set for matches that promote. Only a sequential test
+        # ends it early.
+        both = challenger.model and champion.model
+        can_promote = config.promote and bool(both) and handicap_side_of(entrants) is None
         summary = _play(config, runner, folder, entrants, rule, settings, can_promote or sprt is not None)
         for condition in conditions:
             if summary.passed:
@@ -260,7 +262,7 @@ def _play_condition(
     rule = Rule(config.require_games, condition.share, max_result=runner.game.max_result)
     folder = _condition_folder(config, challenger, condition)
     with match_lock(folder):
-        stops_early = condition.share > 0 or rule.by_points
+        stops_early = config.promote and (condition.share > 0 or rule.by_points)
         match = _play(config, runner, folder, (challenger, condition.opponent), rule, {}, stops_early)
         write_summary(folder, stored(match))
     played = (match.games_played, match.wins, match.draws, match.losses)

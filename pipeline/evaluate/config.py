@@ -128,8 +128,8 @@ class EvaluateConfig(WatchOptions, MatchOptions):
         le=1,
         description="Share of the points that promotes; a draw counts half [default: 1/2 + 1/sqrt(games)]. 0 promotes "
         "every challenger without a game. If games count more than 1: points per game over whole pairs [default: two "
-        "standard errors above 0]; -3 promotes every challenger after one pair. A match with an engine is always "
-        "played to its end.",
+        "standard errors above 0]; -3 promotes every challenger after one pair. A match with an engine or with "
+        "--no-promote is always played to its end.",
     )
     sprt: str | None = Field(
         None,
@@ -143,7 +143,9 @@ class EvaluateConfig(WatchOptions, MatchOptions):
     exclude_duplicates: bool = Field(False, description="Count games with the same moves and colours only once.")
     output_dir: Path = Field(layout.MATCHES, description="Holds the matches, <challenger>-vs-<champion>/.")
     sgf_output: Path | None = Field(None, description="Folder for SGF records [default: the match's folder, sgf/].")
-    promote: bool = Field(True, description="Re-point best_model when the challenger passes.")
+    promote: bool = Field(
+        True, description="Re-point best_model when the challenger passes. --no-promote only measures, in all games."
+    )
     pool: Path = Field(layout.POOL_FILE, description="The pool of opponents, which a promoted model joins.")
     ratings: Path = Field(layout.RATINGS_FILE, description="The ratings, which decide what leaves a full pool.")
     time_share: TimeShare = None

@@ -307,10 +307,12 @@ def summarise(rule: Rule, writer: MatchWriter, whole: bool = False) -> EvaluateS
     over_pairs = rule.by_points or (score.draws > 0 and not header.handicap)
     if rule.by_points:
         tail = statistics.sign_tail(status.pair_points)
-        false_promotion = threshold.points_false_promotion(rule.games // 2) if rule.threshold is None else None
+        pairs = rule.games // 2 - status.pair_scores.count(VOID)
+        false_promotion = threshold.points_false_promotion(pairs) if rule.threshold is None else None
     else:
         tail = statistics.result_tail(score, None if header.handicap else status.pair_counts)
-        false_promotion = threshold.false_promotion(most, rule.threshold) if by_gate else None
+        unpaired = sum(status.pair_scores[number // 2] == VOID for number in status.counted)
+        false_promotion = threshold.false_promotion(most, rule.threshold, unpaired) if by_gate else None
     failed = {failure.failed for failure in writer.failures if failure.attempt >= ATTEMPTS} - writer.games.keys()
     return EvaluateSummary(
         challenger=header.challenger,
@@ -380,7 +382,7 @@ def _reason(rule: Rule, status: MatchStatus, unneeded: int) -> str:
         state = status.sprt
         said = {ACCEPTED: "stronger", REJECTED: "not shown to be stronger"}.get(state.decision, UNDECIDED)
         return (
-            f"sequential test: {said} after {state.pairs} of {rule.games // 2} pairs "
+            f"sequential test: {said} after {state.pairs} of {counted(rule.games // 2, 'pair')} "
             f"(log-likelihood ratio {state.llr:+.2f}, bounds {state.lower:+.2f} and {state.upper:+.2f}){left_out}"
         )
     most, played = status.games_that_count, status.score.games
@@ -388,7 +390,7 @@ def _reason(rule: Rule, status: MatchStatus, unneeded: int) -> str:
         found = PairPoints.of(status.pair_points)
         needed = threshold.points_needed(found, rule.threshold)
         wanted = "unknown" if needed is None else f"{needed:+.3f}"
-        text = f"{found.mean:+.3f} points a game of the {wanted} needed over {rule.games // 2} pairs"
+        text = f"{found.mean:+.3f} points a game of the {wanted} needed over {counted(rule.games // 2, 'pair')}"
     else:
         games = f"{most} games" if most == rule.games else f"{most} different games"
         text = f"{status.score.half_points / 2:g} points of the {status.gate / 2:g} needed from {games}"

@@ -70,24 +70,30 @@ def is_decided(score: Score, games: int, gate: int) -> bool:
     return score.half_points >= gate or score.half_points + 2 * (games - score.games) < gate
 
 
-def false_promotion(games: int, threshold: float | None = None) -> float:
+def false_promotion(games: int, threshold: float | None = None, unpaired: int = 0) -> float:
     """The largest chance that an equal player reaches the gate, for any number of draws and any openings.
+
+    unpaired: how many of the games belong to no pair, because the other one was excluded as a duplicate. Their openings
+    may favour the challenger's colour, so all of them may be won: the others must reach the rest of the gate.
 
     With m decided games between equals, S = wins − losses must reach a lead k. For k ≥ 1 the chance of that grows with
     m in steps of 2, as P(S=k−2) ≥ P(S=k). For a given threshold, k = gate − games, so the chance is largest with no
     draw, or with one (which adds half a point to the even totals); for k ≤ 0 drawing every game passes. For the derived
-    threshold it is largest without draws, by the choice of k for each m.
+    threshold it is largest without draws, by the choice of k for each m, unless games that may all be won come on top.
 
     Openings that favour a colour don't raise it. If one game of a pair is drawn, it is equally likely to be either, and
     the other is a fair coin. If none is drawn, and the first player wins with chance p, the pair's deviation is ±2 with
     chance p(1−p) ≤ 1/4 each, which is a mixture of two fair coins (with weight 4p(1−p)) and of none. So S is always a
     mixture of sums of at most m fair coins, and of as many as m or fewer by an even number.
     """
-    gate = gate_half_points(games, threshold)
-    if gate <= games:
-        return 1.0
-    worst = (0,) if threshold is None else (0, 1)
-    return max(binomial_tail(wins_needed(gate - draws), games - draws) for draws in worst if draws <= games)
+    paired, worst = games - unpaired, 0.0
+    numbers = range(2) if threshold is not None else range(paired + 1 if unpaired else 1)
+    for draws in numbers[: paired + 1]:
+        needed = gate_half_points(games, threshold, draws) - 2 * unpaired
+        if needed <= paired:
+            return 1.0
+        worst = max(worst, binomial_tail(wins_needed(needed - draws), paired - draws))
+    return worst
 
 
 def power(games: int, gate: int, share: float) -> float:

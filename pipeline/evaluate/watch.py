@@ -51,7 +51,7 @@ from pipeline.run.evaluations import (
     write_evaluation,
 )
 from pipeline.run.matches import MatchResults, has_match, list_matches, match_lock
-from pipeline.run.models import list_models
+from pipeline.run.models import check_champion, list_models
 from pipeline.stalls import Hung
 
 LOOK_SECONDS = 5.0  # between two looks for new models
@@ -79,6 +79,7 @@ def watch(
         raise UsageError(
             f"evaluate --watch --black-model {given}: its folder is followed; wanted FOLDER/{layout.CHAMPION}"
         )
+    check_champion(given.parent)
     _check_players(config)
     folder = config.output_dir / layout.WATCH
     with match_lock(folder, BUSY):

@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.errors import FileError, MuGoError, NotYet
 from pipeline.games.contract import AnyGame
@@ -50,6 +52,7 @@ from pipeline.run.chunks import (
     remove_old_sets,
     write_chunk,
 )
+from pipeline.run.models import check_champion
 from pipeline.run.order import COUNTED, TOTAL, Counted, generation_of
 from pipeline.run.pruned import read_pruned
 from pipeline.run.store.base import current_store
@@ -120,6 +123,7 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
         skipped.append(str(error))
         progress.warn(f"skipped {error}")
 
+    check_champion(Path(os.path.abspath(config.directory)).parent.parent / layout.SAVED_MODELS)
     output = config.output_directory
     window = _scan(config, skip)
     if window.repeated:
@@ -422,10 +426,14 @@ class _SetMaker:
             path = self.output / layout.holdout_name(self.set_name)
             self._write_file(path, -1, num_chunks, scratch.get(holdout))
         paths = self._paths(num_chunks)
+        pool = self.window.pool(held_out=False, surprise_weight=self.config.surprise_weight)
+        weights = pool.weights().astype(np.float32) if self.config.surprise_weight and indices else None
 
         def work(slot: int) -> None:
             columns = scratch.get(np.arange(slot * size, (slot + 1) * size))
-            self._write_file(paths[indices[slot]], indices[slot], num_chunks, columns)
+            origin = Positions(*(columns[name].astype(np.int64) for name in ORIGIN))
+            theirs = None if weights is None else weights[pool.numbers(origin)]
+            self._write_file(paths[indices[slot]], indices[slot], num_chunks, columns, theirs)
 
         for _ in in_threads(work, range(len(indices))):
             self.progress.advance()
@@ -433,7 +441,14 @@ class _SetMaker:
             atomic.sync(self.output)
         self.progress.finish()
 
-    def _write_file(self, path: Path, index: int, num_chunks: int, columns: Columns) -> None:
+    def _write_file(
+        self,
+        path: Path,
+        index: int,
+        num_chunks: int,
+        columns: Columns,
+        weights: NDArray[np.float32] | None = None,
+    ) -> None:
         metas, config = self.window.metas, self.config
         numbers, local = np.unique(columns["shard"], return_inverse=True)
         columns["shard"] = local.astype(np.uint32)  # index into this file's own list of shards
@@ -457,4 +472,4 @@ class _SetMaker:
             },
         )
         shards = [metas[number].id for number in numbers.tolist()]
-        write_chunk(path, self.types, header, columns, shards, folder_sync=index < 0)
+        write_chunk(path, self.types, header, columns, shards, folder_sync=index < 0, weights=weights)

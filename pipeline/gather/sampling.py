@@ -79,7 +79,7 @@ class PositionSampler:
     def sample_others(self, count: int, taken: Positions, rng: np.random.Generator) -> Positions:
         """As sample(), without the positions taken; fewer if fewer are left."""
         free = np.ones(len(self), np.bool_)
-        free[self._numbers(taken)] = False
+        free[self.numbers(taken)] = False
         left = np.flatnonzero(free)
         return self.positions(self._choose(left, min(count, len(left)), rng))
 
@@ -101,7 +101,7 @@ class PositionSampler:
             return numbers[rng.choice(len(numbers), count, replace=False)]
         return numbers[choose_weighted(rng, self.weights()[numbers], count)]
 
-    def _numbers(self, positions: Positions) -> IndexArray:
+    def numbers(self, positions: Positions) -> IndexArray:
         """The positions' numbers; positions outside the pool are left out."""
         spans = self._spans
         if not len(spans) or not len(positions):

@@ -109,6 +109,8 @@ def scan_window(config: GatherConfig, before: Counted, on_damage: Callable[[File
         return capacity_after(config, max(before.total + new, found))
 
     for file in newest_files(config.directory):
+        if file.place not in numbers and before.has_restarted(file):
+            before = before.without([file.place])
         is_new, is_full = not before.has(file), found >= horizon * capacity()
         is_done = is_full and not is_new
         if is_done and file.generation != generation and file.generation < before.oldest:
@@ -162,8 +164,8 @@ Inside = list[tuple[ShardMeta, NDArray[np.bool_]]]
 def _inside(config: GatherConfig, metas: list[ShardMeta], size: int, reach: int, total: int) -> Inside:
     """The newest `reach` positions; with random replacement, those of them that survived in a window of this size.
 
-    Positions that aren't policy targets (surprise 0) are left out if the method learns nothing from them, and with
-    searched_only; they still count for the capacity.
+    Positions that the method learns nothing from (surprise 0 where it has steps_only) are left out, and with
+    searched_only those that weren't searched in full; they still count for the capacity.
     """
     checked: set[str] = set()
     replacements = max(total - size, 0)  # none while the window was filling
@@ -181,8 +183,10 @@ def _inside(config: GatherConfig, metas: list[ShardMeta], size: int, reach: int,
         if meta.method not in checked:
             method.check_options("gather", config)
             checked.add(meta.method)
-        if method.steps_only or config.searched_only:
+        if method.steps_only:
             stays &= meta.surprises > 0
+        if config.searched_only:
+            stays &= meta.searched
         if stays.any():
             inside.append((meta, stays))
         newer += meta.positions

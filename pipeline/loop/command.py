@@ -29,7 +29,14 @@ from pipeline.loop.strength import GAMES, Strength
 from pipeline.presets import preset_text, read_preset
 from pipeline.run import atomic, layout
 from pipeline.run.matches import PENDING, list_matches, read_summary
-from pipeline.run.models import models_in_training, newest_models, newest_number, present_champion, read_info
+from pipeline.run.models import (
+    check_champion,
+    models_in_training,
+    newest_models,
+    newest_number,
+    present_champion,
+    read_info,
+)
 from pipeline.run.store.objects import parse_address
 from pipeline.schedules import RunState
 
@@ -212,6 +219,7 @@ def keep_preset(config: LoopConfig, folder: Path, say: Say) -> float:
         if parse_game(found).spec != game.spec:
             raise UsageError(f"loop --game {config.game}: {kept} is for {found}; wanted a folder for each game")
         return 0.0
+    check_champion(folder / layout.SAVED_MODELS)
     champion = present_champion(folder / layout.SAVED_MODELS)
     if champion is not None and (found := read_info(champion).game) != game.spec:
         raise UsageError(f"loop --game {config.game}: {champion} plays {found}; wanted a folder for each game")
@@ -250,6 +258,7 @@ class _Loop:
     def run(self) -> str:
         """As loop()."""
         try:
+            check_champion(layout.SAVED_MODELS)
             if not os.path.lexists(layout.CHAMPION_LINK):
                 self._say("init: the first model")
                 self._try("init")

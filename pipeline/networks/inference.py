@@ -2,9 +2,12 @@
 
 ``make_evaluators`` returns one ``Evaluator`` per thread. With ``backend="auto"`` it times the machine's backends and
 caches the fastest in ``~/.cache/mugo/backends.json``, by processor, architecture and library versions, so that a
-network of that architecture always runs on the same backend, with any number of rows and threads. A lost or damaged
-cache only costs another measurement. If a backend was refused, the choice isn't cached, since it may suit the next
-model. The cache also holds the difference of int8 from float32 for each model, by a name such as its weights' SHA-256.
+network of that architecture runs on the same backend, with any number of rows and threads. Other work on the machine
+slows backends unequally. So they are timed in turn, window by window, and compared by the median of the quotients; a
+choice made beside other work prefers the order of available_backends and is soon made again, any choice after a month.
+A lost or damaged cache only costs another measurement. If a backend was refused, the choice isn't cached, since it may
+suit the next model. The cache also holds the difference of int8 from float32 for each model, by a name such as its
+weights' SHA-256.
 
 At every start, the backend is compared with plain float32 numpy on a few positions. An exact one is refused if any
 softmax probability or value differs by more than its tolerance, int8 if the mean does. Exact backends are checked on
@@ -19,11 +22,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import statistics
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -31,6 +36,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.caches import cache_folder
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import Evaluate, Evaluation, FloatArray, Planes
 from pipeline.games.margins import MarginNetwork
@@ -55,10 +61,13 @@ VALUE_TOLERANCE = 0.05  # largest difference of the value, which spans -1 to 1
 # broken backend is wrong in all. The policy's difference is the total variation distance.
 INT8_POLICY_TOLERANCE, INT8_VALUE_TOLERANCE = 0.05, 0.05
 MIN_INT8_SPEEDUP = 1.1  # over the fastest exact backend
+CLEARLY_SLOWER = 1.1  # beside other work a preferred backend is left out only if another is so much faster
 CHECKED_POSITIONS = 8
 CACHED_MODELS = 32  # per architecture: models whose int8 difference is kept
-MEASURED_SECONDS = 0.3  # per window; the best of MEASURED_WINDOWS counts, in case the machine is briefly busy
-MEASURED_WINDOWS = 3
+MEASURED_SECONDS = 0.2  # per window
+MEASURED_WINDOWS = 5  # of each backend, in turn
+QUIET_SHARE = 0.85  # of the time that its threads ran, they had a core: less means that other work had it
+BUSY_HOURS, QUIET_HOURS = 1, 30 * 24  # how long a choice holds that was made beside other work, or on a quiet machine
 MEASURED_BATCH = 64  # rows per thread, with a thread for each core
 
 
@@ -144,6 +153,7 @@ def make_evaluators(
     calibration: Planes | None = None,
     name: str = "",
     least_batch: int = MIN_BATCH,
+    afresh: bool = False,
 ) -> list[Evaluator]:
     """One evaluator per thread for these weights, on the backend asked for or, with ``auto``, the fastest.
 
@@ -151,6 +161,7 @@ def make_evaluators(
     calibration  positions [N, C, H, W] of the game, without which int8 isn't used
     name         of the model in the cache of int8 differences; "": not cached
     least_batch  smaller batches are padded to this; see backends.MIN_BATCH
+    afresh       measure again in any case
     Raises UsageError for a backend that is unknown or not installed; MuGoError if the weights don't fit or no backend
     computes them correctly.
     """
@@ -159,7 +170,9 @@ def make_evaluators(
     cached = _CachedChoice(architecture, usable)
     if backend == "auto" and len(usable) > 1:
         choice = cached.read()
-        if choice not in usable:
+        if afresh and choice is not None:
+            progress.say(f"remembered for this machine and architecture: {cached.remembered()}")
+        if choice not in usable or afresh:
             choice = _measured_fastest(usable, starter, cached, progress)
         usable.sort(key=lambda one: one != choice)
     for one in usable:
@@ -178,32 +191,57 @@ def make_evaluators(
 def _measured_fastest(
     backends: Sequence[BackendSpec], starter: _Starter, cached: _CachedChoice, progress: Progress
 ) -> BackendSpec | None:
-    """The fastest correct backend, which is cached; None if no backend is correct.
+    """The fastest correct backend, which is cached; None if no backend is correct. backends: the preferred ones first.
 
     Once one of an exact precision is correct, lower-ranked exact precisions aren't tried.
     """
-    progress.say("measuring inference backends once for this machine…")
+    progress.say("measuring inference backends for this machine…")
     planes = starter.random_planes(MEASURED_BATCH)
-    rates: dict[BackendSpec, float] = {}
+    started: dict[BackendSpec, list[Evaluator]] = {}
     for backend in backends:
-        if any(other.precision not in ("int8", backend.precision) for other in rates):
+        if any(other.precision not in ("int8", backend.precision) for other in started):
             break
         evaluators = starter.start(backend, MEASURED_BATCH, available_cores())
         if evaluators is not None:
-            rates[backend] = max(evaluation_rate(evaluators, planes, MEASURED_SECONDS) for _ in range(MEASURED_WINDOWS))
-            progress.say(f"  {backend}: {rates[backend]:,.0f} evaluations/s")
-    if not rates:
+            started[backend] = evaluators
+    if not started:
         return None
-    choice = max(rates, key=lambda backend: rates[backend] / (MIN_INT8_SPEEDUP if backend.precision == "int8" else 1.0))
+    windows: dict[BackendSpec, list[float]] = {backend: [] for backend in started}
+    shares = []
+    for _ in range(MEASURED_WINDOWS):
+        for backend, evaluators in started.items():
+            begun, busy = time.perf_counter(), time.process_time()
+            windows[backend].append(evaluation_rate(evaluators, planes, MEASURED_SECONDS))
+            took = time.perf_counter() - begun
+            if took > MEASURED_SECONDS / 2 and backend.device == "cpu":
+                shares.append((time.process_time() - busy) / took / len(evaluators))
+    is_quiet = not shares or statistics.median(shares) >= QUIET_SHARE
+    rates = {backend: statistics.median(found) for backend, found in windows.items()}
+    for backend, rate in rates.items():
+        progress.say(f"  {backend}: {rate:,.0f} evaluations/s")
+
+    def speedup(one: BackendSpec, other: BackendSpec) -> float:
+        return statistics.median(a / b for a, b in zip(windows[one], windows[other], strict=True))
+
+    choice, *others = rates
+    for other in others:
+        if is_quiet:
+            needed = 1 / MIN_INT8_SPEEDUP if choice.precision == "int8" else 1.0
+        else:
+            needed = CLEARLY_SLOWER
+        if speedup(other, choice) > needed:
+            choice = other
     if not starter.has_differed:  # a refused backend may be correct with the next model's weights
-        cached.write_choice(choice, rates)
+        cached.write_choice(choice, rates, is_quiet)
     fastest = max(rates, key=lambda backend: rates[backend])
     progress.say(f"fastest: {fastest}, {rates[fastest]:,.0f} evaluations/s")
-    if choice != fastest:
+    if choice != fastest and is_quiet:
         faster = rates[fastest] / rates[choice]
         progress.say(
             f"using {choice}, which is exact: {fastest} is {faster:.2f} times as fast, wanted {MIN_INT8_SPEEDUP}"
         )
+    elif not is_quiet:
+        progress.say(f"using {choice}; other work was running, so this is measured again in an hour")
     return choice
 
 
@@ -373,8 +411,7 @@ class _CachedChoice:
     """The cached choice among some backends, in a small JSON file in the user's cache. Never raises an error."""
 
     def __init__(self, architecture: Architecture, backends: Sequence[BackendSpec]) -> None:
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        self.path = folder / "mugo" / "backends.json"
+        self.path = cache_folder() / "backends.json"
         versions = []
         for library in ("torch", "openvino"):
             try:
@@ -387,14 +424,27 @@ class _CachedChoice:
         self._key = "; ".join([*machine, *shape, "backends " + ", ".join(map(str, backends))])
 
     def read(self) -> BackendSpec | None:
+        """The choice, unless it is too old; see BUSY_HOURS."""
+        entry = self._entry()
         try:
-            return BackendSpec(**self._entries()[self._key]["backend"])
-        except (TypeError, KeyError):
+            age = datetime.now(UTC) - datetime.fromisoformat(entry["measured"])
+            hours = QUIET_HOURS if entry["quiet"] else BUSY_HOURS
+            return BackendSpec(**entry["backend"]) if timedelta() <= age < timedelta(hours=hours) else None
+        except (TypeError, KeyError, ValueError):
             return None
 
-    def write_choice(self, backend: BackendSpec, rates: dict[BackendSpec, float]) -> None:
+    def remembered(self) -> str:
+        """The choice that read() returns, for people."""
+        entry = self._entry()
+        found = entry.get("evaluations_per_second")
+        rates = ", ".join(f"{name} {rate}" for name, rate in (found if isinstance(found, dict) else {}).items())
+        beside = "" if entry["quiet"] else ", beside other work"
+        return f"{BackendSpec(**entry['backend'])}, measured {entry['measured']}{beside} ({rates} evaluations/s)"
+
+    def write_choice(self, backend: BackendSpec, rates: dict[BackendSpec, float], is_quiet: bool) -> None:
         shown = {str(measured): round(rate) for measured, rate in rates.items()}
-        self._put({"backend": asdict(backend), "evaluations_per_second": shown})
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        self._put({"backend": asdict(backend), "evaluations_per_second": shown, "measured": now, "quiet": is_quiet})
 
     def write_difference(self, name: str, difference: dict[str, float]) -> None:
         """Cache a model's difference of int8 from float32; those of the latest models are kept."""

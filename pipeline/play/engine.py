@@ -26,7 +26,7 @@ from pipeline.players.player import Player
 from pipeline.players.searching import leaves_of_one_tree
 from pipeline.progress import SILENT, Progress
 from pipeline.run import layout
-from pipeline.run.models import Model, pretrained_models, read_info, read_model, resolve_champion
+from pipeline.run.models import Model, check_champion, pretrained_models, read_info, read_model, resolve_champion
 
 
 def engine(
@@ -70,6 +70,7 @@ def resolve_to_play(path: Path, spec: str = DEFAULT_GAME, otherwise: str = "") -
     except FileError:
         if path != layout.CHAMPION_LINK or os.path.lexists(path):
             raise
+        check_champion(path.parent)
     title = parse_game(spec).board_title
     fitting = [f"--model {layout.PRETRAINED}/{one.name}" for one in pretrained_models() if _title_of(one) == title]
     others = " or ".join(fitting) or otherwise

@@ -25,6 +25,7 @@ from pipeline.ratings.scheduling import next_pair, worst_error
 from pipeline.ratings.strength import bradley_terry
 from pipeline.run import layout
 from pipeline.run.matches import MatchResults, MatchWriter, match_lock
+from pipeline.run.models import check_champion
 from pipeline.run.ratings import read_pool
 
 Entrants = dict[str, Entrant]  # by name in ratings
@@ -42,6 +43,7 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
         raise UsageError(f"tournament --games {config.games}: wanted an even number: every opening is played twice")
     if config.against and config.place is None:
         raise UsageError(f"tournament --against {config.against}: wanted --place PLAYER, the player to place")
+    check_champion(layout.SAVED_MODELS)
     entrants, place, game = _players(config, progress)
     if config.background:
         config = config.model_copy(update={"threads": config.threads or 1})

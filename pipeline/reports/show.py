@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pipeline.errors import FileError, UsageError
 from pipeline.games.records import SGF, format_that_reads, record_names
-from pipeline.phrases import listed
+from pipeline.phrases import counted, listed
 from pipeline.reports.recorded_games import is_pack, is_shard
 from pipeline.reports.show_as import Named, records_of
 from pipeline.reports.show_chunks import show_chunk, without_counts
@@ -157,8 +157,13 @@ def show_evaluation(path: Path) -> Iterator[str]:
 
 
 def show_models(path: Path) -> Iterator[str]:
-    champion = present_champion(path)
-    yield models_table([read_info(model) for model in list_models(path)], champion.name if champion else None)
+    champion, infos = present_champion(path), []
+    for model in list_models(path):
+        try:
+            infos.append(read_info(model))
+        except FileError as error:
+            yield f"skipped: {error}"
+    yield models_table(infos, champion.name if champion else None)
 
 
 def _newest_shard(path: Path) -> Path | None:
@@ -220,7 +225,7 @@ def show_ratings(path: Path) -> Iterator[str]:
             "ratings": path,
             "game": ratings.game,
             "anchor": f"{ratings.anchor} = {ratings.anchor_elo:g} Elo",
-            "made of": f"{ratings.matches:,} matches, {ratings.games:,} games",
+            "made of": f"{counted(ratings.matches, 'match', 'matches')}, {counted(ratings.games, 'game')}",
             "created": f"{ratings.created}; python main.py ratings recreates it",
         }
     )

@@ -21,7 +21,7 @@ from pipeline.games.contract import CHANCE, Game
 from pipeline.games.records import SGF, PlayedGame, RecordFormat, RecordText, formats_of, name_of, record_format
 from pipeline.games.sgf import sgf_name
 from pipeline.methods.named import method_named
-from pipeline.phrases import listed
+from pipeline.phrases import counted, listed
 from pipeline.reports.recorded_games import RecordedGame, damaged_game, games_at, is_pack, is_shard
 from pipeline.run.packs import is_gone, open_pack
 from pipeline.run.shards import newest_shards
@@ -99,7 +99,7 @@ def csv_lines(path: Path, index: int | None = None) -> Iterator[str]:
     """
     shards = _shards_at(path)
     if index is not None and len(shards) != 1:
-        raise UsageError(f"show --csv --game: {path} holds {len(shards)} shards; name one of them")
+        raise UsageError(f"show --csv --game: {path} holds {counted(len(shards), 'shard')}; name one of them")
     names: tuple[str, ...] | None = None
     for shard in shards:
         for row in _rows(shard, index):
@@ -147,7 +147,7 @@ def _rows(path: Path, index: int | None) -> Iterator[dict[str, object]]:
                     "player": "" if by_chance else mover,
                     "move": game.move_name(state[0], one.moves[ply]),
                     "value_to_move": "" if value is None else f"{value:.4g}",
-                    "result_first_player": f"{one.result_first_player:g}",
+                    "result_first_player": f"{one.result_first_player + 0.0:g}",
                     "opponent": record.opponent or "",
                     "learner": int(not by_chance and not one.made_by_opponent(mover)),
                     **method.facts(game, state[0], record, ply),

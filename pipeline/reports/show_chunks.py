@@ -17,6 +17,7 @@ from pipeline.games.contract import Game, Planes
 from pipeline.games.specs import recorded_game
 from pipeline.methods.alphazero.examples import entries
 from pipeline.methods.named import method_named
+from pipeline.phrases import counted
 from pipeline.reports.recorded_games import top_moves
 from pipeline.reports.tables import described, indented, table
 from pipeline.run.chunks import ORIGIN, Chunk, read_chunk, read_header
@@ -39,6 +40,7 @@ def show_chunk(path: Path) -> Iterator[str]:
         types = method_named(header.method).columns(game)
     chunk = read_chunk(path, game.spec, types)
     columns = chunk.columns
+    num_shards = len(np.unique(columns["shard"]))
     part = "hold-out: games that are never trained on" if header.index < 0 else f"{header.index} of {header.num_chunks}"
     yield described(
         {
@@ -48,7 +50,7 @@ def show_chunk(path: Path) -> Iterator[str]:
             "part": part,
             "seed": header.seed,
             "examples": f"{chunk.num_examples:,}",
-            "sampled from": f"{num_games(columns):,} games in {len(np.unique(columns['shard'])):,} shards",
+            "sampled from": f"{counted(num_games(columns), 'game')} in {counted(num_shards, 'shard')}",
             **{f"window {name}": value for name, value in without_counts(header.window).items()},
         }
     )

@@ -70,9 +70,9 @@ def show_game(one: RecordedGame, boards: bool, first_ply: int = 0) -> Iterator[s
     yield indented(one.game.diagram(state[0]))
     if one.end == "settled" and isinstance(one.game, Game):
         score = float(one.game.settled_scores(state, one.game.settled_owners(state))[0])
-        yield f"    score of X, with all that can be captured captured: {score:+g}"
+        yield f"    score of X, with all that can be captured captured: {score + 0.0:+g}"
     elif one.end in ("played_out", "move_limit", ""):
-        yield f"    score of X: {float(one.game.scores(state)[0]):+g}"
+        yield f"    score of X: {float(one.game.scores(state)[0]) + 0.0:+g}"
     if one.record and method:
         yield f"    id {one.record.game_id:016x}" + (f", {one.game.spec}" if one.record.setup else "")
         yield "    values are from the viewpoint of the player to move"
@@ -186,7 +186,7 @@ def show_sidecar(path: Path) -> Iterator[str]:
             "commits": meta.path.name if not is_gone(meta.path) else f"{meta.path.name}, which is MISSING",
             "generation": meta.generation,
             **_counts(meta.games, meta.positions),
-            **({"ended by the move limit": f"{meta.cut_short:,} games"} if meta.cut_short else {}),
+            **({"ended by the move limit": counted(meta.cut_short, "game")} if meta.cut_short else {}),
             "plies": f"{lengths.min()} to {lengths.max()}, {lengths.mean():.1f} on average",
             "bytes": f"{meta.num_bytes:,} ({meta.num_bytes / meta.positions:.1f} a position)",
             "sha256": meta.sha256,

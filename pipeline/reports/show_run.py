@@ -9,11 +9,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from pipeline.errors import FileError
+from pipeline.phrases import counted
 from pipeline.reports.reading import Reading, ScoredMatch, metric
 from pipeline.reports.tables import described, table
 from pipeline.run import layout
 from pipeline.run.matches import list_matches
-from pipeline.run.models import ModelInfo
+from pipeline.run.models import ModelInfo, check_champion
 from pipeline.run.order import newest_files
 from pipeline.run.pruned import read_pruned
 from pipeline.run.run import Run
@@ -58,7 +60,7 @@ def show_run(directory: Path) -> Iterator[str]:
     for folder, found in others.items():
         if found:
             yield ""
-            yield f"{folder}: {len(found)} matches, {sum(len(one.match.rows) for one in found):,} games"
+            yield f"{folder}: {counted(len(found), 'match', 'matches')}, {counted(_games_played(found), 'game')}"
     yield ""
     yield "next:"
     yield from (f"  {line}" for line in _next_commands(reading, bool(games), bool(matches)))
@@ -79,6 +81,10 @@ def models_table(
     ]
     header = ("model", "trained from", *counts, *(f"{name} loss" for name in LOSSES))
     return table(rows, header) + ("\n* the champion" if champion else "")
+
+
+def _games_played(matches: Sequence[ScoredMatch]) -> int:
+    return sum(len(one.match.rows) for one in matches)
 
 
 def _loss(info: ModelInfo, name: str) -> str:
@@ -111,8 +117,14 @@ def _next_commands(reading: Reading, has_games: bool, has_matches: bool) -> Iter
     run = reading.run
     directory, chunks = run.folder, any(run.chunks.glob(f"*{layout.CHUNK_SUFFIX}"))
     begun = bool(reading.infos) and reading.champion is not None
+    try:
+        check_champion(run.models)
+        is_lost = False
+    except FileError:
+        is_lost = True
     commands = [
-        (not begun, "init", "make a first model"),
+        (is_lost, "verify --repair", "point best_model to the champion again, or see how"),
+        (not begun and not is_lost, "init", "make a first model"),
         (begun and not has_games, "selfplay --games 100 --readouts 32", "let it play"),
         (begun and has_games, f"show {layout.GAMES}", "the newest games"),
         (begun and has_games and not chunks, "gather --as-many-as-possible", "make training data from the games"),

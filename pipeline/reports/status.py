@@ -243,6 +243,8 @@ class _Collector:
         before = next(filter(None, map(_counted, reversed(self.reading.infos))), None)
         if before is None:  # read only if needed: the file has an entry for every folder that was ever pruned
             before = (self.readable(read_pruned, self.run.games) or Pruned()).counted
+        newest = {shard.place: shard for shard in shards}  # they are sorted
+        before = before.without([place for place, shard in newest.items() if before.has_restarted(shard)])
         new = [shard for shard in shards if not before.has(shard)]
         uncounted = len(new)
         if not before.numbers:  # nothing was counted, so shards outside the partial scan are new too

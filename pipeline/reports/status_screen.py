@@ -20,6 +20,7 @@ from pipeline.run.evaluations import Evaluation
 
 NOTHING = "–"
 BAR_WIDTH = 40
+NARROW = 60  # columns: below, panels don't stand side by side
 WORKERS_SHOWN = 4
 TITLE, GOOD, BAD, DIM = "bold cyan", "green", "yellow", "dim"
 
@@ -29,15 +30,7 @@ Rows = list[tuple[str, str | Text]]
 
 def screen(summary: StatusSummary) -> RenderableType:
     """Two columns of panels, then the trainings, the last match and evaluation, ratings, and warnings."""
-    grid = Table.grid(expand=True, padding=(0, 0))
-    grid.add_column(ratio=1)
-    grid.add_column(ratio=1)
-    now, play = _now(summary), _play(summary)
-    height = max(len(now), len(play))
-    for rows in (now, play):
-        rows += [("", "")] * (height - len(rows))
-    grid.add_row(_panel("now", _facts(now)), _panel("self-play and disk", _facts(play)))
-    parts: list[RenderableType] = [_title(summary), grid]
+    parts: list[RenderableType] = [_title(summary), _TwoPanels(_now(summary), _play(summary))]
     if summary.tracked.numbers:
         parts.append(_panel("newest games", _facts(lines(summary.tracked))))
     if summary.trainings:
@@ -52,6 +45,28 @@ def screen(summary: StatusSummary) -> RenderableType:
         parts.append(_panel("ratings (Bradley–Terry, Elo)", _facts(rated)))
     parts.append(_warnings(summary.warnings))
     return _Printable(Group(*parts))
+
+
+class _TwoPanels:
+    """What happens now, and self-play and disk: side by side, or one below the other on a narrow terminal."""
+
+    def __init__(self, now: Rows, play: Rows) -> None:
+        self._now, self._play = now, play
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        is_narrow = options.max_width < NARROW
+        height = 0 if is_narrow else max(len(self._now), len(self._play))
+        filled = [[*rows, *[("", "")] * (height - len(rows))] for rows in (self._now, self._play)]
+        titles = ("now", "self-play and disk")
+        panels = [_panel(title, _facts(rows)) for title, rows in zip(titles, filled, strict=True)]
+        if is_narrow:
+            yield from panels
+            return
+        grid = Table.grid(expand=True, padding=(0, 0))
+        for _ in panels:
+            grid.add_column(ratio=1)
+        grid.add_row(*panels)
+        yield grid
 
 
 class _Printable:

@@ -28,6 +28,7 @@ from pipeline.run.order import COUNTED, MOST, TOTAL
 
 FORMAT, VERSION = "mugo-chunk", 1
 SHARD_LIST = "shards"  # dataset of names, beside the columns
+WEIGHTS = "sampling_weights"  # dataset, only in sets that weren't sampled uniformly
 SEAL_BYTES = 512  # the smallest user block that HDF5 allows
 MOST_NAMES_BYTES = 64 << 20  # of an uncompressed list of names: about a million
 HELD_OUT = "holdout_positions"  # a window's key for the number of examples in the set's hold-out
@@ -59,12 +60,16 @@ class ChunkHeader:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Columns of the method, then ORIGIN, each with n rows."""
+    """Columns of the method, then ORIGIN, each with n rows.
+
+    weights [n]: relative probabilities with which the positions were sampled, 1 on average over the window; None: equal
+    """
 
     path: Path
     header: ChunkHeader
     columns: dict[str, NDArray[Any]]
     shards: list[str]  # ``MODEL/WORKER/FILE.gz``; the column shard is an index into this list
+    weights: NDArray[np.float32] | None = None
 
     @property
     def num_examples(self) -> int:
@@ -94,8 +99,9 @@ def write_chunk(
     columns: dict[str, NDArray[Any]],
     shards: list[str],
     folder_sync: bool = True,
+    weights: NDArray[np.float32] | None = None,
 ) -> None:
-    """Write a chunk atomically. types: of the method's columns.
+    """Write a chunk atomically. types: of the method's columns; weights: see Chunk.
 
     Raises ValueError if the columns don't have these types, FileError if the disk is full or read-only.
     """
@@ -115,6 +121,8 @@ def write_chunk(
         file.attrs.update({"format": FORMAT, "version": VERSION, **facts, "window": json.dumps(window)})
         for name, column in columns.items():
             file.create_dataset(name, data=column)
+        if weights is not None:
+            file.create_dataset(WEIGHTS, data=weights)
         _write_names(file, SHARD_LIST, shards)
         _write_names(file, COUNTED, [f"{place} {number}" for place, number in numbers.items()])
     sealed = image.getbuffer()
@@ -166,10 +174,15 @@ def read_chunk(path: Path, game_spec: str, types: ColumnTypes) -> Chunk:
             name: _read_column(path, file, name, np.dtype(dtype), (header.num_examples, *shape), game_spec)
             for name, (dtype, shape) in {**types, **ORIGIN}.items()
         }
+        weights = None
+        if file.get(WEIGHTS, getlink=True) is not None:
+            weights = _read_column(path, file, WEIGHTS, np.dtype("<f4"), (header.num_examples,), game_spec)
+            if not (np.isfinite(weights) & (weights > 0)).all():
+                raise FileError(path, f"damaged: one of its {WEIGHTS} isn't above 0")
         shards = _read_names(path, file, SHARD_LIST)
     if len(columns["shard"]) and int(columns["shard"].max()) >= len(shards):
         raise FileError(path, "damaged: an example's shard is not in its list of shards")
-    return Chunk(path, header, columns, shards)
+    return Chunk(path, header, columns, shards, weights)
 
 
 def read_header(path: Path) -> ChunkHeader:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
+import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -124,7 +126,7 @@ def write_model(
     with atomic.new_directory(path) as folder:
         for name, blob in blobs.items():
             (folder / name).write_bytes(blob)
-        (folder / layout.MODEL_JSON).write_text(info.model_dump_json(indent=2) + "\n")
+        (folder / layout.MODEL_JSON).write_bytes(info.model_dump_json(indent=2).encode() + b"\n")
 
 
 def read_info(path: Path) -> ModelInfo:
@@ -315,7 +317,10 @@ def resolve_champion(path: Path) -> Path:
     Resolve once and keep the answer, because best_model may change. Raises FileError if there is no model.
     """
     path = with_pretrained(path)
-    atomic.bring(path if path.name == layout.CHAMPION else path / layout.MODEL_JSON)
+    if path.name == layout.CHAMPION:
+        check_champion(path.parent)
+    else:
+        atomic.bring(path / layout.MODEL_JSON)
     if not os.path.lexists(path):
         champion = "no champion yet; wanted a symlink to a model; to make a first one run `python main.py init`"
         problem = champion if path.name == layout.CHAMPION else "no such model; wanted a model directory"
@@ -325,6 +330,74 @@ def resolve_champion(path: Path) -> Path:
         found = f"it points to {os.readlink(path)}, where no model is" if path.is_symlink() else "no model is here"
         raise FileError(path, f"{found}; wanted a directory with {layout.MODEL_JSON}; re-point or restore it")
     return real
+
+
+def check_champion(saved_models: Path, making: Path | None = None) -> None:
+    """Raises FileError if this folder must have a champion, but its best_model is no link to a model.
+
+    Copy tools lose the link, or make a directory or file of it. A folder must have a champion if it has a journal or
+    models, except for a first model alone: init was stopped before it made the link. making: the model that init makes,
+    or has made; any other one beside it counts.
+    """
+    link = saved_models / layout.CHAMPION
+    atomic.bring(link)
+    if link.is_symlink() and has_model(Path(os.path.realpath(link))):
+        return
+    journal = read_journal(saved_models)
+    names = [path.name for path in newest_models(saved_models) if making is None or path.name != making.name]
+    is_first_alone = making is None and len(names) == 1 and newest_number(saved_models) == 0
+    if not journal and (not names or is_first_alone):
+        return
+    if link.is_symlink():
+        found = f"it points to {os.readlink(link)}, where no model is"
+    elif os.path.lexists(link):
+        found = f"it is a {'directory' if link.is_dir() else 'file'}"
+    else:
+        beside = f"a journal with the promotion of {journal[-1].get('champion')}" if journal else f"models ({names[0]})"
+        found = f"no such link, but the folder has {beside}"
+    if target := champion_to_restore(saved_models):
+        run = os.path.relpath(os.path.dirname(os.path.abspath(saved_models)))
+        remedy = f"`python main.py verify{'' if run == '.' else f' {shlex.quote(run)}'} --repair` points it to {target}"
+    else:
+        name = names[0] if names else "MODEL"
+        remedy = f"if {name} is the champion, move away what is there, and `ln -s {name} {shlex.quote(str(link))}`"
+    raise FileError(link, f"{found}; wanted a symlink to the champion; {remedy}")
+
+
+def champion_to_restore(saved_models: Path) -> str | None:
+    """The target that best_model should have: of the last promotion, else the model of which what is there is a copy.
+
+    None: it isn't known, or no model is there.
+    """
+    link, journal = saved_models / layout.CHAMPION, read_journal(saved_models)
+    text: object = None
+    if journal:
+        text = journal[-1].get("champion")
+    elif link.is_dir():
+        with suppress(FileError):
+            text = read_info(link).name
+    elif link.is_file():
+        text = link.read_bytes()[:300].decode(errors="replace").strip()
+    return text if isinstance(text, str) and text and "\0" not in text and has_model(saved_models / text) else None
+
+
+def restore_champion(saved_models: Path) -> str | None:
+    """Point best_model to the champion again, where check_champion refuses; returns its target, None if it isn't known.
+
+    A copy of the champion in the place of the link is removed, anything else there gets another name.
+    """
+    link = saved_models / layout.CHAMPION
+    with atomic.file_lock(link):
+        if (target := champion_to_restore(saved_models)) is None:
+            return None
+        if os.path.lexists(link) and not link.is_symlink():
+            with atomic.os_errors(link):
+                if link.is_dir() and has_model(link) and read_info(link) == read_info(saved_models / target):
+                    shutil.rmtree(link)
+                else:
+                    link.rename(link.with_name(f"{link.name}.moved"))
+        atomic.replace_symlink(link, target)
+        return target
 
 
 def present_champion(saved_models: Path) -> Path | None:

@@ -18,13 +18,13 @@ way. It works because
 
 - one process at a time writes as a worker;
 - a shard keeps its name in a pack (packs.py), later shards continue the numbers, and a folder's last shard is never
-  removed.
+  removed by commands. If somebody deletes games, numbers begin anew: until they reach the old ones, all is new.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -164,6 +164,15 @@ class Counted:
     def has(self, file: ShardFile) -> bool:
         """Whether this shard was counted."""
         return file.number <= self.numbers.get(file.place, 0) or file.generation < self.oldest
+
+    def has_restarted(self, newest: ShardFile) -> bool:
+        """Whether the numbers of a place, whose newest shard this is, begin anew: somebody deleted what was counted."""
+        return newest.number < self.numbers.get(newest.place, 0)
+
+    def without(self, places: Collection[str]) -> Counted:
+        """As if nothing had been counted in these places."""
+        left = {place: number for place, number in self.numbers.items() if place not in places}
+        return Counted(self.total, left, self.oldest) if places else self
 
     @cached_property
     def oldest(self) -> int:

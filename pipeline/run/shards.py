@@ -43,6 +43,7 @@ OWN_TYPES = ("|u1", "|i1", "<u2", "<i2", "<u4", "<i4", "<u8", "<i8", "<f2", "<f4
 POLICY_COUNTS = 1  # bit 0 of flags: the visits of this move are a policy target
 NO_VALUE = 2  # bit 1: no value is known for this move; its root value is 0 and means nothing
 DRAWN = 4  # bit 2: a random opening move
+SEARCHED = 8  # bit 3: searched in full
 BOTH = 2  # learner: the model played both sides
 TRIAL_BYTES = 65_536  # about a shard's size
 MOST_GENERATION, MOST_EVALUATIONS = 2**31 - 1, 2**63 - 1
@@ -126,6 +127,7 @@ class ShardMeta:
     lengths: NDArray[np.int32]  # [G]
     # [M] the shard's, rounded: sampling needs them before any shard is read. 0 if the method records none.
     surprises: NDArray[np.float16]
+    searched: NDArray[np.bool_]  # [M] which positions were searched in full
     # Positions that the search evaluated since the worker's previous shard, by the network or a cache, without those of
     # games lost by a kill.
     evaluations: int
@@ -178,7 +180,7 @@ class Shard:
     learners: NDArray[np.uint8] = field(metadata=_column("|u1", "G"))
     setups: NDArray[np.int16] = field(metadata=_column("<i2", "G"))
     moves: NDArray[np.uint16] = field(metadata=_column("<u2", "M"))
-    # POLICY_COUNTS, NO_VALUE, DRAWN
+    # POLICY_COUNTS, NO_VALUE, DRAWN, SEARCHED
     flags: NDArray[np.uint8] = field(metadata=_column("|u1", "M", lacking=NO_VALUE, of_search=True))
     # From the view of the player to move; at most max_result.
     root_values: NDArray[np.float32] = field(metadata=_column("<f4", "M", of_search=True))
@@ -301,9 +303,11 @@ def write_shard(
     data = json.dumps(header, ensure_ascii=False).encode() + b"\n"
     packed = compress(data + b"".join(column.tobytes() for column in columns.values()))
 
-    surprises = {}
+    of_moves = {}
     if "surprises" in columns:
-        surprises = {"surprises": base64.b64encode(columns["surprises"].astype("<f2").tobytes()).decode()}
+        of_moves["surprises"] = base64.b64encode(columns["surprises"].astype("<f2").tobytes()).decode()
+    if (searched := columns["flags"] & SEARCHED if "flags" in columns else np.zeros(0, np.uint8)).any():
+        of_moves["searched"] = base64.b64encode(np.packbits(searched).tobytes()).decode()
 
     generation = provenance["generation"]
     folder = layout.shard_folder(output_dir, model_name, worker, generation)
@@ -318,7 +322,7 @@ def write_shard(
         "positions": num_positions,
         "games": len(games),
         "lengths": columns["lengths"].tolist(),
-        **surprises,
+        **of_moves,
         "evaluations": evaluations,
         "cut_short": sum(game.end == End.MOVE_LIMIT for game in games),
         "game_ids": base64.b64encode(columns["game_ids"].tobytes()).decode(),
@@ -460,6 +464,12 @@ def parse_meta(path: Path, data: bytes, pack: packs.Pack | None = None) -> Shard
             surprises = np.broadcast_to(np.float16(0), num_positions)  # takes no memory, whatever the file claims
         if len(surprises) != num_positions or not _are_surprises(surprises):
             raise ValueError(f"its surprises are not {num_positions} finite numbers, none negative")
+        searched = np.zeros(num_positions, np.bool_)
+        if "searched" in raw:
+            packed = np.frombuffer(base64.b64decode(raw["searched"], validate=True), np.uint8)
+            if len(packed) != (num_positions + 7) // 8:
+                raise ValueError(f"its searched positions are {len(packed)} bytes for {num_positions} positions")
+            searched = np.unpackbits(packed, count=num_positions).astype(np.bool_)
         game_ids = np.frombuffer(base64.b64decode(raw["game_ids"], validate=True), "<u8")
         numbers = np.array([_count(number, MOST_NUMBER) for number in raw["numbers"]], np.int64)
         if not len(game_ids) == len(numbers) == num_games:
@@ -475,6 +485,7 @@ def parse_meta(path: Path, data: bytes, pack: packs.Pack | None = None) -> Shard
             games=num_games,
             lengths=lengths,
             surprises=surprises,
+            searched=searched,
             evaluations=_count(raw["evaluations"], MOST_EVALUATIONS),
             cut_short=_count(raw["cut_short"], num_games),
             game_ids=game_ids,
@@ -524,6 +535,8 @@ def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
             raise FileError(path, "its games' ids are not those in its sidecar")
         if shard.surprises.astype("<f2").any() and not meta.surprises.any():
             raise FileError(path, "its surprises are not in its sidecar")
+        if not np.array_equal(shard.flags & SEARCHED != 0, meta.searched):
+            raise FileError(path, "its positions searched in full are not those in its sidecar")
     return shard
 
 

@@ -34,6 +34,7 @@ from pipeline.games.contract import (
     Rows,
     States,
 )
+from pipeline.phrases import counted
 from pipeline.search import gumbel, kernels, puct
 from pipeline.search.candidates import Candidate, candidates
 from pipeline.search.options import SearchOptions
@@ -65,6 +66,7 @@ class BatchSearch(Boards):
     ) -> None:
         """max_readouts: the most that begin() accepts; leaves: the most of one tree that may be pending at once;
         pass_after: moves per point before a pass is allowed, see TreeSelfplayOptions.
+        Raises MuGoError if the trees don't fit into memory.
         """
         super().__init__(game, num_rows)
         self._first_pass_ply = pass_after * game.num_points if game.pass_action is not None else 0.0
@@ -77,7 +79,15 @@ class BatchSearch(Boards):
         num_nodes = (4 if self._keeps_trees else 1) * max_readouts + leaves + 2
         self._max_kept = num_nodes - max_readouts - leaves - 1
         num_edges = max(4 * game.num_actions * leaves, num_nodes * min(game.num_actions, 64))
-        self._tree = empty_tree(num_rows, num_nodes, num_edges, game.num_actions, game.state_size)
+        try:
+            if num_edges > np.iinfo(np.int32).max:  # trees' indexes
+                raise MemoryError
+            self._tree = empty_tree(num_rows, num_nodes, num_edges, game.num_actions, game.state_size)
+        except (MemoryError, ValueError) as error:  # ValueError: more bytes than addresses
+            found = f"{max_readouts:,} readouts in {counted(num_rows, 'game')} at once"
+            raise MuGoError(
+                f"search: the trees of {found} don't fit into memory; wanted fewer --readouts or --parallel-games"
+            ) from error
         self._active = np.zeros(num_rows, np.bool_)
         self._until: NDArray[np.int16] | None = None  # [R, 2, A], of restrict(); made when first needed
         self._deepest = np.zeros(num_rows, np.int16)  # [R] the highest of _until; 0: the row isn't restricted

@@ -15,6 +15,7 @@ import numpy as np
 from pipeline.kernels import make_kernel
 
 kernel = make_kernel(error_model="numpy")
+BELOW_ONE = 1.0 - 2.0**-53
 
 
 @kernel
@@ -30,7 +31,8 @@ def next_bits(streams, row):
 @kernel
 def uniform(streams, row):
     """A float64 in (0, 1)."""
-    return (np.float64(next_bits(streams, row) >> np.uint64(11)) + 0.5) * (1.0 / 9007199254740992.0)
+    # Of the largest bits the sum is rounded to 2**53, which would be 1.
+    return min((np.float64(next_bits(streams, row) >> np.uint64(11)) + 0.5) * (1.0 / 9007199254740992.0), BELOW_ONE)
 
 
 @kernel

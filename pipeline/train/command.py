@@ -53,6 +53,7 @@ from pipeline.run.chunks import ChunkSet, check_holdout, complete_set, list_sets
 from pipeline.run.models import (
     Model,
     ModelInfo,
+    check_champion,
     newest_model,
     next_model_path,
     read_model,
@@ -97,8 +98,9 @@ class TrainSummary:
     """What one training did; 0 where nothing was measured.
 
     loss       the total training loss: its mean over the last epoch's steps
-    value_gap  the new model's (v − z)² on the hold-out minus that on as many examples of the set; well above 0: it has
-               memorised results. Not measured if the set's values aren't pure results (td_lambda)
+    value_gap  the new model's (v − z)² on the hold-out minus that on about as many examples of the set, sampled as
+               uniformly as the hold-out; well above 0: it has memorised results. Not measured if the set's values
+               aren't pure results (td_lambda)
     metrics    "train", "holdout_before" and "holdout_after", by the objective's names
     """
 
@@ -182,6 +184,8 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
 def _train(config: TrainConfig, progress: Progress, group: ProcessGroup | None = None) -> TrainSummary:
     """Choose what to train, and train it. group: this process is its first."""
     saved_models = config.new_model.parent if config.new_model else layout.SAVED_MODELS
+    if config.new_model is None:
+        check_champion(saved_models)
     for finished in finished_checkpoints(saved_models):
         shutil.rmtree(finished, ignore_errors=True)
     for folder in (saved_models, config.directory):
@@ -345,7 +349,7 @@ class _Run:
         self._holdout = holdout_batches(method, game, path, config.batch_size, MAX_MEASURED) if path else []
         self._num_held_out = sum(len(batch.value) for batch in self._holdout)
         pure_results = self._dataset.window["td_lambda"] == 1
-        self._of_set = self._dataset.first(self._num_held_out) if self._holdout and pure_results else []
+        self._of_set = self._dataset.uniform(self._num_held_out) if self._holdout and pure_results else []
         self._calibration = calibration_positions(method, game, chunks)  # now: the chunks may be gone at the end
         with naming(self._model.path):
             weights = self._grown.weights

@@ -11,7 +11,8 @@ A training has two folders of curves. TensorBoard draws equal tags as two lines 
     overfitting/value_gap                                       their difference after training
     step/learning_rate      and step/gradient_norm
 
-Figures before and after training are of the saved weights, without symmetries, on equally many examples of both.
+Figures before and after training are of the saved weights, without symmetries, on about as many examples of both. Of
+the set's, those are left out that were sampled for their surprise: the hold-out is sampled uniformly.
 A point's x is the step counted over all trainings, so that successive models' curves join. A resumed or restarted
 training writes its first step: TensorBoard drops older points from there on.
 """
@@ -82,7 +83,7 @@ def tagged(metrics: dict[str, float]) -> dict[str, float]:
 
 def _tag(name: str) -> str:
     what, _, kind = name.rpartition("_")
-    return f"{kind}/{what}" if kind in GROUPS else f"loss/{name}"
+    return f"{kind}/{what}" if what and kind in GROUPS else f"loss/{name}"
 
 
 def overfitting(metrics: dict[str, float]) -> dict[str, float]:

@@ -15,6 +15,7 @@ Axes: B batch, n examples. The columns are the method's.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pipeline.counter_rng import key_of, uniforms
 from pipeline.errors import FileError
 from pipeline.methods.method import IndexArray, Method
 from pipeline.run.chunks import ORIGIN, ChunkSet, read_chunk
@@ -33,6 +35,7 @@ from pipeline.run.priorities import example_numbers
 
 MEMORY_BYTES = 1 << 30  # of packed examples held at once
 PREFETCHED_BATCHES = 4
+LEAST_WEIGHT = 0.1  # of an example in a uniform sample; see Dataset.uniform
 BATCH_ORDER = 1  # the random stream that mixes batches of different kinds
 
 Columns = Mapping[str, NDArray[Any]]
@@ -70,6 +73,7 @@ class Dataset:
         self._seeds = [seed, *chunks.id.encode()]
         self._batch_size = batch_size
         self.window: dict[str, Any] = {}
+        self._least_weight = math.inf  # of an example
         self._held: tuple[tuple[int, ...], dict[str, NDArray[Any]]] | None = None
 
         kinds: list[Counter[int]] = []  # of each chunk: its number of examples of each kind
@@ -82,6 +86,8 @@ class Dataset:
             kinds.append(Counter(_kinds(method, columns).tolist()))
             total_bytes, largest = total_bytes + num_bytes, max(largest, num_bytes)
             self.window = chunk.header.window
+            if chunk.weights is not None:
+                self._least_weight = min(self._least_weight, float(chunk.weights.min(initial=math.inf)))
             examples.append(example_numbers(chunk.shards, *(chunk.columns[name] for name in ORIGIN)))
             if total_bytes <= memory_bytes:
                 kept.append(columns)
@@ -149,13 +155,22 @@ class Dataset:
             sample_weight=torch.from_numpy(weights)
         )
 
-    def first(self, most: int) -> list[Any]:
-        """The first `most` examples without symmetries: a uniform sample, as chunks are. Raises FileError."""
+    def uniform(self, most: int) -> list[Any]:
+        """At most `most` of the first examples without symmetries, as if the window had been sampled uniformly.
+
+        Of a set sampled by weight w, an example is taken with probability l / w, where l is the least weight; weights
+        below LEAST_WEIGHT count as that, so that one tiny weight doesn't leave all others out. Raises FileError.
+        """
         batches: list[Any] = []
-        for path in self._paths:
-            columns = read_chunk(path, self.game.spec, self._types).columns
-            rows = np.arange(min(_num_rows(columns), most))
-            batches += _unchanged(self._method, self.game, columns, rows, self._batch_size)
+        for number, path in enumerate(self._paths):
+            chunk = read_chunk(path, self.game.spec, self._types)
+            rows = np.arange(chunk.num_examples)
+            if chunk.weights is not None:
+                least = max(self._least_weight, LEAST_WEIGHT)
+                taken = uniforms(key_of(f"{self.id} {number}"), rows) < least / chunk.weights
+                rows = rows[taken]
+            rows = rows[:most]
+            batches += _unchanged(self._method, self.game, chunk.columns, rows, self._batch_size)
             most -= len(rows)
             if most <= 0:
                 break

@@ -15,7 +15,16 @@ from pipeline.methods.named import method_named
 from pipeline.phrases import counted
 from pipeline.progress import SILENT, Progress
 from pipeline.run import atomic, layout
-from pipeline.run.models import ModelInfo, has_model, read_info, read_model, resolve_champion, set_champion, write_model
+from pipeline.run.models import (
+    ModelInfo,
+    check_champion,
+    has_model,
+    read_info,
+    read_model,
+    resolve_champion,
+    set_champion,
+    write_model,
+)
 from pipeline.run.provenance import library_versions, source_commit
 from pipeline.train.config import InitConfig
 
@@ -37,8 +46,8 @@ class InitSummary:
 def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
     """Make the first model. If it was made by an init with this config that was killed, only set best_model.
 
-    Raises FileError if new_model exists, the champion beside it plays another game, or original_model can't be read or
-    can't play this game; UsageError for an unknown game or network size.
+    Raises FileError if new_model exists, the champion beside it plays another game or its link is lost, or
+    original_model can't be read or can't play this game; UsageError for an unknown game or network size.
     """
     game = parse_game(config.game)
     if game.spec != game.family:
@@ -53,7 +62,7 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
     name, stored = layout.check_model_name(config.new_model.name), config.stored({"method"})
     saved_models = config.new_model.parent
     champion = saved_models / layout.CHAMPION
-    atomic.bring(champion)
+    check_champion(saved_models, making=config.new_model)
     has_champion = champion.is_symlink()
     if has_champion and has_model(champion) and (found := read_info(champion).game) != game.family:
         would = f"the new model would play {game.family}"

@@ -66,6 +66,7 @@ Arrays = dict[str, NDArray[Any]]
 
 MOMENTS: dict[type, tuple[str, ...]] = {torch.optim.AdamW: ("exp_avg", "exp_avg_sq"), Muon: ("exp_avg",)}
 STEP = "step"  # the optimiser's steps over all runs
+UPDATES = "updates"  # prefix of a parameter's own count, if it is not STEP
 RAW = "raw"  # prefix of the trained weights' names if the model's weights are their average
 AVERAGED = "averaged_steps"
 MOST_STEPS = 2**53  # optimisers count in float64, which has every integer up to here
@@ -161,18 +162,25 @@ class Trainer:
     def optimizer_state(self) -> Arrays:
         """A copy: the moments ``exp_avg.NAME`` and ``exp_avg_sq.NAME``, float32, and ``step``, int64 [1].
 
+        Adam's parameters that the loss hasn't always depended on, such as a head's, have a count of their own,
+        ``updates.NAME``, int64 [1]; without one it is ``step``, or 0 if the moments are 0.
+
         With ema_decay also the raw weights ``raw.NAME``, and ``averaged_steps``, int64 [1].
         """
         arrays: Arrays = {STEP: np.array([self.total_steps], np.int64)}
         for name, parameter in self._parameters.items():
             optimizer = self._optimizers[name]
+            state = optimizer.state.get(parameter, {})
             for moment in MOMENTS[type(optimizer)]:
-                found = optimizer.state[parameter].get(moment) if parameter in optimizer.state else None
+                found = state.get(moment)
                 arrays[f"{moment}.{name}"] = (
                     np.zeros(parameter.shape, np.float32)
                     if found is None
                     else np.array(found.cpu().contiguous().numpy(), np.float32, order="C")
                 )
+            count = int(state.get(STEP, self.total_steps))  # Muon counts nothing
+            if count != self.total_steps and arrays[f"{MOMENTS[type(optimizer)][0]}.{name}"].any():
+                arrays[f"{UPDATES}.{name}"] = np.array([count], np.int64)
         if self._config.ema_decay:
             arrays[AVERAGED] = np.array([self._averaged_steps], np.int64)
             arrays.update({f"{RAW}.{name}": array for name, array in self._objective.weights(self._network).items()})
@@ -183,10 +191,18 @@ class Trainer:
         if self._config.ema_decay and AVERAGED in arrays:
             self._averaged_steps = _stored_steps(arrays, AVERAGED)
         for name, parameter in self._parameters.items():
+            moments = {
+                moment: _stored(arrays, f"{moment}.{name}", tuple(parameter.shape))
+                for moment in MOMENTS[type(self._optimizers[name])]
+            }
+            count = self.total_steps
+            if not any(found.any() for found in moments.values()):
+                count = 0  # by the number of updates Adam corrects the bias of moments that began at 0
+            elif (own := f"{UPDATES}.{name}") in arrays:
+                count = _stored_steps(arrays, own)
             # Fused updates need the counter on their device.
-            state: dict[str, Any] = {STEP: torch.tensor(float(self.total_steps), device=self._device)}
-            for moment in MOMENTS[type(self._optimizers[name])]:
-                found = _stored(arrays, f"{moment}.{name}", tuple(parameter.shape))
+            state: dict[str, Any] = {STEP: torch.tensor(float(count), device=self._device)}
+            for moment, found in moments.items():
                 # In the parameter's memory format, so that the update uses the same kernel as before.
                 state[moment] = torch.empty_like(parameter, requires_grad=False).copy_(torch.from_numpy(found))
             self._optimizers[name].state[parameter] = state

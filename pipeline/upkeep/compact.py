@@ -21,6 +21,7 @@ from pipeline.interrupts import held_back
 from pipeline.phrases import counted, duration
 from pipeline.progress import SILENT, Progress
 from pipeline.run import atomic, layout, order, packs
+from pipeline.run.models import check_champion
 from pipeline.run.run import Run
 from pipeline.run.shards import ShardMeta, parse_meta
 from pipeline.run.store.base import current_store
@@ -71,7 +72,9 @@ def compact(config: CompactConfig, progress: Progress = SILENT) -> CompactSummar
     """Pack all that can be packed. Raises NotYet if another process packs or prunes, FileError for a full disk."""
     start = time.monotonic()
     totals = Totals()
-    directory = Run.at(config.directory).games
+    run = Run.at(config.directory)
+    check_champion(run.models)
+    directory = run.games
     if directory.is_dir():
         with packs.packing(directory):
             generations = _until_packed(directory)

@@ -17,11 +17,11 @@ class VerifyConfig(Options):
     are right, no game of a hold-out is in its chunks, models are readable, best_model is the last promotion, the games
     of each promotion's match justify it, and killed processes left nothing behind. Reads every file once, which takes
     long for old runs: --newest 2500000 checks only the newest positions and what belongs to them. --repair removes
-    leftovers, and nothing that counts.
+    leftovers, and nothing that counts. It also restores a link best_model that a copy tool lost.
 
     \b
     Reads:   data/ and saved_models/ of the run
-    Writes:  nothing; with --repair it removes what killed processes left behind
+    Writes:  nothing; with --repair it removes what killed processes left behind and restores best_model
     Exit:    0 no problems, 1 problems, one per line, or no run in this folder, 2 wrong usage
     Example: python main.py verify runs/go9
     """
@@ -30,7 +30,8 @@ class VerifyConfig(Options):
     repair: bool = Field(
         False,
         description="Remove leftovers of killed processes, and nothing that counts: temporary files, checkpoints of "
-        "finished trainings, uncommitted shards older than a day, unreadable ratings.",
+        "finished trainings, uncommitted shards older than a day, unreadable ratings. Point best_model to the last "
+        "promotion again, if it was lost or isn't a link.",
     )
     newest: int | None = Field(
         None,

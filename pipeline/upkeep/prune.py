@@ -32,7 +32,7 @@ from pipeline.reports.run_files import scan_run
 from pipeline.reports.tables import table
 from pipeline.run import atomic, layout, packs
 from pipeline.run.chunks import complete_set, list_sets, read_header
-from pipeline.run.models import has_model, models_in_training, newest_number, read_info
+from pipeline.run.models import check_champion, has_model, models_in_training, newest_number, read_info
 from pipeline.run.order import Counted, ShardFile, files_of, generation_of, newest_generations
 from pipeline.run.priorities import list_priorities, newest_priorities
 from pipeline.run.pruned import Pruned, PrunedPlace, read_pruned, write_pruned
@@ -98,6 +98,7 @@ def prune(config: PruneConfig, progress: Progress = SILENT) -> PruneSummary:
     """
     start = time.monotonic()
     run = Run.at(config.directory)
+    check_champion(run.models)
     notes: list[str] = []
     with ExitStack() as stack:
         if config.apply and run.games.is_dir():

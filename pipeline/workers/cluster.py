@@ -6,7 +6,7 @@ CPUs are used within seconds. The pool asks an actor for outcomes only after tak
 games than its capacity: so a slow driver slows the actors, and memory is bounded.
 
 The cluster must be running already (`ray start`). RAY_ADDRESS names it, as for any Ray program; the default is the one
-on this machine.
+on this machine. Ray's authentication token is used where there is one.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ O = TypeVar("O")  # noqa: E741  an outcome
 
 PORT_SECONDS = 10.0  # for a host to accept a connection
 CONNECT_SECONDS = 30.0  # for the cluster to answer
+LOCAL_SECONDS = 90.0  # for a cluster to start on this machine
 NODE_SECONDS = 60.0  # for a node to start a process and give its identity
 LOOK_SECONDS = 1.0  # between two queries for the cluster's nodes
 TAKE_SECONDS = 0.5  # an actor answers at least this often
@@ -87,8 +88,9 @@ class Cluster:
         self.idle: list[_Actor] = []
         self.ray = ray = _imported()
         self._ours = not ray.is_initialized()
+        self._closed = threading.Event()
         if self._ours:
-            _connect(ray, os.environ.get("RAY_ADDRESS", "").strip() or "auto")
+            _connect(ray, os.environ.get("RAY_ADDRESS", "").strip() or "auto", self._closed)
         self._wanted = json.loads(identity())
         self._identity = ray.remote(identity)
         self._nodes: dict[str, _Node] = {}
@@ -107,6 +109,7 @@ class Cluster:
         self.idle = []
         if self._ours:
             self.ray.shutdown()
+        self._closed.set()
 
     def __enter__(self) -> Cluster:
         return self
@@ -472,6 +475,8 @@ class RayPool(RemotePool[O, RayWorker]):
 def _imported() -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # its warning about actors without a GPU
+    if _has_token():  # `ray start` then switches authentication on, but a program that connects doesn't by itself
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
     try:
         import ray
     except ModuleNotFoundError as error:
@@ -484,8 +489,17 @@ def _imported() -> Any:
     return ray
 
 
-def _connect(ray: Any, address: str) -> None:
-    """Raises MuGoError if nothing answers at the address, Hung if it answers but is no cluster."""
+def _has_token() -> bool:
+    """Whether there is a token where Ray looks for it."""
+    named = os.environ.get("RAY_AUTH_TOKEN_PATH") or os.path.expanduser("~/.ray/auth_token")
+    return bool(os.environ.get("RAY_AUTH_TOKEN")) or os.path.isfile(named)
+
+
+def _connect(ray: Any, address: str, closed: threading.Event) -> None:
+    """closed: set when the connection is closed.
+
+    Raises MuGoError if nothing answers at the address or the token is refused, Hung if it answers but is no cluster.
+    """
     if address == "auto":
         next_step = "start one with `ray start --head`, or set RAY_ADDRESS to HOST:PORT of one"
     else:
@@ -499,15 +513,24 @@ def _connect(ray: Any, address: str) -> None:
             logging.getLogger("ray").setLevel(logging.ERROR)
             alone = {"include_dashboard": False} if address == "local" else {}
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **alone)
-            answers.put(None)
         except BaseException as error:
             answers.put(error)
+        else:
+            answers.put(None)
+            closed.wait()  # the processes of a local cluster end with the thread that has started them
 
     threading.Thread(target=connect, daemon=True).start()
+    seconds = LOCAL_SECONDS if address == "local" else CONNECT_SECONDS
     try:
-        error = answers.get(timeout=CONNECT_SECONDS)
+        error = answers.get(timeout=seconds)
     except queue.Empty:
-        raise Hung(f"{NAME} {address}: no answer within {CONNECT_SECONDS:.0f} seconds; {next_step}") from None
+        raise Hung(f"{NAME} {address}: no answer within {seconds:.0f} seconds; {next_step}") from None
+    if error is not None and _is_refused(error):
+        raise MuGoError(
+            f"{NAME} {address}: it wants its authentication token, which is missing here or another one; set "
+            "RAY_AUTH_MODE=token and copy ~/.ray/auth_token of its head to this machine, or name it by "
+            "RAY_AUTH_TOKEN_PATH"
+        ) from error
     if isinstance(error, ConnectionError):
         raise MuGoError(
             f"{NAME}: none runs on this machine; {next_step}"
@@ -518,6 +541,11 @@ def _connect(ray: Any, address: str) -> None:
         raise MuGoError(f"{NAME} {address}: {_reason(error)}") from error
     if error is not None:
         raise error
+
+
+def _is_refused(error: BaseException) -> bool:
+    """Whether Ray's token authentication refused the connection."""
+    return type(error).__name__ == "AuthenticationError" or "InvalidAuthToken" in str(error)
 
 
 def _check_address(address: str, next_step: str) -> None:

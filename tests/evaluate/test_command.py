@@ -160,6 +160,13 @@ def test_no_gate_promotes_without_a_game(tmp_path, models, monkeypatch):
         evaluate(config_for(tmp_path, threshold=0))
 
 
+def test_a_match_that_only_measures_is_played_to_its_end(tmp_path, models, made_up_networks):
+    condition = {"require": ["random>=0.01"], "require_games": 20}
+    summary = evaluate(config_for(tmp_path, games=40, threshold=0.01, promote=False, **condition))
+    assert summary.games_played == summary.measured == 40
+    assert summary.guards["random>=0.01"].games_played == 20
+
+
 def test_no_promote(tmp_path, models, made_up_networks):
     summary = evaluate(config_for(tmp_path, threshold=0.01, promote=False))
     assert summary.passed and not summary.promoted and "--no-promote" in summary.reason
@@ -315,9 +322,9 @@ def test_a_promotion_stays_one_when_its_match_is_asked_for_again(tmp_path, model
 def test_a_match_killed_hard_goes_on(tmp_path, models, workers):
     """Real processes, real networks, SIGKILL. The threshold is far from what random networks score against each other:
     the decision is that of the gate, not of the last bits of a network's answers."""
-    config = config_for(tmp_path, games=400, threshold=0.9, readouts=12, promote=False, backend="openvino")
+    config = config_for(tmp_path, games=400, threshold=0.9, readouts=12, backend="openvino")
     folder = tmp_path / "evaluate" / "000001-test-vs-000000-test"
-    command = [sys.executable, "main.py", "evaluate", "--no-promote", "--games", "400", "--threshold", "0.9"]
+    command = [sys.executable, "main.py", "evaluate", "--games", "400", "--threshold", "0.9"]
     command += ["--workers", str(workers)]
     for name in ("black_model", "output_dir", "readouts", "opening_plies", "parallel_games", "threads", "backend"):
         command += ["--" + name.replace("_", "-"), str(getattr(config, name))]

@@ -116,6 +116,15 @@ def test_draws_lower_the_derived_gate_and_no_other():
     assert all(after - before in (-1, 1) for before, after in itertools.pairwise(gates))
 
 
+def test_games_without_their_pair_may_all_be_won():
+    """Their openings may favour the challenger's colour."""
+    assert th.false_promotion(100, 0.55, 0) == th.false_promotion(100, 0.55)
+    assert th.false_promotion(100, 0.55, 6) == th.false_promotion(94, 0.52) > th.false_promotion(100, 0.55)
+    assert th.false_promotion(3, 1.0, 3) == 1.0
+    assert th.false_promotion(100) < th.false_promotion(100, None, 4) < 0.2
+    assert th.false_promotion(100, None, 6) == 1.0  # if all others are drawn
+
+
 @pytest.mark.parametrize("games", [1, 2, 5, 6, 9])
 @pytest.mark.parametrize("threshold", [None, 0.5, 0.51, 0.75, 1.0])
 def test_curtailment_is_exact(games, threshold):

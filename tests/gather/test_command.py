@@ -30,7 +30,7 @@ from pipeline.methods.alphazero.examples import column_types
 from pipeline.run import atomic, layout
 from pipeline.run.chunks import Chunk, ChunkSet, check_holdout, newest_complete_set, read_chunk, read_header
 from pipeline.run.order import Counted
-from pipeline.run.shards import newest_shards, read_meta, read_shard
+from pipeline.run.shards import POLICY_COUNTS, SEARCHED, newest_shards, read_meta, read_shard
 from tests.families import having
 from tests.helpers import Heard
 from tests.run.random_games import random_games, random_shards, write_shard
@@ -245,7 +245,11 @@ def test_no_games_yet(tmp_path: Path) -> None:
 def test_games_from_which_nothing_is_learned(
     tmp_path: Path, method: str, options: dict[str, Any], problem: str
 ) -> None:
-    games = [replace(record, surprises=np.zeros(len(record.moves), np.float32)) for record in random_games(GAME, 8)]
+    nothing = np.zeros(1000)
+    games = [
+        replace(record, surprises=nothing[: len(record.moves)], flags=nothing[: len(record.moves)].astype(np.uint8))
+        for record in random_games(GAME, 8)
+    ]
     write_shard(tmp_path / "selfplay", "000001-a", "w00", "tictactoe", games, {}, method=method)
     count = sum(len(record.moves) for record in games)
     with pytest.raises(MuGoError, match=f"selfplay: {count} positions, {problem}") as caught:
@@ -300,7 +304,7 @@ def test_what_a_full_window_never_holds_is_not_waited_for(
     tmp_path: Path, options: dict[str, Any], way_out: str
 ) -> None:
     games = [
-        replace(record, surprises=(np.arange(len(record.moves)) % 2).astype(np.float32))
+        replace(record, flags=np.where(np.arange(len(record.moves)) % 2, POLICY_COUNTS | SEARCHED, 0).astype(np.uint8))
         for record in random_games(GAME, 120)
     ]
     write_shard(tmp_path / "selfplay", "000001-a", "w00", "tictactoe", games, {})
@@ -756,12 +760,13 @@ def test_an_output_that_cannot_be_written_is_noticed_before_anything_is_read(
 
 
 def write_every_third_surprised(directory: Path, method: str = "alphazero") -> None:
-    """20 shards of 8 games, where every third move surprised the network."""
+    """20 shards of 8 games, where every third move was searched in full and surprised the network."""
     for number in range(20):
-        games = [
-            replace(record, surprises=np.where(np.arange(len(record.moves)) % 3 == 0, 1.5, 0.0))
-            for record in random_games(GAME, 8, number)
-        ]
+        games = []
+        for record in random_games(GAME, 8, number):
+            is_third = np.arange(len(record.moves)) % 3 == 0
+            flags = np.where(is_third, POLICY_COUNTS | SEARCHED, 0).astype(np.uint8)
+            games.append(replace(record, surprises=np.where(is_third, 1.5, 0.0), flags=flags))
         write_shard(directory, "000001-a", "w00", "tictactoe", games, {}, method=method)
 
 
@@ -785,6 +790,19 @@ def test_surprising_positions_are_sampled_more_often(tmp_path: Path) -> None:
         (tmp_path / "again" / name).unlink()
     gather(again)
     assert content(tmp_path / "again") == content(tmp_path / "chunks")
+
+
+def test_a_chunk_has_the_weights_of_its_sampling(tmp_path: Path) -> None:
+    write_every_third_surprised(tmp_path / "selfplay")
+    gather(config(tmp_path, surprise_weight=0.5, chunks_to_make=2))
+    for chunk in chunks_of(tmp_path / "chunks"):
+        assert chunk.weights is not None
+        surprised = chunk.columns["ply"] % 3 == 0
+        assert len(set(chunk.weights[surprised].tolist())) == len(set(chunk.weights[~surprised].tolist())) == 1
+        assert chunk.weights[~surprised][0] == 0.5 and 1.5 < chunk.weights[surprised][0] < 2.0
+    assert holdout_of(tmp_path / "chunks").weights is None
+    gather(config(tmp_path, output_directory=tmp_path / "uniform"))
+    assert {chunk.weights for chunk in chunks_of(tmp_path / "uniform")} == {None}
 
 
 def test_only_positions_that_were_searched_in_full(tmp_path: Path) -> None:

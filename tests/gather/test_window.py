@@ -36,7 +36,7 @@ def meta(number: int, lengths: list[int], game: str = "go:9", model: str = "0000
     ids = np.array([int.from_bytes(digest) for digest in digests], np.uint64)
     return ShardMeta(
         path=path, game=game, model=model, worker="w00", method="alphazero", generation=1, positions=sum(lengths),
-        games=len(lengths), lengths=games, surprises=surprises, evaluations=0, cut_short=0,
+        games=len(lengths), lengths=games, surprises=surprises, searched=surprises > 0, evaluations=0, cut_short=0,
         game_ids=ids,
         numbers=numbers, run=RunNumbers(1, 0, len(lengths)), num_bytes=100, sha256="00",
     )  # fmt: skip
@@ -295,6 +295,21 @@ def test_shards_that_are_gone_stay_counted(monkeypatch: pytest.MonkeyPatch) -> N
     assert (window.counted.total, window.num_positions) == (510, 10)
 
 
+def test_games_after_a_deletion_are_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker's numbers begin anew, in the same generation."""
+    first = scan(monkeypatch, [meta(number, [10]) for number in (3, 2, 1)], 1000)
+    second = scan(monkeypatch, [replace(meta(9, [7]), path=numbered(9, 2)), replace(meta(8, [5]), path=numbered(8, 1))],
+                  1000, before=first.counted)  # fmt: skip
+    assert (second.new_positions, second.counted.total, second.counted.numbers) == (12, 42, {"000001-a/w00": 2})
+    again = scan(monkeypatch, [replace(meta(9, [7]), path=numbered(9, 2))], 1000, before=second.counted)
+    assert again.new_positions == 0
+
+
+def numbered(second: int, number: int) -> Path:
+    name = layout.ShardName(datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=second), number)
+    return Path("selfplay") / "000001-a" / "w00" / name.shard
+
+
 def test_what_is_new_is_counted_without_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """One worker's clock is years ahead, so its shards sort first; new shards of the others still count as new."""
     ahead = replace(meta(10**9, [5]), path=Path("selfplay/000001-a/w01") / layout.ShardName(FUTURE, 1).shard)
@@ -310,12 +325,14 @@ def test_every_new_shard_is_counted_once_with_any_clocks(monkeypatch: pytest.Mon
     for _ in range(60):
         run: list[ShardMeta] = []
         numbers: Counter[tuple[int, int]] = Counter()
+        minutes: Counter[tuple[int, int]] = Counter()
         counted, generation, made, waiting = Counted(), 0, 0, 0
         for _ in range(60):
             generation += int(rng.random() < 0.1)
             worker, begun = int(rng.integers(4)), max(0, generation - int(rng.random() < 0.2))
             numbers[begun, worker] += 1
-            time = FUTURE + timedelta(days=1000 * worker, minutes=numbers[begun, worker] + int(rng.integers(9)) * 100)
+            minutes[begun, worker] += 1 + int(rng.integers(9)) * 100
+            time = FUTURE + timedelta(days=1000 * worker, minutes=minutes[begun, worker])
             folder = str(layout.games_folder("000000-a", begun))
             name = layout.ShardName(time, numbers[begun, worker]).shard
             one = replace(meta(1, [int(rng.integers(1, 9))]), path=Path("selfplay") / folder / f"w0{worker}" / name)

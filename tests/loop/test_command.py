@@ -197,6 +197,14 @@ def test_that_it_has_ended_is_kept_until_it_goes_on(commands: Commands) -> None:
     assert not read_kept(layout.LOOP_FILE).ended
 
 
+def test_a_lost_link_crowns_nobody(commands: Commands) -> None:
+    commands.run(generations=1)
+    layout.CHAMPION_LINK.unlink()
+    with pytest.raises(FileError, match=r"no such link.*models \(000001-x\)"):
+        commands.run(generations=2)
+    assert commands.notes == []
+
+
 def test_a_newest_model_whose_match_is_over_is_not_evaluated_again(commands: Commands) -> None:
     commands.run(generations=1)
     folder = finish_match("000001-x", "000000-init", passed=False)

@@ -4,7 +4,9 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -153,13 +155,56 @@ class TestChoice:
     def test_is_measured_once_and_then_remembered(self, cache_file: Path) -> None:
         first, second = Heard(), Heard()
         chosen = make_evaluators(GO, lively_weights(GO), 16, 1, progress=first)[0].backend
-        assert "measuring inference backends once" in first.said[0]
+        assert "measuring inference backends" in first.said[0]
         again = make_evaluators(GO, lively_weights(GO), 16, 1, progress=second)[0].backend
         assert again == chosen
         assert second.said == []
         (entry,) = json.loads(cache_file.read_text()).values()
         assert entry["backend"]["name"] == chosen.name
         assert [path.name for path in cache_file.parent.iterdir()] == ["backends.json"]
+
+    def test_beside_other_work_the_preferred_one_is_chosen_and_soon_measured_again(
+        self, cache_file: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As was found on a busy machine: the better one is hardly ahead, because both wait for cores."""
+        int8, exact = BackendSpec("torch", "cpu", "int8"), BackendSpec("torch", "cpu", "float32")
+        monkeypatch.setattr(inference, "available_backends", lambda *_: [int8, exact])
+        plain = BackendSpec.build
+        monkeypatch.setattr(BackendSpec, "build", lambda one, *rest: plain(exact, *rest[:3]))
+        rates = {int8: 936.0, exact: 868.0}
+
+        def rate(found: list[Evaluator], *_: object) -> float:
+            time.sleep(0.006)  # without a core
+            return rates[found[0].backend]
+
+        monkeypatch.setattr(inference, "evaluation_rate", rate)
+        monkeypatch.setattr(inference, "INT8_VALUE_TOLERANCE", 1.0)
+        calibration, heard = random_planes(GO, 64), Heard()
+        found = make_evaluators(GO, lively_weights(GO), 16, 1, progress=heard, calibration=calibration)[0].backend
+        assert found == int8 and "measured again in an hour" in heard.said[-1]
+        (entry,) = json.loads(cache_file.read_text()).values()
+        assert entry["quiet"] is False
+        for hours, is_again in ((0.5, False), (2, True)):
+            then = datetime.now(UTC) - timedelta(hours=hours)
+            keys = json.loads(cache_file.read_text())
+            cache_file.write_text(json.dumps({key: {**entry, "measured": then.isoformat()} for key in keys}))
+            heard = Heard()
+            make_evaluators(GO, lively_weights(GO), 16, 1, progress=heard, calibration=calibration)
+            assert bool(heard.said) == is_again
+
+    def test_a_quiet_choice_holds_for_a_month_and_is_measured_again_on_request(self, cache_file: Path) -> None:
+        make_evaluators(GO, lively_weights(GO), 16, 1)
+        entries = json.loads(cache_file.read_text())
+        for days, is_again in ((29, False), (31, True), (-1, True)):
+            then = (datetime.now(UTC) - timedelta(days=days)).isoformat()
+            again = {key: {**entry, "quiet": True, "measured": then} for key, entry in entries.items()}
+            cache_file.write_text(json.dumps(again))
+            heard = Heard()
+            make_evaluators(GO, lively_weights(GO), 16, 1, progress=heard)
+            assert bool(heard.said) == is_again
+        heard = Heard()
+        make_evaluators(GO, lively_weights(GO), 16, 1, progress=heard, afresh=True)
+        assert heard.said[0].startswith("remembered for this machine and architecture: ") and len(heard.said) > 2
 
     def test_it_holds_for_every_batch_and_number_of_threads(self, cache_file: Path) -> None:
         """Processes that share a match must compute alike."""

@@ -334,6 +334,21 @@ def test_whole_run_lists_matches_for_promotion_conditions(run: Path) -> None:
     assert "skipped: " + str(run / "data/evaluate/required/a-vs-b/games.jsonl") in text_of(run)
 
 
+def test_a_damaged_model_hides_no_other(run: Path) -> None:
+    models = run / "saved_models"
+    damaged = sorted(models.glob("0*"))[-1] / "model.json"
+    damaged.write_text("{")
+    for folder in (models, run):
+        text = "\n".join(show(folder))
+        assert f"skipped: {damaged}" in text and "000000" in text
+
+
+def test_a_run_whose_champion_was_lost_says_what_restores_it(run: Path) -> None:
+    (run / "saved_models/best_model").unlink()
+    text = "\n".join(show(run))
+    assert "skipped: " in text and "verify --repair" in text and "init  " not in text
+
+
 def test_run_with_a_damaged_sidecar_names_it(run: Path) -> None:
     meta = next((run / "data/selfplay").rglob("*.meta"))
     meta.write_text("{")

@@ -202,6 +202,17 @@ def test_run_that_has_hardly_begun(tmp_path: Path) -> None:
     assert summary.play.positions == 0 and "none yet" in text_of(summary) and exposition(summary).endswith("\n")
 
 
+@pytest.mark.parametrize("width", [20, 40, 59, 60, 200])
+def test_a_terminal_of_any_width(run: Path, width: int) -> None:
+    shown = io.StringIO()
+    Console(file=shown, width=width).print(screen(look(run)))
+    lines = shown.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    narrow = width < 60
+    assert any("now" in line and "self-play" in line for line in lines) != narrow
+    assert any("000000-m" in line for line in lines)
+
+
 def test_what_is_no_run_is_an_error(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing"):
         with pytest.raises(FileError, match="wanted one with saved_models/ or data/selfplay/"):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -167,7 +168,7 @@ def test_the_same_promotion_twice_is_one(tmp_path: Path) -> None:
 def test_champion_errors_say_what_to_do(tmp_path: Path) -> None:
     folder = saved_models(tmp_path)
     with pytest.raises(FileError, match=r"no champion yet.*main.py init"):
-        models.resolve_champion(folder / "best_model")
+        models.resolve_champion(tmp_path / "best_model")
     with pytest.raises(FileError, match="no such model"):
         models.resolve_champion(folder / "000009-x")
     with pytest.raises(FileError, match="no model is here"):
@@ -181,6 +182,40 @@ def test_champion_errors_say_what_to_do(tmp_path: Path) -> None:
     make(folder / "000002-c").rename(folder / "best_model")
     with pytest.raises(FileError, match="no symlink"):
         models.set_champion(folder, folder / "000000-a", {})
+
+
+def test_a_lost_champion_is_never_crowned_anew(tmp_path: Path) -> None:
+    folder = saved_models(tmp_path)
+    link = folder / "best_model"
+    with pytest.raises(FileError, match=r"no such link.* models \(000001-b\); .*`ln -s 000001-b .*best_model`"):
+        models.check_champion(folder)
+    models.set_champion(folder, folder / "000000-a", {})
+    models.check_champion(folder)
+    link.unlink()
+    with pytest.raises(FileError, match=r"promotion of 000000-a; .*`python main.py verify .* --repair` points it"):
+        models.resolve_champion(link)
+    assert models.restore_champion(folder) == "000000-a" == os.readlink(link)
+    assert len(models.read_promotions(folder)) == 1
+
+
+def test_what_a_copy_tool_made_of_the_link_is_replaced(tmp_path: Path) -> None:
+    folder = saved_models(tmp_path)
+    link = folder / "best_model"
+    for with_journal in (False, True):
+        if with_journal:
+            models.set_champion(folder, folder / "000001-b", {})
+            link.unlink()
+        shutil.copytree(folder / "000001-b", link)
+        with pytest.raises(FileError, match=r"it is a directory; .*--repair` points it to 000001-b"):
+            models.resolve_champion(link)
+        assert models.restore_champion(folder) == "000001-b" == os.readlink(link)
+        link.unlink()
+        link.write_text("000001-b")
+        with pytest.raises(FileError, match=r"it is a file; .*--repair` points it to 000001-b"):
+            models.resolve_champion(link)
+        assert models.restore_champion(folder) == "000001-b" == os.readlink(link)
+        assert (folder / "best_model.moved").read_text() == "000001-b"
+        link.unlink()
 
 
 KILLED = """

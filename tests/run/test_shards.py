@@ -21,7 +21,7 @@ import pytest
 from pipeline.errors import FileError, UsageError
 from pipeline.run import atomic, gzipped, layout, order, shards
 from pipeline.run.chunks import ColumnTypes
-from pipeline.run.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord
+from pipeline.run.shards import BOTH, NO_VALUE, POLICY_COUNTS, SEARCHED, End, GameRecord
 from tests.run.random_games import write_shard
 
 
@@ -166,6 +166,21 @@ def test_surprises_stand_in_the_shard_and_rounded_in_the_sidecar(tmp_path: Path)
     assert shard.game(1).surprises.tolist() == surprises.tolist()
     assert meta.surprises.dtype == np.float16
     np.testing.assert_allclose(meta.surprises, shard.surprises, rtol=1e-3)
+
+
+def test_what_was_searched_in_full_stands_in_the_sidecar(tmp_path: Path) -> None:
+    flags = np.array([POLICY_COUNTS, POLICY_COUNTS | SEARCHED, SEARCHED], np.uint8)
+    path = write(tmp_path, record(5, 2), record(6, 3, flags=flags))
+    assert shards.read_meta(path).searched.tolist() == [False, False, False, True, True]
+    raw = json.loads(path.with_suffix(".meta").read_text())
+    for damaged, problem in (("AAA=", "2 bytes for 5 positions"), ("!", "damaged"), ("AA==", None)):
+        path.with_suffix(".meta").write_text(json.dumps({**raw, "searched": damaged}))
+        if problem:
+            with pytest.raises(FileError, match=problem):
+                shards.read_meta(path)
+        else:
+            with pytest.raises(FileError, match="searched in full are not those in its sidecar"):
+                shards.read_shard(path, shards.read_meta(path))
 
 
 def test_the_first_line_is_readable_json(tmp_path: Path) -> None:

@@ -279,6 +279,12 @@ def test_what_undefined_edges_hold_changes_nothing(leaves):
     assert play(7) == play(0)
 
 
+def test_trees_that_no_machine_can_hold_are_refused():
+    for readouts in (10_000_000, 10**9, 10**15):
+        with pytest.raises(MuGoError, match=f"{readouts:,} readouts in 3 games at once don't fit into memory; wanted"):
+            BatchSearch(parse_game("go:9"), 3, readouts, CALM)
+
+
 def test_bad_input_is_refused():
     game = parse_game("tictactoe")
     search = BatchSearch(game, 1, 5, CALM)

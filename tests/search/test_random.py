@@ -34,6 +34,14 @@ def test_uniform_and_normal():
     assert stats.kstest(draw_many(1, 50_000, 0.0, 6), "norm").pvalue > 1e-3
 
 
+def test_the_largest_bits_are_still_below_one():
+    before_largest = 3558559446808474027  # the stream whose next bits are all 1
+    streams = np.array([before_largest], np.uint64)
+    assert int(kernel_random.next_bits(streams, 0)) == 2**64 - 1
+    assert kernel_random.uniform(np.array([before_largest], np.uint64), 0) == 1 - 2.0**-53
+    assert np.isfinite(kernel_random.gumbel(np.array([before_largest], np.uint64), 0))
+
+
 @pytest.mark.parametrize("shape", [0.13, 0.5, 1.0, 1.2, 10.83])
 def test_gamma(shape):
     assert stats.kstest(draw_many(2, 50_000, shape, 7), stats.gamma(shape).cdf).pvalue > 1e-3

@@ -20,7 +20,7 @@ from pipeline.progress import Progress
 from pipeline.reports.show_games import show_shard
 from pipeline.run import atomic
 from pipeline.run.models import set_champion
-from pipeline.run.shards import BOTH, End, GameRecord, newest_shards, read_shard
+from pipeline.run.shards import BOTH, POLICY_COUNTS, SEARCHED, End, GameRecord, newest_shards, read_shard
 from pipeline.selfplay import command as stage
 from pipeline.selfplay import committing, playing
 from pipeline.selfplay.command import plies_left, selfplay
@@ -473,12 +473,12 @@ def test_full_and_cheap_moves(tmp_path):
         )
     )
     records = records_in(tmp_path / "selfplay")
-    flags = np.concatenate([record.flags for record in records])
+    flags = np.concatenate([record.flags & POLICY_COUNTS for record in records])
     assert summary.games == 40 and 0.1 < flags.mean() < 0.4
     assert summary.evaluations < 40 * 9 * 20
     path = next(newest_shards(tmp_path / "selfplay")).path
     shard = read_shard(path)
-    both = next(i for i in range(shard.num_games) if set(shard.game(i).flags.tolist()) == {0, 1})
+    both = next(i for i in range(shard.num_games) if set(shard.game(i).flags.tolist()) == {0, POLICY_COUNTS | SEARCHED})
     text = "\n".join(show_shard(path, both, False))
     assert "   cheap search, " in text and "   surprise 0." in text
 

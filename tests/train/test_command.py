@@ -27,6 +27,7 @@ from pipeline.train import command, trainer
 from pipeline.train.checkpoint import Checkpoint, State
 from pipeline.train.command import train
 from pipeline.train.config import InitConfig, TrainConfig
+from pipeline.train.curves import tagged
 from pipeline.train.init import init
 from pipeline.train.prioritised_replay import Replay
 from tests.chaos.workshop import Workshop
@@ -88,6 +89,12 @@ def differ(first: Path, second: Path) -> bool:
 
 def hidden(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.name.startswith(".") and "lock" not in path.name)
+
+
+def test_every_curve_has_a_name() -> None:
+    """Text games have a term called entropy alone."""
+    found = tagged({"policy_entropy": 1.0, "entropy": 2.0, "policy_accuracy": 0.5, "policy": 3.0})
+    assert list(found) == ["entropy/policy", "loss/entropy", "accuracy/policy", "loss/policy"]
 
 
 def test_makes_the_next_model_and_records_where_it_came_from(folder: Path) -> None:

@@ -13,8 +13,9 @@ from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
 from pipeline.games.testing import symmetries_of_start
 from pipeline.methods.alphazero.batch import Batch, make_batch
+from pipeline.methods.alphazero.examples import column_types
 from pipeline.methods.alphazero.method import AlphaZero
-from pipeline.run.chunks import newest_complete_set
+from pipeline.run.chunks import newest_complete_set, write_chunk
 from pipeline.run.priorities import example_numbers
 from pipeline.train.dataset import Dataset, holdout_batches, prefetched
 from tests.games.playing import SMALL
@@ -81,7 +82,8 @@ def test_without_symmetries_every_example_is_unchanged(game: Game, tmp_path: Pat
             for row in b.planes
         ),
     }
-    as_they_stand = sorted(row.numpy().tobytes() for b in dataset_of(game, chunks, 8, 1).first(50) for row in b.planes)
+    batches = dataset_of(game, chunks, 8, 1).uniform(50)
+    as_they_stand = sorted(row.numpy().tobytes() for batch in batches for row in batch.planes)
     assert planes[False] == as_they_stand
     assert (planes[True] != as_they_stand) == (game.symmetries.count > 1)
 
@@ -280,11 +282,26 @@ class TestWhole:
             ]
             assert np.array_equal(dataset.examples, np.concatenate(wanted))
 
+    def test_what_was_sampled_for_its_surprise_counts_as_often_as_the_rest(self, tmp_path: Path) -> None:
+        """Half of the examples have four times the weight of the others: about a quarter of them is measured."""
+        game = parse_game("tictactoe")
+        chunks = write_set(tmp_path, game, [1000, 1000])
+        for path in chunks.chunks:
+            chunk = chunk_of(path, game)
+            weights = np.where(np.arange(1000) % 2, 0.5, 2.0).astype(np.float32)
+            write_chunk(path, column_types(game), chunk.header, chunk.columns, chunk.shards, weights=weights)
+        dataset = dataset_of(game, chunks, batch_size=5000, seed=0)
+        found = [score for batch in dataset.uniform(5000) for score in keys_of(batch) if score]
+        light = {score for path in chunks.chunks for score in chunk_of(path, game).columns["score"][1::2].tolist()}
+        of_light = sum(score in light for score in found)
+        assert of_light == sum(score != 0 for score in light) and abs(len(found) / of_light - 1.25) < 0.06
+        assert len(dataset.uniform(50)[0].value) == 50
+
     @pytest.mark.parametrize(("most", "sizes"), [(0, []), (7, [7]), (22, [8, 8, 4, 2]), (99, [8, 8, 4, 5])])
     def test_the_first_are_unchanged(self, tmp_path: Path, most: int, sizes: list[int]) -> None:
         game = parse_game("tictactoe")
         chunks = write_set(tmp_path, game, [20, 5])
-        found = dataset_of(game, chunks, batch_size=8, seed=0).first(most)
+        found = dataset_of(game, chunks, batch_size=8, seed=0).uniform(most)
         assert [len(batch.value) for batch in found] == sizes
         scores = np.concatenate([chunk_of(path, game).columns["score"] for path in chunks.chunks])
         assert [score for batch in found for score in keys_of(batch)] == scores[:most].tolist()

@@ -75,11 +75,24 @@ def test_a_killed_init_is_completed(tmp_path: Path) -> None:
     init(config(tmp_path))
     link = tmp_path / "saved_models" / "best_model"
     link.unlink()
+    (link.parent / "promotions.jsonl").unlink()
     with pytest.raises(FileError, match="exists already"):
         init(config(tmp_path, seed=1))
     assert not link.is_symlink()
     assert init(config(tmp_path)).champion
     assert link.is_symlink()
+
+
+def test_no_first_model_where_others_are(tmp_path: Path) -> None:
+    init(config(tmp_path))
+    (tmp_path / "saved_models" / "best_model").unlink()
+    other = tmp_path / "saved_models" / "000000-other"
+    with pytest.raises(FileError, match=r"promotion of 000000-init; .*--repair` points it to 000000-init"):
+        init(config(tmp_path, new_model=other))
+    (tmp_path / "saved_models" / "promotions.jsonl").unlink()
+    with pytest.raises(FileError, match=r"models \(000000-init\)"):
+        init(config(tmp_path, new_model=other))
+    assert not other.exists()
 
 
 @pytest.mark.parametrize(

@@ -284,6 +284,43 @@ class TestReplicas:
             assert list(one) == list(other) and all(np.array_equal(one[name], other[name]) for name in one)
 
 
+class TestHeadsThatAreSwitchedOn:
+    """Adam corrects the bias of moments by the number of updates: a head's own, not the optimiser's."""
+
+    def trained_without(self, steps: int) -> Trainer:
+        subject = trainer(soft_policy_weight=0.0, ownership_weight=0.0, learning_rate=0.01, weight_decay=0.0)
+        for seed in range(steps):
+            subject.step(examples(16, seed))
+        return subject
+
+    @pytest.mark.parametrize("head", ["soft_policy", "ownership"])
+    def test_the_first_step_is_no_longer_than_the_rate(self, head: str) -> None:
+        before = self.trained_without(20)
+        config = FLOAT32.model_copy(update={f"{head}_weight": 1.0, "learning_rate": 0.01, "weight_decay": 0.0})
+        after = trainer_of(ARCHITECTURE, before.weights, config, before.optimizer_state)
+        after.step(examples(16, 99))
+        moved = [
+            np.abs(array - before.weights[name]).max()
+            for name, array in after.weights.items()
+            if name.startswith(head) and "running" not in name
+        ]
+        assert moved and 0.005 < max(moved) < 0.0101
+
+    def test_the_count_is_kept(self) -> None:
+        before = self.trained_without(7)
+        config = FLOAT32.model_copy(update={"soft_policy_weight": 1.0})
+        whole = trainer_of(ARCHITECTURE, before.weights, config, before.optimizer_state)
+        for seed in range(2):
+            whole.step(examples(16, seed))
+        state = whole.optimizer_state
+        own = {name: array.tolist() for name, array in state.items() if name.startswith("updates.soft_policy")}
+        assert own and all(count == [2] for count in own.values()) and state["step"].tolist() == [9]
+        again = trainer_of(ARCHITECTURE, whole.weights, config, state)
+        whole.step(examples(16, 5)), again.step(examples(16, 5))
+        for name, array in whole.weights.items():
+            np.testing.assert_array_equal(array, again.weights[name])
+
+
 class TestMuon:
     def test_moves_what_is_within_blocks_and_adam_the_rest(self) -> None:
         batch = examples(32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 from collections.abc import Callable
@@ -15,16 +16,29 @@ from typer.testing import CliRunner
 
 from pipeline import main
 from pipeline.errors import FileError
+from pipeline.evaluate.command import evaluate
+from pipeline.evaluate.config import EvaluateConfig
 from pipeline.games.specs import parse_game
+from pipeline.gather.command import gather
+from pipeline.gather.config import GatherConfig
 from pipeline.methods.alphazero.examples import column_types
+from pipeline.reports.config import StatusConfig
 from pipeline.reports.run_files import RunFiles, scan_run
+from pipeline.reports.show import show
+from pipeline.reports.status import status
 from pipeline.run import atomic, layout, packs
 from pipeline.run.chunks import read_chunk, write_chunk
 from pipeline.run.evaluations import Evaluation, write_evaluation
 from pipeline.run.matches import Match, read_match
 from pipeline.run.models import read_journal, set_champion
 from pipeline.run.shards import read_meta, read_shard
-from pipeline.upkeep.config import VerifyConfig
+from pipeline.selfplay.command import selfplay
+from pipeline.selfplay.config import SelfplayConfig
+from pipeline.train.command import train
+from pipeline.train.config import TrainConfig
+from pipeline.upkeep.compact import compact
+from pipeline.upkeep.config import CompactConfig, PruneConfig, VerifyConfig
+from pipeline.upkeep.prune import prune
 from pipeline.upkeep.verify import check_games as verify_games
 from pipeline.upkeep.verify import check_matches as verify_matches
 from pipeline.upkeep.verify import check_models as verify_models
@@ -86,6 +100,44 @@ def test_a_run_as_it_was_made(run: Path) -> None:
     assert files(run) == before
     text = "\n".join(found.lines())
     assert "24 games" in text and "all is well" in text
+
+
+STRANGERS = (
+    *(".DS_Store", "._000000-init", "Thumbs.db", "desktop.ini", "Icon\r", "notes.txt~", ".#lock", ".nfs00000000001"),
+    *("000001-b1c8 (1)", "000000-init - Copy", "copy of 000000-init.gz", "sync-conflict.h5", "lost+found"),
+)
+
+
+def test_what_desktops_and_sync_tools_leave_everywhere_is_ignored(run: Path) -> None:
+    """And odd characters in the folder's name."""
+    run = run.rename(run.with_name("a [run] #1 %20 -x"))
+    plain = [show_text(run), str(status(StatusConfig(directory=run)).play), check(run).checked]
+    for folder in [path for path in (run, *run.rglob("*")) if path.is_dir() and not path.name.startswith(".")]:
+        for name in STRANGERS:
+            (folder / name).write_bytes(b"\0\1 stranger")
+        (folder / ".ipynb_checkpoints").mkdir()
+        (folder / "@eaDir").mkdir()
+    found = check(run)
+    assert (found.problems, found.remarks) == ([], [])
+    assert [show_text(run), str(status(StatusConfig(directory=run)).play), found.checked] == plain
+    before = Path.cwd()
+    os.chdir(run)
+    try:
+        playing: dict[str, Any] = {"backend": "torch", "threads": 1, "parallel_games": 8, "seed": 2}
+        selfplay(SelfplayConfig(games=8, readouts=2, temperature_plies=9, **playing))
+        gather(GatherConfig(positions_per_chunk=32, as_many_as_possible=True))
+        train(TrainConfig(epochs=1, batch_size=32))
+        evaluate(EvaluateConfig(games=4, threshold=0.25, readouts=2, opening_plies=2, **playing))
+        compact(CompactConfig())
+        prune(PruneConfig(apply=True))
+    finally:
+        os.chdir(before)
+    assert check(run).problems == []
+    assert all((run / "saved_models" / name).exists() for name in STRANGERS)
+
+
+def show_text(run: Path) -> str:
+    return "\n".join(show(run))
 
 
 def test_the_newest_positions_alone(run: Path) -> None:
@@ -362,12 +414,23 @@ def test_no_champion(run: Path, make: Callable[[Path], None]) -> None:
     link.unlink()
     make(link)
     (found,) = problems(run)
-    assert "best_model" in found
+    assert "best_model" in found and "--repair` points it to 000001-b1c8" in found
+    (repaired,) = check(run, repair=True).problems
+    assert repaired.repaired and link.readlink() == Path("000001-b1c8")
+    assert problems(run) == []
+
+
+def test_a_champion_that_nothing_names(run: Path) -> None:
+    (run / "saved_models/best_model").unlink()
+    (run / "saved_models/promotions.jsonl").unlink()
+    assert not check(run, repair=True).clean
+    assert "`ln -s 000001-b1c8 " in problems(run)[0]
 
 
 def test_an_init_that_a_kill_interrupted(run: Path) -> None:
     (run / "saved_models/best_model").unlink()
     (run / "saved_models/promotions.jsonl").unlink()
+    shutil.rmtree(run / "saved_models/000001-b1c8")
     found = check(run)
     assert found.clean and "init was stopped" in found.remarks[0]
 

@@ -12,6 +12,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 import types
 from pathlib import Path
@@ -45,6 +46,29 @@ def played(pool, numbers, act=lambda found: None, seconds=60.0):
 
 def pool_of(cluster, job, reader: OutcomeReader = AGAIN, capacity=4, hang_seconds=60.0, **options) -> module.RayPool:
     return module.RayPool(cluster, reader, job, [], capacity, hang_seconds, **options)
+
+
+def test_a_token_is_used_where_there_is_one(tmp_path, monkeypatch):
+    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_MODE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert not module._has_token()
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray/auth_token").write_text("token")
+    assert module._has_token()
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / "elsewhere"))
+    assert not module._has_token()
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "token")
+    assert module._has_token()
+
+
+def test_a_cluster_that_refuses_the_token_says_which_variable_helps():
+    def refuse(**options):
+        raise RuntimeError("Failed to connect to GCS: Unauthenticated: InvalidAuthToken")
+
+    ray = types.SimpleNamespace(init=refuse)
+    with pytest.raises(MuGoError, match=r"authentication token.* RAY_AUTH_MODE=token .*RAY_AUTH_TOKEN_PATH"):
+        module._connect(ray, "auto", threading.Event())
 
 
 def test_files_are_what_was_packed():
@@ -252,7 +276,7 @@ def test_without_the_extra(monkeypatch):
 @pytest.mark.parametrize("address", ["ray://head:10001", "http://127.0.0.1:8265", "head", ":6379", "head:port"])
 def test_an_address_that_is_none(address):
     with pytest.raises(MuGoError, match=rf"RAY_ADDRESS={address}: wanted HOST:PORT"):
-        module._connect(pytest.importorskip("ray"), address)
+        module._connect(pytest.importorskip("ray"), address, threading.Event())
 
 
 def test_an_address_where_nobody_is():
@@ -261,7 +285,7 @@ def test_an_address_where_nobody_is():
         address = f"127.0.0.1:{free.getsockname()[1]}"
     begun = time.monotonic()
     with pytest.raises(MuGoError, match=rf"Ray cluster {address}: no answer within 10 seconds \(Connection refused\)"):
-        module._connect(pytest.importorskip("ray"), address)
+        module._connect(pytest.importorskip("ray"), address, threading.Event())
     assert time.monotonic() - begun < 15
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from pipeline.run.shards import newest_shards, read_shard
 from pipeline.selfplay import in_workers as remote
 from pipeline.selfplay.command import selfplay
 from pipeline.workers import cluster as module
+from tests.conftest import CACHES
 from tests.helpers import make_champion, make_model
 from tests.workers.selfplay_runs import Acting, numbers, selfplay_config, shards
 
@@ -71,6 +73,22 @@ def test_selfplay_writes_the_same_shards_though_the_busiest_node_dies(nodes, poo
     for meta in newest_shards(tmp_path / "there"):
         assert "runner" not in read_shard(meta.path, meta).header["provenance"]["config"]
         break
+
+
+def test_a_cluster_of_this_machine_alone_starts_and_ends_with_the_command(tmp_path):
+    """RAY_ADDRESS=local, as docs/machines.md says. Its home is new, because Ray makes a token there."""
+    pytest.importorskip("ray", reason="Ray isn't installed: pip install '.[ray]'")
+    make_champion(tmp_path / "saved_models", spec="tictactoe")
+    environment = {**os.environ, "RAY_ADDRESS": "local", "HOME": str(tmp_path), "XDG_CACHE_HOME": str(CACHES)}
+    environment.pop("RAY_AUTH_MODE", None)
+    words = ["selfplay", "--runner", "ray", "--games", "12", "--readouts", "2", "--backend", "torch", "--seed", "1"]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "main.py"), *words], cwd=tmp_path, env=environment, capture_output=True, text=True,
+        timeout=200,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Ray cluster: 1 node" in done.stderr and "Traceback" not in done.stderr
+    assert sum(meta.games for meta in newest_shards(tmp_path / "data/selfplay")) == 12
 
 
 def test_a_promotion_reaches_new_games_within_seconds(nodes, monkeypatch, tmp_path):

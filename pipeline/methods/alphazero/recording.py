@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pipeline.games.contract import Actions, FloatArray, IntArray
 from pipeline.methods.resignation import PLIES, resignation_values
-from pipeline.run.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, End, GameRecord
+from pipeline.run.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, SEARCHED, End, GameRecord
 
 Rows = NDArray[np.int64]
 MIN_PRIOR = 1e-12  # a float32 softmax may underflow to 0, which would make the surprise infinite
@@ -85,7 +85,8 @@ class GameBuffer:
         A target without visits, a sample of the raw policy, is recorded as one visit of the move, with surprise 0.
         """
         surprises = np.where(counts, _surprises(visits, priors), 0.0)
-        alone = np.flatnonzero((visits.sum(axis=1) == 0) & counts)
+        is_searched = visits.sum(axis=1) > 0
+        alone = np.flatnonzero(~is_searched & counts)
         if alone.size:
             visits = visits.copy()
             visits[alone, actions[alone]] = 1
@@ -95,7 +96,7 @@ class GameBuffer:
         ends = np.cumsum(np.bincount(index, minlength=len(rows))).tolist()
         begin = 0
         for i, (row, end) in enumerate(zip(rows.tolist(), ends, strict=True)):
-            flags = POLICY_COUNTS if counts[i] else 0
+            flags = 0 if not counts[i] else POLICY_COUNTS | SEARCHED if is_searched[i] else POLICY_COUNTS
             ply = _Ply(int(actions[i]), flags, values[i], surprises[i], visited[begin:end], numbers[begin:end])
             self._games[row].plies.append(ply)
             begin = end

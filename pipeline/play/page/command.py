@@ -34,7 +34,7 @@ from pipeline.play.page.table import rules_of
 from pipeline.play.session import SearchSession
 from pipeline.progress import SILENT, Progress
 from pipeline.run import layout
-from pipeline.run.models import Model, pretrained_models, read_info, read_model, resolve_champion
+from pipeline.run.models import Model, check_champion, pretrained_models, read_info, read_model, resolve_champion
 
 MOST_CONNECTIONS = 100
 FAR_AWAY = "192.0.2.1"  # an address of no machine (RFC 5737): nothing is sent there
@@ -190,6 +190,7 @@ def served_models(config: ServeConfig, pages: Pages, progress: Progress = SILENT
 
 def _usual_models(pages: Pages, progress: Progress) -> list[tuple[Path, Served]]:
     found = []
+    check_champion(layout.SAVED_MODELS)
     if layout.CHAMPION_LINK.is_symlink() or layout.CHAMPION_LINK.exists():
         champion = _served(layout.CHAMPION_LINK)
         if pages.can_show(champion.game):

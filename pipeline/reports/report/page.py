@@ -209,6 +209,7 @@ def _rating_table(players: Sequence[RatedPlayer]) -> str:
 
 def _learning(facts: Facts) -> Iterator[str]:
     losses = {"in training": "train", "held out, after": "holdout_after", "held out, before": "holdout_before"}
+    errors = {"trained on, after": "set_after"} | {name: part for name, part in losses.items() if part != "train"}
     agreement = {"same best move": "policy_accuracy", "winner": "value_sign_accuracy"}
     infos = facts.reading.infos
     yield Chart(
@@ -221,9 +222,10 @@ def _learning(facts: Facts) -> Iterator[str]:
     ).html()
     yield Chart(
         "Value error",
-        "Mean squared error, from 0 to 4. A growing gap between held-out and training error means overfitting. If "
-        "td_lambda is below 1, training labels are smoother than results; held-out games keep the results.",
-        _of_models(infos, {name: (part, "value_mse") for name, part in losses.items()}),
+        "Mean squared error, from 0 to 4, on equally many positions of the games trained on and of held-out games. A "
+        "growing gap between the two after training means overfitting. Positions trained on aren't measured if "
+        "td_lambda is below 1: their labels are smoother than the results, which held-out games keep.",
+        _of_models(infos, {name: (part, "value_mse") for name, part in errors.items()}),
         x_name="model",
     ).html()
     yield Chart(

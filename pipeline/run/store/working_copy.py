@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from pipeline.caches import cache_folder
 from pipeline.errors import FileError, UsageError
 from pipeline.presets import is_engine
 from pipeline.run import atomic, layout
@@ -47,9 +48,8 @@ class CopyInfo(BaseModel, frozen=True, extra="forbid"):
 
 def default_folder(address: str) -> Path:
     """This machine's working copy of an address."""
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", address.partition("://")[2]).strip("-")[-60:]
-    return caches / "mugo" / "runs" / f"{readable}-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
+    return cache_folder() / "runs" / f"{readable}-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
 
 
 def make(address: str, folder: Path | None = None) -> Path:

@@ -24,6 +24,7 @@ from pipeline.run import atomic, layout
 from pipeline.run.matches import has_match, read_match
 from pipeline.run.models import (
     Model,
+    check_champion,
     damaged_promotions,
     has_model,
     newest_models,
@@ -33,16 +34,18 @@ from pipeline.run.models import (
     read_journal,
     read_model,
     read_optimizer,
-    resolve_champion,
+    restore_champion,
 )
 from pipeline.train.config import TrainConfig
 from pipeline.upkeep.verify.findings import MODELS, Findings
 
 
-def check_models(saved_models: Path, findings: Findings, progress: Progress, since: int = -1) -> None:
+def check_models(
+    saved_models: Path, findings: Findings, progress: Progress, since: int = -1, repair: bool = False
+) -> None:
     """saved_models: the run's folder of models, best_model and the journal.
 
-    since: only models with at least this number, and their promotions; -1: all.
+    since: only models with at least this number, and their promotions; -1: all. repair: restore a lost best_model.
     """
     models = [*takewhile(lambda path: (number_of(path.name) or 0) >= since, newest_models(saved_models))][::-1]
     games: set[str] = set()
@@ -59,7 +62,7 @@ def check_models(saved_models: Path, findings: Findings, progress: Progress, sin
             MODELS, saved_models, f"models of {' and '.join(sorted(games))}; wanted a folder for each game"
         )
     if models or (saved_models / layout.PROMOTIONS).exists():
-        _check_champion(saved_models, findings, since)
+        _check_champion(saved_models, findings, since, repair)
 
 
 def _check_model(model: Model) -> None:
@@ -88,14 +91,20 @@ def _check_model(model: Model) -> None:
 # The champion
 
 
-def _check_champion(saved_models: Path, findings: Findings, since: int) -> None:
+def _check_champion(saved_models: Path, findings: Findings, since: int, repair: bool) -> None:
     link = saved_models / layout.CHAMPION
     with findings.checking(MODELS, saved_models):
         target, journal, pending = _promotions(saved_models)
-        if not journal and not os.path.lexists(link):
+        try:
+            check_champion(saved_models)
+        except FileError as error:
+            restored = restore_champion(saved_models) if repair else None
+            text = error.problem if restored is None else f"it was lost; it points to {restored} again"
+            findings.problem(MODELS, link, text, repaired=restored is not None)
+            return
+        if not os.path.lexists(link):
             findings.remark(f"no champion yet: init was stopped before it set {layout.CHAMPION}; run it again")
             return
-        resolve_champion(link)
         if pending is not None:
             findings.remark(
                 f"the promotion of {pending.get('champion')} isn't in the journal yet; evaluate completes it"
@@ -105,8 +114,6 @@ def _check_champion(saved_models: Path, findings: Findings, since: int) -> None:
         for number in damaged:
             found = f"line {number} is neither a promotion nor part of one that a kill interrupted"
             findings.problem(MODELS, saved_models / layout.PROMOTIONS, f"{found}; restore it from a copy, or remove it")
-        if target is None:
-            raise FileError(link, "it isn't a symlink; wanted a link to a model; move it away and link it")
         last = journal[-1].get("champion") if journal else None
         if target != last and not damaged:
             found = f"it points to {target}, the last promotion is {'missing' if last is None else f'of {last}'}"

@@ -78,7 +78,7 @@ class VerifySummary:
 
 
 def verify(config: VerifyConfig, progress: Progress = SILENT) -> VerifySummary:
-    """Check the run in a folder, and with config.repair remove leftovers.
+    """Check the run in a folder, and with config.repair remove leftovers and restore a lost best_model.
 
     Raises FileError if the folder is not that of a run, or something can't be removed.
     """
@@ -89,7 +89,7 @@ def verify(config: VerifyConfig, progress: Progress = SILENT) -> VerifySummary:
     known = check_games(run.games, files.num_shards, findings, progress, config.newest)
     since = -1 if config.newest is None or known.oldest is None else known.oldest
     check_chunks(run.chunks, known, findings, progress)
-    check_models(run.models, findings, progress, since)
+    check_models(run.models, findings, progress, since, config.repair)
     check_matches(run.match_folders, findings, progress, since)
     check_evaluations(run.watch, findings, since)
     if not known.is_whole:

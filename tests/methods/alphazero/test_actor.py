@@ -17,7 +17,7 @@ from pipeline.methods.opponents import MAX_IDLE_OPPONENTS
 from pipeline.players.builtin import RandomPlayer
 from pipeline.players.player import RESIGN, Boards, Decisions, Player, PlayerFault
 from pipeline.players.searching import SearchPlayer
-from pipeline.run.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, End, read_shard
+from pipeline.run.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, SEARCHED, End, read_shard
 from pipeline.search.batch import BatchSearch
 from pipeline.search.gumbel import TARGET_SUM
 from pipeline.search.options import SearchOptions
@@ -65,7 +65,7 @@ def test_records_replay_to_their_results(spec):
         assert game.is_over(states)[0]
         assert record.end == (End.MOVE_LIMIT if game.cut_short(states)[0] else End.PLAYED_OUT)
         assert game.returns(states)[0] == record.result_first_player
-        assert (record.flags == POLICY_COUNTS).all()
+        assert (record.flags == POLICY_COUNTS | SEARCHED).all()
         assert (np.abs(record.root_values) <= 1).all()
         assert (finished.final_state == states[0]).all()
 
@@ -285,7 +285,7 @@ def test_an_opponents_moves_are_recorded_and_are_no_targets(spec):
         for ply, move in enumerate(record.moves):
             visited = record.visit_actions[offsets[ply] : offsets[ply + 1]]
             if record.learner in (BOTH, ply % 2):
-                assert record.flags[ply] == POLICY_COUNTS and move in visited
+                assert record.flags[ply] == POLICY_COUNTS | SEARCHED and move in visited
             else:
                 assert record.flags[ply] == (NO_VALUE if record.opponent == "random" else 0) and len(visited) == 0
                 assert record.opponent != "random" or record.root_values[ply] == 0
@@ -453,10 +453,19 @@ def visits_of(record):
     return totals[ends] - totals[ends - record.visit_lengths]
 
 
+def test_a_full_search_with_one_legal_move_is_one_though_it_surprises_nobody():
+    for finished in play_capped("tictactoe", full_search_fraction=1.0):
+        record = finished.record
+        assert (record.flags & SEARCHED).all()
+        assert (record.surprises[8:] == 0).all()  # the ninth move has one square left
+
+
 def test_only_full_moves_are_policy_targets_and_cheap_ones_cost_less():
     game = parse_game("connect4")
     records = [f.record for f in play_capped("connect4", evaluate=hashed_evaluator(game))]
-    flags = np.concatenate([record.flags for record in records])
+    every_flag = np.concatenate([record.flags for record in records])
+    assert set(every_flag.tolist()) == {0, POLICY_COUNTS | SEARCHED}
+    flags = every_flag & POLICY_COUNTS
     visits = np.concatenate([visits_of(record) for record in records])
     surprises = np.concatenate([record.surprises for record in records])
     assert abs(flags.mean() - 0.25) < 5 * np.sqrt(0.25 * 0.75 / len(flags))
@@ -468,7 +477,9 @@ def test_mixed_search_learns_from_gumbel_and_keeps_its_tree_for_cheap_moves():
     game = parse_game("connect4")
     search = SearchOptions(algorithm="mixed")
     records = [f.record for f in play_capped("connect4", evaluate=hashed_evaluator(game), search=search)]
-    flags = np.concatenate([record.flags for record in records])
+    every_flag = np.concatenate([record.flags for record in records])
+    assert set(every_flag.tolist()) == {0, POLICY_COUNTS | SEARCHED}
+    flags = every_flag & POLICY_COUNTS
     visits = np.concatenate([visits_of(record) for record in records])
     assert (abs(visits[flags == 1] - TARGET_SUM) < 10).all()
     assert visits[flags == 0].min() >= 6 and visits[flags == 0].mean() > 8 and visits[flags == 0].max() < 60
@@ -613,7 +624,8 @@ def test_an_opponents_moves_are_neither_full_nor_cheap():
     for finished in play_capped("connect4", meet=meeting(random_opponent())):
         record = finished.record
         own = np.arange(len(record.moves)) % 2 == record.learner
-        assert (record.flags[~own] == NO_VALUE).all() and set(record.flags[own].tolist()) <= {0, POLICY_COUNTS}
+        assert (record.flags[~own] == NO_VALUE).all()
+        assert set(record.flags[own].tolist()) <= {0, POLICY_COUNTS | SEARCHED}
         assert (record.surprises[~own] == 0).all()
 
 
@@ -633,9 +645,10 @@ def test_a_capped_game_is_read_back_as_examples(tmp_path, algorithm):
     which = np.repeat(np.arange(10), shard.lengths)
     ply = np.concatenate([np.arange(length) for length in shard.lengths])
     columns = make_examples(parse_game("go:5"), [shard], Positions(np.zeros_like(which), which, ply))
-    assert (columns["policy_weight"] == shard.flags).all() and 0 < shard.flags.mean() < 1
+    is_target = shard.flags & POLICY_COUNTS
+    assert (columns["policy_weight"] == is_target).all() and 0 < is_target.mean() < 1
     sums = columns["policy"].astype(np.float32).sum(axis=1)
-    assert sums[shard.flags == 1] == pytest.approx(1.0, abs=5e-3)
+    assert sums[is_target == 1] == pytest.approx(1.0, abs=5e-3)
 
 
 # Surprise
@@ -654,7 +667,7 @@ def test_surprise_by_hand():
     records = [buffer.finish(row, 0.0, End.PLAYED_OUT) for row in rows.tolist()]
     found = [float(record.surprises[0]) for record in records]
     assert found == pytest.approx([0.75 * np.log(3), 0.0, 0.0, 0.0], abs=1e-6)
-    assert [int(record.flags[0]) for record in records] == [1, 1, 0, 1]
+    assert [int(record.flags[0]) for record in records] == [9, 9, 0, 1]
     assert records[3].visit_actions.tolist() == [0]  # the raw policy's own sample, which surprises nobody
     assert records[2].visit_counts.tolist() == [3, 1]
 
@@ -695,7 +708,7 @@ def test_random_openings_are_no_targets_and_every_length_is_as_likely():
     for one in finished:
         random = one.record.flags == NO_VALUE | DRAWN
         lengths.append(int(random.sum()))
-        assert random[: lengths[-1]].all() and (one.record.flags[lengths[-1] :] == POLICY_COUNTS).all()
+        assert random[: lengths[-1]].all() and (one.record.flags[lengths[-1] :] & POLICY_COUNTS).all()
         assert (one.record.visit_lengths[: lengths[-1]] == 0).all() and one.record.opponent is None
         assert (one.record.root_values[: lengths[-1]] == 0).all() and len(one.record.moves) > lengths[-1]
     counts = np.bincount(lengths, minlength=7)
@@ -715,4 +728,4 @@ def test_no_random_opening_ends_its_game():
     finished = open_at_random("tictactoe", 200, 16, 9)
     assert max(int((one.record.flags == NO_VALUE | DRAWN).sum()) for one in finished) >= 7
     for one in finished:
-        assert one.record.flags[-1] == POLICY_COUNTS  # the last move was the model's own
+        assert one.record.flags[-1] & POLICY_COUNTS  # the last move was the model's own
