@@ -77,20 +77,16 @@ class Kept(BaseModel):
 
 
 class Clock:
-    """The loop's total time in this folder. limit: seconds; None: there is none."""
+    """The loop's total time in this folder, and the other facts that it keeps. limit: seconds; None: there is none."""
 
     def __init__(self, file: Path, limit: float | None, say: Say, measured: float = 0.0) -> None:
         """measured: seconds since the loop began, for which it has measured."""
         self._file, self._limit, self._say = file, limit, say
-        self._kept = read_kept(file).model_copy(update={"ended": ""})
-        self._before, self._begun = self._kept.seconds, time.monotonic() - measured
+        self.kept = read_kept(file)
+        self._before, self._begun = self.kept.seconds, time.monotonic() - measured
         if measured:
-            self._kept.commands[MEASURE] = CommandTime(seconds=measured)
-        self.save()
-
-    @property
-    def training(self) -> tuple[int, str, float] | None:
-        return self._kept.training
+            self.kept.commands[MEASURE] = CommandTime(seconds=measured)
+        self.keep(ended="")
 
     @property
     def seconds(self) -> float:
@@ -105,25 +101,6 @@ class Clock:
         """The share of the time that has passed, in thousandths; None without a limit."""
         return None if self._limit is None else min(1000, int(1000 * self.seconds / self._limit)) / 1000
 
-    def begin_training(self, generation: int, preset: str, share: float) -> None:
-        self._kept.training = generation, preset, share
-        self.save()
-
-    @property
-    def tidied(self) -> int:
-        return self._kept.tidied
-
-    def tidy(self, generation: int) -> None:
-        self._kept.tidied = generation
-        self.save()
-
-    def end(self) -> None:
-        self._kept.ended = atomic.utc_now()
-        self.save()
-
-    def seconds_of(self, command: str) -> float:
-        return self._kept.commands[command].seconds if command in self._kept.commands else 0.0
-
     @contextmanager
     def measured(self, command: str) -> Iterator[None]:
         """Add the time that the block takes to a command's, and save."""
@@ -131,15 +108,17 @@ class Clock:
         try:
             yield
         finally:
-            times = self._kept.commands.setdefault(command, CommandTime())
+            times = self.kept.commands.setdefault(command, CommandTime())
             times.seconds += time.monotonic() - begun
             times.cpu_seconds += _cpu_seconds() - busy
-            self.save()
+            self.keep()
 
-    def save(self) -> None:
-        self._kept.process, self._kept.host, self._kept.seconds = os.getpid(), layout.this_host(), self.seconds
+    def keep(self, **facts: Any) -> None:
+        """Save these facts and the time."""
+        now = {"process": os.getpid(), "host": layout.this_host(), "seconds": self.seconds}
+        self.kept = self.kept.model_copy(update={**now, **facts})
         try:
-            atomic.write_text(self._file, self._kept.model_dump_json() + "\n", folder_sync=False)
+            atomic.write_text(self._file, self.kept.model_dump_json() + "\n", folder_sync=False)
         except FileError as error:  # on a full disk the next command that writes fails, and says why
             self._say(f"{error}; the next loop here won't know how long this one ran")
 
@@ -190,7 +169,7 @@ def loop(config: LoopConfig, call: Call, say: Say, program: Sequence[str], measu
         limit = None if config.minutes is None else 60 * config.minutes
         clock = Clock(file, limit, say, measured)
         idle = _Loop(config, call, say, program, clock).run()
-        clock.end()
+        clock.keep(ended=atomic.utc_now())
         return idle
 
 
@@ -258,13 +237,14 @@ class _Loop:
                 if not self._is_evaluated():
                     self._say(f"generation {generation}: evaluate")
                     self._try("evaluate", **self._runner)
-                if self._config.tidy and (self._has_worked or self._clock.tidied != generation):
+                if self._config.tidy and (self._has_worked or self._clock.kept.tidied != generation):
                     self._say(f"generation {generation}: compact, prune")
                     if all([self._try("compact"), self._try("prune", apply=True)]):
-                        self._clock.tidy(generation)
+                        self._clock.keep(tidied=generation)
                 is_last = self._clock.is_over or 0 < self._generations <= generation
                 if self._has_worked:
-                    self._strength.show(self._clock.seconds, self._clock.seconds_of(STRENGTH), is_last)
+                    measuring = self._clock.kept.commands.get(STRENGTH, CommandTime()).seconds
+                    self._strength.show(self._clock.seconds, measuring, is_last)
                 if is_last:
                     return "" if self._has_worked else self._idle(generation)
                 self._make(generation + 1)
@@ -331,11 +311,11 @@ class _Loop:
         return any(model is not None and model.number == generation for model in models)
 
     def _train(self, generation: int) -> bool:
-        share, begun = self._clock.share, self._clock.training
+        share, begun = self._clock.share, self._clock.kept.training
         if begun is not None and begun[:2] == (generation, self._config.preset) and self._was_cut_off(generation):
             share = begun[2]
         elif share is not None:
-            self._clock.begin_training(generation, self._config.preset, share)
+            self._clock.keep(training=(generation, self._config.preset, share))
         return self._try("train", time_share=share)
 
     def _try(self, command: str, **options: Any) -> bool:

@@ -31,10 +31,10 @@ import os
 import re
 import secrets
 import socket
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from pipeline.errors import UsageError
 
@@ -94,8 +94,7 @@ _TEMPORARY = re.compile(r"\.(.+)~([A-Za-z0-9-]+)~(\d+)~(\d{8}T\d{6})~[0-9a-f]{8}
 # Models
 
 
-@dataclass(frozen=True, order=True)
-class ModelName:
+class ModelName(NamedTuple):
     number: int  # 0 for the initial model, then counting up
     label: str
 
@@ -140,8 +139,7 @@ def parse_checkpoint_name(name: str) -> str | None:
 # Shards
 
 
-@dataclass(frozen=True, order=True)
-class GamesFolder:
+class GamesFolder(NamedTuple):
     """The folder of a model's games in a generation."""
 
     generation: int
@@ -170,8 +168,7 @@ def parse_games_folder(name: str) -> GamesFolder | None:
     return GamesFolder(model.number, name) if model else None
 
 
-@dataclass(frozen=True, order=True)
-class ShardName:
+class ShardName(NamedTuple):
     """Time and number strictly increase within a worker's folder."""
 
     time: datetime  # UTC
@@ -202,8 +199,7 @@ def parse_shard_name(name: str) -> ShardName | None:
     return ShardName(time, int(match[2])) if 2000 <= time.year <= 9998 else None  # so that adding hours can't overflow
 
 
-@dataclass(frozen=True, order=True)
-class PackName:
+class PackName(NamedTuple):
     """Many shards in one file: see packs.py."""
 
     last: ShardName
@@ -252,8 +248,7 @@ def shard_id(path: Path) -> str:
 # Chunks
 
 
-@dataclass(frozen=True, order=True)
-class SetName:
+class SetName(NamedTuple):
     number: int  # counts the sets made in a folder, so that names sort by age
     digest: str  # eight hexadecimal digits: a hash of window, settings and seed
 
@@ -261,8 +256,7 @@ class SetName:
         return f"{self.number:06d}-{self.digest}"
 
 
-@dataclass(frozen=True, order=True)
-class ChunkName:
+class ChunkName(NamedTuple):
     set: SetName
     index: int  # from 0; -1 for the hold-out
     count: int  # chunks in the set without the hold-out; 0 for the hold-out
@@ -346,8 +340,7 @@ def parse_evaluation_name(name: str) -> str | None:
 # Temporaries and locks
 
 
-@dataclass(frozen=True)
-class TemporaryName:
+class TemporaryName(NamedTuple):
     name: str  # after the rename
     host: str
     pid: int

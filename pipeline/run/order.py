@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -58,9 +58,9 @@ class ShardFile:
         return f"{self.folder}/{self.worker}"
 
     @property
-    def age(self) -> tuple[int, datetime, int, str, str]:
+    def age(self) -> tuple[int, layout.ShardName, str, str]:
         """A key that sorts like the file itself, many times faster."""
-        return self.generation, self.name.time, self.name.number, self.worker, self.folder
+        return self.generation, self.name, self.worker, self.folder
 
     @property
     def time(self) -> datetime:
@@ -87,13 +87,7 @@ def newest_files(directory: Path, worker: str | None = None) -> Iterator[ShardFi
     Lazy: lists the folders of a generation only when it comes to it.
     """
     for generation, folders in newest_generations(directory):
-        found = sorted(_found(directory, folders, worker), key=itemgetter(0), reverse=True)
-        for (_, _, by, folder), name, pack in found:  # most are never asked for, so each is made only here
-            yield ShardFile(generation, name, by, folder, pack)
-
-
-_Found = tuple[tuple[datetime, int, str, str], layout.ShardName, packs.Packed]
-"""(sort key of a shard within its generation, its name, its pack)."""
+        yield from sorted(files_of(directory, generation, folders, worker), key=attrgetter("age"), reverse=True)
 
 
 def newest_generations(directory: Path) -> Iterator[tuple[int, list[str]]]:
@@ -104,17 +98,12 @@ def newest_generations(directory: Path) -> Iterator[tuple[int, list[str]]]:
         yield generation, sorted(name for _, name in group)
 
 
-def files_of(directory: Path, generation: int, folders: list[str]) -> Iterator[ShardFile]:
-    """The committed shards of a generation, unordered."""
-    for (_, _, worker, folder), name, pack in _found(directory, folders, None):
-        yield ShardFile(generation, name, worker, folder, pack)
-
-
-def _found(directory: Path, folders: list[str], only: str | None) -> Iterator[_Found]:
+def files_of(directory: Path, generation: int, folders: list[str], only: str | None = None) -> Iterator[ShardFile]:
+    """The committed shards of a generation, unordered. only: those of one worker."""
     for folder in folders:
         for worker in [only] if only else folders_in(directory / folder, layout.is_worker_name):
             for name, pack in packs.shards_in(directory / folder / worker).items():
-                yield (name.time, name.number, worker, folder), name, pack
+                yield ShardFile(generation, name, worker, folder, pack)
 
 
 def generation_of(folder: str) -> int:
