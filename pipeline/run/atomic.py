@@ -44,10 +44,12 @@ LOCKS, MOUNTS = Path("/proc/locks"), Path("/proc/self/mountinfo")  # Linux only
 
 
 @contextmanager
-def os_errors(path: Path | str) -> Iterator[None]:
-    """Turn every OSError inside into a FileError about path."""
+def os_errors(path: Path | str, passing: type[OSError] | tuple[()] = ()) -> Iterator[None]:
+    """Turn every OSError inside into a FileError about path, except those that are passing."""
     try:
         yield
+    except passing:
+        raise
     except OSError as error:
         raise explain(path, error) from error
 
@@ -331,14 +333,9 @@ def remove(files: Iterable[Path]) -> None:
             path.unlink(missing_ok=True)
 
 
-def utc_now() -> str:
-    """Now, ISO 8601 to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def utc_now_exactly() -> str:
-    """Now, ISO 8601 to the microsecond. As text it sorts after the same second from utc_now."""
-    return datetime.now(UTC).isoformat(timespec="microseconds")
+def utc_now(to: str = "seconds") -> str:
+    """Now, ISO 8601. to: "microseconds" sorts, as text, after the same second."""
+    return datetime.now(UTC).isoformat(timespec=to)
 
 
 @contextmanager

@@ -223,8 +223,7 @@ def _games_named(place: Path) -> Iterator[str]:
 
 def list_models(folder: Path) -> list[Path]:
     """The numbered models in a folder, oldest first; none if it is missing."""
-    names = sorted(filter(layout.parse_model_name, atomic.names_in(folder)))
-    return [folder / name for name in names if has_model(folder / name)]
+    return [*newest_models(folder)][::-1]
 
 
 def has_model(path: Path) -> bool:
@@ -361,7 +360,7 @@ def set_champion(saved_models: Path, target: Path, entry: dict[str, Any], over: 
         if over is not None and present != Path(os.path.realpath(over)):
             return present
         # The intent is written first, so that after a kill the link tells whether the promotion happened.
-        atomic.write_json(_intent_path(saved_models), line)
+        atomic.write_json(saved_models / layout.INTENT, line)
         atomic.replace_symlink(link, text)
         _settle(saved_models)
         return target
@@ -369,7 +368,7 @@ def set_champion(saved_models: Path, target: Path, entry: dict[str, Any], over: 
 
 def read_promotions(saved_models: Path) -> list[dict[str, Any]]:
     """The journal, oldest first; empty before the first promotion. Raises FileError if unreadable."""
-    if atomic.exists(_intent_path(saved_models)):
+    if atomic.exists(saved_models / layout.INTENT):
         with atomic.file_lock(saved_models / layout.CHAMPION):
             _settle(saved_models)
     return read_journal(saved_models)
@@ -394,24 +393,18 @@ def _reason(line: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in line.items() if key not in ("previous", "time")}
 
 
-def _intent_path(saved_models: Path) -> Path:
-    return saved_models / layout.INTENT
-
-
 def _settle(saved_models: Path) -> None:
     """Finish an interrupted promotion: add it to the journal if the link was changed, otherwise forget it."""
-    intent = _intent_path(saved_models)
-    if not atomic.exists(intent):
-        return
-    line = pending_promotion(saved_models)
-    if line is not None:
-        atomic.append_line(saved_models / layout.PROMOTIONS, _journal_line(line))
-    atomic.remove([intent])
+    intent = saved_models / layout.INTENT
+    if atomic.exists(intent):
+        if (line := pending_promotion(saved_models)) is not None:
+            atomic.append_line(saved_models / layout.PROMOTIONS, _journal_line(line))
+        atomic.remove([intent])
 
 
 def pending_promotion(saved_models: Path) -> dict[str, Any] | None:
     """A promotion that happened, but that a kill kept out of the journal; None if there is none. Writes nothing."""
-    intent, link = _intent_path(saved_models), saved_models / layout.CHAMPION
+    intent, link = saved_models / layout.INTENT, saved_models / layout.CHAMPION
     if not atomic.exists(intent):
         return None
     atomic.bring(link)
@@ -452,7 +445,7 @@ def _journal_lines(saved_models: Path) -> list[tuple[bytes, dict[str, Any] | Non
     lines: list[tuple[bytes, dict[str, Any] | None]] = []
     for data in atomic.read_bytes(path, "the journal of promotions").splitlines():
         line = None
-        with suppress(ValueError):
-            line = atomic.load_json(data)
-        lines.append((data, line if isinstance(line, dict) else None))
+        with suppress(FileError):
+            line = atomic.parse_json(path, data, "a promotion")
+        lines.append((data, line))
     return lines

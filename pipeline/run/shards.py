@@ -218,7 +218,7 @@ class Shard:
     @property
     def max_result(self) -> float:
         """The most points that a game counted when it was recorded."""
-        return _max_result(self.path, self.header)
+        return float(self.header["max_result"])
 
     def own_column(self, name: str) -> NDArray[Any]:
         """[M, ...] one of the method's own columns. Raises FileError if the shard lacks it."""
@@ -288,6 +288,7 @@ def write_shard(
     columns = _columns(games, opponents, recorded, max_result)
     origin = {"version": VERSION, "game": game_spec, "model": model_name, "worker": worker, "method": method}
     num_positions = len(columns["moves"])
+    shapes = {name: {"shape": list(shape)} for name, (_, shape) in recorded.items() if shape}
     header = {
         "format": SHARD_FORMAT,
         **origin,
@@ -295,7 +296,10 @@ def write_shard(
         "positions": num_positions,
         "max_result": max_result,
         "opponents": opponents,
-        "arrays": [_listed(name, column, recorded) for name, column in columns.items()],
+        "arrays": [
+            {"name": name, "dtype": column.dtype.str, "count": len(column), **shapes.get(name, {})}
+            for name, column in columns.items()
+        ],
         "provenance": provenance,
     }
     data = json.dumps(header, ensure_ascii=False).encode() + b"\n"
@@ -424,12 +428,6 @@ def _is_own(name: str, dtype: str, shape: tuple[int, ...]) -> bool:
     return name.isidentifier() and name not in COLUMNS and dtype in OWN_TYPES and fits
 
 
-def _listed(name: str, column: NDArray[Any], recorded: ColumnTypes) -> dict[str, Any]:
-    """A column in the header. It has a shape, that of one move, unless a move has a single number."""
-    dtype, shape = (COLUMNS[name].dtype, ()) if name in COLUMNS else recorded[name]
-    return {"name": name, "dtype": dtype, "count": len(column), **({"shape": list(shape)} if shape else {})}
-
-
 # Reading
 
 
@@ -513,8 +511,11 @@ def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
         raise FileError(path, "damaged: its header names no game, no model or no method")
     if not isinstance(header.get("provenance"), dict):
         raise FileError(path, "damaged: the provenance in its header is no JSON object")
+    most = header.get("max_result")
+    if not isinstance(most, int | float) or not 0 < most < math.inf:
+        raise FileError(path, f"damaged: its games count up to {str(most)[:20]}; wanted a number above 0")
     columns, own = _parse_columns(path, header, memoryview(data)[len(first_line) :])
-    for problem in _problems(columns, own, _max_result(path, header), header.get("opponents")):
+    for problem in _problems(columns, own, most, header.get("opponents")):
         raise FileError(path, f"damaged: {problem}")
     shard = Shard(path, header, **columns, own=own)
     if meta is not None:
@@ -525,14 +526,6 @@ def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
         if shard.surprises.astype("<f2").any() and not meta.surprises.any():
             raise FileError(path, "its surprises are not in its sidecar")
     return shard
-
-
-def _max_result(path: Path, header: dict[str, Any]) -> float:
-    """The most points that a game counts. Raises FileError."""
-    most = header.get("max_result")
-    if not isinstance(most, int | float) or not 0 < most < math.inf:
-        raise FileError(path, f"damaged: its games count up to {str(most)[:20]}; wanted a number above 0")
-    return float(most)
 
 
 def _parse_columns(

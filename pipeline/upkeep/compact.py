@@ -160,9 +160,7 @@ def finish(place: Path, progress: Progress) -> set[layout.ShardName]:
     named = {name: parsed for name in names if (parsed := layout.parse_pack_name(name))}
     atomic.remove(place / name for name, parsed in named.items() if name == parsed.shard and parsed.meta not in names)
     found: set[layout.ShardName] = set()
-    for _, pack in packs.list_packs(place):
-        if not isinstance(pack, packs.Pack):
-            continue
+    for pack in packs.intact_packs(place).values():
         found.update(pack.names)
         left = [name for name in pack.names if name.meta in names or name.shard in names]
         same = [name for name in left if _is_same(place, name, pack)]

@@ -283,7 +283,7 @@ def sample(names: Sequence[layout.ShardName]) -> list[layout.ShardName]:
 
 def _with_a_name_of_its_own(path: Path, keep: list[layout.ShardName]) -> list[layout.ShardName]:
     """keep, without its first shards if their pack would get the name of another pack."""
-    there = _packs_in(path)
+    there = packs.intact_packs(path)
     while len(keep) > 1:
         pack = there.get(layout.PackName(keep[-1], len(keep)))
         if pack is None or list(pack.names) == keep:
@@ -297,11 +297,6 @@ def _sizes(place: Path, file: ShardFile) -> list[int]:
     if isinstance(file.pack, packs.Pack):
         return file.pack.sizes[file.pack.index[file.name]].tolist()
     return _sizes_of([place / file.name.shard, place / file.name.meta])
-
-
-def _packs_in(place: Path) -> dict[layout.PackName, packs.Pack]:
-    """The intact packs of a folder."""
-    return {name: pack for name, pack in packs.list_packs(place) if isinstance(pack, packs.Pack)}
 
 
 def _remove_games(
@@ -370,7 +365,7 @@ def _check_size(meta: ShardMeta) -> None:
 
 def _thin(place: _Place) -> None:
     """Put the shards that stay into one pack, then remove everything else. A single shard gets files of its own."""
-    there = _packs_in(place.path)
+    there = packs.intact_packs(place.path)
     is_single = len(place.keep) == 1
     stay = layout.PackName(place.keep[-1], len(place.keep))
     if stay not in there or is_single:
