@@ -1,30 +1,23 @@
-"""A run: the folder with data/ and saved_models/, and the store in which its files live.
-
-Commands that work on a whole run make one Run and pass it on. All names come from layout.py.
-"""
+"""A run: the folder with data/ and saved_models/. Commands that work on a whole run make one Run and pass it on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.errors import FileError
-from pipeline.run import layout, models
-from pipeline.run.store.base import Store, current_store
+from pipeline.run import layout
 
 
 class Run:
     """The paths of the run in a folder.
 
-    store        where its files live, by default the store in force
-    champion     the symlink; resolve_champion follows it
-    matches      of promotion; required, watch, tournament: see layout.py
+    champion       the symlink; models.resolve_champion follows it
+    matches        of promotion; required, watch, tournament: see layout.py
     match_folders  all folders that hold matches
     """
 
-    def __init__(self, folder: Path, store: Store | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.store = store or current_store()
         self.models = folder / layout.SAVED_MODELS
         self.champion = folder / layout.CHAMPION_LINK
         self.games = folder / layout.GAMES
@@ -42,13 +35,6 @@ class Run:
             found = "no run in this folder" if folder.is_dir() else "no such folder"
             raise FileError(folder, f"{found}; wanted one with {layout.SAVED_MODELS}/ or {layout.GAMES}/ in it")
         return cls(folder)
-
-    def newest_models(self) -> Iterator[Path]:
-        return models.newest_models(self.models)
-
-    def resolve_champion(self) -> Path:
-        """The champion's own folder. Raises FileError."""
-        return models.resolve_champion(self.champion)
 
 
 def is_run(folder: Path) -> bool:

@@ -32,12 +32,12 @@ from pipeline.reports.run_files import scan_run
 from pipeline.reports.tables import table
 from pipeline.run import atomic, layout, packs
 from pipeline.run.chunks import complete_set, list_sets, read_header
-from pipeline.run.models import has_model, models_in_training, newest_number, read_info
+from pipeline.run.models import has_model, models_in_training, newest_models, newest_number, read_info
 from pipeline.run.order import Counted, ShardFile, files_of, generation_of, newest_generations
 from pipeline.run.priorities import list_priorities, newest_priorities
 from pipeline.run.pruned import Pruned, PrunedPlace, read_pruned, write_pruned
 from pipeline.run.run import Run
-from pipeline.run.shards import ShardMeta, meta_of, read_meta, read_shard
+from pipeline.run.shards import meta_of, read_meta, read_shard
 from pipeline.run.store.base import current_store
 from pipeline.train.checkpoint import FILE as CHECKPOINT_FILE
 from pipeline.upkeep.compact import SETTLED, finish, places_in, read_checked
@@ -148,7 +148,7 @@ def _needs(run: Run, progress: Progress) -> _Needs:
             if counted_so_far is None and complete_set(name, files) is not None:
                 counted_so_far = Counted.in_window(windows[-1])
     has_newest = False
-    for path in islice(run.newest_models(), MODELS_ASKED):
+    for path in islice(newest_models(run.models), MODELS_ASKED):
         try:
             window = read_info(path).manifest.get("window", {})
         except FileError as error:
@@ -340,8 +340,9 @@ def _totals(games: Path, place: _Place, before: PrunedPlace | None) -> PrunedPla
     new = [file for file in place.files if before is None or file.name > before.up_to]
     metas = [read_meta(file.meta(games), file.pack) for file in new if not isinstance(file.pack, FileError)]
     for meta in metas:
-        if meta.pack is None:
-            _check_size(meta)
+        with atomic.os_errors(meta.path), suppress(FileNotFoundError):  # the file may not have been fetched
+            if meta.pack is None and (found := meta.path.stat().st_size) != meta.num_bytes:
+                raise FileError(meta.path, f"damaged: {found} bytes; its sidecar says {meta.num_bytes}")
     for file in place.files:
         if file.name in place.keep:
             meta = read_meta(file.meta(games))
@@ -355,38 +356,19 @@ def _totals(games: Path, place: _Place, before: PrunedPlace | None) -> PrunedPla
     )
 
 
-def _check_size(meta: ShardMeta) -> None:
-    """Raises FileError if the shard's file is here and its size contradicts the sidecar."""
-    with atomic.os_errors(meta.path), suppress(FileNotFoundError):
-        found = meta.path.stat().st_size
-        if found != meta.num_bytes:
-            raise FileError(meta.path, f"damaged: {found} bytes; its sidecar says {meta.num_bytes}")
-
-
 def _thin(place: _Place) -> None:
-    """Put the shards that stay into one pack, then remove everything else. A single shard gets files of its own."""
+    """Put the shards that stay into one pack, then remove everything else."""
     there = packs.intact_packs(place.path)
-    is_single = len(place.keep) == 1
     stay = layout.PackName(place.keep[-1], len(place.keep))
-    if stay not in there or is_single:
-        _write(place)
+    if stay not in there:
+        listed = {file.name: file.pack for file in place.files}
+        # A shard that a killed compact left in both places was listed with its own files; finish() removed these.
+        in_packs = {name: pack if isinstance(pack, packs.Pack) else None for name, pack in listed.items()}
+        packs.write_pack(place.path, [read_checked(place.path, name, in_packs[name])[0] for name in place.keep])
     for name, pack in there.items():
-        if name != stay or is_single:
+        if name != stay:
             atomic.remove([pack.meta, pack.path])
-    packs.remove_files(place.path, [file.name for file in place.files if not is_single or file.name != place.keep[0]])
-
-
-def _write(place: _Place) -> None:
-    listed = {file.name: file.pack for file in place.files}
-    # A shard that a killed compact left in both places was listed with its own files; finish() removed these.
-    in_packs = {name: pack if isinstance(pack, packs.Pack) else None for name, pack in listed.items()}
-    stored = [read_checked(place.path, name, in_packs[name])[0] for name in place.keep]
-    if len(stored) > 1:
-        packs.write_pack(place.path, stored)
-        return
-    name, data, sidecar = stored[0]
-    atomic.write_bytes(place.path / name.shard, data, folder_sync=False)
-    atomic.write_bytes(place.path / name.meta, sidecar)
+    packs.remove_files(place.path, [file.name for file in place.files])
 
 
 # Chunks, checkpoints, temporary files
@@ -398,7 +380,7 @@ def _prune_chunks(run: Run, apply: bool, notes: list[str]) -> Iterator[Removal]:
     if not complete:
         return
     newest = str(complete[-1])
-    if run.store.shared:  # other machines may be training, but on no set older than the newest model's
+    if current_store().shared:  # other machines may be training, but on no set older than the newest model's
         newest = min(newest, _newest_set_of_a_model(run))
     old = [name for name in sets if str(name) < newest]
     needed = newest_priorities(run.chunks, newest)
@@ -421,7 +403,7 @@ def _prune_chunks(run: Run, apply: bool, notes: list[str]) -> Iterator[Removal]:
 
 def _newest_set_of_a_model(run: Run) -> str:
     """The set that the newest model was trained on; "" if unknown."""
-    for path in run.newest_models():
+    for path in newest_models(run.models):
         with suppress(FileError):
             return str(read_info(path).manifest.get("chunk_set") or "")
     return ""

@@ -712,8 +712,8 @@ def test_what_lies_outside_of_the_working_copy_is_left_alone(
     bucket: Bucket, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     folder = working_copy.make(f"s3://bucket/{request.node.name}", tmp_path / "copy")
-    with working_copy.opened(folder) as run:
-        assert run.store is current_store() and run.store.shared
+    with working_copy.opened(folder) as store:
+        assert store is current_store() and store.shared
         with bucket.counted() as requests:
             for outside in (tmp_path, tmp_path / "copycat"):
                 atomic.make_folder(outside / "data")
