@@ -27,7 +27,6 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.errors import FileError, MuGoError, NotYet
-from pipeline.games.contract import AnyGame
 from pipeline.games.specs import are_related, largest
 from pipeline.gather.config import GatherConfig
 from pipeline.gather.extraction import Reader, Scratch, in_threads
@@ -132,13 +131,14 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
     atomic.make_folder(output)
     with atomic.file_lock(output / "sets", on_wait=lambda: progress.say(f"another gather works in {output}; waiting")):
         atomic.sweep(output)
-        maker = _SetMaker(config, window, game, skip, progress)
+        reader = Reader(config, game, method_named(window.metas[0].method), window, skip, progress)
+        maker = _SetMaker(reader)
         made = maker.make(num_chunks)
         chunk_set = maker.chunk_set()
         sets_removed = remove_old_sets(output, config.keep_sets) if made else 0
     current_store().forget_shards(config.directory, generation_of(window.metas[-1].path.parts[-3]))
     seconds = time.monotonic() - start
-    figures = window.figures(maker.reader.bad)
+    figures = window.figures(reader.bad)
     return GatherSummary(
         game=game.spec,
         set_id=chunk_set.id,
@@ -154,7 +154,7 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
         oldest_shard=figures["oldest"],
         total_positions=window.counted.total,
         new_positions=maker.counts[NEW],
-        shards_read=maker.reader.shards_read,
+        shards_read=reader.shards_read,
         shards_skipped=len(skipped),
         games_repeated=window.repeated,
         sets_removed=sets_removed,
@@ -266,22 +266,14 @@ class _SetMaker:
     Row r of the scratch file becomes row r % size of the (r // size)th missing chunk; the hold-out's rows follow.
     """
 
-    def __init__(
-        self,
-        config: GatherConfig,
-        window: Window,
-        game: AnyGame,
-        skip: Callable[[FileError], None],
-        progress: Progress,
-    ) -> None:
-        self.config, self.progress, self.window, self.game = config, progress, window, game
-        self.method = method_named(window.metas[0].method)
-        self.reader = Reader(config, game, self.method, window, skip, progress)
-        self.types = self.method.columns(game)
-        self.output = config.output_directory
-        self.set_name = _set_name(config, window)
+    def __init__(self, reader: Reader) -> None:
+        self.reader, self.config, self.game, self.method = reader, reader.config, reader.game, reader.method
+        self.window, self.progress = reader.window, reader.progress
+        self.types = self.method.columns(self.game)
+        self.output = self.config.output_directory
+        self.set_name = _set_name(self.config, self.window)
         # Counts for the headers; files made by a later run get the counts of the first.
-        self.counts = {**window.counted.in_words(), NEW: window.new_positions}
+        self.counts = {**self.window.counted.in_words(), NEW: self.window.new_positions}
 
     def make(self, num_chunks: int) -> int:
         """Make the missing chunks, or all if they depend on each other; returns how many were made."""
@@ -302,11 +294,14 @@ class _SetMaker:
         if not missing and not len(wanted_holdout):
             return 0
         size = self.config.positions_per_chunk
-        sampled = self._sample(num_chunks * size if missing else 0)
+        # Positions of damaged shards are among the samples, so that reruns sample the same.
+        pool = self.window.pool(held_out=False, surprise_weight=self.config.surprise_weight)
+        sampled = pool.sample(num_chunks * size if missing else 0, self._rng(TRAINING))
         wanted = sampled.at(np.isin(np.arange(len(sampled)) // size, missing)) + wanted_holdout
         num_rows = len(missing) * size
         with closing(Scratch(self.output, len(wanted), {**self.types, **ORIGIN})) as scratch:
-            failed = self._extract(scratch, wanted, num_rows)
+            self.progress.start("reading games", len(wanted), "positions")
+            failed = self.reader.extract(scratch, wanted, np.arange(len(wanted)), num_rows)
             if self.reader.bad and 0 < len(missing) < num_chunks:  # a shard was damaged after chunks were made
                 self.progress.finish()
                 atomic.remove(self._files())
@@ -314,7 +309,7 @@ class _SetMaker:
             holdout = np.setdiff1d(np.arange(num_rows, len(wanted)), failed)
             if not existing:
                 self.counts[HELD_OUT] = len(holdout)
-            failed = self._replace(scratch, failed[failed < num_rows], sampled)
+            failed = self._replace(scratch, failed[failed < num_rows], sampled, num_rows)
             self.progress.finish()
             if len(failed):
                 num_chunks = self._close_gaps(scratch, num_rows, failed)
@@ -361,11 +356,6 @@ class _SetMaker:
     def _rng(self, stream: int) -> np.random.Generator:
         return np.random.default_rng([self.config.seed, stream])
 
-    def _sample(self, count: int) -> Positions:
-        """Training positions, those of damaged shards included, so that reruns sample the same."""
-        pool = self.window.pool(held_out=False, surprise_weight=self.config.surprise_weight)
-        return pool.sample(count, self._rng(TRAINING))
-
     def _sample_holdout(self) -> Positions:
         """Held-out positions of shards not known to be damaged; empty if the hold-out exists or nothing is held out."""
         pool = self.window.pool(held_out=True)
@@ -374,14 +364,7 @@ class _SetMaker:
         sampled = pool.sample(min(len(pool), limit), self._rng(HOLDOUT))
         return sampled.at(~np.isin(sampled.shard, list(self.reader.bad)))
 
-    def _extract(self, scratch: Scratch, wanted: Positions, num_training: int) -> IndexArray:
-        """Fill the scratch file; returns the rows left empty because of damaged shards."""
-        self.progress.start("reading games", len(wanted), "positions")
-        td_lambda = np.full(len(wanted), self.config.td_lambda, np.float32)
-        td_lambda[num_training:] = 1  # the hold-out always measures how well results are predicted
-        return self.reader.extract(scratch, wanted, np.arange(len(wanted)), td_lambda)
-
-    def _replace(self, scratch: Scratch, failed: IndexArray, sampled: Positions) -> IndexArray:
+    def _replace(self, scratch: Scratch, failed: IndexArray, sampled: Positions, num_rows: int) -> IndexArray:
         """Fill the empty rows from undamaged shards; returns the rows that remain empty, sorted."""
         rng = self._rng(REPLACEMENTS)
         while len(failed):
@@ -389,8 +372,7 @@ class _SetMaker:
             others = pool.sample_others(len(failed), sampled, rng)
             if not len(others):
                 break
-            td_lambda = np.full(len(others), self.config.td_lambda, np.float32)
-            again = self.reader.extract(scratch, others, failed[: len(others)], td_lambda)
+            again = self.reader.extract(scratch, others, failed[: len(others)], num_rows)
             failed = np.sort(np.concatenate([again, failed[len(others) :]]))
             sampled = sampled + others
         return failed

@@ -90,13 +90,13 @@ class Reader:
     bad: set[int] = field(default_factory=set)
     shards_read: int = 0
 
-    def extract(
-        self, scratch: Scratch, wanted: Positions, rows: IndexArray, td_lambda: NDArray[np.float32]
-    ) -> IndexArray:
+    def extract(self, scratch: Scratch, wanted: Positions, rows: IndexArray, num_training: int) -> IndexArray:
         """Put the examples of N wanted positions into rows [N]; returns the rows of damaged shards, sorted.
 
-        td_lambda: [N], see Method.examples. The column `shard` becomes an index into the window's metas.
+        num_training: rows before the hold-out's. The column `shard` becomes an index into the window's metas.
         """
+        # The hold-out always measures how well results are predicted.
+        td_lambda = np.where(rows < num_training, np.float32(self.config.td_lambda), np.float32(1))
         failed = np.zeros(len(rows), np.bool_)
 
         def work(group: IndexArray) -> tuple[IndexArray, int, dict[int, FileError]]:
