@@ -25,10 +25,10 @@ from pipeline.matches.statistics import (
 )
 from pipeline.phrases import counted, results
 from pipeline.run import layout
+from pipeline.run.layout import Run
 from pipeline.run.matches import MatchResults, read_results
 from pipeline.run.models import ModelInfo, newest_models, read_info, read_journal, resolve_champion
 from pipeline.run.order import ShardFile
-from pipeline.run.run import Run
 from pipeline.run.shards import ShardMeta, meta_of
 
 P = ParamSpec("P")

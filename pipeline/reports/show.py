@@ -21,6 +21,7 @@ from pipeline.run import atomic, layout
 from pipeline.run.chunks import list_sets
 from pipeline.run.evaluations import FORMAT as EVALUATION_FORMAT
 from pipeline.run.evaluations import read_evaluation
+from pipeline.run.layout import is_run
 from pipeline.run.matches import newest_matches
 from pipeline.run.models import FORMAT as MODEL_FORMAT
 from pipeline.run.models import (
@@ -35,7 +36,6 @@ from pipeline.run.models import (
 from pipeline.run.order import folders_in
 from pipeline.run.packs import is_gone, shards_in
 from pipeline.run.ratings import POOL_FORMAT, RATINGS_FORMAT, read_pool, read_ratings
-from pipeline.run.run import is_run
 from pipeline.run.shards import newest_shards
 
 KNOWN = (

@@ -12,11 +12,11 @@ from pathlib import Path
 from pipeline.reports.reading import Reading, ScoredMatch, metric
 from pipeline.reports.tables import described, table
 from pipeline.run import layout
+from pipeline.run.layout import Run
 from pipeline.run.matches import list_matches
 from pipeline.run.models import ModelInfo
 from pipeline.run.order import newest_files
 from pipeline.run.pruned import read_pruned
-from pipeline.run.run import Run
 
 LOSSES = ("policy", "value")  # loss terms that every game has
 MATCH_HEADER = ("challenger", "champion", "games", "won", "drawn", "lost")

@@ -36,7 +36,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.errors import UsageError
+from pipeline.errors import FileError, UsageError
 
 DATA, SELFPLAY, TRAINING, LOGS = "data", "selfplay", "training_data", "logs"
 EVALUATE, TOURNAMENT = "evaluate", "tournament"
@@ -59,7 +59,7 @@ SHARD_SUFFIX = ".gz"
 META_SUFFIX = ".meta"
 CHUNK_SUFFIX = ".h5"
 
-# The parts of a run, relative to its folder: see run.py
+# The parts of a run, relative to its folder
 SAVED_MODELS = Path("saved_models")
 CHAMPION_LINK = SAVED_MODELS / CHAMPION
 GAMES, CHUNKS, CURVES = Path(DATA, SELFPLAY), Path(DATA, TRAINING), Path(DATA, LOGS)
@@ -89,6 +89,39 @@ _PACK = re.compile(r"(\d{8}T\d{6}\.\d{6}-(?:\d{6}|[1-9]\d{6,11}))x(\d{5,9})\.(?:
 _CHUNK = re.compile(r"(\d{6})-([0-9a-f]{8})-(?:(\d{4})-of-(\d{4})|holdout)\.h5")
 _PRIORITIES = re.compile(r"(\d{6})-([0-9a-f]{8})-priorities\.safetensors")
 _TEMPORARY = re.compile(r"\.(.+)~([A-Za-z0-9-]+)~(\d+)~(\d{8}T\d{6})~[0-9a-f]{8}\.tmp", re.DOTALL)
+
+
+class Run:
+    """The paths of the run in a folder, which has data/ and saved_models/.
+
+    champion       the symlink; models.resolve_champion follows it
+    matches        of promotion; required, watch, tournament: see above
+    match_folders  all folders that hold matches
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.models = folder / SAVED_MODELS
+        self.champion = folder / CHAMPION_LINK
+        self.games = folder / GAMES
+        self.pruned = self.games / PRUNED
+        self.chunks = folder / CHUNKS
+        self.match_folders = [folder / matches for matches in MATCH_FOLDERS]
+        self.matches, self.required, self.watch, self.tournament = self.match_folders
+        self.pool = folder / POOL_FILE
+        self.ratings = folder / RATINGS_FILE
+
+    @classmethod
+    def at(cls, folder: Path) -> Run:
+        """The run in this folder. Raises FileError if there is none."""
+        if not is_run(folder):
+            found = "no run in this folder" if folder.is_dir() else "no such folder"
+            raise FileError(folder, f"{found}; wanted one with {SAVED_MODELS}/ or {GAMES}/ in it")
+        return cls(folder)
+
+
+def is_run(folder: Path) -> bool:
+    return (folder / SAVED_MODELS).is_dir() or (folder / GAMES).is_dir()
 
 
 # Models

@@ -21,7 +21,7 @@ from pipeline.interrupts import held_back
 from pipeline.phrases import counted, duration
 from pipeline.progress import SILENT, Progress
 from pipeline.run import atomic, layout, order, packs
-from pipeline.run.run import Run
+from pipeline.run.layout import Run
 from pipeline.run.shards import ShardMeta, parse_meta
 from pipeline.run.store.base import current_store
 from pipeline.upkeep.config import CompactConfig

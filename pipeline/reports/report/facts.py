@@ -27,10 +27,10 @@ from pipeline.ratings.command import Rated, rate, read_matches
 from pipeline.reports.reading import Reading, ScoredMatch, number_in, parse_time
 from pipeline.reports.run_files import SizedShard, scan_run, spread
 from pipeline.reports.tracked import Tracked, of_shards
+from pipeline.run.layout import Run
 from pipeline.run.models import ModelInfo
 from pipeline.run.order import generation_of
 from pipeline.run.pruned import Pruned, read_pruned
-from pipeline.run.run import Run
 from pipeline.run.shards import POLICY_COUNTS, End, Shard, ShardMeta, read_shard
 
 MOST_META = 4_000  # sidecars that are read; at least one of each generation

@@ -22,11 +22,11 @@ from pipeline.progress import SILENT, Progress
 from pipeline.reports.run_files import RunFiles, scan_run
 from pipeline.reports.tables import table
 from pipeline.run import atomic, layout
+from pipeline.run.layout import Run
 from pipeline.run.models import pending_promotion, read_promotions
 from pipeline.run.packs import packing
 from pipeline.run.pruned import read_pruned
 from pipeline.run.ratings import read_pool, read_ratings
-from pipeline.run.run import Run
 from pipeline.train.checkpoint import finished_checkpoints
 from pipeline.upkeep.config import VerifyConfig
 from pipeline.upkeep.prune import remove_tree
