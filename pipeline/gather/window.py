@@ -34,7 +34,7 @@ from pipeline.gather.config import GatherConfig
 from pipeline.gather.sampling import PositionSampler, Spans
 from pipeline.methods.named import method_named
 from pipeline.run import layout
-from pipeline.run.order import Counted, generation_of, newest_files, place_generation
+from pipeline.run.order import Counted, generation_of, newest_files
 from pipeline.run.shards import ShardMeta, meta_of
 
 HORIZON = 14  # e^-13 is 2 in a million
@@ -148,7 +148,7 @@ def scan_window(config: GatherConfig, before: Counted, on_damage: Callable[[File
     inside = _inside(config, metas, size, horizon * size, total)
     if inside:  # generations before the window's are final
         reached = generation_of(inside[-1][0].path.parts[-3])
-        numbers = {place: number for place, number in numbers.items() if place_generation(place) >= reached}
+        numbers = {place: number for place, number in numbers.items() if generation_of(place) >= reached}
     inside, repeated, where = _without_repeated(inside)
     spans, held_out = _spans(inside, config.holdout_fraction)
     inside_metas = tuple(meta for meta, _ in inside)

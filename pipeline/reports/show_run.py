@@ -15,7 +15,7 @@ from pipeline.run import layout
 from pipeline.run.layout import Run
 from pipeline.run.matches import list_matches
 from pipeline.run.models import ModelInfo
-from pipeline.run.order import newest_files
+from pipeline.run.order import model_of, newest_files
 from pipeline.run.pruned import read_pruned
 
 LOSSES = ("policy", "value")  # loss terms that every game has
@@ -28,7 +28,7 @@ def show_run(directory: Path) -> Iterator[str]:
     run = Run(directory)
     reading = Reading.of(run)
     pruned = read_pruned(run.games)
-    games, positions = (Counter(counts) for counts in pruned.by_model())  # by the model that played them
+    games, positions = (Counter(counts) for counts in pruned.totals(model_of))  # by the model that played them
     for shard in newest_files(run.games):
         if not pruned.has(shard) and (meta := reading.meta(shard)):
             games[meta.model] += meta.games

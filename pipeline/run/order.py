@@ -73,8 +73,7 @@ class ShardFile:
     @property
     def model(self) -> str:
         """The model that played."""
-        found = layout.parse_games_folder(self.folder)
-        return found.model if found else self.folder
+        return model_of(self.folder)
 
     def meta(self, directory: Path) -> Path:
         """The sidecar. directory: that of all games."""
@@ -106,10 +105,17 @@ def files_of(directory: Path, generation: int, folders: list[str], only: str | N
                 yield ShardFile(generation, name, worker, folder, pack)
 
 
-def generation_of(folder: str) -> int:
-    """The generation of the games in a folder with this name; -1, before all others, if it isn't a folder of games."""
-    found = layout.parse_games_folder(folder)
+def generation_of(place: str) -> int:
+    """The generation of the games in this folder, or in FOLDER/WORKER; -1, before all others, if they aren't games."""
+    found = layout.parse_games_folder(place.partition("/")[0])
     return -1 if found is None else found.generation
+
+
+def model_of(place: str) -> str:
+    """The model that played the games in this folder, or in FOLDER/WORKER; the folder's name if they aren't games."""
+    folder = place.partition("/")[0]
+    found = layout.parse_games_folder(folder)
+    return folder if found is None else found.model
 
 
 def folders_in(directory: Path, is_wanted: Callable[[str], bool]) -> list[str]:
@@ -159,11 +165,7 @@ class Counted:
         """All older generations were counted completely."""
         if self.reach is not None:
             return self.reach
-        return min(map(place_generation, self.numbers), default=0)
-
-
-def place_generation(place: str) -> int:
-    return generation_of(place.partition("/")[0])
+        return min(map(generation_of, self.numbers), default=0)
 
 
 def _is_count(value: Any) -> bool:

@@ -161,7 +161,7 @@ def _needs(run: Run, progress: Progress) -> _Needs:
                 counted_so_far = counted_so_far or Counted.in_window(window)
                 has_newest = True
     most = [window.get("max_positions") for window in windows]
-    oldest = [generation_of(str(window["oldest"]).partition("/")[0]) for window in naming if window.get("oldest")]
+    oldest = [generation_of(str(window["oldest"])) for window in naming if window.get("oldest")]
     return _Needs(max((one for one in most if type(one) is int), default=0), counted_so_far, min(oldest, default=0))
 
 

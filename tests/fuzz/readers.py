@@ -47,7 +47,7 @@ from pipeline.ratings.pool import pool
 from pipeline.reports.show import show
 from pipeline.reports.show_as import records_of
 from pipeline.reports.summaries import summary_text
-from pipeline.run import layout, packs
+from pipeline.run import layout, order, packs
 from pipeline.run.chunks import SEAL_BYTES, read_chunk, read_header
 from pipeline.run.evaluations import Evaluation, read_evaluation
 from pipeline.run.gzipped import compress, decompress
@@ -79,8 +79,7 @@ from pipeline.run.shards import SEARCH_COLUMNS, newest_shards, read_meta, read_s
 from pipeline.schedules import RunState
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.train.config import TrainConfig
-from pipeline.upkeep.verify.check_chunks import check_chunks
-from pipeline.upkeep.verify.check_games import KnownGames, check_games
+from pipeline.upkeep.verify.check_games import KnownGames, check_chunks, check_games
 from pipeline.upkeep.verify.check_matches import check_evaluations, check_matches
 from pipeline.upkeep.verify.check_models import check_models
 from pipeline.upkeep.verify.findings import Findings
@@ -611,7 +610,7 @@ def an_evaluation(run: Path, path: Path) -> None:
 
 def what_was_pruned(run: Path, path: Path) -> None:
     pruned = read_pruned(path.parent)
-    pruned.by_model(), pruned.by_generation(), pruned.counted, pruned.has(SHARD(run))
+    pruned.totals(order.model_of), pruned.totals(order.generation_of), pruned.counted, pruned.has(SHARD(run))
 
 
 def its_priorities(run: Path, path: Path) -> None:

@@ -30,8 +30,7 @@ from pipeline.run.ratings import read_pool, read_ratings
 from pipeline.train.checkpoint import finished_checkpoints
 from pipeline.upkeep.config import VerifyConfig
 from pipeline.upkeep.prune import remove_tree
-from pipeline.upkeep.verify.check_chunks import check_chunks
-from pipeline.upkeep.verify.check_games import check_games
+from pipeline.upkeep.verify.check_games import check_chunks, check_games
 from pipeline.upkeep.verify.check_matches import check_evaluations, check_matches
 from pipeline.upkeep.verify.check_models import check_models
 from pipeline.upkeep.verify.findings import LEFT_OVER, OTHERS, SUBJECTS, Findings, Problem
