@@ -367,9 +367,7 @@ def new_directory(path: Path) -> Iterator[Path]:
 
 
 def _merge(temporary: Path, path: Path) -> None:
-    """Rename a folder whose files are already in object storage. Another process may have found them there and made the
-    folder in the meantime.
-    """
+    """Rename a folder whose files are in object storage, where another process may have found them and made it, too."""
     try:
         os.rename(temporary, path)
     except OSError as error:
@@ -442,7 +440,6 @@ def _open_lock(lock: Path) -> int:
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
-    """Whether this open file still has this path."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
@@ -495,21 +492,23 @@ def _mounted_device(descriptor: int) -> int | None:
     return None
 
 
+def remove_tree(path: Path) -> None:
+    """Remove a file or folder that may be gone already. Raises FileError."""
+    with os_errors(path), suppress(FileNotFoundError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            remove([path])
+
+
 def sweep(folder: Path) -> list[str]:
     """Remove the temporary files that killed processes left in this folder, if there is one; returns their names."""
     removed: list[str] = []
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return removed
-    for name in filter(is_left_over, names):
-        path = folder / name
-        with suppress(OSError):
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
-            removed.append(name)
+    with suppress(OSError):
+        for name in filter(is_left_over, os.listdir(folder)):
+            with suppress(FileError):
+                remove_tree(folder / name)
+                removed.append(name)
     return removed
 
 
@@ -523,17 +522,11 @@ def is_left_over(name: str) -> bool:
     temporary = layout.parse_temporary_name(name)
     if temporary is None:
         return False
-    if temporary.host == layout.this_host() and not is_alive(temporary.pid):
-        return True
+    if temporary.host == layout.this_host():
+        try:
+            os.kill(temporary.pid, 0)
+        except ProcessLookupError:
+            return True
+        except (PermissionError, OverflowError):
+            pass
     return datetime.now(UTC) - temporary.time > LONGEST_WRITE
-
-
-def is_alive(pid: int) -> bool:
-    """Whether this machine has a process with this number."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
-    return True

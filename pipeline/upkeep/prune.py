@@ -434,16 +434,7 @@ def _prune_left_over(run: Run, apply: bool) -> Iterator[Removal]:
         why = "the processes that wrote them were killed"
         yield Removal.of(counted(len(dead), "temporary file"), _sizes_of(files), why)
     for path in dead if apply else ():
-        remove_tree(path)
-
-
-def remove_tree(path: Path) -> None:
-    """Remove a file or folder that may be gone already. Raises FileError."""
-    with atomic.os_errors(path), suppress(FileNotFoundError):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            atomic.remove([path])
+        atomic.remove_tree(path)
 
 
 def _sizes_of(files: Iterable[Path]) -> list[int]:

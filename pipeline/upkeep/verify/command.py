@@ -29,7 +29,6 @@ from pipeline.run.pruned import read_pruned
 from pipeline.run.ratings import read_pool, read_ratings
 from pipeline.train.checkpoint import finished_checkpoints
 from pipeline.upkeep.config import VerifyConfig
-from pipeline.upkeep.prune import remove_tree
 from pipeline.upkeep.verify.check_games import check_chunks, check_games
 from pipeline.upkeep.verify.check_matches import check_evaluations, check_matches
 from pipeline.upkeep.verify.check_models import check_models
@@ -162,6 +161,6 @@ def _take_away(path: Path, found: str, repair: bool, findings: Findings) -> None
     if not os.path.lexists(path):
         return
     if repair:
-        remove_tree(path)
+        atomic.remove_tree(path)
     remedy = "wanted nothing left over; `python main.py verify --repair` removes it"
     findings.problem(LEFT_OVER, path, "removed: " + found if repair else f"{found}; {remedy}", repaired=repair)
