@@ -20,7 +20,6 @@ import json
 import math
 import time
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -299,24 +298,24 @@ class _SetMaker:
         sampled = pool.sample(num_chunks * size if missing else 0, self._rng(TRAINING))
         wanted = sampled.at(np.isin(np.arange(len(sampled)) // size, missing)) + wanted_holdout
         num_rows = len(missing) * size
-        with closing(Scratch(self.output, len(wanted), {**self.types, **ORIGIN})) as scratch:
-            self.progress.start("reading games", len(wanted), "positions")
-            failed = self.reader.extract(scratch, wanted, np.arange(len(wanted)), num_rows)
-            if self.reader.bad and 0 < len(missing) < num_chunks:  # a shard was damaged after chunks were made
-                self.progress.finish()
-                atomic.remove(self._files())
-                return self.make(num_chunks)
-            holdout = np.setdiff1d(np.arange(num_rows, len(wanted)), failed)
-            if not existing:
-                self.counts[HELD_OUT] = len(holdout)
-            failed = self._replace(scratch, failed[failed < num_rows], sampled, num_rows)
+        scratch = Scratch(self.output, len(wanted), {**self.types, **ORIGIN})
+        self.progress.start("reading games", len(wanted), "positions")
+        failed = self.reader.extract(scratch, wanted, np.arange(len(wanted)), num_rows)
+        if self.reader.bad and 0 < len(missing) < num_chunks:  # a shard was damaged after chunks were made
             self.progress.finish()
-            if len(failed):
-                num_chunks = self._close_gaps(scratch, num_rows, failed)
-                missing = list(range(num_chunks))
-            self._settle(scratch, np.arange(len(missing) * size))
-            self._settle(scratch, holdout)
-            self._write(scratch, num_chunks, missing, holdout)
+            atomic.remove(self._files())
+            return self.make(num_chunks)
+        holdout = np.setdiff1d(np.arange(num_rows, len(wanted)), failed)
+        if not existing:
+            self.counts[HELD_OUT] = len(holdout)
+        failed = self._replace(scratch, failed[failed < num_rows], sampled, num_rows)
+        self.progress.finish()
+        if len(failed):
+            num_chunks = self._close_gaps(scratch, num_rows, failed)
+            missing = list(range(num_chunks))
+        self._settle(scratch, np.arange(len(missing) * size))
+        self._settle(scratch, holdout)
+        self._write(scratch, num_chunks, missing, holdout)
         if not missing and len(holdout):
             self.progress.say(f"the hold-out of set {self.set_name} was lost and has been made again")
         return len(missing)

@@ -7,7 +7,6 @@ positions, one row each.
 
 from __future__ import annotations
 
-import mmap
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -39,7 +38,7 @@ R = TypeVar("R")
 
 
 class Scratch:
-    """Examples with these columns in an unnamed file, written in any order. Close it when done.
+    """Examples with these columns in an unnamed file, written in any order.
 
     examples  [num_rows] structured, with a field per column
 
@@ -49,11 +48,9 @@ class Scratch:
 
     def __init__(self, folder: Path, num_rows: int, columns: ColumnTypes) -> None:
         dtype = np.dtype([(name, dtype, shape) for name, (dtype, shape) in columns.items()])
-        size = max(num_rows * dtype.itemsize, 1)
         with atomic.os_errors(folder), tempfile.TemporaryFile(dir=folder) as file:
-            atomic.allocate(file.fileno(), size)
-            self._map = mmap.mmap(file.fileno(), size)
-        self.examples: NDArray[Any] = np.frombuffer(self._map, dtype, num_rows)
+            atomic.allocate(file.fileno(), num_rows * dtype.itemsize)
+            self.examples: NDArray[Any] = np.memmap(file, dtype, "r+", shape=num_rows).view(np.ndarray)
 
     def put(self, rows: IndexArray, columns: Columns) -> None:
         """Write examples to these rows. Threads may write different rows at the same time."""
@@ -66,10 +63,6 @@ class Scratch:
     def get(self, rows: IndexArray) -> Columns:
         """The columns of these rows, copied."""
         return {name: self.examples[name][rows] for name in self.examples.dtype.names or ()}
-
-    def close(self) -> None:
-        del self.examples
-        self._map.close()
 
 
 @dataclass

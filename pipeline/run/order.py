@@ -99,10 +99,19 @@ def newest_generations(directory: Path) -> Iterator[tuple[int, list[str]]]:
 
 def files_of(directory: Path, generation: int, folders: list[str], only: str | None = None) -> Iterator[ShardFile]:
     """The committed shards of a generation, unordered. only: those of one worker."""
-    for folder in folders:
-        for worker in [only] if only else folders_in(directory / folder, layout.is_worker_name):
-            for name, pack in packs.shards_in(directory / folder / worker).items():
-                yield ShardFile(generation, name, worker, folder, pack)
+    places = [directory / folder / only for folder in folders] if only else places_in(directory, folders)
+    for place in places:
+        for name, pack in packs.shards_in(place).items():
+            yield ShardFile(generation, name, place.name, place.parent.name, pack)
+
+
+def places_in(directory: Path, folders: list[str]) -> list[Path]:
+    """The workers' folders in these folders of games."""
+    return [
+        directory / folder / worker
+        for folder in folders
+        for worker in folders_in(directory / folder, layout.is_worker_name)
+    ]
 
 
 def generation_of(place: str) -> int:

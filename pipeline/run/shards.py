@@ -356,11 +356,10 @@ def prepare_folder(output_dir: Path, model_name: str, worker: str, generation: i
     for number, (_, folders) in enumerate(order.newest_generations(output_dir)):
         if found_earlier and number >= SWEPT_GENERATIONS:
             break
-        for games in (output_dir / name for name in folders):
-            for place in (games / name for name in order.folders_in(games, layout.is_worker_name)):
-                if number < SWEPT_GENERATIONS or place.name == worker:
-                    atomic.sweep(place)
-                found_earlier |= place.name == worker and place != folder
+        for place in order.places_in(output_dir, folders):
+            if number < SWEPT_GENERATIONS or place.name == worker:
+                atomic.sweep(place)
+            found_earlier |= place.name == worker and place != folder
     with atomic.os_errors(folder), tempfile.TemporaryFile(dir=folder) as file:
         file.write(bytes(TRIAL_BYTES))
         file.flush()

@@ -76,7 +76,7 @@ def compact(config: CompactConfig, progress: Progress = SILENT) -> CompactSummar
         with packs.packing(directory):
             generations = _until_packed(directory)
             totals["generations"] = len(generations)
-            places = [place for folders in generations[::-1] for place in sorted(places_in(directory, folders))]
+            places = [place for folders in generations[::-1] for place in sorted(order.places_in(directory, folders))]
             for place in progress.each(places, "packing", "folders"):
                 _pack(place, totals, progress)
     return CompactSummary(**totals, seconds=time.monotonic() - start)
@@ -103,7 +103,7 @@ def _is_packed(directory: Path, folders: list[str]) -> bool | None:
     generations are.
     """
     any_pack = False
-    for place in places_in(directory, folders):
+    for place in order.places_in(directory, folders):
         current_store().look_at_place(place)
         names = atomic.names_in(place)
         own = sum(layout.parse_shard_name(name) is not None for name in names)
@@ -113,15 +113,6 @@ def _is_packed(directory: Path, folders: list[str]) -> bool | None:
             return False
         any_pack |= bool(packed)
     return True if any_pack else None
-
-
-def places_in(directory: Path, folders: list[str]) -> list[Path]:
-    """The workers' folders in these folders of games."""
-    return [
-        directory / folder / worker
-        for folder in folders
-        for worker in order.folders_in(directory / folder, layout.is_worker_name)
-    ]
 
 
 def _pack(place: Path, totals: Totals, progress: Progress) -> None:

@@ -34,13 +34,13 @@ from pipeline.run import atomic, layout, packs
 from pipeline.run.chunks import complete_set, list_sets, read_header
 from pipeline.run.layout import Run
 from pipeline.run.models import has_model, models_in_training, newest_models, newest_number, read_info
-from pipeline.run.order import Counted, ShardFile, files_of, generation_of, newest_generations
+from pipeline.run.order import Counted, ShardFile, files_of, generation_of, newest_generations, places_in
 from pipeline.run.priorities import list_priorities, newest_priorities
 from pipeline.run.pruned import Pruned, PrunedPlace, read_pruned, write_pruned
 from pipeline.run.shards import meta_of, read_meta, read_shard
 from pipeline.run.store.base import current_store
 from pipeline.train.checkpoint import FILE as CHECKPOINT_FILE
-from pipeline.upkeep.compact import SETTLED, finish, places_in, read_checked
+from pipeline.upkeep.compact import SETTLED, finish, read_checked
 from pipeline.upkeep.config import PruneConfig
 
 LEAST_POSITIONS = int(GatherConfig.model_fields["max_positions"].default)
