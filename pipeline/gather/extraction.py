@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +27,7 @@ from pipeline.methods.method import IndexArray, Method, Positions
 from pipeline.progress import Progress
 from pipeline.run import atomic
 from pipeline.run.chunks import Columns, ColumnTypes
-from pipeline.run.shards import Shard, read_shard
+from pipeline.run.shards import Shard, ShardMeta, read_shard
 from pipeline.run.store.base import current_store
 
 POSITIONS_PER_GROUP = 32_768  # replayed in one batch: enough to keep kernels busy, few enough for memory
@@ -93,7 +93,20 @@ class Reader:
         failed = np.zeros(len(rows), np.bool_)
 
         def work(group: IndexArray) -> tuple[IndexArray, int, dict[int, FileError]]:
-            return group, *self._extract_group(scratch, wanted.at(group), rows[group], td_lambda[group])
+            """One thread's work: read whole shards and make their examples in one batch."""
+            of_group = wanted.at(group)
+
+            def put(shards: dict[int, Shard]) -> None:
+                good = np.flatnonzero(np.isin(of_group.shard, list(shards)))
+                here = of_group.at(good)
+                local = Positions(np.searchsorted(list(shards), here.shard), here.game, here.ply)
+                lambdas = td_lambda[group[good]]
+                columns = self.method.examples(self.game, list(shards.values()), local, lambdas, self.config)
+                columns["shard"] = here.shard.astype(np.uint32)
+                scratch.put(rows[group[good]], columns)
+
+            metas = {number: self.window.metas[number] for number in np.unique(of_group.shard).tolist()}
+            return group, len(metas), read_intact(metas, put)[1]
 
         for group, num_read, errors in in_threads(work, _groups(wanted)):
             self.shards_read += num_read
@@ -105,37 +118,30 @@ class Reader:
             self.progress.advance(len(group) - int(failed[group].sum()))
         return np.sort(rows[failed])
 
-    def _extract_group(
-        self, scratch: Scratch, wanted: Positions, rows: IndexArray, td_lambda: NDArray[np.float32]
-    ) -> tuple[int, dict[int, FileError]]:
-        """One thread's work: read whole shards and make their examples in one batch.
 
-        Returns the number of shards read, and the errors of the damaged ones.
-        """
-        shards: dict[int, Shard] = {}
-        errors: dict[int, FileError] = {}
-        metas = {number: self.window.metas[number] for number in np.unique(wanted.shard).tolist()}
-        current_store().fetch([meta.path for meta in metas.values() if meta.pack is None])
-        for number, meta in metas.items():
-            try:
-                shards[number] = read_shard(meta.path, meta)
-            except FileError as error:
-                errors[number] = error
-        while shards:
-            good = np.flatnonzero(np.isin(wanted.shard, list(shards)))
-            here = wanted.at(good)
-            local = Positions(np.searchsorted(list(shards), here.shard), here.game, here.ply)
-            try:
-                columns = self.method.examples(self.game, list(shards.values()), local, td_lambda[good], self.config)
-            except FileError as error:  # try again without the damaged shard
-                damaged = next(number for number in shards if shards[number].path == error.path)
-                del shards[damaged]
-                errors[damaged] = error
-                continue
-            columns["shard"] = here.shard.astype(np.uint32)
-            scratch.put(rows[good], columns)
+def read_intact(
+    metas: Mapping[int, ShardMeta], use: Callable[[dict[int, Shard]], None]
+) -> tuple[dict[int, Shard], dict[int, FileError]]:
+    """(the intact shards, the errors of the others). use: called with the readable ones, and again without each whose
+    FileError it raises.
+    """
+    shards: dict[int, Shard] = {}
+    errors: dict[int, FileError] = {}
+    current_store().fetch([meta.path for meta in metas.values() if meta.pack is None])
+    for number, meta in metas.items():
+        try:
+            shards[number] = read_shard(meta.path, meta)
+        except FileError as error:
+            errors[number] = error
+    while shards:
+        try:
+            use(shards)
             break
-        return len(metas), errors
+        except FileError as error:
+            damaged = next(number for number in shards if shards[number].path == error.path)
+            del shards[damaged]
+            errors[damaged] = error
+    return shards, errors
 
 
 def _groups(wanted: Positions) -> Iterator[IndexArray]:

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from pipeline import main
 from pipeline.errors import FileError
 from pipeline.games.specs import parse_game
+from pipeline.gather import extraction
 from pipeline.methods.alphazero.examples import column_types
 from pipeline.reports.run_files import RunFiles, scan_run
 from pipeline.run import atomic, layout, packs
@@ -517,7 +518,7 @@ def test_what_disappears_meanwhile_is_no_problem(run: Path, monkeypatch: pytest.
             gone.unlink()
         return read_shard(path, meta)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(verify_games, "read_shard", read_and_lose)
+    monkeypatch.setattr(extraction, "read_shard", read_and_lose)
     assert problems(run) == []
     assert read_meta(one_of(run, "data/selfplay/*/*/*.meta")).games == 1
 

@@ -295,7 +295,7 @@ class BucketStore(Store):
             if not (folder / layout.CLOSED).exists():
                 last = max((name for name in _names(folder) if name.endswith(layout.META_SUFFIX)), default="")
                 self._list_place(folder, parts, last)
-                if self._is_closed(parts[2]):
+                if -1 < layout.number_in(parts[:2], parts[2]) < self._newest - OVERLAP:
                     _place(folder / layout.CLOSED, b"")
             return set()
         here = _names(folder)
@@ -343,10 +343,6 @@ class BucketStore(Store):
         self.fetch([folder / name for name in sorted(wanted)])
         for name in here - there:
             (folder / name).unlink(missing_ok=True)
-
-    def _is_closed(self, folder_of_games: str) -> bool:
-        games = layout.parse_games_folder(folder_of_games)
-        return games is not None and games.generation < self._newest - OVERLAP
 
     def is_listed(self, folder: Path) -> bool:
         return bool(self._parts(folder)) and os.path.isfile(folder / layout.LISTED)

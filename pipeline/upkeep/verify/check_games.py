@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import FileError, UsageError
 from pipeline.games.specs import largest, recorded_game
-from pipeline.gather.extraction import POSITIONS_PER_GROUP, in_threads
+from pipeline.gather.extraction import POSITIONS_PER_GROUP, in_threads, read_intact
 from pipeline.methods.method import Positions
 from pipeline.methods.named import method_named
 from pipeline.phrases import counted
@@ -30,7 +30,7 @@ from pipeline.run.chunks import Chunk, ColumnTypes, check_holdout, complete_set,
 from pipeline.run.order import generation_of
 from pipeline.run.packs import is_gone
 from pipeline.run.priorities import list_priorities, read_priorities
-from pipeline.run.shards import Shard, ShardMeta, newest_shards, read_shard
+from pipeline.run.shards import Shard, ShardMeta, newest_shards
 from pipeline.upkeep.verify.findings import CHUNKS, GAMES, OTHERS, Findings
 
 
@@ -141,32 +141,22 @@ def _groups(metas: Iterator[ShardMeta]) -> Iterator[list[ShardMeta]]:
 
 def _check_group(group: list[ShardMeta]) -> tuple[list[Shard], list[FileError]]:
     """(intact shards, the others' errors). Reads and replays them and extracts examples as gather does."""
-    shards: list[Shard] = []
-    errors: list[FileError] = []
-    for meta in group:
+
+    def extract(found: dict[int, Shard]) -> None:
+        shards = list(found.values())
         try:
-            shards.append(read_shard(meta.path, meta))
-        except FileError as error:
-            errors.append(error)
-    try:
-        game, method = largest(meta.game for meta in group), method_named(group[0].method)
-    except UsageError as error:  # unknown here
-        return [], [*errors, *(FileError(shard.path, str(error)) for shard in shards)]
-    while True:
-        try:
-            for wanted in _batches(shards):
-                method.examples(game, shards, wanted)
-        except FileError as error:  # try again without the damaged shard
-            errors.append(error)
-            shards = [shard for shard in shards if shard.path != error.path]
-        else:
-            return shards, errors
+            game, method = largest(meta.game for meta in group), method_named(group[0].method)
+        except UsageError as error:  # unknown here
+            raise FileError(shards[0].path, str(error)) from error
+        for wanted in _batches(shards):
+            method.examples(game, shards, wanted)
+
+    shards, errors = read_intact(dict(enumerate(group)), extract)
+    return list(shards.values()), list(errors.values())
 
 
 def _batches(shards: list[Shard]) -> Iterator[Positions]:
     """All positions, game after game, about POSITIONS_PER_GROUP at a time, since a shard may be large."""
-    if not shards:
-        return
     lengths = np.concatenate([shard.lengths for shard in shards]).astype(np.int64)
     game = np.concatenate([np.arange(shard.num_games) for shard in shards])
     shard = np.repeat(np.arange(len(shards)), [one.num_games for one in shards])
