@@ -102,10 +102,10 @@ def prune(config: PruneConfig, progress: Progress = SILENT) -> PruneSummary:
     with ExitStack() as stack:
         if config.apply and run.games.is_dir():
             stack.enter_context(packs.packing(run.games))
-        needs = _needs(run, progress)
-        keep = max(LEAST_POSITIONS, needs.max_positions) if config.keep_positions is None else config.keep_positions
+        max_positions, counted_so_far, oldest = _needs(run, progress)
+        keep = max(LEAST_POSITIONS, max_positions) if config.keep_positions is None else config.keep_positions
         removals = [
-            *_prune_games(run, needs, keep, config.apply, notes, progress),
+            *_prune_games(run, counted_so_far, oldest, keep, config.apply, notes, progress),
             *_prune_chunks(run, config.apply, notes),
             *_prune_left_over(run, config.apply),
         ]
@@ -123,21 +123,10 @@ def prune(config: PruneConfig, progress: Progress = SILENT) -> PruneSummary:
 # Needs
 
 
-@dataclass(frozen=True)
-class _Needs:
-    """What the windows of sets and models need.
-
-    max_positions  the largest window of any set or of the newest models
-    counted        what gather has counted so far; None: nothing
-    oldest         the oldest generation that a set or the newest model names
+def _needs(run: Run, progress: Progress) -> tuple[int, Counted | None, int]:
+    """What the windows of sets and models need: (max_positions, the largest of any set or of the newest models; what
+    gather has counted so far, None: nothing; the oldest generation that a set or the newest model names).
     """
-
-    max_positions: int
-    counted: Counted | None
-    oldest: int
-
-
-def _needs(run: Run, progress: Progress) -> _Needs:
     windows: list[Mapping[str, Any]] = []  # of all sets, newest first, then of the newest models
     naming: list[Mapping[str, Any]] = []  # those whose oldest generation stays
     counted_so_far: Counted | None = None
@@ -162,7 +151,7 @@ def _needs(run: Run, progress: Progress) -> _Needs:
                 has_newest = True
     most = [window.get("max_positions") for window in windows]
     oldest = [generation_of(str(window["oldest"])) for window in naming if window.get("oldest")]
-    return _Needs(max((one for one in most if type(one) is int), default=0), counted_so_far, min(oldest, default=0))
+    return max((one for one in most if type(one) is int), default=0), counted_so_far, min(oldest, default=0)
 
 
 # Games
@@ -202,11 +191,12 @@ class _Thinning:
 
 
 def _prune_games(
-    run: Run, needs: _Needs, keep: int, apply: bool, notes: list[str], progress: Progress
+    run: Run, counted_so_far: Counted | None, oldest: int, keep: int, apply: bool, notes: list[str], progress: Progress
 ) -> Iterator[Removal]:
+    """counted_so_far, oldest: see _needs; keep: number of positions that stay."""
     games = run.games
     pruned = read_pruned(games)
-    if needs.counted is None:
+    if counted_so_far is None:
         notes.append("all games stay: nothing was gathered yet, so no gather has counted them")
         return
     positions = behind = 0
@@ -217,12 +207,12 @@ def _prune_games(
         behind += generation <= pruned.settled
         if behind > SETTLED:
             break
-        is_new = number < NEWEST_KEPT or generation >= needs.oldest
+        is_new = number < NEWEST_KEPT or generation >= oldest
         if not is_new and positions >= keep:
             for place in places_in(games, folders):
                 current_store().look_at_place(place)
         files = sorted(files_of(games, generation, folders))
-        if is_new or positions < keep or not all(map(needs.counted.has, files)):
+        if is_new or positions < keep or not all(map(counted_so_far.has, files)):
             if positions < keep:  # damaged sidecars count nothing; gather reports them
                 metas = (meta_of(file, games, lambda error: None) for file in files)
                 positions += sum(meta.positions for meta in metas if meta)

@@ -96,11 +96,10 @@ def verify(config: VerifyConfig, progress: Progress = SILENT) -> VerifySummary:
         findings.remark(f"models and matches before generation {since} were not checked: --newest")
     _check_pool_and_ratings(run, config.repair, findings)
     _check_left_over(run, files, config.repair, findings)
-    order = {subject: number for number, subject in enumerate(SUBJECTS)}
     return VerifySummary(
         directory=run.folder,
         checked=findings.counts,
-        problems=sorted(findings.problems, key=lambda problem: order[problem.subject]),
+        problems=sorted(findings.problems, key=lambda problem: SUBJECTS.index(problem.subject)),
         remarks=findings.remarks,
         clean=all(problem.repaired for problem in findings.problems),
         seconds=time.monotonic() - start,
