@@ -78,9 +78,10 @@ class PositionSampler:
 
     def sample_others(self, count: int, taken: Positions, rng: np.random.Generator) -> Positions:
         """As sample(), without the positions taken; fewer if fewer are left."""
-        free = np.ones(len(self), np.bool_)
-        free[self._numbers(taken)] = False
-        left = np.flatnonzero(free)
+        there = self.positions(np.arange(len(self)))
+        num_games = 1 + max(int(positions.game.max(initial=0)) for positions in (there, taken))
+        keys = [(one.shard * num_games + one.game) * MOST_PLIES + one.ply for one in (there, taken)]
+        left = np.flatnonzero(~np.isin(*keys))
         return self.positions(self._choose(left, min(count, len(left)), rng))
 
     def weights(self) -> NDArray[np.float64]:
@@ -100,24 +101,6 @@ class PositionSampler:
         if self._surprise_weight == 0.0:
             return numbers[rng.choice(len(numbers), count, replace=False)]
         return numbers[choose_weighted(rng, self.weights()[numbers], count)]
-
-    def _numbers(self, positions: Positions) -> IndexArray:
-        """The positions' numbers; positions outside the pool are left out."""
-        spans = self._spans
-        if not len(spans) or not len(positions):
-            return np.zeros(0, np.int64)
-        games_per_shard = int(max(spans.game.max(), positions.game.max())) + 1
-
-        def keys(shard: IndexArray, game: IndexArray, ply: IndexArray) -> IndexArray:
-            return (shard * games_per_shard + game) * MOST_PLIES + ply
-
-        first = keys(spans.shard, spans.game, spans.first_ply)
-        wanted = keys(positions.shard, positions.game, positions.ply)
-        at = np.searchsorted(first, wanted, side="right") - 1
-        behind = wanted - first[at]
-        inside = (at >= 0) & (behind < spans.num_plies[at])
-        at, behind = at[inside], behind[inside]
-        return self._ends[at] - spans.num_plies[at] + behind
 
 
 def choose_weighted(rng: np.random.Generator, weights: NDArray[np.float64], count: int) -> IndexArray:
