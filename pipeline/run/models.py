@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -32,6 +32,7 @@ from pipeline.games.specs import parse_game
 from pipeline.run import atomic, layout
 from pipeline.run.arrays import pack
 from pipeline.run.store.base import current_store
+from pipeline.schedules import START, RunState
 
 FORMAT = "mugo-model"
 Weights = dict[str, NDArray[Any]]
@@ -253,6 +254,12 @@ def newest_model(folder: Path) -> Path:
     return newest
 
 
+def newest_info(folder: Path) -> ModelInfo | None:
+    """None if there is no model. Raises FileError like read_info."""
+    newest = next(newest_models(folder), None)
+    return None if newest is None else read_info(newest)
+
+
 def newest_number(folder: Path, without: int = 0) -> int:
     """The number of the newest model, which is the generation of games that begin now. without: if there is none."""
     newest = next(newest_models(folder), None)
@@ -284,6 +291,30 @@ class NewestNumber:
 def next_model_path(folder: Path, label: str) -> Path:
     """The path of the next model: its number is one more than the folder's highest, or 0."""
     return folder / layout.model_name(newest_number(folder, without=-1) + 1, label)
+
+
+# How far the run has come: settings with a schedule depend on it
+
+
+def state_of(info: ModelInfo | None, time_share: float | None = None) -> RunState:
+    """A model's own generation, samples and share of time; START without a model.
+
+    time_share: the share if the model's manifest has none.
+    """
+    if info is None:
+        return START
+    trained = info.manifest.get("config")
+    share = trained.get("time_share") if isinstance(trained, dict) else None
+    if not isinstance(share, int | float) or isinstance(share, bool):
+        share = 0.0 if info.number == 0 else time_share
+    return RunState(info.number, int(info.manifest.get("total_samples", 0)), share)
+
+
+def state_of_next(folder: Path, time_share: float | None = None) -> RunState:
+    """The state in which the generation after the folder's newest model is made; time_share: as above."""
+    newest = newest_info(folder)
+    state = RunState(0, 0, time_share) if newest is None else state_of(newest, time_share)
+    return replace(state, generation=state.generation + 1)
 
 
 # The champion
