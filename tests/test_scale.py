@@ -186,8 +186,8 @@ def unpack(generation: int) -> Path:
     (pack,) = packs.list_packs(place).values()
     assert isinstance(pack, packs.Pack)
     for name in pack.names:
-        (place / name.shard).write_bytes(pack.shard(name))
-        (place / name.meta).write_bytes(pack.sidecar(name))
+        (place / name.shard).write_bytes(pack.read(name, layout.SHARD_SUFFIX))
+        (place / name.meta).write_bytes(pack.read(name, layout.META_SUFFIX))
     pack.meta.unlink()
     pack.path.unlink()
     return place

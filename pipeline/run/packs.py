@@ -85,26 +85,22 @@ class Pack:
         """Of a shard and its sidecar."""
         return int(self.sizes[self.index[name]].sum())
 
-    def sidecar(self, name: layout.ShardName) -> bytes:
-        """A shard's sidecar. Raises FileError if the pack is damaged, FileNotFoundError if it is gone."""
-        number = self.index[name]
-        data = self._read(self.meta, number, 1, self.first_sidecar)
-        if zlib.crc32(data) != self.checksums[number]:
-            raise FileError(self.meta, f"damaged: the sidecar of {name.shard} in it has another checksum")
-        return data
-
-    def shard(self, name: layout.ShardName) -> bytes:
-        """A shard's file, not checked against its sidecar. Raises like sidecar()."""
-        return self._read(self.path, self.index[name], 0, 0)
-
-    def _read(self, path: Path, number: int, column: int, before: int) -> bytes:
+    def read(self, name: layout.ShardName, suffix: str) -> bytes:
+        """A shard's file, or with the suffix META_SUFFIX its sidecar, whose checksum is checked. Raises FileError if
+        the pack is damaged, FileNotFoundError if it is gone.
+        """
+        number, column = self.index[name], int(suffix == layout.META_SUFFIX)
+        path, before = (self.meta, self.first_sidecar) if column else (self.path, 0)
         start, size = before + int(self._starts[number, column]), int(self.sizes[number, column])
         atomic.bring(path)
         with atomic.os_errors(path, passing=FileNotFoundError), open(path, "rb", buffering=0) as file:
             found = os.fstat(file.fileno()).st_size
             if start + size > found:
                 raise FileError(path, f"damaged: {found} bytes; its list has a shard up to byte {start + size}")
-            return os.pread(file.fileno(), size, start)
+            data = os.pread(file.fileno(), size, start)
+        if column and zlib.crc32(data) != self.checksums[number]:
+            raise FileError(path, f"damaged: the sidecar of {name.shard} in it has another checksum")
+        return data
 
 
 # Looking
@@ -174,7 +170,7 @@ def read_stored(path: Path, pack: Pack | None, wanted: str) -> tuple[bytes, Pack
         try:
             if pack is None or name is None:
                 return atomic.read_bytes(path, wanted), None
-            return (pack.sidecar if path.suffix == layout.META_SUFFIX else pack.shard)(name), pack
+            return pack.read(name, path.suffix), pack
         except FileNotFoundError:
             pass
         except FileError:

@@ -164,8 +164,8 @@ def finish(place: Path, progress: Progress) -> set[layout.ShardName]:
 def _is_same(place: Path, name: layout.ShardName, pack: packs.Pack) -> bool:
     """Whether the shard's own files, as far as they exist, equal their copies in the pack."""
     try:
-        for path, packed in ((place / name.meta, pack.sidecar(name)), (place / name.shard, pack.shard(name))):
-            if path.exists() and atomic.read_bytes(path, "a game shard") != packed:
+        for path in (place / name.meta, place / name.shard):
+            if path.exists() and atomic.read_bytes(path, "a game shard") != pack.read(name, path.suffix):
                 return False
     except FileError:
         return False
