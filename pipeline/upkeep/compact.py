@@ -165,7 +165,8 @@ def _is_same(place: Path, name: layout.ShardName, pack: packs.Pack) -> bool:
     """Whether the shard's own files, as far as they exist, equal their copies in the pack."""
     try:
         for path in (place / name.meta, place / name.shard):
-            if path.exists() and atomic.read_bytes(path, "a game shard") != pack.read(name, path.suffix):
+            packed = pack.read(name, path.suffix)
+            if path.exists() and atomic.read_bytes(path, "a game shard") != packed:
                 return False
     except FileError:
         return False
