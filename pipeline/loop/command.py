@@ -165,7 +165,10 @@ def loop(config: LoopConfig, call: Call, say: Say, program: Sequence[str], measu
     """
     preset_text(config.preset, RunState(1, 0, None if config.minutes is None else 0.0))  # refuses it before all else
     file = layout.LOOP_FILE
-    with atomic.file_lock(layout.LOOP, wait=False, busy=_busy(file)):
+    kept = read_kept(file)
+    who = f" (process {kept.process} on {kept.host})" if kept.process else ""
+    busy = f"another loop is running in {Path.cwd()}{who}; nothing to do"
+    with atomic.file_lock(layout.LOOP, wait=False, busy=busy):
         limit = None if config.minutes is None else 60 * config.minutes
         clock = Clock(file, limit, say, measured)
         idle = _Loop(config, call, say, program, clock).run()
@@ -207,12 +210,6 @@ def keep_preset(config: LoopConfig, folder: Path, say: Say) -> float:
     atomic.write_text(kept, recipe.text)
     say(recipe.summary)
     return time.monotonic() - begun
-
-
-def _busy(file: Path) -> str:
-    kept = read_kept(file)
-    who = f" (process {kept.process} on {kept.host})" if kept.process else ""
-    return f"another loop is running in {Path.cwd()}{who}; nothing to do"
 
 
 class _Loop:

@@ -123,7 +123,7 @@ def length(plies: float) -> float:
 def derive(found: Measurements, minutes: float) -> Recipe:
     """The settings of a run of this length. See shortest_minutes for how short it may be."""
     steps = growth(found.plies, found.evaluations, minutes)
-    simulations, samples = _average(steps, _simulations(found)), _average(steps, _samples(found))
+    simulations, samples = (_average(steps, rates) for rates in _rates(found))
     plies, run = length(found.plies), 60 * minutes
     full = readouts(PLAY_SHARE * run * simulations / (plies * per_move(48)))
     # Seconds of playing one game, and of training on it as often as is useful.
@@ -228,21 +228,15 @@ def shortest_minutes(found: Measurements) -> float:
     return max(LEAST_SECONDS, LEAST_GAMES * play / PLAY_SHARE) / 60
 
 
-def _simulations(found: Measurements) -> dict[str, float]:
-    """Of self-play, by network size: the rules and trees take the same time with each."""
-    rates = _evaluations(found)
-    return {size: 1 / (1 / found.simulations + 1 / rate - 1 / rates[SMALL]) for size, rate in rates.items()}
+def _rates(found: Measurements) -> tuple[dict[str, float], dict[str, float]]:
+    """(simulations of self-play, samples of training), by network size.
 
-
-def _samples(found: Measurements) -> dict[str, float]:
-    """Of training, by network size: a step is slower by as much as an evaluation."""
-    rates = _evaluations(found)
-    return {size: found.samples * rate / rates[SMALL] for size, rate in rates.items()}
-
-
-def _evaluations(found: Measurements) -> dict[str, float]:
+    The rules and trees take the same time with each network. A training step is slower by as much as an evaluation.
+    """
     large = min(found.evaluations_large or found.evaluations, found.evaluations)
-    return {SMALL: found.evaluations, LARGE: large, LARGER: LARGER_RATE * large}
+    rates = {SMALL: found.evaluations, LARGE: large, LARGER: LARGER_RATE * large}
+    simulations = {size: 1 / (1 / found.simulations + 1 / rate - 1 / rates[SMALL]) for size, rate in rates.items()}
+    return simulations, {size: found.samples * rate / rates[SMALL] for size, rate in rates.items()}
 
 
 def _average(steps: Sequence[tuple[float, str]], rates: dict[str, float]) -> float:

@@ -52,11 +52,9 @@ class Strength:
                     self._play(champion, opponent)
             self._measured = champion.name
             self._say(f"champion {champion.name} {strength(champion, info)}")
-            self._say_elo()
-
-    def _say_elo(self) -> None:
-        rated = rate(read_matches([layout.MATCHES])).ratings
-        elo = {player.name.partition("@")[0]: player.bradley_terry for player in rated.players}
-        line = [elo[path.name] for path in read_champions(layout.SAVED_MODELS) if path.name in elo][-BARS:]
-        if len(line) > 1:
-            self._say(f"Elo of the champions {sparkline(line)} {line[0]:+.0f} to {line[-1]:+.0f}; {rated.anchor} is 0")
+            rated = rate(read_matches([layout.MATCHES])).ratings
+            elo = {player.name.partition("@")[0]: player.bradley_terry for player in rated.players}
+            line = [elo[path.name] for path in read_champions(layout.SAVED_MODELS) if path.name in elo][-BARS:]
+            if len(line) > 1:
+                ends = f"{line[0]:+.0f} to {line[-1]:+.0f}"
+                self._say(f"Elo of the champions {sparkline(line)} {ends}; {rated.anchor} is 0")
