@@ -81,7 +81,7 @@ def write_bytes(path: Path, data: bytes | memoryview, folder_sync: bool = True) 
     folder_sync: False omits the folder's sync, for when several files go into it; call sync after the last.
     Raises FileError.
     """
-    with _replacing(path, folder_sync) as temporary:
+    with replacing(path, folder_sync) as temporary:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         try:
             _write_all(descriptor, memoryview(data).cast("B"))
@@ -90,13 +90,17 @@ def write_bytes(path: Path, data: bytes | memoryview, folder_sync: bool = True) 
 
 
 @contextmanager
-def _replacing(path: Path, folder_sync: bool = True) -> Iterator[Path]:
-    """A temporary name that is renamed to path at the end of the block, or removed on an error."""
+def replacing(path: Path, folder_sync: bool = True, upload: bool = True) -> Iterator[Path]:
+    """A temporary name that is renamed to path at the end of the block, or removed on an error. Raises FileError.
+
+    upload: False for files that come from the store.
+    """
     temporary = layout.temporary_path(path)
     with os_errors(path):
         try:
             yield temporary
-            current_store().commit(path, temporary)
+            if upload:
+                current_store().commit(path, temporary)
             os.rename(temporary, path)
         except BaseException:
             with suppress(OSError):
@@ -391,7 +395,7 @@ def replace_symlink(link: Path, target: str) -> None:
     """
     if os.path.lexists(link) and not link.is_symlink():
         raise FileError(link, "it is no symlink, and is never overwritten; wanted a symlink or nothing; move it away")
-    with _replacing(link) as temporary:
+    with replacing(link) as temporary:
         os.symlink(target, temporary)
 
 

@@ -33,9 +33,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pipeline.errors import FileError, explain
+from pipeline.errors import FileError
 from pipeline.phrases import size
-from pipeline.run import layout
+from pipeline.run import atomic, layout
 from pipeline.run.store.base import Store
 from pipeline.run.store.leases import Leases
 from pipeline.run.store.objects import Conflict, Object, Objects
@@ -422,17 +422,9 @@ def _names(folder: Path) -> list[str]:
 
 def _place(path: Path, data: bytes, link: bool = False) -> None:
     """Write a file from the bucket atomically, but without syncs, because it can be fetched again."""
-    temporary = layout.temporary_path(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            if link:
-                os.symlink(data.decode(), temporary)
-            else:
-                temporary.write_bytes(data)
-            os.rename(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise explain(path, error) from error
+    atomic.make_folder(path.parent)
+    with atomic.replacing(path, folder_sync=False, upload=False) as temporary:
+        if link:
+            os.symlink(data.decode(), temporary)
+        else:
+            temporary.write_bytes(data)
