@@ -22,14 +22,24 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError
 
 from pipeline import extensions, machine
-from pipeline.errors import FileError, UsageError
+from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.specs import DEFAULT_GAME, name_in, parse_game
 from pipeline.loop.config import LoopConfig
-from pipeline.loop.strength import GAMES, Strength
+from pipeline.phrases import sparkline
+from pipeline.players.kinds import kind_named
 from pipeline.presets import preset_text, read_preset
+from pipeline.ratings.command import rate, read_matches
+from pipeline.reports.show_strength import strength
 from pipeline.run import atomic, layout
 from pipeline.run.matches import PENDING, list_matches, read_summary
-from pipeline.run.models import models_in_training, newest_models, newest_number, present_champion, read_info
+from pipeline.run.models import (
+    models_in_training,
+    newest_models,
+    newest_number,
+    present_champion,
+    read_champions,
+    read_info,
+)
 from pipeline.run.store.objects import parse_address
 from pipeline.schedules import RunState
 
@@ -38,6 +48,11 @@ BESIDE = "selfplay --background"
 MEASURE = "measure"
 STRENGTH = "strength"
 LOOK_SECONDS = 1.0  # until the next try when another process plays as the same worker
+OPPONENTS = ("random", "heuristic")
+GAMES = 20  # against each
+FIRST_SECONDS = 60.0  # of the loop, before which it says nothing: a run that is over sooner needn't
+MOST_TIME = 0.04
+BARS = 60  # of the line of Elo
 
 Call = Callable[..., bool]
 """call("gather", time_share=0.3) runs a command with the loop's preset. False: nothing to do yet, and it said so.
@@ -154,6 +169,44 @@ class Player:
             self._process.terminate()
             self._process.wait()
             self._process = None
+
+
+class Strength:
+    """Measures each champion once, as far as time allows: its score against the players that every run has, and Elo.
+
+    These matches are short, and measure only: they take at most MOST_TIME of the loop's time, except the last one.
+    """
+
+    def __init__(self, play: Callable[[Path, str], object], say: Say) -> None:
+        """play: plays GAMES games of this model against this player, if it can."""
+        self._play, self._say = play, say
+        self._measured = ""
+
+    def show(self, seconds: float, measuring: float, is_last: bool) -> None:
+        """Measure the champion and say what was found, if it is new and this is affordable.
+
+        seconds: of the loop; measuring: those of them that went into this.
+        """
+        champion = present_champion(layout.SAVED_MODELS)
+        if champion is None or champion.name == self._measured or seconds < FIRST_SECONDS:
+            return
+        if not is_last and measuring > MOST_TIME * seconds:
+            return
+        with suppress(MuGoError):  # the commands report damaged files
+            info = read_info(champion)
+            game = parse_game(info.game)
+            for opponent in OPPONENTS:
+                with suppress(UsageError):  # not every game has a heuristic
+                    kind_named(opponent).check_game(game, opponent, "")
+                    self._play(champion, opponent)
+            self._measured = champion.name
+            self._say(f"champion {champion.name} {strength(champion, info)}")
+            rated = rate(read_matches([layout.MATCHES])).ratings
+            elo = {player.name.partition("@")[0]: player.bradley_terry for player in rated.players}
+            line = [elo[path.name] for path in read_champions(layout.SAVED_MODELS) if path.name in elo][-BARS:]
+            if len(line) > 1:
+                ends = f"{line[0]:+.0f} to {line[-1]:+.0f}"
+                self._say(f"Elo of the champions {sparkline(line)} {ends}; {rated.anchor} is 0")
 
 
 def loop(config: LoopConfig, call: Call, say: Say, program: Sequence[str], measured: float = 0.0) -> str:
