@@ -15,11 +15,13 @@ This module doesn't know the rules: methods/alphazero/examples.py checks that mo
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
 import math
 import os
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
@@ -31,10 +33,15 @@ from numpy.typing import NDArray
 
 from pipeline.errors import FileError
 from pipeline.run import atomic, layout, order, packs
-from pipeline.run.gzipped import INFLATE_ERRORS, compress, decompress, most_unpacked
 
 if TYPE_CHECKING:
     from pipeline.run.chunks import ColumnTypes
+
+try:
+    from isal import igzip_lib, isal_zlib
+except ImportError:  # the standard library is slower
+    igzip_lib = isal_zlib = None  # type: ignore[assignment]
+INFLATE_ERRORS: Any = (zlib.error,) if isal_zlib is None else (zlib.error, isal_zlib.error)
 
 WANTED_META = "the sidecar of a game shard"
 SHARD_FORMAT, META_FORMAT = "mugo-shard", "mugo-shard-meta"
@@ -50,6 +57,9 @@ MOST_NUMBER = 2**62  # of a game
 MOST_MOVES = 2**16 - 1  # of a game: chunks have plies as u2
 MOST_AXES, MOST_PER_MOVE = 8, 2**20  # axes and numbers per move in a method's own column
 NAMES = order.ShardNames()
+# A shard may unpack to this many bytes plus MOST_RATIO times its size. Games pack to a third or a tenth.
+MOST_UNPACKED, MOST_RATIO = 16 << 20, 64
+COMPRESSION_LEVEL = 1  # higher levels cost more time than their smaller files are worth
 SWEPT_GENERATIONS = 2  # swept for all workers, because a killed one may never come back
 
 
@@ -623,3 +633,32 @@ def meta_of(
             raise
         on_damage(error)
         return None
+
+
+# Compression: by the fastest library installed, without a time stamp, with a limit on the unpacked size
+
+
+def compress(data: bytes) -> bytes:
+    """Deterministic."""
+    if igzip_lib is not None:
+        return igzip_lib.compress(data, level=COMPRESSION_LEVEL, flag=igzip_lib.COMP_GZIP)
+    return gzip.compress(data, COMPRESSION_LEVEL, mtime=0)
+
+
+def most_unpacked(num_bytes: int) -> int:
+    """The most bytes that a shard of num_bytes may unpack to."""
+    return MOST_UNPACKED + MOST_RATIO * num_bytes
+
+
+def decompress(data: bytes) -> bytes:
+    """Raises EOFError, ValueError or one of INFLATE_ERRORS for data that are damaged, cut off or beyond the limit."""
+    most = most_unpacked(len(data))
+    stream = (isal_zlib or zlib).decompressobj(wbits=31)
+    unpacked = stream.decompress(data, most)
+    if not stream.eof:
+        if len(unpacked) >= most:
+            raise ValueError(f"its {len(data)} bytes unpack to more than {most}")
+        raise EOFError("cut off")
+    if stream.unused_data:
+        raise ValueError("something follows the end")
+    return unpacked

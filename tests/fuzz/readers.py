@@ -50,7 +50,6 @@ from pipeline.reports.summaries import summary_text
 from pipeline.run import layout, order, packs
 from pipeline.run.chunks import SEAL_BYTES, read_chunk, read_header
 from pipeline.run.evaluations import Evaluation, read_evaluation
-from pipeline.run.gzipped import compress, decompress
 from pipeline.run.layout import PRUNED
 from pipeline.run.matches import (
     KeptResults,
@@ -75,7 +74,7 @@ from pipeline.run.models import (
 from pipeline.run.priorities import Priorities, read_priorities, write_priorities
 from pipeline.run.pruned import Pruned, PrunedPlace, read_pruned, write_pruned
 from pipeline.run.ratings import read_pool, read_ratings
-from pipeline.run.shards import SEARCH_COLUMNS, newest_shards, read_meta, read_shard
+from pipeline.run.shards import SEARCH_COLUMNS, compress, decompress, newest_shards, read_meta, read_shard
 from pipeline.schedules import RunState
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.train.config import TrainConfig
