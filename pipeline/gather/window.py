@@ -121,8 +121,8 @@ class PositionSampler:
         """As sample(), without the positions taken; fewer if fewer are left."""
         there = self.positions(np.arange(len(self)))
         num_games = 1 + max(int(positions.game.max(initial=0)) for positions in (there, taken))
-        keys = [(one.shard * num_games + one.game) * MOST_PLIES + one.ply for one in (there, taken)]
-        left = np.flatnonzero(~np.isin(*keys))
+        all_keys, keys = ((one.shard * num_games + one.game) * MOST_PLIES + one.ply for one in (there, taken))
+        left = np.flatnonzero(~np.isin(all_keys, keys))
         return self.positions(self._choose(left, min(count, len(left)), rng))
 
     def weights(self) -> NDArray[np.float64]:

@@ -127,15 +127,15 @@ def derive(found: Measurements, minutes: float) -> Recipe:
     plies, run = length(found.plies), 60 * minutes
     full = readouts(PLAY_SHARE * run * simulations / (plies * per_move(48)))
     # Seconds of playing one game, and of training on it as often as is useful.
-    play = plies * per_move(full) / simulations
-    train = LARGEST_REUSE * FULL_FRACTION * plies / samples
+    to_play = plies * per_move(full) / simulations
+    to_train = LARGEST_REUSE * FULL_FRACTION * plies / samples
     seconds = generation_seconds(minutes)
-    if train / play <= TRAIN_SHARE / PLAY_SHARE:
-        games = round((PLAY_SHARE + TRAIN_SHARE) * seconds / (play + train))
+    if to_train / to_play <= TRAIN_SHARE / PLAY_SHARE:
+        games = round((PLAY_SHARE + TRAIN_SHARE) * seconds / (to_play + to_train))
     else:
-        games = round(PLAY_SHARE * seconds / play)
+        games = round(PLAY_SHARE * seconds / to_play)
     games = max(LEAST_GAMES, _rounded(games))
-    seconds = max(seconds, games * play / PLAY_SHARE)  # longer on a slow machine
+    seconds = max(seconds, games * to_play / PLAY_SHARE)  # longer on a slow machine
     in_all = games * run / seconds
     targets = games * plies * FULL_FRACTION
     wanted = min(LARGEST_REUSE * targets, TRAIN_SHARE * seconds * samples)

@@ -31,6 +31,7 @@ import os
 import re
 import secrets
 import socket
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -232,7 +233,8 @@ def parse_shard_name(name: str) -> ShardName | None:
     return ShardName(time, int(match[2])) if 2000 <= time.year <= 9998 else None  # so that adding hours can't overflow
 
 
-class PackName(NamedTuple):
+@dataclass(frozen=True, order=True)
+class PackName:
     """Many shards in one file: see packs.py."""
 
     last: ShardName
@@ -289,7 +291,8 @@ class SetName(NamedTuple):
         return f"{self.number:06d}-{self.digest}"
 
 
-class ChunkName(NamedTuple):
+@dataclass(frozen=True, order=True)
+class ChunkName:
     set: SetName
     index: int  # from 0; -1 for the hold-out
     count: int  # chunks in the set without the hold-out; 0 for the hold-out
