@@ -58,7 +58,7 @@ def make_run(folder: Path) -> None:
     (folder / "data/training_data").mkdir()
     header = ChunkHeader("tictactoe", str(name), 0, 1, 0, GAME.num_planes, "alphazero", window)
     path = folder / "data/training_data" / layout.chunk_name(name, 0, 1)
-    write_chunk(path, types, header, columns, ["000000-m/w00/x.gz"])
+    write_chunk(path, header, columns, ["000000-m/w00/x.gz"])
     match = folder / "data/evaluate" / layout.match_name(second.name, first.name)
     head = MatchHeader(
         players=(player(second.name, parents=[f"{first.name}@16"]), player(first.name)), game="tictactoe", games=4,

@@ -268,7 +268,7 @@ class _SetMaker:
     def __init__(self, reader: Reader) -> None:
         self.reader, self.config, self.game, self.method = reader, reader.config, reader.game, reader.method
         self.window, self.progress = reader.window, reader.progress
-        self.types = self.method.columns(self.game)
+        self.types = {**self.method.columns(self.game), **ORIGIN}
         self.output = self.config.output_directory
         self.set_name = _set_name(self.config, self.window)
         # Counts for the headers; files made by a later run get the counts of the first.
@@ -298,7 +298,7 @@ class _SetMaker:
         sampled = pool.sample(num_chunks * size if missing else 0, self._rng(TRAINING))
         wanted = sampled.at(np.isin(np.arange(len(sampled)) // size, missing)) + wanted_holdout
         num_rows = len(missing) * size
-        scratch = Scratch(self.output, len(wanted), {**self.types, **ORIGIN})
+        scratch = Scratch(self.output, len(wanted), self.types)
         self.progress.start("reading games", len(wanted), "positions")
         failed = self.reader.extract(scratch, wanted, np.arange(len(wanted)), num_rows)
         if self.reader.bad and 0 < len(missing) < num_chunks:  # a shard was damaged after chunks were made
@@ -388,7 +388,7 @@ class _SetMaker:
         """Let the method set columns that depend on all examples in these rows."""
         if not self.method.settled or not len(rows):
             return
-        small = [name for name, (_, shape) in {**self.types, **ORIGIN}.items() if np.prod(shape) <= MAX_SETTLED]
+        small = [name for name, (_, shape) in self.types.items() if np.prod(shape) <= MAX_SETTLED]
         columns = {name: scratch.examples[name][rows] for name in small}
         for name, values in self.method.settle(columns, self.config).items():
             scratch.examples[name][rows] = values
@@ -438,4 +438,4 @@ class _SetMaker:
             },
         )
         shards = [metas[number].id for number in numbers.tolist()]
-        write_chunk(path, self.types, header, columns, shards, folder_sync=index < 0)
+        write_chunk(path, header, columns, shards, folder_sync=index < 0)

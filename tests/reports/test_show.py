@@ -60,7 +60,7 @@ def make_set(folder: Path, name: SetName) -> None:
     columns = {key: np.zeros((2, *shape), dtype) for key, (dtype, shape) in {**column_types(GAME), **ORIGIN}.items()}
     for index, file in ((-1, holdout_name(name)), (0, chunk_name(name, 0, 2)), (1, chunk_name(name, 1, 2))):
         header = ChunkHeader("tictactoe", str(name), index, 2, 0, GAME.num_planes, "alphazero", window_of())
-        write_chunk(folder / file, column_types(GAME), header, columns, ["000000-m/w00/x.gz"])
+        write_chunk(folder / file, header, columns, ["000000-m/w00/x.gz"])
 
 
 def match_game(index: int, moves: list[int], result: int, end: End = "played_out") -> MatchGame:

@@ -225,7 +225,7 @@ TYPES = column_types(parse_game("tictactoe"))
 def test_a_game_on_both_sides_of_the_holdout(run: Path) -> None:
     path = one_of(run, "data/training_data/*-holdout.h5")
     chunk = read_chunk(one_of(run, "data/training_data/*-of-*.h5"), "tictactoe", TYPES)
-    write_chunk(path, TYPES, read_chunk(path, "tictactoe", TYPES).header, chunk.columns, chunk.shards)
+    write_chunk(path, read_chunk(path, "tictactoe", TYPES).header, chunk.columns, chunk.shards)
     (problem,) = problems(run)
     assert "of the hold-out are in its chunks, too" in problem
 
@@ -237,7 +237,7 @@ def test_a_copy_of_a_game_on_the_other_side_of_the_holdout(run: Path) -> None:
     folder = one_of(run, "data/selfplay/*/*")
     shutil.copytree(folder, folder.with_name("w01"))
     shards = [name.replace("/w00/", "/w01/") for name in chunk.shards]
-    write_chunk(path, TYPES, read_chunk(path, "tictactoe", TYPES).header, chunk.columns, shards)
+    write_chunk(path, read_chunk(path, "tictactoe", TYPES).header, chunk.columns, shards)
     assert any("of the hold-out are in its chunks, too" in one for one in problems(run))
 
 
@@ -246,7 +246,7 @@ def test_an_example_from_nowhere(run: Path, column: str, value: int, says: str) 
     path = one_of(run, "data/training_data/*-of-*.h5")
     chunk = read_chunk(path, "tictactoe", TYPES)
     chunk.columns[column][3] = value
-    write_chunk(path, TYPES, chunk.header, chunk.columns, chunk.shards)
+    write_chunk(path, chunk.header, chunk.columns, chunk.shards)
     (problem,) = problems(run)
     assert says in problem
 
