@@ -233,6 +233,14 @@ def parse_shard_name(name: str) -> ShardName | None:
     return ShardName(time, int(match[2])) if 2000 <= time.year <= 9998 else None  # so that adding hours can't overflow
 
 
+def shard_named(stem: str) -> ShardName:
+    """Raises ValueError if no shard has this name without a suffix."""
+    name = parse_shard_name(f"{stem}{SHARD_SUFFIX}")
+    if name is None:
+        raise ValueError(f"a shard {str(stem)[:40]!r}")
+    return name
+
+
 @dataclass(frozen=True, order=True)
 class PackName:
     """Many shards in one file: see packs.py."""

@@ -227,7 +227,7 @@ def _read_pack(path: Path, inode: int, size: int) -> Pack:
     try:
         if raw.pop("seal") != _seal(raw):
             raise ValueError("its checksum differs")
-        names = tuple(_shard_name(text) for text in raw["shards"])
+        names = tuple(map(layout.shard_named, raw["shards"]))
         sizes = np.stack([_numbers(raw[key], "<u4") for key in ("bytes", "sidecar_bytes")], axis=1).astype(np.int64)
         checksums = _numbers(raw["sidecar_checksums"], "<u4")
         if not (len(names) == len(sizes) == len(checksums) == name.count) or names[-1] != name.last:
@@ -237,13 +237,6 @@ def _read_pack(path: Path, inode: int, size: int) -> Pack:
     except (KeyError, TypeError, ValueError) as error:
         raise FileError(path, f"damaged: {type(error).__name__}: {error}; wanted {WANTED}") from error
     return Pack(path.parent, name, names, sizes, checksums, len(line))
-
-
-def _shard_name(text: Any) -> layout.ShardName:
-    name = layout.parse_shard_name(f"{text}{layout.SHARD_SUFFIX}")
-    if name is None:
-        raise ValueError(f"a shard {str(text)[:40]!r}")
-    return name
 
 
 def _numbers(text: str, dtype: str) -> NDArray[Any]:

@@ -21,13 +21,6 @@ from pipeline.run.order import MOST, Counted, ShardFile
 Key = TypeVar("Key")
 
 
-def _name(stem: str) -> layout.ShardName:
-    name = layout.parse_shard_name(stem + layout.SHARD_SUFFIX)
-    if name is None:
-        raise ValueError(f"a shard {stem[:40]!r}")
-    return name
-
-
 class PrunedPlace(BaseModel, frozen=True, extra="forbid"):
     """All shards of a place up to one of them. kept: those that stay, oldest first; the last of all is one of them."""
 
@@ -40,18 +33,18 @@ class PrunedPlace(BaseModel, frozen=True, extra="forbid"):
     @field_validator("kept")
     @classmethod
     def _are_shards(cls, kept: list[str]) -> list[str]:
-        names = [_name(stem) for stem in kept]
+        names = list(map(layout.shard_named, kept))
         if names != sorted(set(names)):
             raise ValueError("its shards are not in order")
         return kept
 
     @property
     def names(self) -> list[layout.ShardName]:
-        return [_name(stem) for stem in self.kept]
+        return list(map(layout.shard_named, self.kept))
 
     @property
     def up_to(self) -> layout.ShardName:
-        return _name(self.kept[-1])
+        return layout.shard_named(self.kept[-1])
 
 
 class Pruned(BaseModel, frozen=True, extra="forbid"):
