@@ -175,10 +175,7 @@ class Window:
         return self.spans.num_positions
 
     def figures(self, without: Collection[int] = ()) -> dict[str, Any]:
-        """The numbers of positions, games and shards, and the ids of the newest and the oldest shard.
-
-        without: damaged shards (indices into metas) to leave out.
-        """
+        """Counts, and the ids of the newest and the oldest shard. without: damaged shards, as indices into metas."""
         left = self.spans.at(~np.isin(self.spans.shard, list(without)))
         shards = np.unique(left.shard)
         newest, oldest = (self.metas[shards[end]].id if len(shards) else "" for end in (0, -1))

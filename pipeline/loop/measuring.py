@@ -84,10 +84,7 @@ def _rows() -> int:
 
 
 def _random_games(game: Game, seconds: float) -> tuple[float, float]:
-    """Plies per game and legal moves per position of random games. Those unfinished after this time count as they are.
-
-    Raises MuGoError if a position of a game that isn't over has no legal move.
-    """
+    """Plies per game, legal moves per position of random games; those unfinished after this time count as they are."""
     rng = np.random.default_rng(0)
     states = game.initial(QUICK_GAMES)
     history = game.initial_history(states)

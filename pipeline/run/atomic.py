@@ -76,10 +76,9 @@ def sync(path: Path) -> None:
 
 
 def write_bytes(path: Path, data: bytes | memoryview, folder_sync: bool = True) -> None:
-    """Write a file, replacing an existing one.
+    """Write a file, replacing an existing one. Raises FileError.
 
     folder_sync: False omits the folder's sync, for when several files go into it; call sync after the last.
-    Raises FileError.
     """
     with replacing(path, folder_sync) as temporary:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
@@ -284,9 +283,9 @@ def check_format(path: Path, raw: dict[str, Any], file_format: str, version: int
 
 
 def parse_record(path: Path, kind: type[Record], raw: dict[str, Any], wanted: str) -> Record:
-    """raw, read from path, as a record of this kind, whose fields `format` and `version` are Literals.
+    """raw, read from path, as a record of this kind. Raises FileError that names the first wrong field.
 
-    Raises FileError that says what was wanted and names the first wrong field.
+    kind: its fields `format` and `version` are Literals.
     """
     (file_format,), (version,) = (get_args(kind.model_fields[name].annotation) for name in ("format", "version"))
     check_format(path, raw, file_format, version, wanted)
@@ -389,10 +388,7 @@ def refuse_existing(path: Path) -> None:
 
 
 def replace_symlink(link: Path, target: str) -> None:
-    """Make link a symlink with this text, atomically. Its former target stays.
-
-    Raises FileError, also if link exists and is no symlink.
-    """
+    """Make link a symlink with this text, atomically. Raises FileError, also if link exists and is no symlink."""
     if os.path.lexists(link) and not link.is_symlink():
         raise FileError(link, "it is no symlink, and is never overwritten; wanted a symlink or nothing; move it away")
     with replacing(link) as temporary:

@@ -275,9 +275,8 @@ class Match:
 
 
 def list_matches(directory: Path, challenger: str = "", since: int = -1) -> list[Path]:
-    """The match folders in a directory, by name; none if it is missing.
-
-    challenger: only its matches; since: only matches of a model with this number or a higher one.
+    """The match folders in a directory, by name; none if it is missing. challenger: only its matches; since: only
+    matches of a model with this number or a higher one.
     """
     begin = f"{challenger}{layout.VERSUS}" if challenger else ""
     names = sorted(name for name in atomic.names_in(directory) if name.startswith(begin))
@@ -302,10 +301,7 @@ def _newest_number(name: str) -> int:
 
 
 def read_match(folder: Path, with_summary: bool = True) -> Match:
-    """Raises FileError if games.jsonl is missing, or a file is damaged or of another version.
-
-    with_summary: False doesn't read summary.json; the summary is None.
-    """
+    """Raises FileError if a file is missing, damaged or of another version. with_summary: read summary.json."""
     found, data, start = begin_lines(folder)
     take_lines(found, data, start)
     games = sorted(found.games.values(), key=lambda game: game.index)

@@ -406,10 +406,7 @@ def read_promotions(saved_models: Path) -> list[dict[str, Any]]:
 
 
 def read_champions(saved_models: Path) -> list[Path]:
-    """The real directories of all champions in the journal, oldest first, without repetitions in a row.
-
-    Some may have been deleted. Raises FileError like read_promotions.
-    """
+    """The real directories of all champions in the journal, oldest first, without repetitions in a row."""
     folder = os.path.realpath(saved_models)
     champions: list[Path] = []
     for line in read_promotions(saved_models):

@@ -81,9 +81,8 @@ class ShardFile:
 
 
 def newest_files(directory: Path, worker: str | None = None) -> Iterator[ShardFile]:
-    """The committed shards under directory, newest first, of one worker or of all; none if the directory is missing.
-
-    Lazy: lists the folders of a generation only when it comes to it.
+    """The committed shards under directory, newest first, of one worker or of all. Lazy: lists a generation's folders
+    only when it comes to them.
     """
     for generation, folders in newest_generations(directory):
         yield from sorted(files_of(directory, generation, folders, worker), key=attrgetter("age"), reverse=True)

@@ -76,10 +76,7 @@ class VerifySummary:
 
 
 def verify(config: VerifyConfig, progress: Progress = SILENT) -> VerifySummary:
-    """Check the run in a folder, and with config.repair remove leftovers.
-
-    Raises FileError if the folder is not that of a run, or something can't be removed.
-    """
+    """Check a run. Raises FileError if the folder is not that of a run, or something can't be removed."""
     start = time.monotonic()
     run = Run.at(config.directory)
     files = scan_run(run.folder, whole=config.newest is None)
