@@ -77,7 +77,7 @@ class LoopConfig(Options):
     )
 
     def with_defaults(self) -> LoopConfig:
-        """With a game and minutes to derive a preset from, if none is given. Raises UsageError for a game beside one."""
+        """Without a preset: a game and minutes to derive one from. Raises UsageError for a game beside a preset."""
         if not self.preset:
             return self.model_copy(update={"game": self.game or DEFAULT_RUN, "minutes": self.minutes or MINUTES})
         if self.game is not None:
