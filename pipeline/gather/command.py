@@ -20,15 +20,16 @@ import json
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from pipeline.errors import FileError, MuGoError, NotYet
+from pipeline.games.contract import AnyGame
 from pipeline.games.specs import are_related, largest
 from pipeline.gather.config import GatherConfig
-from pipeline.gather.extraction import Reader, Scratch, in_threads
+from pipeline.gather.extraction import Scratch, in_groups, in_threads, read_intact
 from pipeline.gather.window import Window, scan_window
 from pipeline.methods.method import IndexArray, Positions
 from pipeline.methods.named import method_named
@@ -50,6 +51,7 @@ from pipeline.run.chunks import (
 )
 from pipeline.run.order import COUNTED, TOTAL, Counted, generation_of
 from pipeline.run.pruned import read_pruned
+from pipeline.run.shards import Shard
 from pipeline.run.store.base import current_store
 
 HOLDOUT_CHUNKS = 4  # the hold-out's largest size, in chunks
@@ -130,14 +132,13 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
     atomic.make_folder(output)
     with atomic.file_lock(output / "sets", on_wait=lambda: progress.say(f"another gather works in {output}; waiting")):
         atomic.sweep(output)
-        reader = Reader(config, game, method_named(window.metas[0].method), window, skip, progress)
-        maker = _SetMaker(reader)
+        maker = _SetMaker(config, window, game, skip, progress)
         made = maker.make(num_chunks)
         chunk_set = maker.chunk_set()
         sets_removed = remove_old_sets(output, config.keep_sets) if made else 0
     current_store().forget_shards(config.directory, generation_of(window.metas[-1].path.parts[-3]))
     seconds = time.monotonic() - start
-    figures = window.figures(reader.bad)
+    figures = window.figures(maker.bad)
     return GatherSummary(
         game=game.spec,
         set_id=chunk_set.id,
@@ -153,7 +154,7 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
         oldest_shard=figures["oldest"],
         total_positions=window.counted.total,
         new_positions=maker.counts[NEW],
-        shards_read=reader.shards_read,
+        shards_read=maker.shards_read,
         shards_skipped=len(skipped),
         games_repeated=window.repeated,
         sets_removed=sets_removed,
@@ -259,15 +260,26 @@ def _set_name(config: GatherConfig, window: Window) -> layout.SetName:
     return same[-1] if same else layout.SetName(names[-1].number + 1 if names else 0, digest)
 
 
+@dataclass
 class _SetMaker:
     """Makes one set.
 
+    skip         called once with the error of each damaged shard
+    bad          damaged shards found so far, as indices into the window's metas
+    shards_read  number of reads
     Row r of the scratch file becomes row r % size of the (r // size)th missing chunk; the hold-out's rows follow.
     """
 
-    def __init__(self, reader: Reader) -> None:
-        self.reader, self.config, self.game, self.method = reader, reader.config, reader.game, reader.method
-        self.window, self.progress = reader.window, reader.progress
+    config: GatherConfig
+    window: Window
+    game: AnyGame
+    skip: Callable[[FileError], None]
+    progress: Progress
+    bad: set[int] = field(default_factory=set)
+    shards_read: int = 0
+
+    def __post_init__(self) -> None:
+        self.method = method_named(self.window.metas[0].method)
         self.types = {**self.method.columns(self.game), **ORIGIN}
         self.output = self.config.output_directory
         self.set_name = _set_name(self.config, self.window)
@@ -300,8 +312,8 @@ class _SetMaker:
         num_rows = len(missing) * size
         scratch = Scratch(self.output, len(wanted), self.types)
         self.progress.start("reading games", len(wanted), "positions")
-        failed = self.reader.extract(scratch, wanted, np.arange(len(wanted)), num_rows)
-        if self.reader.bad and 0 < len(missing) < num_chunks:  # a shard was damaged after chunks were made
+        failed = self._extract(scratch, wanted, np.arange(len(wanted)), num_rows)
+        if self.bad and 0 < len(missing) < num_chunks:  # a shard was damaged after chunks were made
             self.progress.finish()
             atomic.remove(self._files())
             return self.make(num_chunks)
@@ -348,7 +360,7 @@ class _SetMaker:
         """Report a complete set. skipped: ids of the shards that were damaged when it was made."""
         if (newest := max(list_sets(self.output))) != self.set_name:
             self.progress.say(f"set {self.set_name} was made before; set {newest} is newer, and train takes the newest")
-        self.reader.bad.update(number for number, meta in enumerate(self.window.metas) if meta.id in skipped)
+        self.bad.update(number for number, meta in enumerate(self.window.metas) if meta.id in skipped)
 
     # Sampling and reading
 
@@ -361,17 +373,52 @@ class _SetMaker:
         made = atomic.exists(self.output / layout.holdout_name(self.set_name))
         limit = 0 if made else HOLDOUT_CHUNKS * self.config.positions_per_chunk
         sampled = pool.sample(min(len(pool), limit), self._rng(HOLDOUT))
-        return sampled.at(~np.isin(sampled.shard, list(self.reader.bad)))
+        return sampled.at(~np.isin(sampled.shard, list(self.bad)))
+
+    def _extract(self, scratch: Scratch, wanted: Positions, rows: IndexArray, num_training: int) -> IndexArray:
+        """Put the examples of N wanted positions into rows [N]; returns the rows of damaged shards, sorted.
+
+        num_training: rows before the hold-out's. The column `shard` becomes an index into the window's metas.
+        """
+        # The hold-out always measures how well results are predicted.
+        td_lambda = np.where(rows < num_training, np.float32(self.config.td_lambda), np.float32(1))
+        failed = np.zeros(len(rows), np.bool_)
+
+        def work(group: IndexArray) -> tuple[IndexArray, int, dict[int, FileError]]:
+            """One thread's work: read whole shards and make their examples in one batch."""
+            of_group = wanted.at(group)
+
+            def put(shards: dict[int, Shard]) -> None:
+                good = np.flatnonzero(np.isin(of_group.shard, list(shards)))
+                here = of_group.at(good)
+                local = Positions(np.searchsorted(list(shards), here.shard), here.game, here.ply)
+                lambdas = td_lambda[group[good]]
+                columns = self.method.examples(self.game, list(shards.values()), local, lambdas, self.config)
+                columns["shard"] = here.shard.astype(np.uint32)
+                scratch.put(rows[group[good]], columns)
+
+            metas = {number: self.window.metas[number] for number in np.unique(of_group.shard).tolist()}
+            return group, len(metas), read_intact(metas, put)[1]
+
+        for group, num_read, errors in in_threads(work, in_groups(wanted)):
+            self.shards_read += num_read
+            for shard, error in errors.items():
+                if shard not in self.bad:
+                    self.skip(error)
+                self.bad.add(shard)
+            failed[group] = np.isin(wanted.shard[group], list(errors))
+            self.progress.advance(len(group) - int(failed[group].sum()))
+        return np.sort(rows[failed])
 
     def _replace(self, scratch: Scratch, failed: IndexArray, sampled: Positions, num_rows: int) -> IndexArray:
         """Fill the empty rows from undamaged shards; returns the rows that remain empty, sorted."""
         rng = self._rng(REPLACEMENTS)
         while len(failed):
-            pool = self.window.pool(False, self.reader.bad, self.config.surprise_weight)
+            pool = self.window.pool(False, self.bad, self.config.surprise_weight)
             others = pool.sample_others(len(failed), sampled, rng)
             if not len(others):
                 break
-            again = self.reader.extract(scratch, others, failed[: len(others)], num_rows)
+            again = self._extract(scratch, others, failed[: len(others)], num_rows)
             failed = np.sort(np.concatenate([again, failed[len(others) :]]))
             sampled = sampled + others
         return failed
@@ -418,7 +465,7 @@ class _SetMaker:
         metas, config = self.window.metas, self.config
         numbers, local = np.unique(columns["shard"], return_inverse=True)
         columns["shard"] = local.astype(np.uint32)  # index into this file's own list of shards
-        figures = self.window.figures(self.reader.bad)
+        figures = self.window.figures(self.bad)
         header = ChunkHeader(
             game=self.game.spec,
             set_id=str(self.set_name),
@@ -434,7 +481,7 @@ class _SetMaker:
                 **self.counts,
                 "holdout_fraction": config.holdout_fraction,
                 "td_lambda": config.td_lambda,
-                "skipped": sorted(metas[shard].id for shard in self.reader.bad),
+                "skipped": sorted(metas[shard].id for shard in self.bad),
             },
         )
         shards = [metas[number].id for number in numbers.tolist()]

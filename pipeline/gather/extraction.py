@@ -1,8 +1,6 @@
-"""Example extraction: makes examples of sampled positions and puts them into the rows of a scratch file.
+"""Example extraction: threads read intact shards in groups, and their examples go to the rows of a scratch file.
 
-Threads process groups of shards; each shard with a sampled position is read once. A damaged shard is reported and its
-rows stay empty. The scratch file's contents depend neither on the number of threads nor on the grouping. Axis: N
-positions, one row each.
+The scratch file's contents depend neither on the number of threads nor on the grouping. Axis: N positions, or rows.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,12 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError
-from pipeline.games.contract import AnyGame
-from pipeline.gather.config import GatherConfig
-from pipeline.gather.window import Window
 from pipeline.machine import available_cores
-from pipeline.methods.method import IndexArray, Method, Positions
-from pipeline.progress import Progress
+from pipeline.methods.method import IndexArray, Positions
 from pipeline.run import atomic
 from pipeline.run.chunks import Columns, ColumnTypes
 from pipeline.run.shards import Shard, ShardMeta, read_shard
@@ -65,60 +58,6 @@ class Scratch:
         return {name: self.examples[name][rows] for name in self.examples.dtype.names or ()}
 
 
-@dataclass
-class Reader:
-    """Reads the shards of one window.
-
-    skip         called once with the error of each damaged shard
-    bad          damaged shards found so far, as indices into the window's metas
-    shards_read  number of reads
-    """
-
-    config: GatherConfig
-    game: AnyGame
-    method: Method
-    window: Window
-    skip: Callable[[FileError], None]
-    progress: Progress
-    bad: set[int] = field(default_factory=set)
-    shards_read: int = 0
-
-    def extract(self, scratch: Scratch, wanted: Positions, rows: IndexArray, num_training: int) -> IndexArray:
-        """Put the examples of N wanted positions into rows [N]; returns the rows of damaged shards, sorted.
-
-        num_training: rows before the hold-out's. The column `shard` becomes an index into the window's metas.
-        """
-        # The hold-out always measures how well results are predicted.
-        td_lambda = np.where(rows < num_training, np.float32(self.config.td_lambda), np.float32(1))
-        failed = np.zeros(len(rows), np.bool_)
-
-        def work(group: IndexArray) -> tuple[IndexArray, int, dict[int, FileError]]:
-            """One thread's work: read whole shards and make their examples in one batch."""
-            of_group = wanted.at(group)
-
-            def put(shards: dict[int, Shard]) -> None:
-                good = np.flatnonzero(np.isin(of_group.shard, list(shards)))
-                here = of_group.at(good)
-                local = Positions(np.searchsorted(list(shards), here.shard), here.game, here.ply)
-                lambdas = td_lambda[group[good]]
-                columns = self.method.examples(self.game, list(shards.values()), local, lambdas, self.config)
-                columns["shard"] = here.shard.astype(np.uint32)
-                scratch.put(rows[group[good]], columns)
-
-            metas = {number: self.window.metas[number] for number in np.unique(of_group.shard).tolist()}
-            return group, len(metas), read_intact(metas, put)[1]
-
-        for group, num_read, errors in in_threads(work, _groups(wanted)):
-            self.shards_read += num_read
-            for shard, error in errors.items():
-                if shard not in self.bad:
-                    self.skip(error)
-                self.bad.add(shard)
-            failed[group] = np.isin(wanted.shard[group], list(errors))
-            self.progress.advance(len(group) - int(failed[group].sum()))
-        return np.sort(rows[failed])
-
-
 def read_intact(
     metas: Mapping[int, ShardMeta], use: Callable[[dict[int, Shard]], None]
 ) -> tuple[dict[int, Shard], dict[int, FileError]]:
@@ -144,7 +83,7 @@ def read_intact(
     return shards, errors
 
 
-def _groups(wanted: Positions) -> Iterator[IndexArray]:
+def in_groups(wanted: Positions) -> Iterator[IndexArray]:
     """Indices into wanted, in groups of whole shards."""
     order = np.argsort(wanted.shard, kind="stable")
     stops = np.flatnonzero(np.diff(wanted.shard[order], append=-1)) + 1
