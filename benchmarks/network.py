@@ -46,9 +46,7 @@ def noise_set(folder: Path, game: Game, num_chunks: int = 10, positions: int = 2
         }
         columns["shard"][:] = 0
         header = ChunkHeader(game.spec, str(name), index, num_chunks, 0, game.num_planes, METHOD.name, window_of())
-        write_chunk(
-            folder / layout.chunk_name(name, index, num_chunks), METHOD.columns(game), header, columns, ["a/b/c.gz"]
-        )
+        write_chunk(folder / layout.chunk_name(name, index, num_chunks), header, columns, ["a/b/c.gz"])
     found = newest_complete_set(folder)
     assert found is not None
     return found

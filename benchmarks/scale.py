@@ -37,7 +37,6 @@ from pipeline.bench.command import write_random_games
 from pipeline.evaluate.promotion import Rule, stored, summarise
 from pipeline.games.specs import parse_game
 from pipeline.run import layout, packs
-from pipeline.run.gzipped import compress, decompress
 from pipeline.run.matches import (
     KeptResults,
     MatchGame,
@@ -48,7 +47,7 @@ from pipeline.run.matches import (
     write_summary,
 )
 from pipeline.run.models import newest_number, read_info
-from pipeline.run.shards import RunNumbers, newest_shards, read_shard
+from pipeline.run.shards import RunNumbers, compress, decompress, newest_shards, read_shard
 from pipeline.train.config import InitConfig, TrainConfig
 from pipeline.train.init import init
 from pipeline.upkeep.compact import compact

@@ -11,8 +11,7 @@ from pipeline.options import Options
 from pipeline.players.player_specs import parse_player
 from pipeline.ratings.config import TournamentConfig
 from pipeline.run import layout
-from pipeline.run.models import resolve_champion
-from pipeline.run_state import newest_model, state_of, state_of_next
+from pipeline.run.models import ModelInfo, newest_info, read_info, resolve_champion, state_of, state_of_next
 from pipeline.schedules import START, RunState
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.train.config import InitConfig, TrainConfig
@@ -41,18 +40,19 @@ def _state_of_run(config: Options) -> RunState:
         folder = config.new_model.parent if config.new_model else layout.SAVED_MODELS
         made = layout.parse_model_name(config.new_model.name) if config.new_model else None
         generation = made.number if made else state_of_next(folder).generation
-        return RunState(generation, state_of(config.original_model or newest_model(folder)).samples)
+        original = read_info(config.original_model) if config.original_model else newest_info(folder)
+        return RunState(generation, state_of(original).samples)
     if isinstance(config, EvaluateConfig):
         return state_of(_challenger(config))
     if isinstance(config, TournamentConfig):
-        return state_of(newest_model(layout.SAVED_MODELS))
+        return state_of(newest_info(layout.SAVED_MODELS))
     return state_of_next(layout.SAVED_MODELS)
 
 
-def _challenger(config: EvaluateConfig) -> Path | None:
+def _challenger(config: EvaluateConfig) -> ModelInfo | None:
     if config.white_model is not None:
         challenger = parse_player(config.white_model).path
         if challenger is not None:
-            return challenger
+            return read_info(challenger)
     champion = parse_player(config.black_model)
-    return newest_model(Path(os.path.realpath(champion.path)).parent if champion.path else layout.SAVED_MODELS)
+    return newest_info(Path(os.path.realpath(champion.path)).parent if champion.path else layout.SAVED_MODELS)

@@ -249,7 +249,7 @@ def open_copy(stack: contextlib.ExitStack, command: str, folder: Path) -> None:
         if store is not None and (said := store.traffic()):
             write(f"mugo: {said}", sys.stderr)
 
-    store = stack.enter_context(opened(folder)).store
+    store = stack.enter_context(opened(folder))
     if command in READ_ALL:
         store.fetch_whole()
     elif command in LOOK_AROUND:

@@ -18,7 +18,7 @@ from pipeline.methods.alphazero.examples import column_types
 from pipeline.run import layout
 from pipeline.run.chunks import ORIGIN, ChunkHeader, write_chunk
 from pipeline.run.matches import MatchFailure, MatchHeader, match_lock, open_match, write_summary
-from pipeline.run.ratings import Member, Pool, RatedPlayer, Ratings, write_pool, write_ratings
+from pipeline.run.ratings import Member, Pool, RatedPlayer, Ratings, write_record
 from tests.helpers import make_champion, make_model
 from tests.reports.test_show import match_game, player
 from tests.reports.test_show_games import LEFT_COLUMN, record
@@ -58,7 +58,7 @@ def make_run(folder: Path) -> None:
     (folder / "data/training_data").mkdir()
     header = ChunkHeader("tictactoe", str(name), 0, 1, 0, GAME.num_planes, "alphazero", window)
     path = folder / "data/training_data" / layout.chunk_name(name, 0, 1)
-    write_chunk(path, types, header, columns, ["000000-m/w00/x.gz"])
+    write_chunk(path, header, columns, ["000000-m/w00/x.gz"])
     match = folder / "data/evaluate" / layout.match_name(second.name, first.name)
     head = MatchHeader(
         players=(player(second.name, parents=[f"{first.name}@16"]), player(first.name)), game="tictactoe", games=4,
@@ -76,12 +76,12 @@ def make_run(folder: Path) -> None:
          "reason": "lost", "sprt": {"llr": 0.5}, "guards": {"random>=0.9": {"passed": True}}},
     )  # fmt: skip
     rated = [RatedPlayer(name=f"{first.name}@16", games=2, wins=1, losses=1), RatedPlayer(name="random")]
-    write_ratings(
+    write_record(
         folder / "data/ratings.json",
         Ratings(game="tictactoe", anchor="random", anchor_elo=0, matches=1, games=2, players=rated),
     )
     members = (Member(name="random", spec="random"), Member(name=first.name, spec=str(first)))
-    write_pool(folder / "data/pool.json", Pool(members=members))
+    write_record(folder / "data/pool.json", Pool(members=members))
 
 
 def file_of(run: Path, end: str) -> Path:

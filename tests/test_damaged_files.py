@@ -36,9 +36,8 @@ from pipeline.reports.status_metrics import exposition
 from pipeline.reports.status_screen import screen
 from pipeline.reports.summaries import summary_json, summary_text
 from pipeline.run.chunks import read_chunk
-from pipeline.run.gzipped import compress, decompress
 from pipeline.run.models import read_champions, read_model
-from pipeline.run.shards import read_shard
+from pipeline.run.shards import compress, decompress, read_shard
 from pipeline.selfplay.config import SelfplayConfig
 from tests.damage import GAME, VALUES, changed, file_of, make_run, places, reseal
 

@@ -183,11 +183,11 @@ def test_compact_finds_what_a_kill_left_unpacked(grown: GrowingRun, monkeypatch:
 def unpack(generation: int) -> Path:
     """Put a generation's shards back into files of their own."""
     place = Path("data/selfplay") / layout.model_name(generation, LABEL) / "w00"
-    ((_, pack),) = packs.list_packs(place)
+    (pack,) = packs.list_packs(place).values()
     assert isinstance(pack, packs.Pack)
     for name in pack.names:
-        (place / name.shard).write_bytes(pack.shard(name))
-        (place / name.meta).write_bytes(pack.sidecar(name))
+        (place / name.shard).write_bytes(pack.read(name, layout.SHARD_SUFFIX))
+        (place / name.meta).write_bytes(pack.read(name, layout.META_SUFFIX))
     pack.meta.unlink()
     pack.path.unlink()
     return place

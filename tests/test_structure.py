@@ -49,7 +49,7 @@ FLOORS: list[set[str]] = [
     {"families"},  # above all that they build on; the core finds them through extensions.py alone
     {"bench", "loop", "upkeep", "command_state"},
     {"selfplay", "gather", "train", "evaluate", "play", "reports", "command_line"},
-    {"ratings", "run_state"},
+    {"ratings"},
     {"matches"},
     {"methods"},
     {"players", "workers"},

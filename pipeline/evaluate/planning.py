@@ -28,9 +28,8 @@ from pipeline.ratings.pool import choose, make_member, parse_mode, rating_of
 from pipeline.ratings.strength import ELO_START
 from pipeline.run import layout
 from pipeline.run.evaluations import Evaluation, Opponent, Plan, Skipped
-from pipeline.run.models import read_champions, read_info
+from pipeline.run.models import read_champions, read_info, state_of
 from pipeline.run.ratings import RatedPlayer, read_pool
-from pipeline.run_state import state_of_model
 from pipeline.schedules import RunState
 
 SettingsAt = Callable[[RunState], EvaluateConfig]
@@ -74,7 +73,7 @@ class Candidate:
             created: datetime | None = datetime.fromisoformat(info.created).astimezone(UTC)
         except (ValueError, OverflowError):
             created = None
-        return cls(path, info.number, created, settings_at(state_of_model(info, time_share)), tuple(info.parents))
+        return cls(path, info.number, created, settings_at(state_of(info, time_share)), tuple(info.parents))
 
 
 def calendar(candidates: Sequence[Candidate], planned: Mapping[str, Sequence[Plan]]) -> dict[str, list[str]]:

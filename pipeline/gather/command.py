@@ -21,8 +21,7 @@ import math
 import os
 import time
 from collections.abc import Callable
-from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +31,7 @@ from pipeline.errors import FileError, MuGoError, NotYet
 from pipeline.games.contract import AnyGame
 from pipeline.games.specs import are_related, largest
 from pipeline.gather.config import GatherConfig
-from pipeline.gather.extraction import Reader, Scratch, in_threads
+from pipeline.gather.extraction import Scratch, in_groups, in_threads, read_intact
 from pipeline.gather.window import Window, scan_window
 from pipeline.methods.method import IndexArray, Positions
 from pipeline.methods.named import method_named
@@ -55,6 +54,7 @@ from pipeline.run.chunks import (
 from pipeline.run.models import check_champion
 from pipeline.run.order import COUNTED, TOTAL, Counted, generation_of
 from pipeline.run.pruned import read_pruned
+from pipeline.run.shards import Shard
 from pipeline.run.store.base import current_store
 
 HOLDOUT_CHUNKS = 4  # the hold-out's largest size, in chunks
@@ -142,7 +142,7 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
         sets_removed = remove_old_sets(output, config.keep_sets) if made else 0
     current_store().forget_shards(config.directory, generation_of(window.metas[-1].path.parts[-3]))
     seconds = time.monotonic() - start
-    figures = window.figures(maker.reader.bad)
+    figures = window.figures(maker.bad)
     return GatherSummary(
         game=game.spec,
         set_id=chunk_set.id,
@@ -158,7 +158,7 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
         oldest_shard=figures["oldest"],
         total_positions=window.counted.total,
         new_positions=maker.counts[NEW],
-        shards_read=maker.reader.shards_read,
+        shards_read=maker.shards_read,
         shards_skipped=len(skipped),
         games_repeated=window.repeated,
         sets_removed=sets_removed,
@@ -264,28 +264,31 @@ def _set_name(config: GatherConfig, window: Window) -> layout.SetName:
     return same[-1] if same else layout.SetName(names[-1].number + 1 if names else 0, digest)
 
 
+@dataclass
 class _SetMaker:
     """Makes one set.
 
+    skip         called once with the error of each damaged shard
+    bad          damaged shards found so far, as indices into the window's metas
+    shards_read  number of reads
     Row r of the scratch file becomes row r % size of the (r // size)th missing chunk; the hold-out's rows follow.
     """
 
-    def __init__(
-        self,
-        config: GatherConfig,
-        window: Window,
-        game: AnyGame,
-        skip: Callable[[FileError], None],
-        progress: Progress,
-    ) -> None:
-        self.config, self.progress, self.window, self.game = config, progress, window, game
-        self.method = method_named(window.metas[0].method)
-        self.reader = Reader(config, game, self.method, window, skip, progress)
-        self.types = self.method.columns(game)
-        self.output = config.output_directory
-        self.set_name = _set_name(config, window)
+    config: GatherConfig
+    window: Window
+    game: AnyGame
+    skip: Callable[[FileError], None]
+    progress: Progress
+    bad: set[int] = field(default_factory=set)
+    shards_read: int = 0
+
+    def __post_init__(self) -> None:
+        self.method = method_named(self.window.metas[0].method)
+        self.types = {**self.method.columns(self.game), **ORIGIN}
+        self.output = self.config.output_directory
+        self.set_name = _set_name(self.config, self.window)
         # Counts for the headers; files made by a later run get the counts of the first.
-        self.counts = {**window.counted.in_words(), NEW: window.new_positions}
+        self.counts = {**self.window.counted.in_words(), NEW: self.window.new_positions}
 
     def make(self, num_chunks: int) -> int:
         """Make the missing chunks, or all if they depend on each other; returns how many were made."""
@@ -306,26 +309,29 @@ class _SetMaker:
         if not missing and not len(wanted_holdout):
             return 0
         size = self.config.positions_per_chunk
-        sampled = self._sample(num_chunks * size if missing else 0)
+        # Positions of damaged shards are among the samples, so that reruns sample the same.
+        pool = self.window.pool(held_out=False, surprise_weight=self.config.surprise_weight)
+        sampled = pool.sample(num_chunks * size if missing else 0, self._rng(TRAINING))
         wanted = sampled.at(np.isin(np.arange(len(sampled)) // size, missing)) + wanted_holdout
         num_rows = len(missing) * size
-        with closing(Scratch(self.output, len(wanted), {**self.types, **ORIGIN})) as scratch:
-            failed = self._extract(scratch, wanted, num_rows)
-            if self.reader.bad and 0 < len(missing) < num_chunks:  # a shard was damaged after chunks were made
-                self.progress.finish()
-                atomic.remove(self._files())
-                return self.make(num_chunks)
-            holdout = np.setdiff1d(np.arange(num_rows, len(wanted)), failed)
-            if not existing:
-                self.counts[HELD_OUT] = len(holdout)
-            failed = self._replace(scratch, failed[failed < num_rows], sampled)
+        scratch = Scratch(self.output, len(wanted), self.types)
+        self.progress.start("reading games", len(wanted), "positions")
+        failed = self._extract(scratch, wanted, np.arange(len(wanted)), num_rows)
+        if self.bad and 0 < len(missing) < num_chunks:  # a shard was damaged after chunks were made
             self.progress.finish()
-            if len(failed):
-                num_chunks = self._close_gaps(scratch, num_rows, failed)
-                missing = list(range(num_chunks))
-            self._settle(scratch, np.arange(len(missing) * size))
-            self._settle(scratch, holdout)
-            self._write(scratch, num_chunks, missing, holdout)
+            atomic.remove(self._files())
+            return self.make(num_chunks)
+        holdout = np.setdiff1d(np.arange(num_rows, len(wanted)), failed)
+        if not existing:
+            self.counts[HELD_OUT] = len(holdout)
+        failed = self._replace(scratch, failed[failed < num_rows], sampled, num_rows)
+        self.progress.finish()
+        if len(failed):
+            num_chunks = self._close_gaps(scratch, num_rows, failed)
+            missing = list(range(num_chunks))
+        self._settle(scratch, np.arange(len(missing) * size))
+        self._settle(scratch, holdout)
+        self._write(scratch, num_chunks, missing, holdout)
         if not missing and len(holdout):
             self.progress.say(f"the hold-out of set {self.set_name} was lost and has been made again")
         return len(missing)
@@ -358,17 +364,12 @@ class _SetMaker:
         """Report a complete set. skipped: ids of the shards that were damaged when it was made."""
         if (newest := max(list_sets(self.output))) != self.set_name:
             self.progress.say(f"set {self.set_name} was made before; set {newest} is newer, and train takes the newest")
-        self.reader.bad.update(number for number, meta in enumerate(self.window.metas) if meta.id in skipped)
+        self.bad.update(number for number, meta in enumerate(self.window.metas) if meta.id in skipped)
 
     # Sampling and reading
 
     def _rng(self, stream: int) -> np.random.Generator:
         return np.random.default_rng([self.config.seed, stream])
-
-    def _sample(self, count: int) -> Positions:
-        """Training positions, those of damaged shards included, so that reruns sample the same."""
-        pool = self.window.pool(held_out=False, surprise_weight=self.config.surprise_weight)
-        return pool.sample(count, self._rng(TRAINING))
 
     def _sample_holdout(self) -> Positions:
         """Held-out positions of shards not known to be damaged; empty if the hold-out exists or nothing is held out."""
@@ -376,25 +377,52 @@ class _SetMaker:
         made = atomic.exists(self.output / layout.holdout_name(self.set_name))
         limit = 0 if made else HOLDOUT_CHUNKS * self.config.positions_per_chunk
         sampled = pool.sample(min(len(pool), limit), self._rng(HOLDOUT))
-        return sampled.at(~np.isin(sampled.shard, list(self.reader.bad)))
+        return sampled.at(~np.isin(sampled.shard, list(self.bad)))
 
-    def _extract(self, scratch: Scratch, wanted: Positions, num_training: int) -> IndexArray:
-        """Fill the scratch file; returns the rows left empty because of damaged shards."""
-        self.progress.start("reading games", len(wanted), "positions")
-        td_lambda = np.full(len(wanted), self.config.td_lambda, np.float32)
-        td_lambda[num_training:] = 1  # the hold-out always measures how well results are predicted
-        return self.reader.extract(scratch, wanted, np.arange(len(wanted)), td_lambda)
+    def _extract(self, scratch: Scratch, wanted: Positions, rows: IndexArray, num_training: int) -> IndexArray:
+        """Put the examples of N wanted positions into rows [N]; returns the rows of damaged shards, sorted.
 
-    def _replace(self, scratch: Scratch, failed: IndexArray, sampled: Positions) -> IndexArray:
+        num_training: rows before the hold-out's. The column `shard` becomes an index into the window's metas.
+        """
+        # The hold-out always measures how well results are predicted.
+        td_lambda = np.where(rows < num_training, np.float32(self.config.td_lambda), np.float32(1))
+        failed = np.zeros(len(rows), np.bool_)
+
+        def work(group: IndexArray) -> tuple[IndexArray, int, dict[int, FileError]]:
+            """One thread's work: read whole shards and make their examples in one batch."""
+            of_group = wanted.at(group)
+
+            def put(shards: dict[int, Shard]) -> None:
+                good = np.flatnonzero(np.isin(of_group.shard, list(shards)))
+                here = of_group.at(good)
+                local = Positions(np.searchsorted(list(shards), here.shard), here.game, here.ply)
+                lambdas = td_lambda[group[good]]
+                columns = self.method.examples(self.game, list(shards.values()), local, lambdas, self.config)
+                columns["shard"] = here.shard.astype(np.uint32)
+                scratch.put(rows[group[good]], columns)
+
+            metas = {number: self.window.metas[number] for number in np.unique(of_group.shard).tolist()}
+            return group, len(metas), read_intact(metas, put)[1]
+
+        for group, num_read, errors in in_threads(work, in_groups(wanted)):
+            self.shards_read += num_read
+            for shard, error in errors.items():
+                if shard not in self.bad:
+                    self.skip(error)
+                self.bad.add(shard)
+            failed[group] = np.isin(wanted.shard[group], list(errors))
+            self.progress.advance(len(group) - int(failed[group].sum()))
+        return np.sort(rows[failed])
+
+    def _replace(self, scratch: Scratch, failed: IndexArray, sampled: Positions, num_rows: int) -> IndexArray:
         """Fill the empty rows from undamaged shards; returns the rows that remain empty, sorted."""
         rng = self._rng(REPLACEMENTS)
         while len(failed):
-            pool = self.window.pool(False, self.reader.bad, self.config.surprise_weight)
+            pool = self.window.pool(False, self.bad, self.config.surprise_weight)
             others = pool.sample_others(len(failed), sampled, rng)
             if not len(others):
                 break
-            td_lambda = np.full(len(others), self.config.td_lambda, np.float32)
-            again = self.reader.extract(scratch, others, failed[: len(others)], td_lambda)
+            again = self._extract(scratch, others, failed[: len(others)], num_rows)
             failed = np.sort(np.concatenate([again, failed[len(others) :]]))
             sampled = sampled + others
         return failed
@@ -411,7 +439,7 @@ class _SetMaker:
         """Let the method set columns that depend on all examples in these rows."""
         if not self.method.settled or not len(rows):
             return
-        small = [name for name, (_, shape) in {**self.types, **ORIGIN}.items() if np.prod(shape) <= MAX_SETTLED]
+        small = [name for name, (_, shape) in self.types.items() if np.prod(shape) <= MAX_SETTLED]
         columns = {name: scratch.examples[name][rows] for name in small}
         for name, values in self.method.settle(columns, self.config).items():
             scratch.examples[name][rows] = values
@@ -452,7 +480,7 @@ class _SetMaker:
         metas, config = self.window.metas, self.config
         numbers, local = np.unique(columns["shard"], return_inverse=True)
         columns["shard"] = local.astype(np.uint32)  # index into this file's own list of shards
-        figures = self.window.figures(self.reader.bad)
+        figures = self.window.figures(self.bad)
         header = ChunkHeader(
             game=self.game.spec,
             set_id=str(self.set_name),
@@ -468,8 +496,8 @@ class _SetMaker:
                 **self.counts,
                 "holdout_fraction": config.holdout_fraction,
                 "td_lambda": config.td_lambda,
-                "skipped": sorted(metas[shard].id for shard in self.reader.bad),
+                "skipped": sorted(metas[shard].id for shard in self.bad),
             },
         )
         shards = [metas[number].id for number in numbers.tolist()]
-        write_chunk(path, self.types, header, columns, shards, folder_sync=index < 0, weights=weights)
+        write_chunk(path, header, columns, shards, folder_sync=index < 0, weights=weights)

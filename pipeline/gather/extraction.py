@@ -1,18 +1,14 @@
-"""Example extraction: makes examples of sampled positions and puts them into the rows of a scratch file.
+"""Example extraction: threads read intact shards in groups, and their examples go to the rows of a scratch file.
 
-Threads process groups of shards; each shard with a sampled position is read once. A damaged shard is reported and its
-rows stay empty. The scratch file's contents depend neither on the number of threads nor on the grouping. Axis: N
-positions, one row each.
+The scratch file's contents depend neither on the number of threads nor on the grouping. Axis: N positions, or rows.
 """
 
 from __future__ import annotations
 
-import mmap
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,15 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError
-from pipeline.games.contract import AnyGame
-from pipeline.gather.config import GatherConfig
-from pipeline.gather.window import Window
 from pipeline.machine import available_cores
-from pipeline.methods.method import IndexArray, Method, Positions
-from pipeline.progress import Progress
+from pipeline.methods.method import IndexArray, Positions
 from pipeline.run import atomic
 from pipeline.run.chunks import Columns, ColumnTypes
-from pipeline.run.shards import Shard, read_shard
+from pipeline.run.shards import Shard, ShardMeta, read_shard
 from pipeline.run.store.base import current_store
 
 POSITIONS_PER_GROUP = 32_768  # replayed in one batch: enough to keep kernels busy, few enough for memory
@@ -39,7 +31,7 @@ R = TypeVar("R")
 
 
 class Scratch:
-    """Examples with these columns in an unnamed file, written in any order. Close it when done.
+    """Examples with these columns in an unnamed file, written in any order.
 
     examples  [num_rows] structured, with a field per column
 
@@ -49,11 +41,9 @@ class Scratch:
 
     def __init__(self, folder: Path, num_rows: int, columns: ColumnTypes) -> None:
         dtype = np.dtype([(name, dtype, shape) for name, (dtype, shape) in columns.items()])
-        size = max(num_rows * dtype.itemsize, 1)
         with atomic.os_errors(folder), tempfile.TemporaryFile(dir=folder) as file:
-            atomic.allocate(file.fileno(), size)
-            self._map = mmap.mmap(file.fileno(), size)
-        self.examples: NDArray[Any] = np.frombuffer(self._map, dtype, num_rows)
+            atomic.allocate(file.fileno(), num_rows * dtype.itemsize)
+            self.examples: NDArray[Any] = np.memmap(file, dtype, "r+", shape=num_rows).view(np.ndarray)
 
     def put(self, rows: IndexArray, columns: Columns) -> None:
         """Write examples to these rows. Threads may write different rows at the same time."""
@@ -67,85 +57,33 @@ class Scratch:
         """The columns of these rows, copied."""
         return {name: self.examples[name][rows] for name in self.examples.dtype.names or ()}
 
-    def close(self) -> None:
-        del self.examples
-        self._map.close()
 
-
-@dataclass
-class Reader:
-    """Reads the shards of one window.
-
-    skip         called once with the error of each damaged shard
-    bad          damaged shards found so far, as indices into the window's metas
-    shards_read  number of reads
+def read_intact(
+    metas: Mapping[int, ShardMeta], use: Callable[[dict[int, Shard]], None]
+) -> tuple[dict[int, Shard], dict[int, FileError]]:
+    """(the intact shards, the errors of the others). use: called with the readable ones, and again without each whose
+    FileError it raises.
     """
-
-    config: GatherConfig
-    game: AnyGame
-    method: Method
-    window: Window
-    skip: Callable[[FileError], None]
-    progress: Progress
-    bad: set[int] = field(default_factory=set)
-    shards_read: int = 0
-
-    def extract(
-        self, scratch: Scratch, wanted: Positions, rows: IndexArray, td_lambda: NDArray[np.float32]
-    ) -> IndexArray:
-        """Put the examples of N wanted positions into rows [N]; returns the rows of damaged shards, sorted.
-
-        td_lambda: [N], see Method.examples. The column `shard` becomes an index into the window's metas.
-        """
-        failed = np.zeros(len(rows), np.bool_)
-
-        def work(group: IndexArray) -> tuple[IndexArray, int, dict[int, FileError]]:
-            return group, *self._extract_group(scratch, wanted.at(group), rows[group], td_lambda[group])
-
-        for group, num_read, errors in in_threads(work, _groups(wanted)):
-            self.shards_read += num_read
-            for shard, error in errors.items():
-                if shard not in self.bad:
-                    self.skip(error)
-                self.bad.add(shard)
-            failed[group] = np.isin(wanted.shard[group], list(errors))
-            self.progress.advance(len(group) - int(failed[group].sum()))
-        return np.sort(rows[failed])
-
-    def _extract_group(
-        self, scratch: Scratch, wanted: Positions, rows: IndexArray, td_lambda: NDArray[np.float32]
-    ) -> tuple[int, dict[int, FileError]]:
-        """One thread's work: read whole shards and make their examples in one batch.
-
-        Returns the number of shards read, and the errors of the damaged ones.
-        """
-        shards: dict[int, Shard] = {}
-        errors: dict[int, FileError] = {}
-        metas = {number: self.window.metas[number] for number in np.unique(wanted.shard).tolist()}
-        current_store().fetch([meta.path for meta in metas.values() if meta.pack is None])
-        for number, meta in metas.items():
-            try:
-                shards[number] = read_shard(meta.path, meta)
-            except FileError as error:
-                errors[number] = error
-        while shards:
-            good = np.flatnonzero(np.isin(wanted.shard, list(shards)))
-            here = wanted.at(good)
-            local = Positions(np.searchsorted(list(shards), here.shard), here.game, here.ply)
-            try:
-                columns = self.method.examples(self.game, list(shards.values()), local, td_lambda[good], self.config)
-            except FileError as error:  # try again without the damaged shard
-                damaged = next(number for number in shards if shards[number].path == error.path)
-                del shards[damaged]
-                errors[damaged] = error
-                continue
-            columns["shard"] = here.shard.astype(np.uint32)
-            scratch.put(rows[good], columns)
+    shards: dict[int, Shard] = {}
+    errors: dict[int, FileError] = {}
+    current_store().fetch([meta.path for meta in metas.values() if meta.pack is None])
+    for number, meta in metas.items():
+        try:
+            shards[number] = read_shard(meta.path, meta)
+        except FileError as error:
+            errors[number] = error
+    while shards:
+        try:
+            use(shards)
             break
-        return len(metas), errors
+        except FileError as error:
+            damaged = next(number for number in shards if shards[number].path == error.path)
+            del shards[damaged]
+            errors[damaged] = error
+    return shards, errors
 
 
-def _groups(wanted: Positions) -> Iterator[IndexArray]:
+def in_groups(wanted: Positions) -> Iterator[IndexArray]:
     """Indices into wanted, in groups of whole shards."""
     order = np.argsort(wanted.shard, kind="stable")
     stops = np.flatnonzero(np.diff(wanted.shard[order], append=-1)) + 1

@@ -14,8 +14,10 @@ random   Any: each new position replaces a random one, so a position survives e 
          Source: Guertler et al. 2025, UnstableBaselines, its step buffer.
 
 Whole games are held out, chosen by a hash of their id alone: a game and its copies are held out in every window, for
-every seed. If several games have the same id, only the oldest is in the window. Opens sidecars only. Axes: S shards, G
-games of a shard, M positions of a shard, E spans.
+every seed. If several games have the same id, only the oldest is in the window. Opens sidecars only.
+
+Positions are sampled uniformly, or more often where the search surprised the network. Axes: S shards, G games of a
+shard, M positions of a shard, E spans (a span is consecutive plies of one game), N positions of a pool.
 """
 
 from __future__ import annotations
@@ -31,13 +33,14 @@ from pipeline.counter_rng import key_of, uniforms
 from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.specs import are_related, recorded_game
 from pipeline.gather.config import GatherConfig
-from pipeline.gather.sampling import PositionSampler, Spans
+from pipeline.methods.method import IndexArray, Positions
 from pipeline.methods.named import method_named
 from pipeline.run import layout
-from pipeline.run.order import Counted, generation_of, newest_files, place_generation
+from pipeline.run.order import Counted, generation_of, newest_files
 from pipeline.run.shards import ShardMeta, meta_of
 
 HORIZON = 14  # e^-13 is 2 in a million
+MOST_PLIES = 2**16  # a ply is a u2 in every file
 
 
 def capacity_after(config: GatherConfig, total: int) -> int:
@@ -52,6 +55,124 @@ def capacity_after(config: GatherConfig, total: int) -> int:
         return min(start or most, most)
     grown = (total / start) ** exponent - 1  # s^a is factored out to avoid large numbers
     return min(int(start + config.window_slope * start / exponent * grown), most)
+
+
+@dataclass(frozen=True)
+class Spans:
+    """E spans, ordered by shard, game and ply; they don't overlap."""
+
+    shard: IndexArray  # [E] index into the window's metas
+    game: IndexArray  # [E] index in the shard
+    first_ply: IndexArray  # [E]
+    num_plies: IndexArray  # [E] at least 1
+    first_move: IndexArray  # [E] index of first_ply among the positions of its shard
+
+    def __len__(self) -> int:
+        return len(self.shard)
+
+    def at(self, rows: NDArray[np.integer] | NDArray[np.bool_]) -> Spans:
+        return Spans(*(column[rows] for column in vars(self).values()))
+
+    @property
+    def num_positions(self) -> int:
+        return int(self.num_plies.sum())
+
+    @property
+    def num_games(self) -> int:
+        """Games that at least one span belongs to."""
+        return len(self) and 1 + int(((np.diff(self.shard) != 0) | (np.diff(self.game) != 0)).sum())
+
+
+class PositionSampler:
+    """Samples the N positions of a pool, numbered from 0 in the order of the spans."""
+
+    def __init__(self, spans: Spans, surprises: list[NDArray[np.float16]], surprise_weight: float) -> None:
+        """surprises: of every position, shard by shard; see ShardMeta.
+
+        surprise_weight s: a position's probability is proportional to (1 − s) + s · surprise / (mean surprise of the
+        pool), so surprise decides the share s of all samples. A position that isn't a policy target has surprise 0 and
+        is sampled for its value only, by the share 1 − s. If all surprises are 0, sampling is uniform.
+        Source: KataGo, docs/KataGoMethods.md, "Policy Surprise Weighting", with s = 1/2 and the mean over a game.
+        """
+        self._spans = spans
+        self._ends = np.cumsum(spans.num_plies)
+        self._surprises = surprises
+        self._surprise_weight = surprise_weight
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def positions(self, numbers: IndexArray) -> Positions:
+        """The positions with these numbers."""
+        at = np.searchsorted(self._ends, numbers, side="right")
+        spans = self._spans
+        ply = numbers - (self._ends[at] - spans.num_plies[at]) + spans.first_ply[at]
+        return Positions(spans.shard[at], spans.game[at], ply)
+
+    def sample(self, count: int, rng: np.random.Generator) -> Positions:
+        """`count` positions in random order, at most as many as the pool has.
+
+        Uniform sampling is without replacement. By surprise, a position occurs as often as expected, rounded down or
+        up: at most once if its expected number of copies is at most 1.
+        """
+        return self.positions(self._choose(np.arange(len(self)), count, rng))
+
+    def sample_others(self, count: int, taken: Positions, rng: np.random.Generator) -> Positions:
+        """As sample(), without the positions taken; fewer if fewer are left."""
+        free = np.ones(len(self), np.bool_)
+        free[self.numbers(taken)] = False
+        left = np.flatnonzero(free)
+        return self.positions(self._choose(left, min(count, len(left)), rng))
+
+    def numbers(self, positions: Positions) -> IndexArray:
+        """The positions' numbers; positions outside the pool are left out."""
+        spans = self._spans
+        if not len(spans) or not len(positions):
+            return np.zeros(0, np.int64)
+        games_per_shard = int(max(spans.game.max(), positions.game.max())) + 1
+
+        def keys(shard: IndexArray, game: IndexArray, ply: IndexArray) -> IndexArray:
+            return (shard * games_per_shard + game) * MOST_PLIES + ply
+
+        first = keys(spans.shard, spans.game, spans.first_ply)
+        wanted = keys(positions.shard, positions.game, positions.ply)
+        at = np.searchsorted(first, wanted, side="right") - 1
+        behind = wanted - first[at]
+        inside = (at >= 0) & (behind < spans.num_plies[at])
+        at, behind = at[inside], behind[inside]
+        return self._ends[at] - spans.num_plies[at] + behind
+
+    def weights(self) -> NDArray[np.float64]:
+        """[N] relative probabilities, 1 on average; see __init__."""
+        spans, sizes = self._spans, np.array([len(surprises) for surprises in self._surprises], np.int64)
+        begin = (np.cumsum(sizes) - sizes)[spans.shard] + spans.first_move
+        shift = np.repeat(begin - (self._ends - spans.num_plies), spans.num_plies)
+        surprises = np.concatenate(self._surprises)[np.arange(len(self)) + shift].astype(np.float64)
+        mean = surprises.mean()
+        if mean == 0.0:
+            return np.ones(len(self))
+        return (1.0 - self._surprise_weight) + self._surprise_weight / mean * surprises
+
+    def _choose(self, numbers: IndexArray, count: int, rng: np.random.Generator) -> IndexArray:
+        if count == 0:
+            return np.zeros(0, np.int64)
+        if self._surprise_weight == 0.0:
+            return numbers[rng.choice(len(numbers), count, replace=False)]
+        return numbers[choose_weighted(rng, self.weights()[numbers], count)]
+
+
+def choose_weighted(rng: np.random.Generator, weights: NDArray[np.float64], count: int) -> IndexArray:
+    """[count] numbers below N in random order; i occurs c = count · weights[i] / Σ weights times on average.
+
+    It occurs ⌊c⌋ or ⌈c⌉ times, so at most once if c ≤ 1. weights [N] ≥ 0, not all 0. Systematic sampling of a shuffled
+    list: i is an interval of length c on a line, sampled at points of distance 1.
+    Source: Goodman, Kish 1950, "Controlled selection: a technique in probability sampling".
+    """
+    order = rng.permutation(len(weights))
+    ends = np.cumsum(weights[order])
+    points = (rng.random() + np.arange(count)) * (ends[-1] / count)
+    chosen = order[np.searchsorted(ends, points, side="right").clip(max=len(order) - 1)]
+    return rng.permutation(chosen)  # copies of one position must not be neighbours
 
 
 @dataclass(frozen=True)
@@ -71,10 +192,7 @@ class Window:
         return self.spans.num_positions
 
     def figures(self, without: Collection[int] = ()) -> dict[str, Any]:
-        """The numbers of positions, games and shards, and the ids of the newest and the oldest shard.
-
-        without: damaged shards (indices into metas) to leave out.
-        """
+        """Counts, and the ids of the newest and the oldest shard. without: damaged shards, as indices into metas."""
         left = self.spans.at(~np.isin(self.spans.shard, list(without)))
         shards = np.unique(left.shard)
         newest, oldest = (self.metas[shards[end]].id if len(shards) else "" for end in (0, -1))
@@ -150,7 +268,7 @@ def scan_window(config: GatherConfig, before: Counted, on_damage: Callable[[File
     inside = _inside(config, metas, size, horizon * size, total)
     if inside:  # generations before the window's are final
         reached = generation_of(inside[-1][0].path.parts[-3])
-        numbers = {place: number for place, number in numbers.items() if place_generation(place) >= reached}
+        numbers = {place: number for place, number in numbers.items() if generation_of(place) >= reached}
     inside, repeated, where = _without_repeated(inside)
     spans, held_out = _spans(inside, config.holdout_fraction)
     inside_metas = tuple(meta for meta, _ in inside)

@@ -22,11 +22,14 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError
 
 from pipeline import extensions, machine
-from pipeline.errors import FileError, UsageError
+from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.specs import DEFAULT_GAME, name_in, parse_game
 from pipeline.loop.config import LoopConfig
-from pipeline.loop.strength import GAMES, Strength
+from pipeline.phrases import sparkline
+from pipeline.players.kinds import kind_named
 from pipeline.presets import preset_text, read_preset
+from pipeline.ratings.command import rate, read_matches
+from pipeline.reports.show_strength import strength
 from pipeline.run import atomic, layout
 from pipeline.run.matches import PENDING, list_matches, read_summary
 from pipeline.run.models import (
@@ -35,6 +38,7 @@ from pipeline.run.models import (
     newest_models,
     newest_number,
     present_champion,
+    read_champions,
     read_info,
 )
 from pipeline.run.store.objects import parse_address
@@ -45,6 +49,11 @@ BESIDE = "selfplay --background"
 MEASURE = "measure"
 STRENGTH = "strength"
 LOOK_SECONDS = 1.0  # until the next try when another process plays as the same worker
+OPPONENTS = ("random", "heuristic")
+GAMES = 20  # against each
+FIRST_SECONDS = 60.0  # of the loop, before which it says nothing: a run that is over sooner needn't
+MOST_TIME = 0.04
+BARS = 60  # of the line of Elo
 
 Call = Callable[..., bool]
 """call("gather", time_share=0.3) runs a command with the loop's preset. False: nothing to do yet, and it said so.
@@ -84,20 +93,16 @@ class Kept(BaseModel):
 
 
 class Clock:
-    """The loop's total time in this folder. limit: seconds; None: there is none."""
+    """The loop's total time in this folder, and the other facts that it keeps. limit: seconds; None: there is none."""
 
     def __init__(self, file: Path, limit: float | None, say: Say, measured: float = 0.0) -> None:
         """measured: seconds since the loop began, for which it has measured."""
         self._file, self._limit, self._say = file, limit, say
-        self._kept = read_kept(file).model_copy(update={"ended": ""})
-        self._before, self._begun = self._kept.seconds, time.monotonic() - measured
+        self.kept = read_kept(file)
+        self._before, self._begun = self.kept.seconds, time.monotonic() - measured
         if measured:
-            self._kept.commands[MEASURE] = CommandTime(seconds=measured)
-        self.save()
-
-    @property
-    def training(self) -> tuple[int, str, float] | None:
-        return self._kept.training
+            self.kept.commands[MEASURE] = CommandTime(seconds=measured)
+        self.keep(ended="")
 
     @property
     def seconds(self) -> float:
@@ -112,25 +117,6 @@ class Clock:
         """The share of the time that has passed, in thousandths; None without a limit."""
         return None if self._limit is None else min(1000, int(1000 * self.seconds / self._limit)) / 1000
 
-    def begin_training(self, generation: int, preset: str, share: float) -> None:
-        self._kept.training = generation, preset, share
-        self.save()
-
-    @property
-    def tidied(self) -> int:
-        return self._kept.tidied
-
-    def tidy(self, generation: int) -> None:
-        self._kept.tidied = generation
-        self.save()
-
-    def end(self) -> None:
-        self._kept.ended = atomic.utc_now()
-        self.save()
-
-    def seconds_of(self, command: str) -> float:
-        return self._kept.commands[command].seconds if command in self._kept.commands else 0.0
-
     @contextmanager
     def measured(self, command: str) -> Iterator[None]:
         """Add the time that the block takes to a command's, and save."""
@@ -138,15 +124,17 @@ class Clock:
         try:
             yield
         finally:
-            times = self._kept.commands.setdefault(command, CommandTime())
+            times = self.kept.commands.setdefault(command, CommandTime())
             times.seconds += time.monotonic() - begun
             times.cpu_seconds += _cpu_seconds() - busy
-            self.save()
+            self.keep()
 
-    def save(self) -> None:
-        self._kept.process, self._kept.host, self._kept.seconds = os.getpid(), layout.this_host(), self.seconds
+    def keep(self, **facts: Any) -> None:
+        """Save these facts and the time."""
+        now = {"process": os.getpid(), "host": layout.this_host(), "seconds": self.seconds}
+        self.kept = self.kept.model_copy(update={**now, **facts})
         try:
-            atomic.write_text(self._file, self._kept.model_dump_json() + "\n", folder_sync=False)
+            atomic.write_text(self._file, self.kept.model_dump_json() + "\n", folder_sync=False)
         except FileError as error:  # on a full disk the next command that writes fails, and says why
             self._say(f"{error}; the next loop here won't know how long this one ran")
 
@@ -184,6 +172,44 @@ class Player:
             self._process = None
 
 
+class Strength:
+    """Measures each champion once, as far as time allows: its score against the players that every run has, and Elo.
+
+    These matches are short, and measure only: they take at most MOST_TIME of the loop's time, except the last one.
+    """
+
+    def __init__(self, play: Callable[[Path, str], object], say: Say) -> None:
+        """play: plays GAMES games of this model against this player, if it can."""
+        self._play, self._say = play, say
+        self._measured = ""
+
+    def show(self, seconds: float, measuring: float, is_last: bool) -> None:
+        """Measure the champion and say what was found, if it is new and this is affordable.
+
+        seconds: of the loop; measuring: those of them that went into this.
+        """
+        champion = present_champion(layout.SAVED_MODELS)
+        if champion is None or champion.name == self._measured or seconds < FIRST_SECONDS:
+            return
+        if not is_last and measuring > MOST_TIME * seconds:
+            return
+        with suppress(MuGoError):  # the commands report damaged files
+            info = read_info(champion)
+            game = parse_game(info.game)
+            for opponent in OPPONENTS:
+                with suppress(UsageError):  # not every game has a heuristic
+                    kind_named(opponent).check_game(game, opponent, "")
+                    self._play(champion, opponent)
+            self._measured = champion.name
+            self._say(f"champion {champion.name} {strength(champion, info)}")
+            rated = rate(read_matches([layout.MATCHES])).ratings
+            elo = {player.name.partition("@")[0]: player.bradley_terry for player in rated.players}
+            line = [elo[path.name] for path in read_champions(layout.SAVED_MODELS) if path.name in elo][-BARS:]
+            if len(line) > 1:
+                ends = f"{line[0]:+.0f} to {line[-1]:+.0f}"
+                self._say(f"Elo of the champions {sparkline(line)} {ends}; {rated.anchor} is 0")
+
+
 def loop(config: LoopConfig, call: Call, say: Say, program: Sequence[str], measured: float = 0.0) -> str:
     """Train in the current folder until config's generations or minutes are reached. See the module docstring.
 
@@ -193,11 +219,14 @@ def loop(config: LoopConfig, call: Call, say: Say, program: Sequence[str], measu
     """
     preset_text(config.preset, RunState(1, 0, None if config.minutes is None else 0.0))  # refuses it before all else
     file = layout.LOOP_FILE
-    with atomic.file_lock(layout.LOOP, wait=False, busy=_busy(file)):
+    kept = read_kept(file)
+    who = f" (process {kept.process} on {kept.host})" if kept.process else ""
+    busy = f"another loop is running in {Path.cwd()}{who}; nothing to do"
+    with atomic.file_lock(layout.LOOP, wait=False, busy=busy):
         limit = None if config.minutes is None else 60 * config.minutes
         clock = Clock(file, limit, say, measured)
         idle = _Loop(config, call, say, program, clock).run()
-        clock.end()
+        clock.keep(ended=atomic.utc_now())
         return idle
 
 
@@ -238,12 +267,6 @@ def keep_preset(config: LoopConfig, folder: Path, say: Say) -> float:
     return time.monotonic() - begun
 
 
-def _busy(file: Path) -> str:
-    kept = read_kept(file)
-    who = f" (process {kept.process} on {kept.host})" if kept.process else ""
-    return f"another loop is running in {Path.cwd()}{who}; nothing to do"
-
-
 class _Loop:
     def __init__(self, config: LoopConfig, call: Call, say: Say, program: Sequence[str], clock: Clock) -> None:
         self._config, self._call, self._say, self._clock = config, call, say, clock
@@ -267,13 +290,14 @@ class _Loop:
                 if not self._is_evaluated():
                     self._say(f"generation {generation}: evaluate")
                     self._try("evaluate", **self._runner)
-                if self._config.tidy and (self._has_worked or self._clock.tidied != generation):
+                if self._config.tidy and (self._has_worked or self._clock.kept.tidied != generation):
                     self._say(f"generation {generation}: compact, prune")
                     if all([self._try("compact"), self._try("prune", apply=True)]):
-                        self._clock.tidy(generation)
+                        self._clock.keep(tidied=generation)
                 is_last = self._clock.is_over or 0 < self._generations <= generation
                 if self._has_worked:
-                    self._strength.show(self._clock.seconds, self._clock.seconds_of(STRENGTH), is_last)
+                    measuring = self._clock.kept.commands.get(STRENGTH, CommandTime()).seconds
+                    self._strength.show(self._clock.seconds, measuring, is_last)
                 if is_last:
                     return "" if self._has_worked else self._idle(generation)
                 self._make(generation + 1)
@@ -340,11 +364,11 @@ class _Loop:
         return any(model is not None and model.number == generation for model in models)
 
     def _train(self, generation: int) -> bool:
-        share, begun = self._clock.share, self._clock.training
+        share, begun = self._clock.share, self._clock.kept.training
         if begun is not None and begun[:2] == (generation, self._config.preset) and self._was_cut_off(generation):
             share = begun[2]
         elif share is not None:
-            self._clock.begin_training(generation, self._config.preset, share)
+            self._clock.keep(training=(generation, self._config.preset, share))
         return self._try("train", time_share=share)
 
     def _try(self, command: str, **options: Any) -> bool:

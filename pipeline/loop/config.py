@@ -77,10 +77,7 @@ class LoopConfig(Options):
     )
 
     def with_defaults(self) -> LoopConfig:
-        """Without a preset: the game and the minutes for which settings are derived.
-
-        Raises UsageError for a game beside a preset.
-        """
+        """Without a preset: a game and minutes to derive one from. Raises UsageError for a game beside a preset."""
         if not self.preset:
             return self.model_copy(update={"game": self.game or DEFAULT_RUN, "minutes": self.minutes or MINUTES})
         if self.game is not None:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -47,12 +45,9 @@ def playable(spec: str) -> Game:
 
 
 def measure(game: Game, minutes: float) -> Measurements:
-    """Measurements for a run of this length.
-
-    Raises MuGoError for a game that doesn't keep its contract.
-    """
+    """Measurements for a run of this length. Raises MuGoError for a game that doesn't keep its contract."""
     seconds = measuring_seconds(minutes)
-    with _naming(game.spec):
+    try:
         plies, moves = _random_games(game, 0.2 * seconds)
         small, rows = _Network(game, SMALL), _rows()
         evaluations = small.rate(0.15 * seconds)
@@ -68,23 +63,16 @@ def measure(game: Game, minutes: float) -> Measurements:
             simulations=_selfplay_rate(game, small.evaluators, rows, 0.3 * seconds),
             samples=_training_rate(game, small, 0.2 * seconds),
         )
-
-
-@contextmanager
-def _naming(spec: str) -> Iterator[None]:
-    """Name the game that doesn't end, and the package whose game's answers make our code fail."""
-    try:
-        yield
-    except GameFault as error:
-        raise MuGoError(f"game {spec}: {error}") from error
+    except GameFault as error:  # it doesn't end
+        raise MuGoError(f"game {game.spec}: {error}") from error
     except MuGoError:
         raise
     except Exception as error:
-        extension = extensions.named(extensions.GAMES, name_in(spec))
+        extension = extensions.named(extensions.GAMES, name_in(game.spec))
         if extension is None or not extension.package or extensions.blame(error) is not None:
             raise
         problem = f"{type(error).__name__}: {error}"
-        raise MuGoError(f"{extension}: measuring {spec} failed ({problem}); see what check_game says") from error
+        raise MuGoError(f"{extension}: measuring {game.spec} failed ({problem}); see what check_game says") from error
 
 
 def _rows() -> int:
@@ -96,10 +84,7 @@ def _rows() -> int:
 
 
 def _random_games(game: Game, seconds: float) -> tuple[float, float]:
-    """Plies per game and legal moves per position of random games. Those unfinished after this time count as they are.
-
-    Raises MuGoError if a position of a game that isn't over has no legal move.
-    """
+    """Plies per game, legal moves per position of random games; those unfinished after this time count as they are."""
     rng = np.random.default_rng(0)
     states = game.initial(QUICK_GAMES)
     history = game.initial_history(states)

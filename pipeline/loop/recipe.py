@@ -13,7 +13,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 SMALL, LARGE, LARGER = "b2c32", "b4c64", "b6c64"
 LARGER_RATE = 2 / 3  # evaluations of LARGER in the time of one of LARGE: six blocks instead of four
@@ -53,35 +53,12 @@ class Measurements:
     samples: float
 
 
-@dataclass(frozen=True)
-class Line:
-    """A line of the derived preset. entries of a schedule: (until, value), in order; clock: their key."""
-
-    section: str
-    option: str
-    value: Any
-    reason: str
-    clock: str = "until"
-
-    def text(self) -> str:
-        if not isinstance(self.value, list):
-            return f"{f'  {self.option}: {self.value}':<29} # {self.reason}"
-        entries = [f"    - {{{self.clock}: {until}, value: {value}}}" for until, value in self.value]
-        return "\n".join([f"{f'  {self.option}:':<29} # {self.reason}", *entries])
-
-
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(NamedTuple):
     """seconds: of a generation, on average; summary: one line for people; text: the preset as YAML."""
 
     seconds: float
-    lines: tuple[Line, ...]
     summary: str
     text: str
-
-    def value(self, option: str, section: str = "selfplay") -> Any:
-        """Of a line; None if the recipe's own stays."""
-        return next((line.value for line in self.lines if (line.section, line.option) == (section, option)), None)
 
 
 def measuring_seconds(minutes: float) -> float:
@@ -146,19 +123,19 @@ def length(plies: float) -> float:
 def derive(found: Measurements, minutes: float) -> Recipe:
     """The settings of a run of this length. See shortest_minutes for how short it may be."""
     steps = growth(found.plies, found.evaluations, minutes)
-    simulations, samples = _average(steps, _simulations(found)), _average(steps, _samples(found))
+    simulations, samples = (_average(steps, rates) for rates in _rates(found))
     plies, run = length(found.plies), 60 * minutes
     full = readouts(PLAY_SHARE * run * simulations / (plies * per_move(48)))
     # Seconds of playing one game, and of training on it as often as is useful.
-    play = plies * per_move(full) / simulations
-    train = LARGEST_REUSE * FULL_FRACTION * plies / samples
+    to_play = plies * per_move(full) / simulations
+    to_train = LARGEST_REUSE * FULL_FRACTION * plies / samples
     seconds = generation_seconds(minutes)
-    if train / play <= TRAIN_SHARE / PLAY_SHARE:
-        games = round((PLAY_SHARE + TRAIN_SHARE) * seconds / (play + train))
+    if to_train / to_play <= TRAIN_SHARE / PLAY_SHARE:
+        games = round((PLAY_SHARE + TRAIN_SHARE) * seconds / (to_play + to_train))
     else:
-        games = round(PLAY_SHARE * seconds / play)
+        games = round(PLAY_SHARE * seconds / to_play)
     games = max(LEAST_GAMES, _rounded(games))
-    seconds = max(seconds, games * play / PLAY_SHARE)  # longer on a slow machine
+    seconds = max(seconds, games * to_play / PLAY_SHARE)  # longer on a slow machine
     in_all = games * run / seconds
     targets = games * plies * FULL_FRACTION
     wanted = min(LARGEST_REUSE * targets, TRAIN_SHARE * seconds * samples)
@@ -166,8 +143,9 @@ def derive(found: Measurements, minutes: float) -> Recipe:
     first_targets = 0.9 * first * plies * FULL_FRACTION  # a twentieth of the games is held out
     chunk = 2 ** max(6, min(11, int(math.log2(first_targets / 3))))
     chunks = max(1, round(wanted / chunk))
-    batch = 256 if chunks * chunk >= 20_000 else 128
-    steps_of_training = chunks * chunk / batch
+    trained = chunks * chunk
+    batch = 256 if trained >= 20_000 else 128
+    steps_of_training = trained / batch
     epochs = max(1, min(3, int(wanted / first_targets)))
     window = max(_rounded(2.5 * games * plies), 4 * chunk)
     matches = 64
@@ -175,51 +153,73 @@ def derive(found: Measurements, minutes: float) -> Recipe:
         matches //= 2
     opening = max(2, min(6, int(found.plies / 5)))
     sizes = ", ".join(size for _, size in steps)
-    lines = [
-        Line("selfplay", "games", [(1, first), (2, games)],
-             f"per generation, about {_seconds(seconds)} each; random play teaches little"),
-        Line("selfplay", "readouts", [(2, max(24, round(full * 2 / 3))), (6, round(full * 5 / 6)), (7, full)],
-             f"of a full search: the run has time for some {_rounded(in_all):,} games"),
-        Line("selfplay", "cheap_readouts", [(2, full // 8), (6, round(full * 5 / 24)), (7, full // 4)],
-             "of the other moves, which only carry the game on"),
-        Line("selfplay", "random_plies", random_plies(in_all, found.moves, found.plies),
-             f"at {found.moves:.0f} legal moves, several times as many openings as games"),
+    selfplay = [
+        _line("games", [(1, first), (2, games)],
+              f"per generation, about {_seconds(seconds)} each; random play teaches little"),
+        _line("readouts", [(2, max(24, round(full * 2 / 3))), (6, round(full * 5 / 6)), (7, full)],
+              f"of a full search: the run has time for some {_rounded(in_all):,} games"),
+        _line("cheap_readouts", [(2, full // 8), (6, round(full * 5 / 24)), (7, full // 4)],
+              "of the other moves, which only carry the game on"),
+        _line("random_plies", random_plies(in_all, found.moves, found.plies),
+              f"at {found.moves:.0f} legal moves, several times as many openings as games"),
     ]  # fmt: skip
     if resigns(found.plies):
-        lines += [
-            Line("selfplay", "resign_threshold", -0.95, "a player this sure of losing at two moves resigns"),
-            Line("selfplay", "no_resign_fraction", 0.25, "a quarter of the games are played to the end"),
+        selfplay += [
+            _line("resign_threshold", -0.95, "a player this sure of losing at two moves resigns"),
+            _line("no_resign_fraction", 0.25, "a quarter of the games are played to the end"),
         ]
         if found.has_margins:
-            lines += [
-                Line("selfplay", "decided_value", 0.95, "quickly, once one side is this sure of winning ..."),
-                Line("selfplay", "decided_readouts", 8, "... with so many simulations per move"),
+            selfplay += [
+                _line("decided_value", 0.95, "quickly, once one side is this sure of winning ..."),
+                _line("decided_readouts", 8, "... with so many simulations per move"),
             ]
-    lines += [
-        Line("gather", "window_start", window, "two and a half generations; it grows from here"),
-        Line("gather", "positions_per_chunk", chunk, "a third of the first generation's at most"),
-        Line("gather", "chunks_to_make", chunks,
-             f"{chunks * chunk:,} samples, {chunks * chunk / targets:.1f} per new target; a third of the time at most"),
-        Line("train", "network_size", steps, "by the share of the time; 6,000,000 evaluations with the first",
-             "until_share"),
-        Line("train", "epochs", [(3, epochs), (4, 1)], "while the window is small"),
-        Line("train", "batch_size", batch, f"{steps_of_training:.0f} steps in a generation"),
+    gather = [
+        _line("window_start", window, "two and a half generations; it grows from here"),
+        _line("positions_per_chunk", chunk, "a third of the first generation's at most"),
+        _line("chunks_to_make", chunks,
+              f"{trained:,} samples, {trained / targets:.1f} per new target; a third of the time at most"),
     ]  # fmt: skip
     if 16 * window > 1_000_000:  # as large as the recipe's
-        lines.append(Line("gather", "max_positions", 16 * window, "the largest window"))
+        gather.append(_line("max_positions", 16 * window, "the largest window"))
+    train = [
+        _line("network_size", steps, "by the share of the time; 6,000,000 evaluations with the first", "until_share"),
+        _line("epochs", [(3, epochs), (4, 1)], "while the window is small"),
+        _line("batch_size", batch, f"{steps_of_training:.0f} steps in a generation"),
+    ]
     if steps_of_training < 250:
         decay = round(max(0.9, 1 - 2 / steps_of_training), 3)
-        lines.append(Line("train", "ema_decay", decay, "the model averages half of a generation's steps"))
-    first_steps = epochs * min(first_targets, chunks * chunk) / batch
+        train.append(_line("ema_decay", decay, "the model averages half of a generation's steps"))
+    first_steps = epochs * min(first_targets, trained) / batch
     if first_steps < 100:
-        lines.append(Line("train", "warmup_steps", max(5, int(first_steps / 2)), "half of the first generation"))
-    lines += [
-        Line("evaluate", "games", [(LATE, matches), (1, 2 * matches)],
-             "a tenth of a generation's time at most; twice as many when the gains are small", "until_share"),
-        Line("evaluate", "opening_plies", opening, "varied openings, each played with both colours"),
+        train.append(_line("warmup_steps", max(5, int(first_steps / 2)), "half of the first generation"))
+    evaluate = [
+        _line("games", [(LATE, matches), (1, 2 * matches)],
+              "a tenth of a generation's time at most; twice as many when the gains are small", "until_share"),
+        _line("opening_plies", opening, "varied openings, each played with both colours"),
     ]  # fmt: skip
     summary = f"{_facts(found)}: {games} games per generation (about {_seconds(seconds)}), {_growth_in_words(steps)}"
-    return Recipe(seconds, tuple(lines), summary, _preset(found, minutes, lines, sizes))
+    text = [
+        f"# {found.game}; needs --minutes {minutes:g}; gives a player ({sizes})",
+        f"# Derived from {_facts(found)} ({SMALL}),",
+        f"# {found.simulations:,.0f} simulations/s of self-play, {found.samples:,.0f} samples/s of training, "
+        f"{found.moves:.0f} legal moves.",
+        "# The loop keeps to this file: edit it as you like, or copy it for --preset.",
+        "extends: recipe",
+        *("", "init:", f"  game: {found.game}"),
+        *("", "selfplay:", *selfplay),
+        *("", "gather:", *gather),
+        *("", "train:", *train),
+        *("", "evaluate:", *evaluate),
+    ]
+    return Recipe(seconds, summary, "\n".join(text) + "\n")
+
+
+def _line(option: str, value: Any, reason: str, clock: str = "until") -> str:
+    """An option in the preset. value: of a schedule, its entries (until, value) in order; clock: their key."""
+    if not isinstance(value, list):
+        return f"{f'  {option}: {value}':<29} # {reason}"
+    entries = [f"    - {{{clock}: {until}, value: {entry}}}" for until, entry in value]
+    return "\n".join([f"{f'  {option}:':<29} # {reason}", *entries])
 
 
 def shortest_minutes(found: Measurements) -> float:
@@ -228,21 +228,15 @@ def shortest_minutes(found: Measurements) -> float:
     return max(LEAST_SECONDS, LEAST_GAMES * play / PLAY_SHARE) / 60
 
 
-def _simulations(found: Measurements) -> dict[str, float]:
-    """Of self-play, by network size: the rules and trees take the same time with each."""
-    rates = _evaluations(found)
-    return {size: 1 / (1 / found.simulations + 1 / rate - 1 / rates[SMALL]) for size, rate in rates.items()}
+def _rates(found: Measurements) -> tuple[dict[str, float], dict[str, float]]:
+    """(simulations of self-play, samples of training), by network size.
 
-
-def _samples(found: Measurements) -> dict[str, float]:
-    """Of training, by network size: a step is slower by as much as an evaluation."""
-    rates = _evaluations(found)
-    return {size: found.samples * rate / rates[SMALL] for size, rate in rates.items()}
-
-
-def _evaluations(found: Measurements) -> dict[str, float]:
+    The rules and trees take the same time with each network. A training step is slower by as much as an evaluation.
+    """
     large = min(found.evaluations_large or found.evaluations, found.evaluations)
-    return {SMALL: found.evaluations, LARGE: large, LARGER: LARGER_RATE * large}
+    rates = {SMALL: found.evaluations, LARGE: large, LARGER: LARGER_RATE * large}
+    simulations = {size: 1 / (1 / found.simulations + 1 / rate - 1 / rates[SMALL]) for size, rate in rates.items()}
+    return simulations, {size: found.samples * rate / rates[SMALL] for size, rate in rates.items()}
 
 
 def _average(steps: Sequence[tuple[float, str]], rates: dict[str, float]) -> float:
@@ -271,20 +265,3 @@ def _growth_in_words(steps: Sequence[tuple[float, str]]) -> str:
 
 def _seconds(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.1f} minutes"
-
-
-def _preset(found: Measurements, minutes: float, lines: Sequence[Line], sizes: str) -> str:
-    text = [
-        f"# {found.game}; needs --minutes {minutes:g}; gives a player ({sizes})",
-        f"# Derived from {_facts(found)} ({SMALL}),",
-        f"# {found.simulations:,.0f} simulations/s of self-play, {found.samples:,.0f} samples/s of training, "
-        f"{found.moves:.0f} legal moves.",
-        "# The loop keeps to this file: edit it as you like, or copy it for --preset.",
-        "extends: recipe",
-        "",
-        "init:",
-        f"  game: {found.game}",
-    ]
-    for section in dict.fromkeys(line.section for line in lines):
-        text += ["", f"{section}:", *(line.text() for line in lines if line.section == section)]
-    return "\n".join(text) + "\n"

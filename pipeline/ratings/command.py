@@ -19,7 +19,7 @@ from pipeline.ratings import strength
 from pipeline.ratings.config import RatingsConfig
 from pipeline.run import atomic, layout
 from pipeline.run.matches import MatchResults, UnknownGame, list_matches, read_results
-from pipeline.run.ratings import RatedPlayer, Ratings, read_ratings, write_ratings
+from pipeline.run.ratings import RatedPlayer, Ratings, read_ratings, write_record
 
 NAMES_SHOWN = 3
 
@@ -150,7 +150,7 @@ def rate_and_write(
         except FileError as error:
             progress.warn(f"{config.output} was unusable and is rebuilt from the match records: {error.problem}")
         found = _rated(config, progress)
-        write_ratings(config.output, found[0].ratings)
+        write_record(config.output, found[0].ratings)
     return _summary(config, *found, str(config.output), among)
 
 

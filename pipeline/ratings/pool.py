@@ -38,7 +38,7 @@ from pipeline.players.player_specs import BUILT_IN_NAMES, HANDICAP, parse_player
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings.strength import resolve_name
 from pipeline.run import atomic, layout
-from pipeline.run.ratings import Member, Pool, RatedPlayer, pool_lock, read_pool, read_ratings, write_pool
+from pipeline.run.ratings import Member, Pool, RatedPlayer, pool_lock, read_pool, read_ratings, write_record
 
 TEMPERATURES = {  # by default
     "nearest": 200.0,  # in Elo
@@ -131,7 +131,7 @@ def pool(
             if new is not None:
                 after = add(after, new, rated, by_rating)
             if new is None or after != before:
-                write_pool(path, after)
+                write_record(path, after)
     added = [name for name in after.names if name not in before.names]
     evicted = [name for name in before.names if name not in (*after.names, *removed)]
     rows = [_row(member, rated) for member in after.members]

@@ -25,10 +25,10 @@ from pipeline.matches.statistics import (
 )
 from pipeline.phrases import counted, results
 from pipeline.run import layout
+from pipeline.run.layout import Run
 from pipeline.run.matches import MatchResults, read_results
-from pipeline.run.models import ModelInfo, read_info, read_journal
+from pipeline.run.models import ModelInfo, newest_models, read_info, read_journal, resolve_champion
 from pipeline.run.order import ShardFile
-from pipeline.run.run import Run
 from pipeline.run.shards import ShardMeta, meta_of
 
 P = ParamSpec("P")
@@ -55,11 +55,11 @@ class Reading:
     def of(cls, run: Run, num_models: int | None = None) -> Reading:
         """num_models: how many of the newest models to read; None: all."""
         reading = cls(run)
-        models = reading.readable(lambda: list(islice(run.newest_models(), num_models))) or []
+        models = reading.readable(lambda: list(islice(newest_models(run.models), num_models))) or []
         reading.infos = [info for path in models[::-1] if (info := reading.readable(read_info, path))]
         if models:
             reading.generation = number_of(models[0].name)
-            reading.champion = reading.readable(lambda: run.resolve_champion().name)
+            reading.champion = reading.readable(lambda: resolve_champion(run.champion).name)
         reading.journal = reading.readable(read_journal, run.models) or []
         return reading
 

@@ -21,7 +21,8 @@ from pipeline.run import atomic, layout
 from pipeline.run.chunks import list_sets
 from pipeline.run.evaluations import FORMAT as EVALUATION_FORMAT
 from pipeline.run.evaluations import read_evaluation
-from pipeline.run.matches import newest_match
+from pipeline.run.layout import is_run
+from pipeline.run.matches import newest_matches
 from pipeline.run.models import FORMAT as MODEL_FORMAT
 from pipeline.run.models import (
     list_models,
@@ -35,7 +36,6 @@ from pipeline.run.models import (
 from pipeline.run.order import folders_in
 from pipeline.run.packs import is_gone, shards_in
 from pipeline.run.ratings import POOL_FORMAT, RATINGS_FORMAT, read_pool, read_ratings
-from pipeline.run.run import is_run
 from pipeline.run.shards import newest_shards
 
 KNOWN = (
@@ -87,7 +87,7 @@ def game_records(path: Path, game: int | None = None, form: str = SGF) -> Iterat
     if (games := _games_at(path, game)) is not None:
         _, place, index = games
         return records_of(place, index, form)
-    newest = newest_match(path) or _newest_shard(path) if path.is_dir() else None
+    newest = next(newest_matches(path), None) or _newest_shard(path) if path.is_dir() else None
     if newest is None:
         flags = listed([f"--{name}" for name in record_names()])
         raise UsageError(f"show {path}: {flags} are for game shards, matches and folders of them")
@@ -132,7 +132,7 @@ def _newest_in(folder: Path) -> Path | None:
     """A folder's newest chunk, match or shard."""
     if sets := list_sets(folder):
         return next(reversed(sets.values()))[-1]  # a set's hold-out comes first
-    return newest_match(folder) or _newest_shard(folder)
+    return next(newest_matches(folder), None) or _newest_shard(folder)
 
 
 def show_json(path: Path) -> Iterator[str]:

@@ -14,11 +14,11 @@ from pipeline.phrases import counted
 from pipeline.reports.reading import Reading, ScoredMatch, metric
 from pipeline.reports.tables import described, table
 from pipeline.run import layout
+from pipeline.run.layout import Run
 from pipeline.run.matches import list_matches
 from pipeline.run.models import ModelInfo, check_champion
-from pipeline.run.order import newest_files
+from pipeline.run.order import model_of, newest_files
 from pipeline.run.pruned import read_pruned
-from pipeline.run.run import Run
 
 LOSSES = ("policy", "value")  # loss terms that every game has
 MATCH_HEADER = ("challenger", "champion", "games", "won", "drawn", "lost")
@@ -30,7 +30,7 @@ def show_run(directory: Path) -> Iterator[str]:
     run = Run(directory)
     reading = Reading.of(run)
     pruned = read_pruned(run.games)
-    games, positions = (Counter(counts) for counts in pruned.by_model())  # by the model that played them
+    games, positions = (Counter(counts) for counts in pruned.totals(model_of))  # by the model that played them
     for shard in newest_files(run.games):
         if not pruned.has(shard) and (meta := reading.meta(shard)):
             games[meta.model] += meta.games

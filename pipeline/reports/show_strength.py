@@ -17,9 +17,9 @@ from pipeline.matches.statistics import Score
 from pipeline.phrases import counted, percent
 from pipeline.reports.reading import ScoredMatch, number_in
 from pipeline.run import layout
+from pipeline.run.layout import Run
 from pipeline.run.models import ModelInfo
 from pipeline.run.ratings import read_ratings
-from pipeline.run.run import Run
 
 OPPONENTS_NAMED = 4
 EXPORTED = "strength"  # in the manifest of an exported model, see train/export.py

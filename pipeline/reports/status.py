@@ -39,12 +39,12 @@ from pipeline.reports.run_files import LOOP_LOCK, RunFiles, SizedShard, scan_run
 from pipeline.reports.tracked import Tracked, of_newest_games
 from pipeline.run import atomic, layout, packs
 from pipeline.run.evaluations import Evaluation, list_evaluations, read_evaluation
-from pipeline.run.matches import begin_lines, newest_matches, read_lines
+from pipeline.run.layout import Run
+from pipeline.run.matches import begin_lines, newest_matches
 from pipeline.run.models import ModelInfo
 from pipeline.run.order import Counted, generation_of
 from pipeline.run.pruned import Pruned, read_pruned
 from pipeline.run.ratings import RatedPlayer, read_ratings
-from pipeline.run.run import Run
 from pipeline.run.shards import ShardMeta
 
 RATES_OVER = timedelta(hours=1)
@@ -466,7 +466,7 @@ def _window(info: ModelInfo) -> WindowFill | None:
 
 def _is_of_models(folder: Path) -> bool:
     """Whether a match is between two models. Raises FileError."""
-    found, _ = begin_lines(folder, read_lines(folder))
+    found, *_ = begin_lines(folder)
     return found.header.is_of_models
 
 

@@ -44,10 +44,12 @@ LOCKS, MOUNTS = Path("/proc/locks"), Path("/proc/self/mountinfo")  # Linux only
 
 
 @contextmanager
-def os_errors(path: Path | str) -> Iterator[None]:
-    """Turn every OSError inside into a FileError about path."""
+def os_errors(path: Path | str, passing: type[OSError] | tuple[()] = ()) -> Iterator[None]:
+    """Turn every OSError inside into a FileError about path, except those that are passing."""
     try:
         yield
+    except passing:
+        raise
     except OSError as error:
         raise explain(path, error) from error
 
@@ -74,12 +76,11 @@ def sync(path: Path) -> None:
 
 
 def write_bytes(path: Path, data: bytes | memoryview, folder_sync: bool = True) -> None:
-    """Write a file, replacing an existing one.
+    """Write a file, replacing an existing one. Raises FileError.
 
     folder_sync: False omits the folder's sync, for when several files go into it; call sync after the last.
-    Raises FileError.
     """
-    with _replacing(path, folder_sync) as temporary:
+    with replacing(path, folder_sync) as temporary:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         try:
             _write_all(descriptor, memoryview(data).cast("B"))
@@ -88,13 +89,17 @@ def write_bytes(path: Path, data: bytes | memoryview, folder_sync: bool = True) 
 
 
 @contextmanager
-def _replacing(path: Path, folder_sync: bool = True) -> Iterator[Path]:
-    """A temporary name that is renamed to path at the end of the block, or removed on an error."""
+def replacing(path: Path, folder_sync: bool = True, upload: bool = True) -> Iterator[Path]:
+    """A temporary name that is renamed to path at the end of the block, or removed on an error. Raises FileError.
+
+    upload: False for files that come from the store.
+    """
     temporary = layout.temporary_path(path)
     with os_errors(path):
         try:
             yield temporary
-            current_store().commit(path, temporary)
+            if upload:
+                current_store().commit(path, temporary)
             os.rename(temporary, path)
         except BaseException:
             with suppress(OSError):
@@ -278,9 +283,9 @@ def check_format(path: Path, raw: dict[str, Any], file_format: str, version: int
 
 
 def parse_record(path: Path, kind: type[Record], raw: dict[str, Any], wanted: str) -> Record:
-    """raw, read from path, as a record of this kind, whose fields `format` and `version` are Literals.
+    """raw, read from path, as a record of this kind. Raises FileError that names the first wrong field.
 
-    Raises FileError that says what was wanted and names the first wrong field.
+    kind: its fields `format` and `version` are Literals.
     """
     (file_format,), (version,) = (get_args(kind.model_fields[name].annotation) for name in ("format", "version"))
     check_format(path, raw, file_format, version, wanted)
@@ -331,14 +336,9 @@ def remove(files: Iterable[Path]) -> None:
             path.unlink(missing_ok=True)
 
 
-def utc_now() -> str:
-    """Now, ISO 8601 to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def utc_now_exactly() -> str:
-    """Now, ISO 8601 to the microsecond. As text it sorts after the same second from utc_now."""
-    return datetime.now(UTC).isoformat(timespec="microseconds")
+def utc_now(to: str = "seconds") -> str:
+    """Now, ISO 8601. to: "microseconds" sorts, as text, after the same second."""
+    return datetime.now(UTC).isoformat(timespec=to)
 
 
 @contextmanager
@@ -370,9 +370,7 @@ def new_directory(path: Path) -> Iterator[Path]:
 
 
 def _merge(temporary: Path, path: Path) -> None:
-    """Rename a folder whose files are already in object storage. Another process may have found them there and made the
-    folder in the meantime.
-    """
+    """Rename a folder whose files are in object storage, where another process may have found them and made it, too."""
     try:
         os.rename(temporary, path)
     except OSError as error:
@@ -390,13 +388,10 @@ def refuse_existing(path: Path) -> None:
 
 
 def replace_symlink(link: Path, target: str) -> None:
-    """Make link a symlink with this text, atomically. Its former target stays.
-
-    Raises FileError, also if link exists and is no symlink.
-    """
+    """Make link a symlink with this text, atomically. Raises FileError, also if link exists and is no symlink."""
     if os.path.lexists(link) and not link.is_symlink():
         raise FileError(link, "it is no symlink, and is never overwritten; wanted a symlink or nothing; move it away")
-    with _replacing(link) as temporary:
+    with replacing(link) as temporary:
         os.symlink(target, temporary)
 
 
@@ -445,7 +440,6 @@ def _open_lock(lock: Path) -> int:
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
-    """Whether this open file still has this path."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
@@ -498,21 +492,23 @@ def _mounted_device(descriptor: int) -> int | None:
     return None
 
 
+def remove_tree(path: Path) -> None:
+    """Remove a file or folder that may be gone already. Raises FileError."""
+    with os_errors(path), suppress(FileNotFoundError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            remove([path])
+
+
 def sweep(folder: Path) -> list[str]:
     """Remove the temporary files that killed processes left in this folder, if there is one; returns their names."""
     removed: list[str] = []
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return removed
-    for name in filter(is_left_over, names):
-        path = folder / name
-        with suppress(OSError):
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
-            removed.append(name)
+    with suppress(OSError):
+        for name in filter(is_left_over, os.listdir(folder)):
+            with suppress(FileError):
+                remove_tree(folder / name)
+                removed.append(name)
     return removed
 
 
@@ -526,17 +522,11 @@ def is_left_over(name: str) -> bool:
     temporary = layout.parse_temporary_name(name)
     if temporary is None:
         return False
-    if temporary.host == layout.this_host() and not is_alive(temporary.pid):
-        return True
+    if temporary.host == layout.this_host():
+        try:
+            os.kill(temporary.pid, 0)
+        except ProcessLookupError:
+            return True
+        except (PermissionError, OverflowError):
+            pass
     return datetime.now(UTC) - temporary.time > LONGEST_WRITE
-
-
-def is_alive(pid: int) -> bool:
-    """Whether this machine has a process with this number."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
-    return True

@@ -94,28 +94,19 @@ class ChunkSet:
 
 def write_chunk(
     path: Path,
-    types: ColumnTypes,
     header: ChunkHeader,
-    columns: dict[str, NDArray[Any]],
+    columns: Columns,
     shards: list[str],
     folder_sync: bool = True,
     weights: NDArray[np.float32] | None = None,
 ) -> None:
-    """Write a chunk atomically. types: of the method's columns; weights: see Chunk.
+    """Write a chunk atomically. columns: the method's, then ORIGIN; weights: see Chunk.
 
-    Raises ValueError if the columns don't have these types, FileError if the disk is full or read-only.
+    Raises FileError for a full or read-only disk.
     """
-    types = {**types, **ORIGIN}
-    num_examples = len(columns["ply"])
-    if list(columns) != list(types):
-        raise ValueError(f"{path}: columns {list(columns)} are not those of a chunk; wanted {list(types)}")
-    for name, (dtype, shape) in types.items():
-        if columns[name].shape != (num_examples, *shape) or columns[name].dtype != np.dtype(dtype):
-            found = f"{columns[name].dtype} {columns[name].shape}"
-            raise ValueError(f"{path}: column {name} is {found}, wanted {dtype} {(num_examples, *shape)}")
     image = io.BytesIO()  # in memory first, because HDF5 reports a full disk by many errors
     with h5py.File(image, "w", userblock_size=SEAL_BYTES) as file:
-        facts = asdict(replace(header, num_examples=num_examples))
+        facts = asdict(replace(header, num_examples=len(columns["ply"])))
         window = dict(facts.pop("window"))
         numbers = window.pop(COUNTED)  # in a dataset, because an attribute has at most 64 KiB
         file.attrs.update({"format": FORMAT, "version": VERSION, **facts, "window": json.dumps(window)})

@@ -35,8 +35,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
-from pipeline.errors import UsageError
+from pipeline.errors import FileError, UsageError
 
 DATA, SELFPLAY, TRAINING, LOGS = "data", "selfplay", "training_data", "logs"
 EVALUATE, TOURNAMENT = "evaluate", "tournament"
@@ -59,7 +60,7 @@ SHARD_SUFFIX = ".gz"
 META_SUFFIX = ".meta"
 CHUNK_SUFFIX = ".h5"
 
-# The parts of a run, relative to its folder: see run.py
+# The parts of a run, relative to its folder
 SAVED_MODELS = Path("saved_models")
 CHAMPION_LINK = SAVED_MODELS / CHAMPION
 GAMES, CHUNKS, CURVES = Path(DATA, SELFPLAY), Path(DATA, TRAINING), Path(DATA, LOGS)
@@ -91,11 +92,43 @@ _PRIORITIES = re.compile(r"(\d{6})-([0-9a-f]{8})-priorities\.safetensors")
 _TEMPORARY = re.compile(r"\.(.+)~([A-Za-z0-9-]+)~(\d+)~(\d{8}T\d{6})~[0-9a-f]{8}\.tmp", re.DOTALL)
 
 
+class Run:
+    """The paths of the run in a folder, which has data/ and saved_models/.
+
+    champion       the symlink; models.resolve_champion follows it
+    matches        of promotion; required, watch, tournament: see above
+    match_folders  all folders that hold matches
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.models = folder / SAVED_MODELS
+        self.champion = folder / CHAMPION_LINK
+        self.games = folder / GAMES
+        self.pruned = self.games / PRUNED
+        self.chunks = folder / CHUNKS
+        self.match_folders = [folder / matches for matches in MATCH_FOLDERS]
+        self.matches, self.required, self.watch, self.tournament = self.match_folders
+        self.pool = folder / POOL_FILE
+        self.ratings = folder / RATINGS_FILE
+
+    @classmethod
+    def at(cls, folder: Path) -> Run:
+        """The run in this folder. Raises FileError if there is none."""
+        if not is_run(folder):
+            found = "no run in this folder" if folder.is_dir() else "no such folder"
+            raise FileError(folder, f"{found}; wanted one with {SAVED_MODELS}/ or {GAMES}/ in it")
+        return cls(folder)
+
+
+def is_run(folder: Path) -> bool:
+    return (folder / SAVED_MODELS).is_dir() or (folder / GAMES).is_dir()
+
+
 # Models
 
 
-@dataclass(frozen=True, order=True)
-class ModelName:
+class ModelName(NamedTuple):
     number: int  # 0 for the initial model, then counting up
     label: str
 
@@ -140,8 +173,7 @@ def parse_checkpoint_name(name: str) -> str | None:
 # Shards
 
 
-@dataclass(frozen=True, order=True)
-class GamesFolder:
+class GamesFolder(NamedTuple):
     """The folder of a model's games in a generation."""
 
     generation: int
@@ -170,8 +202,7 @@ def parse_games_folder(name: str) -> GamesFolder | None:
     return GamesFolder(model.number, name) if model else None
 
 
-@dataclass(frozen=True, order=True)
-class ShardName:
+class ShardName(NamedTuple):
     """Time and number strictly increase within a worker's folder."""
 
     time: datetime  # UTC
@@ -200,6 +231,14 @@ def parse_shard_name(name: str) -> ShardName | None:
     except ValueError:
         return None
     return ShardName(time, int(match[2])) if 2000 <= time.year <= 9998 else None  # so that adding hours can't overflow
+
+
+def shard_named(stem: str) -> ShardName:
+    """Raises ValueError if no shard has this name without a suffix."""
+    name = parse_shard_name(f"{stem}{SHARD_SUFFIX}")
+    if name is None:
+        raise ValueError(f"a shard {str(stem)[:40]!r}")
+    return name
 
 
 @dataclass(frozen=True, order=True)
@@ -252,8 +291,7 @@ def shard_id(path: Path) -> str:
 # Chunks
 
 
-@dataclass(frozen=True, order=True)
-class SetName:
+class SetName(NamedTuple):
     number: int  # counts the sets made in a folder, so that names sort by age
     digest: str  # eight hexadecimal digits: a hash of window, settings and seed
 
@@ -346,8 +384,7 @@ def parse_evaluation_name(name: str) -> str | None:
 # Temporaries and locks
 
 
-@dataclass(frozen=True)
-class TemporaryName:
+class TemporaryName(NamedTuple):
     name: str  # after the rename
     host: str
     pid: int

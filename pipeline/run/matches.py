@@ -128,7 +128,9 @@ class MatchHeader(BaseModel, frozen=True):
     openings: list[Moves] = Field(description="First moves of games 2k and 2k+1; with a handicap, of game k.")
     stones: list[Moves] = Field([], description="Points of the handicap stones of game k, in the order placed.")
     max_result: float = Field(1.0, gt=0, lt=1000, description="The most points that a game counts.")
-    created: str = Field(default_factory=atomic.utc_now_exactly, description="Ratings count matches in this order.")
+    created: str = Field(
+        default_factory=lambda: atomic.utc_now("microseconds"), description="Ratings count matches in this order."
+    )
 
     @model_validator(mode="after")
     def _fits_together(self) -> MatchHeader:
@@ -162,9 +164,6 @@ class MatchHeader(BaseModel, frozen=True):
     @property
     def games_per_opening(self) -> int:
         return games_per_opening(self.handicap_side)
-
-    def challenger_player(self, index: int) -> int:
-        return challenger_player(index, self.handicap_side)
 
     @property
     def is_of_models(self) -> bool:
@@ -276,19 +275,13 @@ class Match:
 
 
 def list_matches(directory: Path, challenger: str = "", since: int = -1) -> list[Path]:
-    """The match folders in a directory, by name; none if it is missing.
-
-    challenger: only its matches; since: only matches of a model with this number or a higher one.
+    """The match folders in a directory, by name; none if it is missing. challenger: only its matches; since: only
+    matches of a model with this number or a higher one.
     """
     begin = f"{challenger}{layout.VERSUS}" if challenger else ""
     names = sorted(name for name in atomic.names_in(directory) if name.startswith(begin))
     names = [name for name in names if layout.parse_match_name(name) and (since < 0 or _newest_number(name) >= since)]
     return list(filter(_is_match, (directory / name for name in names)))
-
-
-def newest_match(directory: Path) -> Path | None:
-    """A match of the newest model that has one; None if there is no match."""
-    return next(newest_matches(directory), None)
 
 
 def newest_matches(directory: Path) -> Iterator[Path]:
@@ -308,11 +301,9 @@ def _newest_number(name: str) -> int:
 
 
 def read_match(folder: Path, with_summary: bool = True) -> Match:
-    """Raises FileError if games.jsonl is missing, or a file is damaged or of another version.
-
-    with_summary: False doesn't read summary.json; the summary is None.
-    """
-    found, _ = _read_games(folder)
+    """Raises FileError if a file is missing, damaged or of another version. with_summary: read summary.json."""
+    found, data, start = begin_lines(folder)
+    take_lines(found, data, start)
     games = sorted(found.games.values(), key=lambda game: game.index)
     summary = read_summary(folder) if with_summary else None
     return Match(folder, found.header, found.openings, games, found.failures, summary, found.stones)
@@ -370,7 +361,7 @@ class MatchLines:
         most, result = header.max_result, game.result_first_player
         if not abs(result) <= most or (most == 1 and result % 1):
             raise ValueError(f"{name}: a result of {result:g}; it counts {most:g}")
-        if game.challenger_player != header.challenger_player(game.index):
+        if game.challenger_player != challenger_player(game.index, header.handicap_side):
             began = (game.challenger_player == 0) == (header.handicap_side is None)
             found, wanted = ("first", "second") if began else ("second", "first")
             raise ValueError(f"{name}: the challenger moves {found}, it must move {wanted}")
@@ -408,25 +399,21 @@ class MatchLines:
         self.stones += added.stones
 
 
-def _read_games(folder: Path) -> tuple[MatchLines, int]:
-    """(all whole lines of games.jsonl, the number of their bytes)."""
-    data = read_lines(folder)
-    found, first = begin_lines(folder, data)
-    take_lines(found, data, first)
-    return found, len(data)
+def begin_lines(folder: Path) -> tuple[MatchLines, bytes, int]:
+    """(the first line's contents, the whole lines of games.jsonl, where the second one begins). Raises FileError.
 
-
-def read_lines(folder: Path) -> bytes:
-    """The whole lines of games.jsonl, without a last one that is being written or was cut off. Raises FileError."""
-    data = atomic.read_bytes(folder / layout.MATCH_GAMES, "the games of a match")
-    return data[: data.rfind(b"\n") + 1]
-
-
-def begin_lines(folder: Path, data: bytes) -> tuple[MatchLines, int]:
-    """(the contents of the first line, where the others begin). data: from read_lines. Raises FileError."""
-    end = data.find(b"\n")
-    header = _header(folder / layout.MATCH_GAMES, data[: max(end, 0)])
-    return MatchLines(folder, header, list(header.openings), stones=list(header.stones)), end + 1
+    A last line that is being written or was cut off is left out.
+    """
+    path = folder / layout.MATCH_GAMES
+    data = atomic.read_bytes(path, "the games of a match")
+    data = data[: data.rfind(b"\n") + 1]
+    start = data.find(b"\n") + 1
+    wanted = "the description of a match in its first line; remove the folder to play the match again"
+    raw = atomic.parse_json(path, data[:start], wanted)
+    header = atomic.parse_record(path, MatchHeader, raw, wanted)
+    if missing := MatchHeader.model_fields.keys() - raw.keys():
+        raise FileError(path, f"damaged: {min(missing)} is missing; wanted {wanted}")
+    return MatchLines(folder, header, list(header.openings), stones=list(header.stones)), data, start
 
 
 def take_lines(found: MatchLines, data: bytes, start: int) -> None:
@@ -442,15 +429,6 @@ def take_lines(found: MatchLines, data: bytes, start: int) -> None:
             problem = atomic.first_problem(error) if isinstance(error, ValidationError) else str(error)
             wanted = f"wanted a game of this match; remove {remedy}"
             raise FileError(path, f"damaged at line {number}: {problem}; {wanted}") from error
-
-
-def _header(path: Path, line: bytes) -> MatchHeader:
-    wanted = "the description of a match in its first line; remove the folder to play the match again"
-    raw = atomic.parse_json(path, line, wanted)
-    header = atomic.parse_record(path, MatchHeader, raw, wanted)
-    if missing := MatchHeader.model_fields.keys() - raw.keys():
-        raise FileError(path, f"damaged: {min(missing)} is missing; wanted {wanted}")
-    return header
 
 
 def verify_match(match: Match) -> None:
@@ -496,8 +474,7 @@ def _verify(path: Path, game: Game, games: Sequence[MatchGame]) -> None:
 
 
 def _starts(path: Path, game: Game, games: Sequence[MatchGame]) -> States | None:
-    """[G, S] the states at which these games begin; None: without handicap stones. Raises FileError for illegal stones.
-    """
+    """[G, S] the states after handicap stones; None: there are none. Raises FileError for illegal ones."""
     if not any(one.stones for one in games):
         return None
     starts = []
@@ -576,11 +553,12 @@ def open_match(folder: Path, header: MatchHeader) -> MatchWriter:
     if not atomic.exists(path):
         atomic.write_text(path, header.model_dump_json() + "\n")
         return MatchWriter(folder, header, list(header.openings), stones=list(header.stones))
-    found, num_bytes = _read_games(folder)
+    found, data, start = begin_lines(folder)
+    take_lines(found, data, start)
     check_same_match(path, found.header, header)
     with atomic.os_errors(path):
-        if path.stat().st_size > num_bytes:
-            os.truncate(path, num_bytes)
+        if path.stat().st_size > len(data):
+            os.truncate(path, len(data))
     return MatchWriter(folder, found.header, found.openings, found.games, found.failures, stones=found.stones)
 
 
@@ -614,7 +592,7 @@ def _identity(header: MatchHeader) -> dict[str, Any]:
 
 
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:
-    """Write the summary and the time when the match was decided: when a summary with this result was first written."""
+    """Write the summary and when the match was decided: when a summary with this result was first written."""
     before: dict[str, Any] = {}
     with suppress(FileError):  # a damaged summary is replaced
         before = read_summary(folder) or {}
@@ -676,17 +654,14 @@ class MatchResults:
     @cached_property
     def games(self) -> list[GameResult]:
         """By index."""
+        ends, side = self.ends, self.header.handicap_side
         return [
             GameResult(
-                index,
-                length,
-                self.ends[end],
-                int(result) if result.is_integer() else result,
-                moves,
-                self.header.challenger_player(index),
+                index, length, ends[end], int(points) if points.is_integer() else points, moves,
+                challenger_player(index, side),
             )
-            for index, length, end, result, moves in self.rows.tolist()
-        ]
+            for index, length, end, points, moves in self.rows.tolist()
+        ]  # fmt: skip
 
 
 class KeptResults(BaseModel, frozen=True, extra="forbid"):
@@ -713,8 +688,7 @@ def read_results(folder: Path, checked: bool = False, keep: bool = False) -> Mat
     checked  verify the games that results.json doesn't have; raises like verify_match
     keep     if checked, write a results.json that isn't up to date; a failure, as on a read-only disk, is ignored
     """
-    data = read_lines(folder)
-    found, start = begin_lines(folder, data)
+    found, data, start = begin_lines(folder)
     rows, ends, failed = np.zeros(0, ROW), list[str](), frozenset[int]()
     kept = _kept(found, data, start)
     if kept is not None:
@@ -767,18 +741,13 @@ def _with_new(found: MatchLines, rows: NDArray[Any], ends: Sequence[str]) -> tup
     """(rows, ends) with the games in found added."""
     games = found.games.values()
     ends = list(dict.fromkeys([*ends, *(game.end for game in games)]))
-    new = [
-        (game.index, game.length, ends.index(game.end), game.result_first_player, _moves_checksum(game))
-        for game in games
-    ]
+    new = []
+    for game in games:
+        moves = np.array([*game.stones, *game.moves], "<u2")  # all games of a match have equally many stones
+        checksum = int.from_bytes(hashlib.blake2b(moves.tobytes(), digest_size=8).digest(), "little")
+        new.append((game.index, game.length, ends.index(game.end), game.result_first_player, checksum))
     both = np.concatenate([rows, np.array(new, ROW)])
     return both[np.argsort(both["index"], kind="stable")], ends
-
-
-def _moves_checksum(game: MatchGame) -> int:
-    """Of handicap stones and moves; all games of a match have equally many stones."""
-    moves = np.array([*game.stones, *game.moves], "<u2").tobytes()
-    return int.from_bytes(hashlib.blake2b(moves, digest_size=8).digest(), "little")
 
 
 def _keep(results: MatchResults, found: MatchLines, data: bytes) -> None:

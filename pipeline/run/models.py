@@ -16,7 +16,7 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -34,6 +34,7 @@ from pipeline.games.specs import parse_game
 from pipeline.run import atomic, layout
 from pipeline.run.arrays import pack
 from pipeline.run.store.base import current_store
+from pipeline.schedules import START, RunState
 
 FORMAT = "mugo-model"
 Weights = dict[str, NDArray[Any]]
@@ -225,8 +226,7 @@ def _games_named(place: Path) -> Iterator[str]:
 
 def list_models(folder: Path) -> list[Path]:
     """The numbered models in a folder, oldest first; none if it is missing."""
-    names = sorted(filter(layout.parse_model_name, atomic.names_in(folder)))
-    return [folder / name for name in names if has_model(folder / name)]
+    return [*newest_models(folder)][::-1]
 
 
 def has_model(path: Path) -> bool:
@@ -254,6 +254,12 @@ def newest_model(folder: Path) -> Path:
     if newest is None:
         raise FileError(folder, "no models here; wanted at least one; `python main.py init` makes a first one")
     return newest
+
+
+def newest_info(folder: Path) -> ModelInfo | None:
+    """None if there is no model. Raises FileError like read_info."""
+    newest = next(newest_models(folder), None)
+    return None if newest is None else read_info(newest)
 
 
 def newest_number(folder: Path, without: int = 0) -> int:
@@ -287,6 +293,30 @@ class NewestNumber:
 def next_model_path(folder: Path, label: str) -> Path:
     """The path of the next model: its number is one more than the folder's highest, or 0."""
     return folder / layout.model_name(newest_number(folder, without=-1) + 1, label)
+
+
+# How far the run has come: settings with a schedule depend on it
+
+
+def state_of(info: ModelInfo | None, time_share: float | None = None) -> RunState:
+    """A model's own generation, samples and share of time; START without a model.
+
+    time_share: the share if the model's manifest has none.
+    """
+    if info is None:
+        return START
+    trained = info.manifest.get("config")
+    share = trained.get("time_share") if isinstance(trained, dict) else None
+    if not isinstance(share, int | float) or isinstance(share, bool):
+        share = 0.0 if info.number == 0 else time_share
+    return RunState(info.number, int(info.manifest.get("total_samples", 0)), share)
+
+
+def state_of_next(folder: Path, time_share: float | None = None) -> RunState:
+    """The state in which the generation after the folder's newest model is made; time_share: as above."""
+    newest = newest_info(folder)
+    state = RunState(0, 0, time_share) if newest is None else state_of(newest, time_share)
+    return replace(state, generation=state.generation + 1)
 
 
 # The champion
@@ -434,7 +464,7 @@ def set_champion(saved_models: Path, target: Path, entry: dict[str, Any], over: 
         if over is not None and present != Path(os.path.realpath(over)):
             return present
         # The intent is written first, so that after a kill the link tells whether the promotion happened.
-        atomic.write_json(_intent_path(saved_models), line)
+        atomic.write_json(saved_models / layout.INTENT, line)
         atomic.replace_symlink(link, text)
         _settle(saved_models)
         return target
@@ -442,17 +472,14 @@ def set_champion(saved_models: Path, target: Path, entry: dict[str, Any], over: 
 
 def read_promotions(saved_models: Path) -> list[dict[str, Any]]:
     """The journal, oldest first; empty before the first promotion. Raises FileError if unreadable."""
-    if atomic.exists(_intent_path(saved_models)):
+    if atomic.exists(saved_models / layout.INTENT):
         with atomic.file_lock(saved_models / layout.CHAMPION):
             _settle(saved_models)
     return read_journal(saved_models)
 
 
 def read_champions(saved_models: Path) -> list[Path]:
-    """The real directories of all champions in the journal, oldest first, without repetitions in a row.
-
-    Some may have been deleted. Raises FileError like read_promotions.
-    """
+    """The real directories of all champions in the journal, oldest first, without repetitions in a row."""
     folder = os.path.realpath(saved_models)
     champions: list[Path] = []
     for line in read_promotions(saved_models):
@@ -467,24 +494,18 @@ def _reason(line: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in line.items() if key not in ("previous", "time")}
 
 
-def _intent_path(saved_models: Path) -> Path:
-    return saved_models / layout.INTENT
-
-
 def _settle(saved_models: Path) -> None:
     """Finish an interrupted promotion: add it to the journal if the link was changed, otherwise forget it."""
-    intent = _intent_path(saved_models)
-    if not atomic.exists(intent):
-        return
-    line = pending_promotion(saved_models)
-    if line is not None:
-        atomic.append_line(saved_models / layout.PROMOTIONS, _journal_line(line))
-    atomic.remove([intent])
+    intent = saved_models / layout.INTENT
+    if atomic.exists(intent):
+        if (line := pending_promotion(saved_models)) is not None:
+            atomic.append_line(saved_models / layout.PROMOTIONS, _journal_line(line))
+        atomic.remove([intent])
 
 
 def pending_promotion(saved_models: Path) -> dict[str, Any] | None:
     """A promotion that happened, but that a kill kept out of the journal; None if there is none. Writes nothing."""
-    intent, link = _intent_path(saved_models), saved_models / layout.CHAMPION
+    intent, link = saved_models / layout.INTENT, saved_models / layout.CHAMPION
     if not atomic.exists(intent):
         return None
     atomic.bring(link)
@@ -525,7 +546,7 @@ def _journal_lines(saved_models: Path) -> list[tuple[bytes, dict[str, Any] | Non
     lines: list[tuple[bytes, dict[str, Any] | None]] = []
     for data in atomic.read_bytes(path, "the journal of promotions").splitlines():
         line = None
-        with suppress(ValueError):
-            line = atomic.load_json(data)
-        lines.append((data, line if isinstance(line, dict) else None))
+        with suppress(FileError):
+            line = atomic.parse_json(path, data, "a promotion")
+        lines.append((data, line))
     return lines

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -58,9 +58,9 @@ class ShardFile:
         return f"{self.folder}/{self.worker}"
 
     @property
-    def age(self) -> tuple[int, datetime, int, str, str]:
+    def age(self) -> tuple[int, layout.ShardName, str, str]:
         """A key that sorts like the file itself, many times faster."""
-        return self.generation, self.name.time, self.name.number, self.worker, self.folder
+        return self.generation, self.name, self.worker, self.folder
 
     @property
     def time(self) -> datetime:
@@ -73,8 +73,7 @@ class ShardFile:
     @property
     def model(self) -> str:
         """The model that played."""
-        found = layout.parse_games_folder(self.folder)
-        return found.model if found else self.folder
+        return model_of(self.folder)
 
     def meta(self, directory: Path) -> Path:
         """The sidecar. directory: that of all games."""
@@ -82,18 +81,11 @@ class ShardFile:
 
 
 def newest_files(directory: Path, worker: str | None = None) -> Iterator[ShardFile]:
-    """The committed shards under directory, newest first, of one worker or of all; none if the directory is missing.
-
-    Lazy: lists the folders of a generation only when it comes to it.
+    """The committed shards under directory, newest first, of one worker or of all. Lazy: lists a generation's folders
+    only when it comes to them.
     """
     for generation, folders in newest_generations(directory):
-        found = sorted(_found(directory, folders, worker), key=itemgetter(0), reverse=True)
-        for (_, _, by, folder), name, pack in found:  # most are never asked for, so each is made only here
-            yield ShardFile(generation, name, by, folder, pack)
-
-
-_Found = tuple[tuple[datetime, int, str, str], layout.ShardName, packs.Packed]
-"""(sort key of a shard within its generation, its name, its pack)."""
+        yield from sorted(files_of(directory, generation, folders, worker), key=attrgetter("age"), reverse=True)
 
 
 def newest_generations(directory: Path) -> Iterator[tuple[int, list[str]]]:
@@ -104,23 +96,34 @@ def newest_generations(directory: Path) -> Iterator[tuple[int, list[str]]]:
         yield generation, sorted(name for _, name in group)
 
 
-def files_of(directory: Path, generation: int, folders: list[str]) -> Iterator[ShardFile]:
-    """The committed shards of a generation, unordered."""
-    for (_, _, worker, folder), name, pack in _found(directory, folders, None):
-        yield ShardFile(generation, name, worker, folder, pack)
+def files_of(directory: Path, generation: int, folders: list[str], only: str | None = None) -> Iterator[ShardFile]:
+    """The committed shards of a generation, unordered. only: those of one worker."""
+    places = [directory / folder / only for folder in folders] if only else places_in(directory, folders)
+    for place in places:
+        for name, pack in packs.shards_in(place).items():
+            yield ShardFile(generation, name, place.name, place.parent.name, pack)
 
 
-def _found(directory: Path, folders: list[str], only: str | None) -> Iterator[_Found]:
-    for folder in folders:
-        for worker in [only] if only else folders_in(directory / folder, layout.is_worker_name):
-            for name, pack in packs.shards_in(directory / folder / worker).items():
-                yield (name.time, name.number, worker, folder), name, pack
+def places_in(directory: Path, folders: list[str]) -> list[Path]:
+    """The workers' folders in these folders of games."""
+    return [
+        directory / folder / worker
+        for folder in folders
+        for worker in folders_in(directory / folder, layout.is_worker_name)
+    ]
 
 
-def generation_of(folder: str) -> int:
-    """The generation of the games in a folder with this name; -1, before all others, if it isn't a folder of games."""
-    found = layout.parse_games_folder(folder)
+def generation_of(place: str) -> int:
+    """The generation of the games in this folder, or in FOLDER/WORKER; -1, before all others, if they aren't games."""
+    found = layout.parse_games_folder(place.partition("/")[0])
     return -1 if found is None else found.generation
+
+
+def model_of(place: str) -> str:
+    """The model that played the games in this folder, or in FOLDER/WORKER; the folder's name if they aren't games."""
+    folder = place.partition("/")[0]
+    found = layout.parse_games_folder(folder)
+    return folder if found is None else found.model
 
 
 def folders_in(directory: Path, is_wanted: Callable[[str], bool]) -> list[str]:
@@ -179,11 +182,7 @@ class Counted:
         """All older generations were counted completely."""
         if self.reach is not None:
             return self.reach
-        return min(map(place_generation, self.numbers), default=0)
-
-
-def place_generation(place: str) -> int:
-    return generation_of(place.partition("/")[0])
+        return min(map(generation_of, self.numbers), default=0)
 
 
 def _is_count(value: Any) -> bool:

@@ -23,8 +23,8 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -85,31 +85,22 @@ class Pack:
         """Of a shard and its sidecar."""
         return int(self.sizes[self.index[name]].sum())
 
-    def sidecar(self, name: layout.ShardName) -> bytes:
-        """A shard's sidecar. Raises FileError if the pack is damaged, FileNotFoundError if it is gone."""
-        number = self.index[name]
-        data = self._read(self.meta, number, 1, self.first_sidecar)
-        if zlib.crc32(data) != self.checksums[number]:
-            raise FileError(self.meta, f"damaged: the sidecar of {name.shard} in it has another checksum")
-        return data
-
-    def shard(self, name: layout.ShardName) -> bytes:
-        """A shard's file, not checked against its sidecar. Raises like sidecar()."""
-        return self._read(self.path, self.index[name], 0, 0)
-
-    def _read(self, path: Path, number: int, column: int, before: int) -> bytes:
+    def read(self, name: layout.ShardName, suffix: str) -> bytes:
+        """A shard's file, or with the suffix META_SUFFIX its sidecar, whose checksum is checked. Raises FileError if
+        the pack is damaged, FileNotFoundError if it is gone.
+        """
+        number, column = self.index[name], int(suffix == layout.META_SUFFIX)
+        path, before = (self.meta, self.first_sidecar) if column else (self.path, 0)
         start, size = before + int(self._starts[number, column]), int(self.sizes[number, column])
         atomic.bring(path)
-        with _os_errors(path, "a pack of game shards"):
-            descriptor = os.open(path, os.O_RDONLY)
-        try:
-            with atomic.os_errors(path):
-                found = os.fstat(descriptor).st_size
-                if start + size > found:
-                    raise FileError(path, f"damaged: {found} bytes; its list has a shard up to byte {start + size}")
-                return os.pread(descriptor, size, start)
-        finally:
-            os.close(descriptor)
+        with atomic.os_errors(path, passing=FileNotFoundError), open(path, "rb", buffering=0) as file:
+            found = os.fstat(file.fileno()).st_size
+            if start + size > found:
+                raise FileError(path, f"damaged: {found} bytes; its list has a shard up to byte {start + size}")
+            data = os.pread(file.fileno(), size, start)
+        if column and zlib.crc32(data) != self.checksums[number]:
+            raise FileError(path, f"damaged: the sidecar of {name.shard} in it has another checksum")
+        return data
 
 
 # Looking
@@ -128,54 +119,41 @@ def shards_in(folder: Path) -> dict[layout.ShardName, Packed]:
     for _ in range(MOST_LOOKS):
         names = atomic.names_in(folder)
         packs = list_packs(folder)  # after the names: see the module docstring
-        if {name for name, _ in packs}.issuperset(_pack_names(names)):  # otherwise one was replaced since
+        if packs.keys() >= _pack_names(names):  # otherwise one was replaced since
             break
     else:
         raise FileError(folder, BUSY)
     found: dict[layout.ShardName, Packed] = {}
-    for pack_name, error in packs:
-        if isinstance(error, FileError):
-            found[pack_name.last] = error
-    for _, pack in packs:
-        if isinstance(pack, Pack):
-            found.update(dict.fromkeys(pack.names, pack))
+    for pack_name, pack in sorted(packs.items(), key=lambda item: isinstance(item[1], Pack)):  # intact ones last
+        found.update(dict.fromkeys(pack.names, pack) if isinstance(pack, Pack) else {pack_name.last: pack})
     for name in names:
         if name.endswith(layout.META_SUFFIX) and (parsed := layout.parse_shard_name(name)):
             found[parsed] = None
     return found
 
 
-def list_packs(folder: Path) -> list[tuple[layout.PackName, Pack | FileError]]:
-    """The committed packs of a place, by name; an error for an unreadable one. Raises FileError if it can't be listed.
-    """
+def list_packs(folder: Path) -> dict[layout.PackName, Pack | FileError]:
+    """The committed packs of a place, by name; errors of unreadable ones. Raises FileError if it can't be listed."""
     for _ in range(MOST_LOOKS):
-        found: list[tuple[layout.PackName, Pack | FileError]] = []
-        try:
-            for name in sorted(_pack_names(atomic.names_in(folder))):
-                try:
-                    found.append((name, _opened(folder / name.meta)))
-                except FileError as error:
-                    found.append((name, error))
-        except FileNotFoundError:  # replaced or removed since it was listed
-            continue
-        return found
+        with suppress(FileNotFoundError):  # one was replaced or removed since it was listed
+            return {name: _opened(folder / name.meta) for name in sorted(_pack_names(atomic.names_in(folder)))}
     raise FileError(folder, BUSY)
 
 
-def _pack_names(names: Iterable[str]) -> list[layout.PackName]:
-    return [pack for name in names if name.endswith(layout.META_SUFFIX) and (pack := layout.parse_pack_name(name))]
+def intact_packs(folder: Path) -> dict[layout.PackName, Pack]:
+    """The readable packs of a place, by name. Raises like list_packs."""
+    return {name: pack for name, pack in list_packs(folder).items() if isinstance(pack, Pack)}
 
 
-def find(shard: Path) -> tuple[layout.ShardName, Pack] | None:
-    """The readable pack that has a shard without files of its own; None if there is none. shard: its path or its
-    sidecar's. Raises FileError if the folder can't be listed, or its packs change too fast.
-    """
+def _pack_names(names: Iterable[str]) -> set[layout.PackName]:
+    return {pack for name in names if name.endswith(layout.META_SUFFIX) and (pack := layout.parse_pack_name(name))}
+
+
+def _find(shard: Path) -> Pack | None:
+    """The readable pack that has this shard or sidecar; None if there is none. Raises like list_packs."""
     name = layout.parse_shard_name(shard.name)
-    if name is not None:
-        for _, pack in list_packs(shard.parent):
-            if isinstance(pack, Pack) and name in pack.index:
-                return name, pack
-    return None
+    packs = intact_packs(shard.parent).values() if name else ()
+    return next((pack for pack in packs if name in pack.index), None)
 
 
 class Gone(FileError):
@@ -192,16 +170,15 @@ def read_stored(path: Path, pack: Pack | None, wanted: str) -> tuple[bytes, Pack
         try:
             if pack is None or name is None:
                 return atomic.read_bytes(path, wanted), None
-            return (pack.sidecar if path.suffix == layout.META_SUFFIX else pack.shard)(name), pack
+            return pack.read(name, path.suffix), pack
         except FileNotFoundError:
             pass
         except FileError:
             if pack is not None or os.path.lexists(path):
                 raise
-        found = find(path)
-        if found is None:
+        pack = _find(path)
+        if pack is None:
             raise Gone(path, f"no such file; wanted {wanted}")
-        name, pack = found
     raise FileError(path, f"it moves faster than it can be read; wanted {wanted}")
 
 
@@ -213,33 +190,29 @@ def is_gone(path: Path) -> bool:
         atomic.names_in(path.parent)  # makes its folders that are only in object storage
         if not os.path.lexists(path):
             atomic.bring(path)
-    return not os.path.lexists(path) and find(path) is None
+    return not os.path.lexists(path) and _find(path) is None
 
 
 def open_pack(path: Path) -> Pack:
     """path: the pack or its sidecar. Raises FileError if it is missing or damaged."""
+    path = layout.meta_path(path)
     try:
-        return _opened(layout.meta_path(path))
+        found = _opened(path)
     except FileNotFoundError as error:
-        raise FileError(layout.meta_path(path), f"no such file; wanted {WANTED}") from error
+        raise FileError(path, f"no such file; wanted {WANTED}") from error
+    if isinstance(found, FileError):
+        raise found
+    return found
 
 
-def _opened(path: Path) -> Pack:
-    """Raises FileError, or FileNotFoundError if it is gone."""
-    with _os_errors(path, WANTED):
-        stat = path.stat()
-    return _read_pack(path, stat.st_ino, stat.st_size)
-
-
-@contextmanager
-def _os_errors(path: Path, wanted: str) -> Iterator[None]:
-    """Turn every OSError inside but FileNotFoundError into a FileError about path."""
+def _opened(path: Path) -> Pack | FileError:
+    """Raises FileNotFoundError if it is gone."""
     try:
-        yield
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise FileError(path, f"{error.strerror}; wanted {wanted}") from error
+        with atomic.os_errors(path, passing=FileNotFoundError):
+            stat = path.stat()
+        return _read_pack(path, stat.st_ino, stat.st_size)
+    except FileError as error:
+        return error
 
 
 @lru_cache(maxsize=PACKS_KEPT)
@@ -247,14 +220,14 @@ def _read_pack(path: Path, inode: int, size: int) -> Pack:
     """inode, size: of the file, so that the cache doesn't take it for an earlier file of the same name."""
     name = layout.parse_pack_name(path.name)
     assert name is not None
-    with _os_errors(path, WANTED), open(path, "rb") as file:
+    with atomic.os_errors(path, passing=FileNotFoundError), open(path, "rb") as file:
         line = file.readline(MOST_INDEX)
     raw = atomic.parse_json(path, line, WANTED)
     atomic.check_format(path, raw, FORMAT, VERSION, WANTED)
     try:
         if raw.pop("seal") != _seal(raw):
             raise ValueError("its checksum differs")
-        names = tuple(_shard_name(text) for text in raw["shards"])
+        names = tuple(map(layout.shard_named, raw["shards"]))
         sizes = np.stack([_numbers(raw[key], "<u4") for key in ("bytes", "sidecar_bytes")], axis=1).astype(np.int64)
         checksums = _numbers(raw["sidecar_checksums"], "<u4")
         if not (len(names) == len(sizes) == len(checksums) == name.count) or names[-1] != name.last:
@@ -264,13 +237,6 @@ def _read_pack(path: Path, inode: int, size: int) -> Pack:
     except (KeyError, TypeError, ValueError) as error:
         raise FileError(path, f"damaged: {type(error).__name__}: {error}; wanted {WANTED}") from error
     return Pack(path.parent, name, names, sizes, checksums, len(line))
-
-
-def _shard_name(text: Any) -> layout.ShardName:
-    name = layout.parse_shard_name(f"{text}{layout.SHARD_SUFFIX}")
-    if name is None:
-        raise ValueError(f"a shard {str(text)[:40]!r}")
-    return name
 
 
 def _numbers(text: str, dtype: str) -> NDArray[Any]:

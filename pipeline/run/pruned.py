@@ -9,23 +9,16 @@ interrupted prune changes no total. The file is replaced as a whole before anyth
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, TypeVar
 
 from pydantic import BaseModel, Field, field_validator
 
 from pipeline.run import atomic, layout
-from pipeline.run.order import MOST, Counted, ShardFile, place_generation
+from pipeline.run.order import MOST, Counted, ShardFile
 
 Key = TypeVar("Key")
-
-
-def _name(stem: str) -> layout.ShardName:
-    name = layout.parse_shard_name(stem + layout.SHARD_SUFFIX)
-    if name is None:
-        raise ValueError(f"a shard {stem[:40]!r}")
-    return name
 
 
 class PrunedPlace(BaseModel, frozen=True, extra="forbid"):
@@ -40,18 +33,18 @@ class PrunedPlace(BaseModel, frozen=True, extra="forbid"):
     @field_validator("kept")
     @classmethod
     def _are_shards(cls, kept: list[str]) -> list[str]:
-        names = [_name(stem) for stem in kept]
+        names = list(map(layout.shard_named, kept))
         if names != sorted(set(names)):
             raise ValueError("its shards are not in order")
         return kept
 
     @property
     def names(self) -> list[layout.ShardName]:
-        return [_name(stem) for stem in self.kept]
+        return list(map(layout.shard_named, self.kept))
 
     @property
     def up_to(self) -> layout.ShardName:
-        return _name(self.kept[-1])
+        return layout.shard_named(self.kept[-1])
 
 
 class Pruned(BaseModel, frozen=True, extra="forbid"):
@@ -81,21 +74,13 @@ class Pruned(BaseModel, frozen=True, extra="forbid"):
         numbers = {name: place.number for name, place in self.places.items()}
         return Counted(sum(place.positions for place in self.places.values()), numbers, reach=0)
 
-    def by_model(self) -> tuple[Counter[str], Counter[str]]:
-        """(games, positions) in the places' totals, by the model that played."""
-        folders = {name: layout.parse_games_folder(name.partition("/")[0]) for name in self.places}
-        return self._by({name: folder.model if folder else name for name, folder in folders.items()})
-
-    def by_generation(self) -> tuple[Counter[int], Counter[int]]:
-        """(games, positions) in the places' totals, by the generation of their folder."""
-        return self._by({name: place_generation(name) for name in self.places})
-
-    def _by(self, keys: Mapping[str, Key]) -> tuple[Counter[Key], Counter[Key]]:
+    def totals(self, key: Callable[[str], Key]) -> tuple[Counter[Key], Counter[Key]]:
+        """(games, positions) of the places, by a key of their names: model_of, generation_of."""
         games: Counter[Key] = Counter()
         positions: Counter[Key] = Counter()
         for name, place in self.places.items():
-            games[keys[name]] += place.games
-            positions[keys[name]] += place.positions
+            games[key(name)] += place.games
+            positions[key(name)] += place.positions
         return games, positions
 
 

@@ -91,19 +91,15 @@ def read_ratings(path: Path) -> Ratings:
     return atomic.read_record(path, Ratings, WANTED_RATINGS)
 
 
-def write_ratings(path: Path, ratings: Ratings) -> None:
-    """Replace the file. Raises FileError."""
-    _write(path, ratings)
+def write_record(path: Path, record: Ratings | Pool) -> None:
+    """Replace the file; call it for a pool under pool_lock. Raises FileError."""
+    atomic.make_folder(path.parent)
+    atomic.write_text(path, record.model_dump_json(indent=2) + "\n")
 
 
 def read_pool(path: Path) -> Pool:
     """An empty pool if there is no file. Raises FileError if it is damaged or of another version."""
     return atomic.read_record(path, Pool, WANTED_POOL) if atomic.exists(path) else Pool()
-
-
-def write_pool(path: Path, pool: Pool) -> None:
-    """Replace the file; call it under pool_lock. Raises FileError."""
-    _write(path, pool)
 
 
 @contextmanager
@@ -112,8 +108,3 @@ def pool_lock(path: Path) -> Iterator[None]:
     with atomic.file_lock(path):
         atomic.sweep(path.parent)
         yield
-
-
-def _write(path: Path, record: BaseModel) -> None:
-    atomic.make_folder(path.parent)
-    atomic.write_text(path, record.model_dump_json(indent=2) + "\n")

@@ -15,11 +15,13 @@ This module doesn't know the rules: methods/alphazero/examples.py checks that mo
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
 import math
 import os
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
@@ -31,10 +33,15 @@ from numpy.typing import NDArray
 
 from pipeline.errors import FileError
 from pipeline.run import atomic, layout, order, packs
-from pipeline.run.gzipped import INFLATE_ERRORS, compress, decompress, most_unpacked
 
 if TYPE_CHECKING:
     from pipeline.run.chunks import ColumnTypes
+
+try:
+    from isal import igzip_lib, isal_zlib
+except ImportError:  # the standard library is slower
+    igzip_lib = isal_zlib = None  # type: ignore[assignment]
+INFLATE_ERRORS: Any = (zlib.error,) if isal_zlib is None else (zlib.error, isal_zlib.error)
 
 WANTED_META = "the sidecar of a game shard"
 SHARD_FORMAT, META_FORMAT = "mugo-shard", "mugo-shard-meta"
@@ -51,6 +58,9 @@ MOST_NUMBER = 2**62  # of a game
 MOST_MOVES = 2**16 - 1  # of a game: chunks have plies as u2
 MOST_AXES, MOST_PER_MOVE = 8, 2**20  # axes and numbers per move in a method's own column
 NAMES = order.ShardNames()
+# A shard may unpack to this many bytes plus MOST_RATIO times its size. Games pack to a third or a tenth.
+MOST_UNPACKED, MOST_RATIO = 16 << 20, 64
+COMPRESSION_LEVEL = 1  # higher levels cost more time than their smaller files are worth
 SWEPT_GENERATIONS = 2  # swept for all workers, because a killed one may never come back
 
 
@@ -220,7 +230,7 @@ class Shard:
     @property
     def max_result(self) -> float:
         """The most points that a game counted when it was recorded."""
-        return _max_result(self.path, self.header)
+        return float(self.header["max_result"])
 
     def own_column(self, name: str) -> NDArray[Any]:
         """[M, ...] one of the method's own columns. Raises FileError if the shard lacks it."""
@@ -290,6 +300,7 @@ def write_shard(
     columns = _columns(games, opponents, recorded, max_result)
     origin = {"version": VERSION, "game": game_spec, "model": model_name, "worker": worker, "method": method}
     num_positions = len(columns["moves"])
+    shapes = {name: {"shape": list(shape)} for name, (_, shape) in recorded.items() if shape}
     header = {
         "format": SHARD_FORMAT,
         **origin,
@@ -297,7 +308,10 @@ def write_shard(
         "positions": num_positions,
         "max_result": max_result,
         "opponents": opponents,
-        "arrays": [_listed(name, column, recorded) for name, column in columns.items()],
+        "arrays": [
+            {"name": name, "dtype": column.dtype.str, "count": len(column), **shapes.get(name, {})}
+            for name, column in columns.items()
+        ],
         "provenance": provenance,
     }
     data = json.dumps(header, ensure_ascii=False).encode() + b"\n"
@@ -356,11 +370,10 @@ def prepare_folder(output_dir: Path, model_name: str, worker: str, generation: i
     for number, (_, folders) in enumerate(order.newest_generations(output_dir)):
         if found_earlier and number >= SWEPT_GENERATIONS:
             break
-        for games in (output_dir / name for name in folders):
-            for place in (games / name for name in order.folders_in(games, layout.is_worker_name)):
-                if number < SWEPT_GENERATIONS or place.name == worker:
-                    atomic.sweep(place)
-                found_earlier |= place.name == worker and place != folder
+        for place in order.places_in(output_dir, folders):
+            if number < SWEPT_GENERATIONS or place.name == worker:
+                atomic.sweep(place)
+            found_earlier |= place.name == worker and place != folder
     with atomic.os_errors(folder), tempfile.TemporaryFile(dir=folder) as file:
         file.write(bytes(TRIAL_BYTES))
         file.flush()
@@ -426,12 +439,6 @@ def _own_types(recorded: ColumnTypes) -> ColumnTypes:
 def _is_own(name: str, dtype: str, shape: tuple[int, ...]) -> bool:
     fits = len(shape) <= MOST_AXES and all(size > 0 for size in shape) and math.prod(shape) <= MOST_PER_MOVE
     return name.isidentifier() and name not in COLUMNS and dtype in OWN_TYPES and fits
-
-
-def _listed(name: str, column: NDArray[Any], recorded: ColumnTypes) -> dict[str, Any]:
-    """A column in the header. It has a shape, that of one move, unless a move has a single number."""
-    dtype, shape = (COLUMNS[name].dtype, ()) if name in COLUMNS else recorded[name]
-    return {"name": name, "dtype": dtype, "count": len(column), **({"shape": list(shape)} if shape else {})}
 
 
 # Reading
@@ -524,8 +531,11 @@ def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
         raise FileError(path, "damaged: its header names no game, no model or no method")
     if not isinstance(header.get("provenance"), dict):
         raise FileError(path, "damaged: the provenance in its header is no JSON object")
+    most = header.get("max_result")
+    if not isinstance(most, int | float) or not 0 < most < math.inf:
+        raise FileError(path, f"damaged: its games count up to {str(most)[:20]}; wanted a number above 0")
     columns, own = _parse_columns(path, header, memoryview(data)[len(first_line) :])
-    for problem in _problems(columns, own, _max_result(path, header), header.get("opponents")):
+    for problem in _problems(columns, own, most, header.get("opponents")):
         raise FileError(path, f"damaged: {problem}")
     shard = Shard(path, header, **columns, own=own)
     if meta is not None:
@@ -538,14 +548,6 @@ def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
         if not np.array_equal(shard.flags & SEARCHED != 0, meta.searched):
             raise FileError(path, "its positions searched in full are not those in its sidecar")
     return shard
-
-
-def _max_result(path: Path, header: dict[str, Any]) -> float:
-    """The most points that a game counts. Raises FileError."""
-    most = header.get("max_result")
-    if not isinstance(most, int | float) or not 0 < most < math.inf:
-        raise FileError(path, f"damaged: its games count up to {str(most)[:20]}; wanted a number above 0")
-    return float(most)
 
 
 def _parse_columns(
@@ -644,3 +646,32 @@ def meta_of(
             raise
         on_damage(error)
         return None
+
+
+# Compression: by the fastest library installed, without a time stamp, with a limit on the unpacked size
+
+
+def compress(data: bytes) -> bytes:
+    """Deterministic."""
+    if igzip_lib is not None:
+        return igzip_lib.compress(data, level=COMPRESSION_LEVEL, flag=igzip_lib.COMP_GZIP)
+    return gzip.compress(data, COMPRESSION_LEVEL, mtime=0)
+
+
+def most_unpacked(num_bytes: int) -> int:
+    """The most bytes that a shard of num_bytes may unpack to."""
+    return MOST_UNPACKED + MOST_RATIO * num_bytes
+
+
+def decompress(data: bytes) -> bytes:
+    """Raises EOFError, ValueError or one of INFLATE_ERRORS for data that are damaged, cut off or beyond the limit."""
+    most = most_unpacked(len(data))
+    stream = (isal_zlib or zlib).decompressobj(wbits=31)
+    unpacked = stream.decompress(data, most)
+    if not stream.eof:
+        if len(unpacked) >= most:
+            raise ValueError(f"its {len(data)} bytes unpack to more than {most}")
+        raise EOFError("cut off")
+    if stream.unused_data:
+        raise ValueError("something follows the end")
+    return unpacked

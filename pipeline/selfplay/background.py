@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from pipeline.progress import Progress
-from pipeline.run.models import NewestNumber, resolve_champion
-from pipeline.run_state import state_of_next
+from pipeline.run.models import NewestNumber, resolve_champion, state_of_next
 from pipeline.schedules import RunState
 from pipeline.selfplay.command import SelfplaySummary, check_options, play
 from pipeline.selfplay.config import SelfplayConfig

@@ -21,8 +21,8 @@ from pipeline.interrupts import held_back
 from pipeline.phrases import counted, duration
 from pipeline.progress import SILENT, Progress
 from pipeline.run import atomic, layout, order, packs
+from pipeline.run.layout import Run
 from pipeline.run.models import check_champion
-from pipeline.run.run import Run
 from pipeline.run.shards import ShardMeta, parse_meta
 from pipeline.run.store.base import current_store
 from pipeline.upkeep.config import CompactConfig
@@ -79,7 +79,7 @@ def compact(config: CompactConfig, progress: Progress = SILENT) -> CompactSummar
         with packs.packing(directory):
             generations = _until_packed(directory)
             totals["generations"] = len(generations)
-            places = [place for folders in generations[::-1] for place in sorted(places_in(directory, folders))]
+            places = [place for folders in generations[::-1] for place in sorted(order.places_in(directory, folders))]
             for place in progress.each(places, "packing", "folders"):
                 _pack(place, totals, progress)
     return CompactSummary(**totals, seconds=time.monotonic() - start)
@@ -106,7 +106,7 @@ def _is_packed(directory: Path, folders: list[str]) -> bool | None:
     generations are.
     """
     any_pack = False
-    for place in places_in(directory, folders):
+    for place in order.places_in(directory, folders):
         current_store().look_at_place(place)
         names = atomic.names_in(place)
         own = sum(layout.parse_shard_name(name) is not None for name in names)
@@ -116,15 +116,6 @@ def _is_packed(directory: Path, folders: list[str]) -> bool | None:
             return False
         any_pack |= bool(packed)
     return True if any_pack else None
-
-
-def places_in(directory: Path, folders: list[str]) -> list[Path]:
-    """The workers' folders in these folders of games."""
-    return [
-        directory / folder / worker
-        for folder in folders
-        for worker in order.folders_in(directory / folder, layout.is_worker_name)
-    ]
 
 
 def _pack(place: Path, totals: Totals, progress: Progress) -> None:
@@ -163,9 +154,7 @@ def finish(place: Path, progress: Progress) -> set[layout.ShardName]:
     named = {name: parsed for name in names if (parsed := layout.parse_pack_name(name))}
     atomic.remove(place / name for name, parsed in named.items() if name == parsed.shard and parsed.meta not in names)
     found: set[layout.ShardName] = set()
-    for _, pack in packs.list_packs(place):
-        if not isinstance(pack, packs.Pack):
-            continue
+    for pack in packs.intact_packs(place).values():
         found.update(pack.names)
         left = [name for name in pack.names if name.meta in names or name.shard in names]
         same = [name for name in left if _is_same(place, name, pack)]
@@ -178,7 +167,8 @@ def finish(place: Path, progress: Progress) -> set[layout.ShardName]:
 def _is_same(place: Path, name: layout.ShardName, pack: packs.Pack) -> bool:
     """Whether the shard's own files, as far as they exist, equal their copies in the pack."""
     try:
-        for path, packed in ((place / name.meta, pack.sidecar(name)), (place / name.shard, pack.shard(name))):
+        for path in (place / name.meta, place / name.shard):
+            packed = pack.read(name, path.suffix)
             if path.exists() and atomic.read_bytes(path, "a game shard") != packed:
                 return False
     except FileError:

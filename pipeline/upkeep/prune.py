@@ -32,15 +32,15 @@ from pipeline.reports.run_files import scan_run
 from pipeline.reports.tables import table
 from pipeline.run import atomic, layout, packs
 from pipeline.run.chunks import complete_set, list_sets, read_header
-from pipeline.run.models import check_champion, has_model, models_in_training, newest_number, read_info
-from pipeline.run.order import Counted, ShardFile, files_of, generation_of, newest_generations
+from pipeline.run.layout import Run
+from pipeline.run.models import check_champion, has_model, models_in_training, newest_models, newest_number, read_info
+from pipeline.run.order import Counted, ShardFile, files_of, generation_of, newest_generations, places_in
 from pipeline.run.priorities import list_priorities, newest_priorities
 from pipeline.run.pruned import Pruned, PrunedPlace, read_pruned, write_pruned
-from pipeline.run.run import Run
-from pipeline.run.shards import ShardMeta, meta_of, read_meta, read_shard
+from pipeline.run.shards import meta_of, read_meta, read_shard
 from pipeline.run.store.base import current_store
 from pipeline.train.checkpoint import FILE as CHECKPOINT_FILE
-from pipeline.upkeep.compact import SETTLED, finish, places_in, read_checked
+from pipeline.upkeep.compact import SETTLED, finish, read_checked
 from pipeline.upkeep.config import PruneConfig
 
 LEAST_POSITIONS = int(GatherConfig.model_fields["max_positions"].default)
@@ -103,10 +103,10 @@ def prune(config: PruneConfig, progress: Progress = SILENT) -> PruneSummary:
     with ExitStack() as stack:
         if config.apply and run.games.is_dir():
             stack.enter_context(packs.packing(run.games))
-        needs = _needs(run, progress)
-        keep = max(LEAST_POSITIONS, needs.max_positions) if config.keep_positions is None else config.keep_positions
+        max_positions, counted_so_far, oldest = _needs(run, progress)
+        keep = max(LEAST_POSITIONS, max_positions) if config.keep_positions is None else config.keep_positions
         removals = [
-            *_prune_games(run, needs, keep, config.apply, notes, progress),
+            *_prune_games(run, counted_so_far, oldest, keep, config.apply, notes, progress),
             *_prune_chunks(run, config.apply, notes),
             *_prune_left_over(run, config.apply),
         ]
@@ -124,21 +124,10 @@ def prune(config: PruneConfig, progress: Progress = SILENT) -> PruneSummary:
 # Needs
 
 
-@dataclass(frozen=True)
-class _Needs:
-    """What the windows of sets and models need.
-
-    max_positions  the largest window of any set or of the newest models
-    counted        what gather has counted so far; None: nothing
-    oldest         the oldest generation that a set or the newest model names
+def _needs(run: Run, progress: Progress) -> tuple[int, Counted | None, int]:
+    """What the windows of sets and models need: (max_positions, the largest of any set or of the newest models; what
+    gather has counted so far, None: nothing; the oldest generation that a set or the newest model names).
     """
-
-    max_positions: int
-    counted: Counted | None
-    oldest: int
-
-
-def _needs(run: Run, progress: Progress) -> _Needs:
     windows: list[Mapping[str, Any]] = []  # of all sets, newest first, then of the newest models
     naming: list[Mapping[str, Any]] = []  # those whose oldest generation stays
     counted_so_far: Counted | None = None
@@ -149,7 +138,7 @@ def _needs(run: Run, progress: Progress) -> _Needs:
             if counted_so_far is None and complete_set(name, files) is not None:
                 counted_so_far = Counted.in_window(windows[-1])
     has_newest = False
-    for path in islice(run.newest_models(), MODELS_ASKED):
+    for path in islice(newest_models(run.models), MODELS_ASKED):
         try:
             window = read_info(path).manifest.get("window", {})
         except FileError as error:
@@ -162,8 +151,8 @@ def _needs(run: Run, progress: Progress) -> _Needs:
                 counted_so_far = counted_so_far or Counted.in_window(window)
                 has_newest = True
     most = [window.get("max_positions") for window in windows]
-    oldest = [generation_of(str(window["oldest"]).partition("/")[0]) for window in naming if window.get("oldest")]
-    return _Needs(max((one for one in most if type(one) is int), default=0), counted_so_far, min(oldest, default=0))
+    oldest = [generation_of(str(window["oldest"])) for window in naming if window.get("oldest")]
+    return max((one for one in most if type(one) is int), default=0), counted_so_far, min(oldest, default=0)
 
 
 # Games
@@ -203,11 +192,12 @@ class _Thinning:
 
 
 def _prune_games(
-    run: Run, needs: _Needs, keep: int, apply: bool, notes: list[str], progress: Progress
+    run: Run, counted_so_far: Counted | None, oldest: int, keep: int, apply: bool, notes: list[str], progress: Progress
 ) -> Iterator[Removal]:
+    """counted_so_far, oldest: see _needs; keep: number of positions that stay."""
     games = run.games
     pruned = read_pruned(games)
-    if needs.counted is None:
+    if counted_so_far is None:
         notes.append("all games stay: nothing was gathered yet, so no gather has counted them")
         return
     positions = behind = 0
@@ -218,12 +208,12 @@ def _prune_games(
         behind += generation <= pruned.settled
         if behind > SETTLED:
             break
-        is_new = number < NEWEST_KEPT or generation >= needs.oldest
+        is_new = number < NEWEST_KEPT or generation >= oldest
         if not is_new and positions >= keep:
             for place in places_in(games, folders):
                 current_store().look_at_place(place)
         files = sorted(files_of(games, generation, folders))
-        if is_new or positions < keep or not all(map(needs.counted.has, files)):
+        if is_new or positions < keep or not all(map(counted_so_far.has, files)):
             if positions < keep:  # damaged sidecars count nothing; gather reports them
                 metas = (meta_of(file, games, lambda error: None) for file in files)
                 positions += sum(meta.positions for meta in metas if meta)
@@ -284,7 +274,7 @@ def sample(names: Sequence[layout.ShardName]) -> list[layout.ShardName]:
 
 def _with_a_name_of_its_own(path: Path, keep: list[layout.ShardName]) -> list[layout.ShardName]:
     """keep, without its first shards if their pack would get the name of another pack."""
-    there = _packs_in(path)
+    there = packs.intact_packs(path)
     while len(keep) > 1:
         pack = there.get(layout.PackName(keep[-1], len(keep)))
         if pack is None or list(pack.names) == keep:
@@ -298,11 +288,6 @@ def _sizes(place: Path, file: ShardFile) -> list[int]:
     if isinstance(file.pack, packs.Pack):
         return file.pack.sizes[file.pack.index[file.name]].tolist()
     return _sizes_of([place / file.name.shard, place / file.name.meta])
-
-
-def _packs_in(place: Path) -> dict[layout.PackName, packs.Pack]:
-    """The intact packs of a folder."""
-    return {name: pack for name, pack in packs.list_packs(place) if isinstance(pack, packs.Pack)}
 
 
 def _remove_games(
@@ -346,8 +331,9 @@ def _totals(games: Path, place: _Place, before: PrunedPlace | None) -> PrunedPla
     new = [file for file in place.files if before is None or file.name > before.up_to]
     metas = [read_meta(file.meta(games), file.pack) for file in new if not isinstance(file.pack, FileError)]
     for meta in metas:
-        if meta.pack is None:
-            _check_size(meta)
+        with atomic.os_errors(meta.path), suppress(FileNotFoundError):  # the file may not have been fetched
+            if meta.pack is None and (found := meta.path.stat().st_size) != meta.num_bytes:
+                raise FileError(meta.path, f"damaged: {found} bytes; its sidecar says {meta.num_bytes}")
     for file in place.files:
         if file.name in place.keep:
             meta = read_meta(file.meta(games))
@@ -361,38 +347,19 @@ def _totals(games: Path, place: _Place, before: PrunedPlace | None) -> PrunedPla
     )
 
 
-def _check_size(meta: ShardMeta) -> None:
-    """Raises FileError if the shard's file is here and its size contradicts the sidecar."""
-    with atomic.os_errors(meta.path), suppress(FileNotFoundError):
-        found = meta.path.stat().st_size
-        if found != meta.num_bytes:
-            raise FileError(meta.path, f"damaged: {found} bytes; its sidecar says {meta.num_bytes}")
-
-
 def _thin(place: _Place) -> None:
-    """Put the shards that stay into one pack, then remove everything else. A single shard gets files of its own."""
-    there = _packs_in(place.path)
-    is_single = len(place.keep) == 1
+    """Put the shards that stay into one pack, then remove everything else."""
+    there = packs.intact_packs(place.path)
     stay = layout.PackName(place.keep[-1], len(place.keep))
-    if stay not in there or is_single:
-        _write(place)
+    if stay not in there:
+        listed = {file.name: file.pack for file in place.files}
+        # A shard that a killed compact left in both places was listed with its own files; finish() removed these.
+        in_packs = {name: pack if isinstance(pack, packs.Pack) else None for name, pack in listed.items()}
+        packs.write_pack(place.path, [read_checked(place.path, name, in_packs[name])[0] for name in place.keep])
     for name, pack in there.items():
-        if name != stay or is_single:
+        if name != stay:
             atomic.remove([pack.meta, pack.path])
-    packs.remove_files(place.path, [file.name for file in place.files if not is_single or file.name != place.keep[0]])
-
-
-def _write(place: _Place) -> None:
-    listed = {file.name: file.pack for file in place.files}
-    # A shard that a killed compact left in both places was listed with its own files; finish() removed these.
-    in_packs = {name: pack if isinstance(pack, packs.Pack) else None for name, pack in listed.items()}
-    stored = [read_checked(place.path, name, in_packs[name])[0] for name in place.keep]
-    if len(stored) > 1:
-        packs.write_pack(place.path, stored)
-        return
-    name, data, sidecar = stored[0]
-    atomic.write_bytes(place.path / name.shard, data, folder_sync=False)
-    atomic.write_bytes(place.path / name.meta, sidecar)
+    packs.remove_files(place.path, [file.name for file in place.files])
 
 
 # Chunks, checkpoints, temporary files
@@ -404,7 +371,7 @@ def _prune_chunks(run: Run, apply: bool, notes: list[str]) -> Iterator[Removal]:
     if not complete:
         return
     newest = str(complete[-1])
-    if run.store.shared:  # other machines may be training, but on no set older than the newest model's
+    if current_store().shared:  # other machines may be training, but on no set older than the newest model's
         newest = min(newest, _newest_set_of_a_model(run))
     old = [name for name in sets if str(name) < newest]
     needed = newest_priorities(run.chunks, newest)
@@ -427,7 +394,7 @@ def _prune_chunks(run: Run, apply: bool, notes: list[str]) -> Iterator[Removal]:
 
 def _newest_set_of_a_model(run: Run) -> str:
     """The set that the newest model was trained on; "" if unknown."""
-    for path in run.newest_models():
+    for path in newest_models(run.models):
         with suppress(FileError):
             return str(read_info(path).manifest.get("chunk_set") or "")
     return ""
@@ -458,16 +425,7 @@ def _prune_left_over(run: Run, apply: bool) -> Iterator[Removal]:
         why = "the processes that wrote them were killed"
         yield Removal.of(counted(len(dead), "temporary file"), _sizes_of(files), why)
     for path in dead if apply else ():
-        remove_tree(path)
-
-
-def remove_tree(path: Path) -> None:
-    """Remove a file or folder that may be gone already. Raises FileError."""
-    with atomic.os_errors(path), suppress(FileNotFoundError):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            atomic.remove([path])
+        atomic.remove_tree(path)
 
 
 def _sizes_of(files: Iterable[Path]) -> list[int]:

@@ -47,10 +47,9 @@ from pipeline.ratings.pool import pool
 from pipeline.reports.show import show
 from pipeline.reports.show_as import records_of
 from pipeline.reports.summaries import summary_text
-from pipeline.run import layout, packs
+from pipeline.run import layout, order, packs
 from pipeline.run.chunks import SEAL_BYTES, read_chunk, read_header
 from pipeline.run.evaluations import Evaluation, read_evaluation
-from pipeline.run.gzipped import compress, decompress
 from pipeline.run.layout import PRUNED
 from pipeline.run.matches import (
     KeptResults,
@@ -75,12 +74,11 @@ from pipeline.run.models import (
 from pipeline.run.priorities import Priorities, read_priorities, write_priorities
 from pipeline.run.pruned import Pruned, PrunedPlace, read_pruned, write_pruned
 from pipeline.run.ratings import read_pool, read_ratings
-from pipeline.run.shards import SEARCH_COLUMNS, newest_shards, read_meta, read_shard
+from pipeline.run.shards import SEARCH_COLUMNS, compress, decompress, newest_shards, read_meta, read_shard
 from pipeline.schedules import RunState
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.train.config import TrainConfig
-from pipeline.upkeep.verify.check_chunks import check_chunks
-from pipeline.upkeep.verify.check_games import KnownGames, check_games
+from pipeline.upkeep.verify.check_games import KnownGames, check_chunks, check_games
 from pipeline.upkeep.verify.check_matches import check_evaluations, check_matches
 from pipeline.upkeep.verify.check_models import check_models
 from pipeline.upkeep.verify.findings import Findings
@@ -611,7 +609,7 @@ def an_evaluation(run: Path, path: Path) -> None:
 
 def what_was_pruned(run: Path, path: Path) -> None:
     pruned = read_pruned(path.parent)
-    pruned.by_model(), pruned.by_generation(), pruned.counted, pruned.has(SHARD(run))
+    pruned.totals(order.model_of), pruned.totals(order.generation_of), pruned.counted, pruned.has(SHARD(run))
 
 
 def its_priorities(run: Path, path: Path) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pipeline.gather.sampling import PositionSampler, Spans, choose_weighted
+from pipeline.gather.window import PositionSampler, Spans, choose_weighted
 from pipeline.methods.method import Positions
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from pipeline import extensions
 from pipeline.errors import MuGoError, UsageError
@@ -23,7 +24,7 @@ def test_a_game_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.game == "tictactoe" and found.actions == 9 and not found.has_margins
     assert 7 < found.plies < 9 and 4 < found.moves < 7
     assert min(found.evaluations, found.simulations, found.samples) > 10 and found.evaluations_large is None
-    assert derive(found, 1).value("games")[-1][1] >= 32
+    assert yaml.safe_load(derive(found, 1).text)["selfplay"]["games"][-1]["value"] >= 32
 
 
 def test_random_games_end_with_their_time() -> None:

@@ -10,7 +10,7 @@ import pytest
 from pipeline.evaluate.command import evaluate
 from pipeline.evaluate.config import EvaluateConfig
 from pipeline.games.specs import parse_game
-from pipeline.loop.strength import FIRST_SECONDS, GAMES, MOST_TIME, Strength
+from pipeline.loop.command import FIRST_SECONDS, GAMES, MOST_TIME, Strength
 from pipeline.run import layout
 from tests.helpers import make_champion
 

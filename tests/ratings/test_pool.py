@@ -24,7 +24,7 @@ from pipeline.ratings.pool import (
 )
 from pipeline.run import layout
 from pipeline.run.models import set_champion
-from pipeline.run.ratings import Member, Pool, RatedPlayer, Ratings, read_pool, write_ratings
+from pipeline.run.ratings import Member, Pool, RatedPlayer, Ratings, read_pool, write_record
 
 FOUR = {
     name: RatedPlayer(name=name, bradley_terry=elo, games=games, trueskill_mu=mu, trueskill_sigma=sigma)
@@ -254,7 +254,7 @@ def run_folder(tmp_path, monkeypatch):
         (tmp_path / "saved_models" / name / layout.MODEL_JSON).write_text("{}")
     (tmp_path / "saved_models" / layout.CHAMPION).symlink_to("000004-d")
     players = [RatedPlayer(name=name, bradley_terry=elo, games=10) for name, elo in STRENGTHS.items()]
-    write_ratings(
+    write_record(
         tmp_path / "data" / "ratings.json",
         Ratings(game="go:9", anchor="random", anchor_elo=0, matches=1, games=20, players=players),
     )

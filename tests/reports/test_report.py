@@ -32,9 +32,9 @@ from pipeline.reports.report.facts import Facts, collect, policy_entropies, time
 from pipeline.reports.report.page import page
 from pipeline.reports.report.replays import replays
 from pipeline.reports.run_files import spread
+from pipeline.run.layout import Run
 from pipeline.run.matches import read_results, write_summary
 from pipeline.run.models import ModelInfo, set_champion
-from pipeline.run.run import Run
 from pipeline.run.shards import POLICY_COUNTS, End, GameRecord, read_meta, read_shard
 from tests.browser import headless_chromium, needs_chromium
 from tests.reports.test_show import make_match, make_model, match_game, player

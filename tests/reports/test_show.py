@@ -31,7 +31,7 @@ from pipeline.run.matches import (
     write_summary,
 )
 from pipeline.run.models import ModelInfo, read_info, set_champion, write_model
-from pipeline.run.ratings import Member, Pool, RatedPlayer, Ratings, write_pool, write_ratings
+from pipeline.run.ratings import Member, Pool, RatedPlayer, Ratings, write_record
 from tests.reports.test_show_games import LEFT_COLUMN, record
 from tests.run.random_games import window_of, write_shard
 
@@ -60,7 +60,7 @@ def make_set(folder: Path, name: SetName) -> None:
     columns = {key: np.zeros((2, *shape), dtype) for key, (dtype, shape) in {**column_types(GAME), **ORIGIN}.items()}
     for index, file in ((-1, holdout_name(name)), (0, chunk_name(name, 0, 2)), (1, chunk_name(name, 1, 2))):
         header = ChunkHeader("tictactoe", str(name), index, 2, 0, GAME.num_planes, "alphazero", window_of())
-        write_chunk(folder / file, column_types(GAME), header, columns, ["000000-m/w00/x.gz"])
+        write_chunk(folder / file, header, columns, ["000000-m/w00/x.gz"])
 
 
 def match_game(index: int, moves: list[int], result: int, end: End = "played_out") -> MatchGame:
@@ -164,7 +164,7 @@ def test_a_model_says_how_strong_it_is(run: Path) -> None:
     assert f"strength  {said}\n" in text_of(model)
     ours = RatedPlayer(name="000001-m@16", bradley_terry=87.4, bradley_terry_error=20.0, games=8)
     ratings = Ratings(game="tictactoe", anchor="random", anchor_elo=0, matches=2, games=8, players=[ours])
-    write_ratings(run / "data/ratings.json", ratings)
+    write_record(run / "data/ratings.json", ratings)
     assert f"{said}; rated 87 ± 20 Elo, number 1 of 1 player\n" in text_of(model)
 
 
@@ -450,18 +450,18 @@ def test_ratings_and_pool(tmp_path: Path) -> None:
     rated = RatedPlayer(name="000001-m@16", games=10, wins=6, draws=1, losses=3, bradley_terry=123.4, elo=1510)
     other = RatedPlayer(name="random", kind="random", games=10)
     ratings = Ratings(game="tictactoe", anchor="random", anchor_elo=0, matches=1, games=10, players=[rated, other])
-    write_ratings(tmp_path / "ratings.json", ratings)
+    write_record(tmp_path / "ratings.json", ratings)
     text = text_of(tmp_path / "ratings.json")
     assert "random = 0 Elo" in text and "1 matches, 10 games" in text and "group" not in text
     row = next(line.split() for line in text.splitlines() if line.startswith("000001-m@16"))
     assert row == ["000001-m@16", "model", "10", "6", "1", "3", "123", "0", "1510", "25.0", "8.3"]
     apart = ratings.model_copy(update={"players": [rated, other.model_copy(update={"group": 1})]})
-    write_ratings(tmp_path / "ratings.json", apart)
+    write_record(tmp_path / "ratings.json", apart)
     assert "compare within a group only" in text_of(tmp_path / "ratings.json")
-    write_pool(tmp_path / "pool.json", Pool(members=(Member(name="fish", spec="gtp:fish --level 1"),)))
+    write_record(tmp_path / "pool.json", Pool(members=(Member(name="fish", spec="gtp:fish --level 1"),)))
     text = text_of(tmp_path / "pool.json")
     assert "1 of at most 5" in text and "gtp:fish --level 1" in text
-    write_pool(tmp_path / "pool.json", Pool())
+    write_record(tmp_path / "pool.json", Pool())
     assert "0 of at most 5" in text_of(tmp_path / "pool.json")
     with pytest.raises(UsageError, match="--game"):
         text_of(tmp_path / "pool.json", game=1)

@@ -136,7 +136,7 @@ def test_chunk(tmp_path: Path) -> None:
     set_name = SetName(1, "1a2b3c4d")
     path = tmp_path / chunk_name(set_name, 0, 2)
     header = ChunkHeader("tictactoe", str(set_name), 0, 2, 5, game.num_planes, "alphazero", window_of(positions=1234))
-    write_chunk(path, column_types(game), header, columns, ["000001-a/w00/x.gz"])
+    write_chunk(path, header, columns, ["000001-a/w00/x.gz"])
 
     text = text_of(show_chunk(path))
     assert "won 50.0%, drawn 25.0%, lost 25.0%" in text
@@ -149,7 +149,7 @@ def test_chunk(tmp_path: Path) -> None:
 
     columns["value"][:] = [1, 0.25, -1, 0]  # not all of them are results
     mixed = tmp_path / chunk_name(set_name, 1, 2)
-    write_chunk(mixed, column_types(game), header, columns, ["000001-a/w00/x.gz"])
+    write_chunk(mixed, header, columns, ["000001-a/w00/x.gz"])
     text = text_of(show_chunk(mixed))
     assert "+0.06 on average" in text and "td-lambda" in text and "value   +0.250" in text and "result" not in text
 

@@ -27,7 +27,7 @@ from pipeline.reports.summaries import summary_json
 from pipeline.run import atomic, layout, packs
 from pipeline.run.matches import match_lock, write_summary
 from pipeline.run.models import set_champion
-from pipeline.run.ratings import RatedPlayer, Ratings, write_ratings
+from pipeline.run.ratings import RatedPlayer, Ratings, write_record
 from tests.reports.test_show import make_match, make_model, match_game, player
 from tests.reports.test_show_games import LEFT_COLUMN, record
 from tests.run.random_games import write_shard
@@ -191,7 +191,7 @@ def test_last_match_is_the_newest_model_s(run: Path) -> None:
 def test_ratings_best_first(run: Path) -> None:
     players = [RatedPlayer(name="000001-m@16", bradley_terry=120.0), RatedPlayer(name="random", kind="random")]
     ratings = Ratings(game="tictactoe", anchor="random", anchor_elo=0, matches=1, games=3, players=players)
-    write_ratings(run / "data/ratings.json", ratings)
+    write_record(run / "data/ratings.json", ratings)
     assert [one.name for one in look(run).ratings] == ["000001-m@16", "random"]
 
 

@@ -38,7 +38,7 @@ def random_columns(num_examples: int = 40) -> dict[str, np.ndarray]:
 
 def write(path: Path, num_examples: int = 40, **header: Any) -> Path:
     shards = SHARDS if num_examples else []
-    chunks.write_chunk(path, column_types(GAME), replace(HEADER, **header), random_columns(num_examples), shards)
+    chunks.write_chunk(path, replace(HEADER, **header), random_columns(num_examples), shards)
     return path
 
 
@@ -138,19 +138,9 @@ def test_columns_of_another_shape(tmp_path: Path) -> None:
 def test_an_index_outside_the_list_of_shards(tmp_path: Path) -> None:
     columns = random_columns()
     columns["shard"][:] = 2
-    chunks.write_chunk(tmp_path / "a.h5", column_types(GAME), HEADER, columns, SHARDS)
+    chunks.write_chunk(tmp_path / "a.h5", HEADER, columns, SHARDS)
     with pytest.raises(FileError, match="not in its list of shards"):
         chunks.read_chunk(tmp_path / "a.h5", GAME.spec, column_types(GAME))
-
-
-def test_wrong_columns_are_our_own_bug(tmp_path: Path) -> None:
-    columns = random_columns()
-    columns["value"] = columns["value"].astype(np.float64)
-    with pytest.raises(ValueError, match="value is float64"):
-        chunks.write_chunk(tmp_path / "a.h5", column_types(GAME), HEADER, columns, SHARDS)
-    columns.pop("score")
-    with pytest.raises(ValueError, match="not those of a chunk"):
-        chunks.write_chunk(tmp_path / "a.h5", column_types(GAME), HEADER, columns, SHARDS)
 
 
 def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from pipeline.run.matches import (
     has_match,
     list_matches,
     match_lock,
-    newest_match,
+    newest_matches,
     open_match,
     read_match,
     read_summary,
@@ -475,7 +475,7 @@ def test_the_newest_match_is_that_of_the_newest_model(
         folder.mkdir()
         (folder / layout.MATCH_GAMES).touch()
     (tmp_path / "999999-z-vs-000000-a").mkdir()  # not begun
-    assert newest_match(tmp_path) == (None if newest is None else folders[newest])
+    assert next(newest_matches(tmp_path), None) == (None if newest is None else folders[newest])
 
 
 def test_matches_of_a_challenger_and_of_newer_models(tmp_path: Path) -> None:

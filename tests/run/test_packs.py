@@ -95,7 +95,7 @@ def test_readers_find_what_moved_to_another_pack(place):
     first = pack_some(place, names)
     metas = [read_meta(place / name.meta) for name in names]
     kept = [names[0], names[-1]]
-    packs.write_pack(place, [(name, first.shard(name), first.sidecar(name)) for name in kept])
+    packs.write_pack(place, [(name, first.read(name, ".gz"), first.read(name, ".meta")) for name in kept])
     first.meta.unlink()
     first.path.unlink()
     for meta, name in zip(metas, names, strict=True):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pipeline.errors import FileError
-from pipeline.run.ratings import Member, Pool, RatedPlayer, Ratings, read_pool, read_ratings, write_pool, write_ratings
+from pipeline.run.ratings import Member, Pool, RatedPlayer, Ratings, read_pool, read_ratings, write_record
 
 RATINGS = Ratings(
     game="go:9",
@@ -24,7 +24,7 @@ POOL = Pool(capacity=3, members=(Member(name="random", spec="random"), Member(na
 
 def test_ratings_are_read_back_as_written(tmp_path):
     path = tmp_path / "data" / "ratings.json"
-    write_ratings(path, RATINGS)
+    write_record(path, RATINGS)
     assert read_ratings(path) == RATINGS
     assert json.loads(path.read_text())["format"] == "mugo-ratings"
     assert set(RATINGS.by_name) == {"000001-a@8", "random"}
@@ -33,7 +33,7 @@ def test_ratings_are_read_back_as_written(tmp_path):
 
 def test_a_pool_is_read_back_as_written(tmp_path):
     path = tmp_path / "data" / "pool.json"
-    write_pool(path, POOL)
+    write_record(path, POOL)
     assert read_pool(path) == POOL
     assert POOL.names == ["random", "m@8"]
 
@@ -60,7 +60,7 @@ DAMAGES = {
 @pytest.mark.parametrize("kind", DAMAGES)
 def test_damaged_ratings_say_how_to_make_them_anew(tmp_path, kind):
     path = tmp_path / "ratings.json"
-    write_ratings(path, RATINGS)
+    write_record(path, RATINGS)
     DAMAGES[kind](path)
     with pytest.raises(FileError, match=r"python main.py ratings") as raised:
         read_ratings(path)
@@ -76,7 +76,7 @@ def test_missing_ratings_say_the_same(tmp_path):
 @pytest.mark.parametrize("players", [[{"name": "a", "elo": "x"}], [{"elo": 1.0}], [{"name": "a", "games": -1}], 3])
 def test_ratings_with_wrong_players(tmp_path, players):
     path = tmp_path / "ratings.json"
-    write_ratings(path, RATINGS)
+    write_record(path, RATINGS)
     damage(path, players=players)
     with pytest.raises(FileError, match=r"damaged: players"):
         read_ratings(path)
@@ -85,7 +85,7 @@ def test_ratings_with_wrong_players(tmp_path, players):
 @pytest.mark.parametrize("kind", DAMAGES)
 def test_a_damaged_pool_says_what_to_do(tmp_path, kind):
     path = tmp_path / "pool.json"
-    write_pool(path, POOL)
+    write_record(path, POOL)
     DAMAGES[kind](path)
     with pytest.raises(FileError, match=r"remove it and add its members again: `python main.py pool add SPEC`"):
         read_pool(path)
@@ -93,10 +93,10 @@ def test_a_damaged_pool_says_what_to_do(tmp_path, kind):
 
 def test_a_pool_with_wrong_members(tmp_path):
     path = tmp_path / "pool.json"
-    write_pool(path, POOL)
+    write_record(path, POOL)
     twice = [{"name": "a", "spec": "x"}, {"name": "a", "spec": "y"}]
     for lines, said in (({"members": twice}, "a name appears twice"), ({"capacity": 0}, "capacity")):
-        write_pool(path, POOL)
+        write_record(path, POOL)
         damage(path, **lines)
         with pytest.raises(FileError, match=said):
             read_pool(path)

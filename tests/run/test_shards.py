@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import FileError, UsageError
-from pipeline.run import atomic, gzipped, layout, order, shards
+from pipeline.run import atomic, layout, order, shards
 from pipeline.run.chunks import ColumnTypes
 from pipeline.run.shards import BOTH, NO_VALUE, POLICY_COUNTS, SEARCHED, End, GameRecord
 from tests.run.random_games import write_shard
@@ -196,8 +196,8 @@ def test_the_first_line_is_readable_json(tmp_path: Path) -> None:
 def test_the_standard_library_writes_and_reads_the_same_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fast = write(tmp_path, record())
     with monkeypatch.context() as patch:
-        patch.setattr(gzipped, "igzip_lib", None)
-        patch.setattr(gzipped, "isal_zlib", None)
+        patch.setattr(shards, "igzip_lib", None)
+        patch.setattr(shards, "isal_zlib", None)
         plain = write(tmp_path, record())
         first = shards.read_shard(fast, shards.read_meta(fast))
     second = shards.read_shard(plain, shards.read_meta(plain))
@@ -625,7 +625,7 @@ def test_a_shard_that_unpacks_to_more_than_any_shard_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_isal: bool
 ) -> None:
     if not with_isal:
-        monkeypatch.setattr(gzipped, "isal_zlib", None)
+        monkeypatch.setattr(shards, "isal_zlib", None)
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(bytes(100 << 20), 9))
     assert path.stat().st_size < 200_000
@@ -641,7 +641,7 @@ def test_a_shard_that_unpacks_to_more_than_any_shard_holds(
 @pytest.mark.parametrize("with_isal", [True, False])
 def test_what_is_no_gzip_or_more_than_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_isal: bool) -> None:
     if not with_isal:
-        monkeypatch.setattr(gzipped, "isal_zlib", None)
+        monkeypatch.setattr(shards, "isal_zlib", None)
     whole = write(tmp_path, record()).read_bytes()
     path = tmp_path / "a.gz"
     for data in (b"", b"\x1f\x8b", whole[:-1], whole + b"x", whole * 2, whole[:30] + b"\xff" * 30 + whole[60:]):

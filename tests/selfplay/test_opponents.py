@@ -17,7 +17,7 @@ from pipeline.methods.named import method_named
 from pipeline.progress import Progress
 from pipeline.ratings.pool import make_member
 from pipeline.run.models import read_champions, set_champion
-from pipeline.run.ratings import Pool, write_pool
+from pipeline.run.ratings import Pool, write_record
 from pipeline.selfplay import opponents as room
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.opponents import OpponentSource, OthersReader, champion_before, parse_mix
@@ -186,7 +186,7 @@ def test_built_ins_and_sides(tmp_path: Path) -> None:
 
 
 def pool_of(tmp_path: Path, *specs: str) -> None:
-    write_pool(tmp_path / "pool.json", Pool(capacity=9, members=tuple(make_member(spec) for spec in specs)))
+    write_record(tmp_path / "pool.json", Pool(capacity=9, members=tuple(make_member(spec) for spec in specs)))
 
 
 def test_members_of_the_pool(tmp_path: Path, loaded: list[str]) -> None:

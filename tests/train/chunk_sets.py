@@ -64,7 +64,7 @@ def write_set(
         window = window_of(positions=sum(sizes), holdout_positions=holdout, **drawn_from)
         header = ChunkHeader(game.spec, str(name), index, len(sizes), seed, game.num_planes, "alphazero", window)
         columns = made_up_examples(game, size, seed * 1000 + index + 1)
-        write_chunk(directory / file, column_types(game), header, columns, ["000000-init/w00/made-up.gz"])
+        write_chunk(directory / file, header, columns, ["000000-init/w00/made-up.gz"])
     found = newest_complete_set(directory)
     assert found is not None
     return found

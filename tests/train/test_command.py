@@ -558,7 +558,7 @@ def say_positions(total: int) -> None:
     for path in Path("data/training_data").glob("*.h5"):
         chunk = read_chunk(path, GAME.spec, column_types(GAME))
         header = dataclasses.replace(chunk.header, window={**chunk.header.window, "total_positions": total})
-        write_chunk(path, column_types(GAME), header, chunk.columns, chunk.shards)
+        write_chunk(path, header, chunk.columns, chunk.shards)
 
 
 class TestSamplesPerPosition:

@@ -21,10 +21,9 @@ from pipeline.reports.show_run import show_run
 from pipeline.reports.status import status
 from pipeline.run import atomic, layout, packs
 from pipeline.run.chunks import list_sets
-from pipeline.run.layout import CHUNKS, GAMES, PRUNED
+from pipeline.run.layout import CHUNKS, GAMES, PRUNED, Run
 from pipeline.run.order import newest_files
 from pipeline.run.pruned import read_pruned
-from pipeline.run.run import Run
 from pipeline.run.shards import newest_shards, read_shard
 from pipeline.upkeep import prune as module
 from pipeline.upkeep.compact import compact

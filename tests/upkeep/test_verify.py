@@ -19,6 +19,7 @@ from pipeline.errors import FileError
 from pipeline.evaluate.command import evaluate
 from pipeline.evaluate.config import EvaluateConfig
 from pipeline.games.specs import parse_game
+from pipeline.gather import extraction
 from pipeline.gather.command import gather
 from pipeline.gather.config import GatherConfig
 from pipeline.methods.alphazero.examples import column_types
@@ -276,7 +277,7 @@ TYPES = column_types(parse_game("tictactoe"))
 def test_a_game_on_both_sides_of_the_holdout(run: Path) -> None:
     path = one_of(run, "data/training_data/*-holdout.h5")
     chunk = read_chunk(one_of(run, "data/training_data/*-of-*.h5"), "tictactoe", TYPES)
-    write_chunk(path, TYPES, read_chunk(path, "tictactoe", TYPES).header, chunk.columns, chunk.shards)
+    write_chunk(path, read_chunk(path, "tictactoe", TYPES).header, chunk.columns, chunk.shards)
     (problem,) = problems(run)
     assert "of the hold-out are in its chunks, too" in problem
 
@@ -288,7 +289,7 @@ def test_a_copy_of_a_game_on_the_other_side_of_the_holdout(run: Path) -> None:
     folder = one_of(run, "data/selfplay/*/*")
     shutil.copytree(folder, folder.with_name("w01"))
     shards = [name.replace("/w00/", "/w01/") for name in chunk.shards]
-    write_chunk(path, TYPES, read_chunk(path, "tictactoe", TYPES).header, chunk.columns, shards)
+    write_chunk(path, read_chunk(path, "tictactoe", TYPES).header, chunk.columns, shards)
     assert any("of the hold-out are in its chunks, too" in one for one in problems(run))
 
 
@@ -297,7 +298,7 @@ def test_an_example_from_nowhere(run: Path, column: str, value: int, says: str) 
     path = one_of(run, "data/training_data/*-of-*.h5")
     chunk = read_chunk(path, "tictactoe", TYPES)
     chunk.columns[column][3] = value
-    write_chunk(path, TYPES, chunk.header, chunk.columns, chunk.shards)
+    write_chunk(path, chunk.header, chunk.columns, chunk.shards)
     (problem,) = problems(run)
     assert says in problem
 
@@ -580,7 +581,7 @@ def test_what_disappears_meanwhile_is_no_problem(run: Path, monkeypatch: pytest.
             gone.unlink()
         return read_shard(path, meta)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(verify_games, "read_shard", read_and_lose)
+    monkeypatch.setattr(extraction, "read_shard", read_and_lose)
     assert problems(run) == []
     assert read_meta(one_of(run, "data/selfplay/*/*/*.meta")).games == 1
 

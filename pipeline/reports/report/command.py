@@ -14,7 +14,7 @@ from pipeline.reports.report.facts import collect
 from pipeline.reports.report.page import page
 from pipeline.reports.report.replays import replays
 from pipeline.run import atomic
-from pipeline.run.run import Run
+from pipeline.run.layout import Run
 
 
 @dataclass(frozen=True)

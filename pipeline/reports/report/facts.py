@@ -27,10 +27,10 @@ from pipeline.ratings.command import Rated, rate, read_matches
 from pipeline.reports.reading import Reading, ScoredMatch, number_in, parse_time
 from pipeline.reports.run_files import SizedShard, scan_run, spread
 from pipeline.reports.tracked import Tracked, of_shards
+from pipeline.run.layout import Run
 from pipeline.run.models import ModelInfo
 from pipeline.run.order import generation_of
 from pipeline.run.pruned import Pruned, read_pruned
-from pipeline.run.run import Run
 from pipeline.run.shards import POLICY_COUNTS, End, Shard, ShardMeta, read_shard
 
 MOST_META = 4_000  # sidecars that are read; at least one of each generation
@@ -131,7 +131,7 @@ def _read_games(facts: Facts, shards: Sequence[SizedShard], progress: Progress) 
     opened = {generation: spread(of_one, per_generation) for generation, of_one in facts.metas.items()}
     num_read, num_opened = (sum(map(len, of_all.values())) for of_all in (facts.metas, opened))
     facts.share_opened = facts.share_read * num_opened / num_read if num_read else 1.0
-    before = pruned.by_generation()
+    before = pruned.totals(generation_of)
     progress.start("reading games", total=num_opened, unit="shards")
     for generation, of_one in facts.metas.items():
         read = []
@@ -154,7 +154,7 @@ def _games(
 ) -> Games:
     """metas, shards: this generation's sample. shares: the sampled share of shards, by the generation of their folder.
 
-    before: (games, positions) from Pruned.by_generation(): those that prune removed and the sample that it kept.
+    before: (games, positions) from Pruned.totals(): those that prune removed and the sample that it kept.
     """
     lengths = np.concatenate([meta.lengths for meta in metas])
     low, median, high = (float(one) for one in np.percentile(lengths, (10, 50, 90)))

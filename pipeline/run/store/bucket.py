@@ -33,9 +33,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pipeline.errors import FileError, explain
+from pipeline.errors import FileError
 from pipeline.phrases import size
-from pipeline.run import layout
+from pipeline.run import atomic, layout
 from pipeline.run.store.base import Store
 from pipeline.run.store.leases import Leases
 from pipeline.run.store.objects import Conflict, Object, Objects
@@ -295,7 +295,7 @@ class BucketStore(Store):
             if not (folder / layout.CLOSED).exists():
                 last = max((name for name in _names(folder) if name.endswith(layout.META_SUFFIX)), default="")
                 self._list_place(folder, parts, last)
-                if self._is_closed(parts[2]):
+                if -1 < layout.number_in(parts[:2], parts[2]) < self._newest - OVERLAP:
                     _place(folder / layout.CLOSED, b"")
             return set()
         here = _names(folder)
@@ -343,10 +343,6 @@ class BucketStore(Store):
         self.fetch([folder / name for name in sorted(wanted)])
         for name in here - there:
             (folder / name).unlink(missing_ok=True)
-
-    def _is_closed(self, folder_of_games: str) -> bool:
-        games = layout.parse_games_folder(folder_of_games)
-        return games is not None and games.generation < self._newest - OVERLAP
 
     def is_listed(self, folder: Path) -> bool:
         return bool(self._parts(folder)) and os.path.isfile(folder / layout.LISTED)
@@ -426,17 +422,9 @@ def _names(folder: Path) -> list[str]:
 
 def _place(path: Path, data: bytes, link: bool = False) -> None:
     """Write a file from the bucket atomically, but without syncs, because it can be fetched again."""
-    temporary = layout.temporary_path(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            if link:
-                os.symlink(data.decode(), temporary)
-            else:
-                temporary.write_bytes(data)
-            os.rename(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise explain(path, error) from error
+    atomic.make_folder(path.parent)
+    with atomic.replacing(path, folder_sync=False, upload=False) as temporary:
+        if link:
+            os.symlink(data.decode(), temporary)
+        else:
+            temporary.write_bytes(data)

@@ -23,7 +23,6 @@ from pipeline.caches import cache_folder
 from pipeline.errors import FileError, UsageError
 from pipeline.presets import is_engine
 from pipeline.run import atomic, layout
-from pipeline.run.run import Run
 from pipeline.run.store.base import Store, using
 from pipeline.run.store.bucket import BucketStore
 from pipeline.run.store.objects import PROTOCOLS, RETRY_SECONDS, Conflict, Objects, parse_address
@@ -93,18 +92,18 @@ def check(objects: Objects) -> None:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[Run]:
-    """The run in this folder, whose store is in force while the block runs.
-
-    Raises FileError before the block if the store can't be reached, and after it if something couldn't be uploaded.
-    """
+def opened(folder: Path) -> Iterator[Store]:
+    """The store of the run in this folder, in force while the block runs. Raises like connected."""
     with connected(folder) as store, using(store):
-        yield Run(folder, store)
+        yield store
 
 
 @contextmanager
 def connected(folder: Path) -> Iterator[Store]:
-    """The store of the run in this folder. Uploads what is left at the end of the block. Raises like opened."""
+    """The store of the run in this folder. Uploads what is left at the end of the block.
+
+    Raises FileError before the block if the store can't be reached, and after it if something couldn't be uploaded.
+    """
     info = _read(folder)
     if info is None:
         yield Store()
@@ -131,10 +130,10 @@ def _read(folder: Path) -> CopyInfo | None:
 def attach(address: str, folder: Path | None = None, whole: bool = False) -> Path:
     """Make a working copy, as make does, and fetch the names in the run, or for `whole` all its files."""
     folder = make(address, folder)
-    with opened(folder) as run:
-        run.store.fetch_names()
+    with opened(folder) as store:
+        store.fetch_names()
         if whole:
-            run.store.fetch_whole()
+            store.fetch_whole()
     return folder
 
 

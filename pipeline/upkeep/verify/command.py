@@ -22,16 +22,14 @@ from pipeline.progress import SILENT, Progress
 from pipeline.reports.run_files import RunFiles, scan_run
 from pipeline.reports.tables import table
 from pipeline.run import atomic, layout
+from pipeline.run.layout import Run
 from pipeline.run.models import pending_promotion, read_promotions
 from pipeline.run.packs import packing
 from pipeline.run.pruned import read_pruned
 from pipeline.run.ratings import read_pool, read_ratings
-from pipeline.run.run import Run
 from pipeline.train.checkpoint import finished_checkpoints
 from pipeline.upkeep.config import VerifyConfig
-from pipeline.upkeep.prune import remove_tree
-from pipeline.upkeep.verify.check_chunks import check_chunks
-from pipeline.upkeep.verify.check_games import check_games
+from pipeline.upkeep.verify.check_games import check_chunks, check_games
 from pipeline.upkeep.verify.check_matches import check_evaluations, check_matches
 from pipeline.upkeep.verify.check_models import check_models
 from pipeline.upkeep.verify.findings import LEFT_OVER, OTHERS, SUBJECTS, Findings, Problem
@@ -98,11 +96,10 @@ def verify(config: VerifyConfig, progress: Progress = SILENT) -> VerifySummary:
         findings.remark(f"models and matches before generation {since} were not checked: --newest")
     _check_pool_and_ratings(run, config.repair, findings)
     _check_left_over(run, files, config.repair, findings)
-    order = {subject: number for number, subject in enumerate(SUBJECTS)}
     return VerifySummary(
         directory=run.folder,
         checked=findings.counts,
-        problems=sorted(findings.problems, key=lambda problem: order[problem.subject]),
+        problems=sorted(findings.problems, key=lambda problem: SUBJECTS.index(problem.subject)),
         remarks=findings.remarks,
         clean=all(problem.repaired for problem in findings.problems),
         seconds=time.monotonic() - start,
@@ -163,6 +160,6 @@ def _take_away(path: Path, found: str, repair: bool, findings: Findings) -> None
     if not os.path.lexists(path):
         return
     if repair:
-        remove_tree(path)
+        atomic.remove_tree(path)
     remedy = "wanted nothing left over; `python main.py verify --repair` removes it"
     findings.problem(LEFT_OVER, path, "removed: " + found if repair else f"{found}; {remedy}", repaired=repair)

@@ -18,7 +18,7 @@ from pipeline.reports.show import show
 from pipeline.reports.show_as import csv_lines
 from pipeline.run import atomic, chunks, layout, models, order, packs
 from pipeline.run.matches import match_lock, open_match, read_match, write_summary
-from pipeline.run.ratings import Member, pool_lock, read_pool, write_pool
+from pipeline.run.ratings import Member, pool_lock, read_pool, write_record
 from pipeline.run.shards import newest_shards, read_shard
 from pipeline.run.store import leases, objects, working_copy
 from pipeline.run.store.base import Store, current_store, using
@@ -475,14 +475,14 @@ def test_the_pool_keeps_what_both_added(machines: Machines) -> None:
         with pool_lock(path):
             pool = read_pool(path)
             member = Member(name=f"m{number}", spec="random")
-            write_pool(path, pool.model_copy(update={"members": (*pool.members, member)}))
+            write_record(path, pool.model_copy(update={"members": (*pool.members, member)}))
     look_again(two)
     assert read_pool(two / "data/pool.json").names == ["m0", "m1", "m2"]
     path = one / "data/pool.json"
     pool = read_pool(path)  # without the lock, and so long ago that another has written since
-    write_pool(two / "data/pool.json", pool.model_copy(update={"capacity": 9}))
+    write_record(two / "data/pool.json", pool.model_copy(update={"capacity": 9}))
     with pytest.raises(Conflict):
-        write_pool(path, pool.model_copy(update={"capacity": 7}))
+        write_record(path, pool.model_copy(update={"capacity": 7}))
     assert read_pool(two / "data/pool.json").capacity == 9
 
 
@@ -712,8 +712,8 @@ def test_what_lies_outside_of_the_working_copy_is_left_alone(
     bucket: Bucket, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     folder = working_copy.make(f"s3://bucket/{request.node.name}", tmp_path / "copy")
-    with working_copy.opened(folder) as run:
-        assert run.store is current_store() and run.store.shared
+    with working_copy.opened(folder) as store:
+        assert store is current_store() and store.shared
         with bucket.counted() as requests:
             for outside in (tmp_path, tmp_path / "copycat"):
                 atomic.make_folder(outside / "data")

@@ -142,9 +142,9 @@ def test_a_command_that_is_cut_off_at_any_request_goes_on(
 
         bucket.plan = plan
         try:
-            with working_copy.opened(one) as opened:
-                assert isinstance(opened.store, BucketStore)
-                opened.store.objects.patience = 0.0
+            with working_copy.opened(one) as store:
+                assert isinstance(store, BucketStore)
+                store.objects.patience = 0.0
                 run(one, Heard())
         except FileError:
             assert struck

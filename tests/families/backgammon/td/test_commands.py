@@ -18,7 +18,7 @@ from pipeline.progress import SILENT
 from pipeline.reports.report.facts import collect
 from pipeline.reports.report.replays import replays
 from pipeline.reports.summaries import summary_text
-from pipeline.run.run import Run
+from pipeline.run.layout import Run
 from pipeline.selfplay.command import selfplay
 from pipeline.train.config import InitConfig, TrainConfig
 from pipeline.train.cuda_graph_pass import CudaGraphPass

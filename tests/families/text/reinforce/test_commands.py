@@ -14,7 +14,7 @@ from tests.gather.test_command import config, write_every_third_surprised
 
 def test_wrong_rewards_are_told_before_games_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_every_third_surprised(tmp_path / "selfplay", "a2c")
-    monkeypatch.setattr("pipeline.gather.command.Reader", None)
+    monkeypatch.setattr("pipeline.gather.command._SetMaker", None)
     with pytest.raises(UsageError, match="gather --sampling-rewards, 'negative=2': value '2'"):
         gather(config(tmp_path, sampling_rewards="normalise,negative=2"))
 
