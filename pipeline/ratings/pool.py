@@ -202,9 +202,7 @@ def add(pool: Pool, member: Member, rated: RatedPlayers, by_rating: bool = False
     if by_rating:
         members = _best((*pool.members, member), pool.capacity, rated)
         return pool.model_copy(update={"members": members}) if len(members) <= pool.capacity else pool
-    kept = _best(pool.members, pool.capacity - 1, rated)
-    _check_fits(kept, pool.capacity - 1)
-    return pool.model_copy(update={"members": (*kept, member)})
+    return pool.model_copy(update={"members": (*resize(pool, pool.capacity - 1, rated).members, member)})
 
 
 def remove(pool: Pool, name: str) -> Pool:
@@ -220,7 +218,12 @@ def resize(pool: Pool, capacity: int, rated: RatedPlayers) -> Pool:
     Raises UsageError if the permanent members don't fit.
     """
     members = _best(pool.members, capacity, rated)
-    _check_fits(members, capacity)
+    if len(members) > capacity:
+        names = ", ".join(member.name for member in members)
+        raise UsageError(
+            f"pool: {names} never leave (the champion and built-in players), so there is no room; wanted a larger "
+            "--capacity, or `python main.py pool remove NAME`"
+        )
     return pool.model_copy(update={"capacity": capacity, "members": members})
 
 
@@ -234,16 +237,6 @@ def is_permanent(member: Member) -> bool:
     if path is None:
         return player.kind in BUILT_IN_NAMES
     return path == Path(os.path.realpath(path.parent / layout.CHAMPION))
-
-
-def _check_fits(kept: Sequence[Member], num: int) -> None:
-    """Raises UsageError if more than num members were kept, which are then all permanent."""
-    if len(kept) > num:
-        names = ", ".join(member.name for member in kept)
-        raise UsageError(
-            f"pool: {names} never leave (the champion and built-in players), so there is no room; wanted a larger "
-            "--capacity, or `python main.py pool remove NAME`"
-        )
 
 
 def _best(members: Sequence[Member], num: int, rated: RatedPlayers) -> tuple[Member, ...]:

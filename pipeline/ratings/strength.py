@@ -292,23 +292,16 @@ def _logistic(x: Matrix) -> Matrix:
 
 def connected_groups(names: Sequence[str], results: Sequence[MatchResult]) -> list[tuple[str, ...]]:
     """Groups of players that met, directly or through others; the largest first, else in the order of names."""
-    above: dict[str, str] = {}  # union-find: a player's parent; a player without one represents its group
-
-    def leader(name: str) -> str:
-        while name in above:
-            if above[name] in above:
-                above[name] = above[above[name]]
-            name = above[name]
-        return name
-
+    group_of = {name: [name] for name in names}
     for met in results:
-        one, other = leader(met.one), leader(met.other)
-        if one != other:
-            above[one] = other
-    groups: dict[str, list[str]] = {}
+        fewer, more = sorted((group_of[met.one], group_of[met.other]), key=len)
+        if fewer is not more:
+            more += fewer
+            group_of.update(dict.fromkeys(fewer, more))
+    found: dict[int, list[str]] = {}
     for name in dict.fromkeys(names):
-        groups.setdefault(leader(name), []).append(name)
-    return sorted(map(tuple, groups.values()), key=lambda group: -len(group))
+        found.setdefault(id(group_of[name]), []).append(name)
+    return sorted(map(tuple, found.values()), key=lambda group: -len(group))
 
 
 # In order of time

@@ -220,22 +220,12 @@ def wrong_resignations(shards: Sequence[Shard]) -> tuple[int, int] | None:
 
 def _read_matches(facts: Facts) -> None:
     reading = facts.reading
-    matches = read_matches(reading.run.match_folders, _Collecting(reading))
+    matches = read_matches(reading.run.match_folders, reading.warn)
     matches = [match for match in matches if reading.game is None or match.header.game == reading.game]
     if matches:
         facts.rated = reading.readable(rate, matches)
     of_models = [one for one in matches if one.folder.parent == reading.run.matches and one.header.is_of_models]
     facts.matches = [found for match in of_models if (found := reading.readable(ScoredMatch.of, match))]
-
-
-class _Collecting(Progress):
-    """Collects warnings and shows nothing."""
-
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
-
-    def warn(self, text: str) -> None:
-        self._reading.warn(text)
 
 
 # Time
