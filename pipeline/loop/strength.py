@@ -14,7 +14,7 @@ from pipeline.games.specs import parse_game
 from pipeline.phrases import sparkline
 from pipeline.players.kinds import kind_named
 from pipeline.ratings.command import rate, read_matches
-from pipeline.reports.show_strength import strength
+from pipeline.reports.show_models import strength
 from pipeline.run import layout
 from pipeline.run.models import present_champion, read_champions, read_info
 
