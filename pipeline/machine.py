@@ -92,13 +92,6 @@ def share_niceness(leader: int) -> None:
             time.sleep(0.02)
 
 
-def session_niceness(process: int) -> int | None:
-    """The niceness of a process's session; None if the kernel has no such groups."""
-    with suppress(OSError, ValueError):
-        return int(Path(f"/proc/{process}/autogroup").read_text().rpartition(" ")[2])
-    return None
-
-
 def _end_with(process: int) -> None:
     """End this process by SIGTERM when the process that started it has ended."""
     while os.getppid() == process:

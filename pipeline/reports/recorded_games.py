@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import FileError, IllegalMove, UsageError, named_in
 from pipeline.games.contract import CHANCE, AnyGame, Game, States
-from pipeline.games.replay import movers, replay_one
+from pipeline.games.replay import replay_one
 from pipeline.games.specs import recorded_game
 from pipeline.run import layout
 from pipeline.run.matches import Match, MatchGame, read_match
@@ -83,12 +83,11 @@ class RecordedGame:
         names = [shard.model, shard.model]
         if record.opponent is not None and record.learner != BOTH:
             names[1 - record.learner] = record.opponent
-        pairs = zip(record.flags.tolist(), record.root_values, strict=True)
-        values = [None if flags & NO_VALUE else float(value) for flags, value in pairs]
-        result, end = record.result_first_player, record.end.name.lower()
+        pairs = zip(record.flags.tolist(), record.root_values.tolist(), strict=True)
+        values = [None if flags & NO_VALUE else value for flags, value in pairs]
         return cls(
-            shard.path, index, game, (names[0], names[1]), record.moves.tolist(), values, result, end,
-            shard=shard, record=record,
+            shard.path, index, game, (names[0], names[1]), record.moves.tolist(), values, record.result_first_player,
+            record.end.name.lower(), shard=shard, record=record,
         )  # fmt: skip
 
     @classmethod
@@ -111,8 +110,7 @@ class RecordedGame:
     @cached_property
     def movers(self) -> list[int]:
         """[T] the player of each move, or CHANCE. Raises as states() does."""
-        with damaged_game(self.path, self.index):
-            return movers(self.game, self.moves, self.stones, self.start)
+        return [int(self.game.to_move(state)[0]) for state in self.states()][: len(self.moves)]
 
     @property
     def values_first(self) -> list[float | None]:
@@ -125,10 +123,9 @@ class RecordedGame:
         """[T], or empty if the searches weren't recorded."""
         if self.record is None:
             return []
-        ends = np.cumsum(self.record.visit_lengths, dtype=np.int64).tolist()
-        lengths = self.record.visit_lengths.tolist()
-        visits = [slice(end - length, end) for end, length in zip(ends, lengths, strict=True)]
-        return [(self.record.visit_actions[one], self.record.visit_counts[one]) for one in visits]
+        ends = np.cumsum(self.record.visit_lengths, dtype=np.int64)[:-1]
+        actions, counts = (np.split(one, ends) for one in (self.record.visit_actions, self.record.visit_counts))
+        return list(zip(actions, counts, strict=True))
 
     def made_by_opponent(self, mover: int) -> bool:
         """Whether this player's moves were made by the opponent that the model met in self-play."""

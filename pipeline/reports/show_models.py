@@ -277,7 +277,7 @@ def _exported(info: ModelInfo) -> Iterator[Met]:
 
 def _matches_of(run: Run, info: ModelInfo) -> Iterator[Met]:
     weights = info.files[layout.WEIGHTS].sha256 if layout.WEIGHTS in info.files else None
-    for directory in (run.matches, run.required, run.watch, run.tournament):
+    for directory in run.match_folders:
         with suppress(OSError):
             for name in os.listdir(directory):
                 sides = layout.parse_match_name(name)

@@ -12,9 +12,10 @@ import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,7 +132,7 @@ def _read_games(facts: Facts, shards: Sequence[SizedShard], progress: Progress) 
     opened = {generation: spread(of_one, per_generation) for generation, of_one in facts.metas.items()}
     num_read, num_opened = (sum(map(len, of_all.values())) for of_all in (facts.metas, opened))
     facts.share_opened = facts.share_read * num_opened / num_read if num_read else 1.0
-    before = pruned.by_generation()
+    games_before, positions_before = pruned.by_generation()  # those that prune removed and the sample that it kept
     progress.start("reading games", total=num_opened, unit="shards")
     for generation, of_one in facts.metas.items():
         read = []
@@ -139,44 +140,28 @@ def _read_games(facts: Facts, shards: Sequence[SizedShard], progress: Progress) 
             if (found := reading.readable(read_shard, meta.path, meta)) is not None:
                 read.append(found)
             progress.advance()
-        facts.games.append(_games(reading, generation, of_one, read, shares, pruned, before))
+        low, median, high = np.percentile(np.concatenate([meta.lengths for meta in of_one]), (10, 50, 90)).tolist()
+        others = [(meta, shares[generation_of(meta.path.parts[-3])]) for meta in of_one if not pruned.has(meta.path)]
+        games = games_before.get(generation, 0) + round(sum(meta.games / share for meta, share in others))
+        positions = positions_before.get(generation, 0) + round(sum(meta.positions / share for meta, share in others))
+        opened_facts = _of_shards(reading, read) if read else {}
+        facts.games.append(Games(generation, games, positions, (low, median, high), **opened_facts))
     progress.finish()
 
 
-def _games(
-    reading: Reading,
-    generation: int,
-    metas: Sequence[ShardMeta],
-    shards: Sequence[Shard],
-    shares: Mapping[int, float],
-    pruned: Pruned,
-    before: tuple[Mapping[int, int], Mapping[int, int]],
-) -> Games:
-    """metas, shards: this generation's sample. shares: the sampled share of shards, by the generation of their folder.
-
-    before: (games, positions) from Pruned.by_generation(): those that prune removed and the sample that it kept.
-    """
-    lengths = np.concatenate([meta.lengths for meta in metas])
-    low, median, high = (float(one) for one in np.percentile(lengths, (10, 50, 90)))
-    games, positions = (counts.get(generation, 0) for counts in before)
-    others = [(meta, shares[generation_of(meta.path.parts[-3])]) for meta in metas if not pruned.has(meta.path)]
-    games += round(sum(meta.games / share for meta, share in others))
-    positions += round(sum(meta.positions / share for meta, share in others))
-    found = Games(generation, games, positions, (low, median, high))
-    if not shards:
-        return found
+def _of_shards(reading: Reading, shards: Sequence[Shard]) -> dict[str, Any]:
+    """The fields of Games that come from opened shards."""
     results, ends = (np.concatenate([getattr(shard, name) for shard in shards]) for name in ("results", "ends"))
     entropy, surprise = _of_searches(reading, shards)
     winners = (float((np.sign(results) == sign).mean()) for sign in (1, 0, -1))
-    return replace(
-        found,
-        winners=dict(zip(WINNERS, winners, strict=True)),
-        ends={name: float((ends == end).mean()) for name, end in ENDS.items()},
-        wrong=wrong_resignations(shards),
-        policy_entropy=entropy,
-        surprise=surprise,
-        tracked=of_shards(list(shards)[::-1]),
-    )
+    return {
+        "winners": dict(zip(WINNERS, winners, strict=True)),
+        "ends": {name: float((ends == end).mean()) for name, end in ENDS.items()},
+        "wrong": wrong_resignations(shards),
+        "policy_entropy": entropy,
+        "surprise": surprise,
+        "tracked": of_shards(shards[::-1]),
+    }
 
 
 def _of_searches(reading: Reading, shards: Sequence[Shard]) -> tuple[float | None, float | None]:
