@@ -133,7 +133,6 @@ def rate_and_write(
 
 
 def _rated(config: RatingsConfig, progress: Progress) -> tuple[Rated, int]:
-    """(ratings, the number of damaged matches)."""
     anchor = strength.parse_anchor(config.anchor) if config.anchor is not None else None
     skipped: list[Path] = []
     return rate(each_match(config.directory, progress.warn, True, skipped), anchor), len(skipped)

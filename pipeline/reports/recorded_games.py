@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError, IllegalMove, UsageError, named_in
-from pipeline.games.contract import CHANCE, AnyGame, Game, States
+from pipeline.games.contract import CHANCE, AnyGame, States
 from pipeline.games.replay import replay_one
 from pipeline.games.specs import recorded_game
 from pipeline.run import layout
@@ -222,11 +222,6 @@ def winner(result_first_player: float, game: AnyGame) -> str:
         return "draw"
     name = game.result_names.get(abs(result_first_player))
     return f"{'X' if result_first_player > 0 else 'O'} wins{f' a {name}' if name else ''}"
-
-
-def stone_names(game: Game, stones: Sequence[int]) -> list[str]:
-    """Handicap stones in parentheses, to precede the moves of a game."""
-    return [f"({' '.join(game.action_name(point) for point in stones)})"] if stones else []
 
 
 def top_moves(

@@ -32,7 +32,7 @@ from pipeline.methods.method import Method
 from pipeline.methods.named import method_named
 from pipeline.phrases import counted, percent, results
 from pipeline.reports.reading import countable_games, counted_games, decision_of, promotion_conditions, share_needed
-from pipeline.reports.recorded_games import RecordedGame, game_in_pack, missing_game, sidecar_of, stone_names, winner
+from pipeline.reports.recorded_games import RecordedGame, game_in_pack, missing_game, sidecar_of, winner
 from pipeline.reports.tables import described, flattened, indented, shortened_list, table
 from pipeline.run import layout
 from pipeline.run.matches import Match, MatchFailure, MatchGame, PlayerInfo, read_match
@@ -125,7 +125,8 @@ def _shard_facts(shard: Shard, committed: bool) -> str:
             **_facts("shard", shard.path, shard.game_spec, shard.model, shard.header.get("worker")),
             **({"method": method, "of each move": kept} if method != "alphazero" else {}),
             "generation": shard.header["provenance"].get("generation", "-"),
-            **_counts(shard.num_games, shard.num_positions),
+            "games": f"{shard.num_games:,}",
+            "positions": f"{shard.num_positions:,}",
             "committed": "yes" if committed else "no: it has no .meta file, so no stage reads it",
         }
     )
@@ -133,10 +134,6 @@ def _shard_facts(shard: Shard, committed: bool) -> str:
 
 def _facts(kind: str, path: Path, game: str, model: str, worker: object) -> dict[str, object]:
     return {kind: path, "game": game, "played by": f"{model}, worker {worker}"}
-
-
-def _counts(games: int, positions: int) -> dict[str, object]:
-    return {"games": f"{games:,}", "positions": f"{positions:,}"}
 
 
 def _games_table(shard: Shard) -> str:
@@ -162,7 +159,8 @@ def show_pack(path: Path, index: int | None, moves: bool) -> Iterator[str]:
         {
             **_facts("pack", pack.path, metas[0].game, metas[0].model, metas[0].worker),
             "shards": f"{len(pack.names):,}, {pack.names[0].shard} to {pack.names[-1].shard}",
-            **_counts(sum(meta.games for meta in metas), sum(meta.positions for meta in metas)),
+            "games": f"{sum(meta.games for meta in metas):,}",
+            "positions": f"{sum(meta.positions for meta in metas):,}",
             "bytes": f"{pack.sizes.sum():,}",
         }
     )
@@ -182,7 +180,8 @@ def show_sidecar(path: Path) -> Iterator[str]:
             **_facts("sidecar", path, meta.game, meta.model, meta.worker),
             "commits": meta.path.name if not is_gone(meta.path) else f"{meta.path.name}, which is MISSING",
             "generation": meta.generation,
-            **_counts(meta.games, meta.positions),
+            "games": f"{meta.games:,}",
+            "positions": f"{meta.positions:,}",
             **({"ended by the move limit": f"{meta.cut_short:,} games"} if meta.cut_short else {}),
             "plies": f"{lengths.min()} to {lengths.max()}, {lengths.mean():.1f} on average",
             "bytes": f"{meta.num_bytes:,} ({meta.num_bytes / meta.positions:.1f} a position)",
@@ -251,7 +250,6 @@ def show_match(path: Path, index: int | None, moves: bool, whole: bool = False) 
 
 
 def _headline(match: Match) -> Iterator[str]:
-    """The result, in the games that count."""
     header, score, summary = match.header, score_of(counted_games(match)), match.summary or {}
     text = f"{header.challenger} against {header.champion}: {results(score.wins, score.draws, score.losses)}"
     decision = decision_of(match.summary)
@@ -285,7 +283,8 @@ def _games_with_index(match: Match, game: Game, index: int, moves: bool) -> Iter
 
 
 def _moves_in_line(game: Game, moves: Sequence[int], stones: Sequence[int]) -> str:
-    return " ".join([*stone_names(game, stones), *move_names(game, moves, stones)])
+    placed = [f"({' '.join(game.action_name(point) for point in stones)})"] if stones else []
+    return " ".join([*placed, *move_names(game, moves, stones)])
 
 
 def _match_facts(match: Match, game: AnyGame) -> dict[str, object]:
@@ -358,7 +357,6 @@ def _repeated(match: Match) -> str:
 
 
 def _player(player: PlayerInfo) -> str:
-    """Name, kind and spec, without repetition."""
     kind = player.kind if player.readouts is None else f"{player.kind} with {player.readouts} readouts a move"
     parts = [part for part in (kind, player.spec) if part != player.name]
     return player.name + (f" ({', '.join(parts)})" if parts else "")
@@ -375,7 +373,6 @@ def _failure_counts(match: Match) -> str:
 
 
 def _failures_table(failures: Sequence[MatchFailure]) -> str:
-    """The last failures."""
     rows = []
     for one in failures[-FAILURES_LISTED:]:
         problem = " ".join(one.problem.split())

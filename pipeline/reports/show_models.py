@@ -107,7 +107,6 @@ def models_table(
 
 
 def _loss(info: ModelInfo, name: str) -> str:
-    """The hold-out loss, or the training loss if there was no hold-out."""
     for part, note in (("holdout_after", ""), ("train", " (training)")):
         if (loss := metric(info, part, name)) is not None:
             return f"{loss:.3f}{note}"

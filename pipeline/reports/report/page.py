@@ -81,7 +81,6 @@ def _json(value: Any) -> str:
 
 
 def _facts(facts: Facts) -> str:
-    """The key numbers at the top of the page."""
     spent = Counter[str]()
     for of_one in facts.seconds.values():
         spent.update(of_one)
@@ -300,7 +299,6 @@ def _self_play(facts: Facts) -> Iterator[str]:
 
 
 def _measures(games: Sequence[Games], sampled: str) -> Iterator[str]:
-    """A chart for each of the method's own measures that has a heading."""
     sources = sorted({source for one in games for source in one.tracked.numbers})
     measures = {name: measure for one in games for name, measure in one.tracked.measures.items() if measure.heading}
     for name, measure in measures.items():
