@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from textwrap import indent
 from typing import cast
 
 import numpy as np
@@ -33,7 +34,7 @@ from pipeline.methods.named import method_named
 from pipeline.phrases import counted, percent, results
 from pipeline.reports.reading import countable_games, counted_games, decision_of, promotion_conditions, share_needed
 from pipeline.reports.recorded_games import RecordedGame, game_in_pack, missing_game, sidecar_of, winner
-from pipeline.reports.tables import described, flattened, indented, shortened_list, table
+from pipeline.reports.tables import described, flattened, shortened_list, table
 from pipeline.run import layout
 from pipeline.run.matches import Match, MatchFailure, MatchGame, PlayerInfo, read_match
 from pipeline.run.packs import is_gone, open_pack
@@ -60,11 +61,11 @@ def show_game(one: RecordedGame, boards: bool, first_ply: int = 0) -> Iterator[s
         if first_ply <= ply < len(one.moves):
             if boards:
                 yield ""
-                yield indented(one.game.diagram(state[0]))
+                yield indent(one.game.diagram(state[0]), "    ")
             name = one.game.move_name(state[0], one.moves[ply])
             note = "   ".join(_notes(one, ply, state, method))
             yield f"{ply:4d}  {'XO*'[int(one.game.to_move(state)[0])]} {name:<5} {note}".rstrip()
-    yield indented(one.game.diagram(state[0]))
+    yield indent(one.game.diagram(state[0]), "    ")
     if one.end == "settled" and isinstance(one.game, Game):
         score = float(one.game.settled_scores(state, one.game.settled_owners(state))[0])
         yield f"    score of X, with all that can be captured captured: {score:+g}"
@@ -277,7 +278,7 @@ def _games_with_index(match: Match, game: Game, index: int, moves: bool) -> Iter
             f"{failure.problem}"
         )
         if failure.moves:
-            yield indented(_moves_in_line(game, failure.moves, match.stones[index] if match.stones else []))
+            yield indent(_moves_in_line(game, failure.moves, match.stones[index] if match.stones else []), "    ")
     for one in games:
         yield from show_game(RecordedGame.of_match(match, one), moves)
 
