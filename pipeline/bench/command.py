@@ -1,12 +1,10 @@
 """``bench``: how fast this machine runs each stage, with an upper bound (the ceiling) for some.
 
 Everything is measured on random weights and games, in a temporary folder. Rates to be compared are measured in
-alternating windows, and a share is the median over pairs of neighbouring windows: on a busy machine, shares vary less
-than rates.
+alternating windows, and a share is the median over pairs of neighbouring windows, which varies less on a busy machine.
 
-Windows are too short to finish games, so self-play of random weights is measured on openings. With a model, network,
-self-play and tree are measured in the middle of games: each game starts part-way through one played by the model's raw
-policy. Rules cost more there than in openings.
+Windows are too short to finish games, so self-play of random weights is measured on openings. With a model, each game
+starts part-way through one played by the model's raw policy, where rules cost more than in openings.
 
     network      the bare network at self-play's batch size and number of threads: the ceiling of self-play
     self-play    the same threads with trees, rules and recording

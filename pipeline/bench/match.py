@@ -1,9 +1,8 @@
 """``bench evaluate``: a match played in batches, compared with the same games played one after another.
 
 Two networks with random weights play a whole match as evaluate does, then ALONE of its games again, one at a time in
-one thread. Both ways should give the same moves, as far as the network's arithmetic allows; the summary says how often
-they did. Playing alone is measured twice: "padded" as in evaluate, where no batch is smaller than LEAST_BATCH so that
-rounding is the same, and "single" with batches of one, which is the fastest but may round differently.
+one thread; the summary says how often both ways gave the same moves. Playing alone is measured twice: "padded" as in
+evaluate, where no batch is smaller than LEAST_BATCH so that rounding is the same, and "single" with batches of one.
 """
 
 from __future__ import annotations

@@ -156,9 +156,8 @@ def each_match(
 ) -> Iterator[MatchResults]:
     """The matches in these folders, by folder.
 
-    Every game that isn't in results.json is replayed; a match with an illegal game is damaged. A warning names each
-    damaged match, which is left out. If the rules aren't known, games count unchecked, with a warning. A damaged
-    summary also gives a warning, but the games count.
+    Every game that isn't in results.json is replayed. Warns of each damaged match, which is left out, and of each
+    damaged summary and game of unknown rules, where the games count.
 
     keep     as in read_results
     skipped  gets the folders of damaged matches

@@ -1,9 +1,8 @@
 """The pool of opponents: its command, members and eviction, and the modes that choose an opponent.
 
-Members are stored in ``data/pool.json``, ratings in ``data/ratings.json``, so ratings outlive eviction. An unrated
-member gets the mean of all rated players, as by the Bradley-Terry prior. Every change reads and writes the pool under
-its lock, so concurrent changes aren't lost. A full pool evicts its lowest rated member, but never built-in players or
-the champion: they are the common reference.
+Ratings are in a file of their own, so they outlive eviction. An unrated member gets the mean of all rated players, as
+by the Bradley-Terry prior. Every change reads and writes the pool under its lock. A full pool evicts its lowest rated
+member, but never built-in players or the champion: they are the common reference.
 
 A *mode* is a string that names a probability distribution over the candidates:
 
@@ -109,9 +108,8 @@ def pool(
     """Show the pool (no action), "add" the player of a spec, or "remove" a name; capacity changes its size.
 
     by_rating: add the player to a full pool only if it isn't the lowest rated itself.
-    If the ratings can't be read, it warns and treats all as unrated; a full pool then evicts its oldest member.
-    Raises UsageError for a wrong action, spec or name, or for a pool full of permanent members, FileError for a damaged
-    pool.
+    If the ratings can't be read, it warns and treats all as unrated.
+    Raises UsageError for a wrong action, spec or name, or a pool full of permanent members, FileError for damage.
     """
     if action not in (None, "add", "remove") or (action is None) != (what is None):
         wanted = "wanted add SPEC, remove NAME, or nothing to show the pool; e.g. `python main.py pool add heuristic`"
@@ -154,7 +152,6 @@ def _row(member: Member, rated: RatedPlayers) -> PoolRow:
 
 
 def _rated_players(ratings_path: Path, progress: Progress) -> dict[str, RatedPlayer]:
-    """The rated players by name; empty without ratings, or with a warning if they can't be read."""
     if not atomic.exists(ratings_path):
         return {}
     try:

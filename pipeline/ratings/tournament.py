@@ -2,9 +2,8 @@
 
 Reads players, or the pool. Writes a folder of matches that grow by a few pairs of games at a time, and at the end, or
 when interrupted, the ratings. All matches in this folder and in evaluate's beside it determine who meets next. The
-requested number of games is the folder's, between the players of this run. So a stopped tournament continues where it
-stopped, a finished one plays nothing, and more players or games may be added later. Models play under their names in
-ratings: NAME@READOUTS.
+requested number of games is the folder's, between the players of this run, so a stopped tournament continues. Models
+play under their names in ratings: NAME@READOUTS.
 """
 
 from __future__ import annotations

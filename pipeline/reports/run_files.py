@@ -1,12 +1,11 @@
 """A scan of a run's files: sizes, names of shards, temporary files, locks.
 
-A scan takes no lock and opens no file but the lists of shards in packs, so its cost doesn't depend on the size of
-games. It covers only data/ and saved_models/; other files in the folder don't belong to the run. Files that disappear
-during the scan are left out.
+A scan takes no lock, opens no file but the lists of shards in packs, and covers only data/ and saved_models/. Files
+that disappear meanwhile are left out.
 
-A run has a folder for every generation, model and match. A full scan visits all of them. A partial scan visits the
-newest ones and a sample of the older ones, which represents the rest: its cost doesn't grow with the run, and its sums
-are estimates. In the newest generations it visits every worker's folder; in older ones with many workers, a sample.
+A full scan visits the folders of all generations, models and matches. A partial scan visits the newest ones and a
+sample of the older ones, which represents the rest: its cost doesn't grow with the run, and its sums are estimates. In
+the newest generations it visits every worker's folder; in older ones with many workers, a sample.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """``status``: the state of a run, from its files alone. The run may be active, finished, or a copy from elsewhere.
 
-Terms: *the last hour* is the hour up to the newest shard, so that a run that ended yesterday has rates too. It covers
-only generations that were scanned completely. Rates of games and positions are per hour of wall-clock time, with
-training and matches included; evaluations per second count only while self-play runs.
+Terms: *the last hour* is the hour up to the newest shard, in generations that were scanned completely. Rates of games
+and positions are per hour of wall-clock time; evaluations per second count only while self-play runs.
 
-The cost doesn't grow with the run: the scan is partial (run_files.py), and shards are counted by name. Sidecars are
-opened only in the last hour, for the rates, and after the newest model's window, which counts what came before, for
-the number of positions. If there are more than MOST_READ, an evenly spread sample represents them. Games are read only
-if their method tracks them, and then only the newest few.
+The cost doesn't grow with the run: the scan is partial (run_files.py), shards are counted by name, and sidecars are
+opened only in the last hour and after the newest model's window, which counts what came before. An evenly spread sample
+represents more than MOST_READ of them. Games are read only if their method tracks them, the newest few.
 
 Unknown values are None. Takes no lock and writes nothing. Damaged and half-written files become warnings.
 """
@@ -265,11 +263,7 @@ class _Collector:
         )
 
     def evaluations_per_second(self, metas: dict[SizedShard, ShardMeta]) -> float | None:
-        """Of the newest model's games in the last hour, summed over workers.
-
-        Each worker's rate is that of its newest generation with two shards, since training and matches lie between
-        generations.
-        """
+        """Of the newest model's games, over workers; each one's in its newest generation with two shards."""
         groups: dict[tuple[str, int], list[SizedShard]] = defaultdict(list)
         for shard in self.last_hour:
             if shard.model == self.last_hour[-1].model:
@@ -313,9 +307,8 @@ class _Collector:
     def at_work(self) -> tuple[str, tuple[str, ...], bool]:
         """(loop, stages, is_guess) of StatusSummary.
 
-        Self-play holds its worker's lock. Locks of other machines aren't visible. There, self-play counts as running
-        if its newest shard is young, or if the loop has begun it in this generation. The loop runs one stage at a time,
-        so with a loop no other stage may be running.
+        Locks of other machines aren't visible. There, self-play counts as running if its newest shard is young, or if
+        the loop has begun it in this generation and no other stage runs.
         """
         held = self.files.held
         loop = UNKNOWN if held is None else RUNNING if LOOP_LOCK in held else NOT_SEEN
