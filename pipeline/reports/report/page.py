@@ -6,7 +6,6 @@ All text from files is escaped, and the page's content security policy forbids l
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -81,10 +80,7 @@ def _json(value: Any) -> str:
 
 
 def _facts(facts: Facts) -> str:
-    spent = Counter[str]()
-    for of_one in facts.seconds.values():
-        spent.update(of_one)
-    worked = sum(spent.values()) - spent["pause"]
+    worked = sum(sum(of_one.values()) - of_one["pause"] for of_one in facts.seconds.values())
     about = "" if facts.share_read == 1 else "about "
     positions = sum(one.positions for one in facts.games)
     rows = [
