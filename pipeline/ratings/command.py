@@ -268,7 +268,7 @@ def rate(records: Iterable[Record], anchor: tuple[str, float] | None = None) -> 
         )
         for one, score in sorted(scores.items(), key=lambda item: -ratings_of[item[0]])
     ]
-    record = Ratings(
+    rated = Ratings(
         game=game,
         anchor=found,
         anchor_elo=value,
@@ -276,7 +276,7 @@ def rate(records: Iterable[Record], anchor: tuple[str, float] | None = None) -> 
         games=sum(score.games for score in scores.values()) // 2,
         players=players,
     )
-    return Rated(record, fit, results, points, weights)
+    return Rated(rated, fit, results, points, weights)
 
 
 def _default_anchor(names: Collection[str], infos: Mapping[str, PlayerInfo]) -> str:
