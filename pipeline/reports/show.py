@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from pipeline.phrases import listed
 from pipeline.reports.recorded_games import is_pack, is_shard
 from pipeline.reports.show_as import Named, records_of
 from pipeline.reports.show_chunks import show_chunk
-from pipeline.reports.show_games import show_foreign, show_match, show_pack, show_shard, show_sidecar
+from pipeline.reports.show_games import show_foreign, show_match, show_one, show_pack, show_shard, show_sidecar
 from pipeline.reports.show_models import show_model, show_models, show_promotions, show_run
 from pipeline.reports.tables import described, table
 from pipeline.run import atomic, layout
@@ -36,7 +35,6 @@ KNOWN = (
 # By file name, so that the message about a damaged file names the remedy for its format.
 FORMATS = {layout.RATINGS: RATINGS_FORMAT, layout.POOL: POOL_FORMAT, layout.MODEL_JSON: MODEL_FORMAT}
 SGF_SUFFIX = ".sgf"
-ShowGames = Callable[[Path, int | None, bool], Iterator[str]]
 MATCH_FILES = (layout.MATCH_GAMES, layout.MATCH_SUMMARY)
 
 
@@ -51,8 +49,12 @@ def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[s
     if is_gone(path):
         raise FileError(asked, f"no such file; wanted {KNOWN}")
     if (games := _games_at(path, game)) is not None:
-        shows, place, index = games
-        return shows(place, index, moves)
+        place, index = games
+        if index is not None:
+            return show_one(place, index, moves)
+        if place.is_dir():
+            return show_match(place, moves, whole=path.name in MATCH_FILES)
+        return show_pack(place) if is_pack(place) else show_shard(place)
     if (reader := _reader_of(path)) is not None:
         if game is not None or moves:
             raise UsageError(f"show {path}: --game and --moves are for game shards and matches")
@@ -75,8 +77,7 @@ def game_records(path: Path, game: int | None = None, form: str = SGF) -> Iterat
     if is_gone(path):
         raise FileError(path, "no such file; wanted a game shard or a match directory")
     if (games := _games_at(path, game)) is not None:
-        _, place, index = games
-        return records_of(place, index, form)
+        return records_of(*games, form)
     newest = newest_match(path) or _newest_shard(path) if path.is_dir() else None
     if newest is None:
         flags = listed([f"--{name}" for name in record_names()])
@@ -84,16 +85,13 @@ def game_records(path: Path, game: int | None = None, form: str = SGF) -> Iterat
     return game_records(newest, game, form)
 
 
-def _games_at(path: Path, game: int | None) -> tuple[ShowGames, Path, int | None] | None:
-    """For a pack, shard or match: the function that shows it, its path, and the index of the game asked for."""
-    if is_pack(path):
-        return show_pack, path, game
-    if is_shard(path):
-        return show_shard, path, game
+def _games_at(path: Path, game: int | None) -> tuple[Path, int | None] | None:
+    """The pack, shard or folder of a match at path, and the index of the game asked for."""
+    if is_pack(path) or is_shard(path):
+        return path, game
     if (match := _match_of(path)) is None:
         return None
-    shows = partial(show_match, whole=path.name in MATCH_FILES)
-    return shows, match, int(path.stem) if path.suffix == SGF_SUFFIX and game is None else game
+    return match, int(path.stem) if path.suffix == SGF_SUFFIX and game is None else game
 
 
 def _match_of(path: Path) -> Path | None:

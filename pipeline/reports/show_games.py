@@ -33,7 +33,7 @@ from pipeline.methods.method import Method
 from pipeline.methods.named import method_named
 from pipeline.phrases import counted, percent, results
 from pipeline.reports.reading import countable_games, counted_games, decision_of, promotion_conditions, share_needed
-from pipeline.reports.recorded_games import RecordedGame, game_in_pack, missing_game, sidecar_of, winner
+from pipeline.reports.recorded_games import RecordedGame, games_at, missing_game, sidecar_of, winner
 from pipeline.reports.tables import described, flattened, shortened_list, table
 from pipeline.run import layout
 from pipeline.run.matches import Match, MatchFailure, MatchGame, PlayerInfo, read_match
@@ -50,6 +50,26 @@ POINTS = ("0", "½", "1", "1½", "2")  # of a pair of games
 
 
 # One game
+
+
+def show_one(path: Path, index: int, moves: bool) -> Iterator[str]:
+    """A game of a shard, pack or match move by move, in a match after its failed attempts. moves: with all boards."""
+    if not path.is_dir():
+        yield from show_game(next(games_at(path, index)), moves)
+        return
+    match = read_match(path)
+    games = [one for one in match.games if one.index == index]
+    failures = [one for one in match.failures if one.failed == index]
+    if not games and not failures:
+        raise missing_game(match, index)
+    with named_in(path):
+        game = recorded_game(match.header.game)
+    for one in failures:
+        yield f"game {index}, attempt {one.attempt}: failed after {len(one.moves)} plies ({one.kind}): {one.problem}"
+        if one.moves:
+            yield indent(_moves_in_line(game, one.moves, match.stones[index] if match.stones else []), "    ")
+    for played in games:
+        yield from show_game(RecordedGame.of_match(match, played), moves)
 
 
 def show_game(one: RecordedGame, boards: bool, first_ply: int = 0) -> Iterator[str]:
@@ -105,14 +125,10 @@ def _with_overview(path: Path, texts: Sequence[str], game: Iterator[str]) -> Ite
 # Shards and packs
 
 
-def show_shard(path: Path, index: int | None, moves: bool) -> Iterator[str]:
-    """moves: show the board before every move."""
+def show_shard(path: Path) -> Iterator[str]:
     meta = sidecar_of(path)
     shard = read_shard(path, meta)
-    one = RecordedGame.of_shard(shard, index or 0)
-    if index is not None:
-        yield from show_game(one, moves)
-        return
+    one = RecordedGame.of_shard(shard, 0)
     game = show_game(one, True, max(0, len(one.moves) - POSITIONS_SHOWN))
     yield from _with_overview(path, [_shard_facts(shard, committed=meta is not None), _games_table(shard)], game)
 
@@ -149,12 +165,9 @@ def _games_table(shard: Shard) -> str:
     return table(rows, ("game", "plies", "result", "end", "opponent", ""), shard.num_games - len(rows))
 
 
-def show_pack(path: Path, index: int | None, moves: bool) -> Iterator[str]:
+def show_pack(path: Path) -> Iterator[str]:
     """A pack's contents, then its last shard."""
     pack = open_pack(path)
-    if index is not None:
-        yield from show_shard(*game_in_pack(pack, index), moves)
-        return
     metas = [read_meta(pack.folder / name.meta, pack) for name in pack.names]
     yield described(
         {
@@ -167,12 +180,12 @@ def show_pack(path: Path, index: int | None, moves: bool) -> Iterator[str]:
     )
     yield ""
     yield "the last shard of the pack (each shard can also be shown by its own name):"
-    yield from show_shard(pack.folder / pack.names[-1].shard, None, moves)
+    yield from show_shard(pack.folder / pack.names[-1].shard)
 
 
 def show_sidecar(path: Path) -> Iterator[str]:
     if layout.parse_pack_name(path.name):
-        yield from show_pack(path, None, False)
+        yield from show_pack(path)
         return
     meta = read_meta(path)
     lengths = meta.lengths
@@ -218,14 +231,11 @@ def show_foreign(form: RecordFormat, path: Path, index: int | None, moves: bool)
 # Matches
 
 
-def show_match(path: Path, index: int | None, moves: bool, whole: bool = False) -> Iterator[str]:
+def show_match(path: Path, moves: bool, whole: bool) -> Iterator[str]:
     """The result and what a screen holds; whole: with settings, summary and the first game."""
     match = read_match(path)
     with named_in(path):
         game = recorded_game(match.header.game)
-    if index is not None:
-        yield from _games_with_index(match, game, index, moves)
-        return
     texts = ["\n".join(_headline(match)), described(_match_facts(match, game))]
     if whole:
         texts.append(f"settings:\n{described(dict(flattened(match.header.settings)))}")
@@ -264,23 +274,6 @@ def _headline(match: Match) -> Iterator[str]:
         )
     if isinstance(reason := summary.get("reason"), str):
         yield reason
-
-
-def _games_with_index(match: Match, game: Game, index: int, moves: bool) -> Iterator[str]:
-    """One game move by move, after its failed attempts."""
-    games = [one for one in match.games if one.index == index]
-    failures = [one for one in match.failures if one.failed == index]
-    if not games and not failures:
-        raise missing_game(match, index)
-    for failure in failures:
-        yield (
-            f"game {index}, attempt {failure.attempt}: failed after {len(failure.moves)} plies ({failure.kind}): "
-            f"{failure.problem}"
-        )
-        if failure.moves:
-            yield indent(_moves_in_line(game, failure.moves, match.stones[index] if match.stones else []), "    ")
-    for one in games:
-        yield from show_game(RecordedGame.of_match(match, one), moves)
 
 
 def _moves_in_line(game: Game, moves: Sequence[int], stones: Sequence[int]) -> str:
