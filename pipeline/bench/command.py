@@ -308,15 +308,14 @@ class _Actors:
         """begun: for each board the moves with which its games begin; empty: none."""
         threads = len(boards[0].evaluators)
 
-        def actor(thread: int, board: _Board) -> TreeActor:
+        def actor(thread: int, board: _Board, stages: list[list[int]]) -> TreeActor:
             model = Learner("bench", board.evaluators[thread])
             seeds = game_seeds(0, itertools.count(thread, threads), 0.0)
-            return TreeActor(ActorJob(board.game, board.rows, settings, seeds, lambda: model, lambda _: None))
+            made = TreeActor(ActorJob(board.game, board.rows, settings, seeds, lambda: model, lambda _: None))
+            made.put_at(stages)
+            return made
 
-        self._actors = [[actor(thread, board) for board in boards] for thread in range(threads)]
-        for actors in self._actors:
-            for one, stages in zip(actors, begun, strict=True):
-                one.put_at(stages)
+        self._actors = [[actor(thread, *one) for one in zip(boards, begun, strict=True)] for thread in range(threads)]
         compiling = itertools.count()
         run_together([partial(run_in_turn, actors, lambda: next(compiling) >= 2) for actors in self._actors])
 

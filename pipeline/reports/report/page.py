@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -98,10 +99,7 @@ def _facts(facts: Facts) -> str:
 # Numbers and series
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
+_percent = partial(percent, digits=0)
 _whole = "{:,.0f}".format
 
 
