@@ -156,14 +156,12 @@ def _network(config: BenchConfig) -> tuple[Game, Architecture, Weights, Model | 
     """The network that is measured. Without a model it has random weights."""
     from pipeline.networks.architecture import Architecture, random_weights
 
-    if config.model is not None:
-        model = read_model(resolve_champion(config.model))
-        game = parse_game(model.info.game)
-        AlphaZero().check(game)
-        return game, Architecture.from_dict(model.info.architecture), model.weights, model
+    model = None if config.model is None else read_model(resolve_champion(config.model))
     first = make_config(InitConfig, "init", config.preset, game=config.game, network_size=config.network_size)
-    game = parse_game(first.game)
+    game = parse_game(model.info.game if model else first.game)
     AlphaZero().check(game)
+    if model:
+        return game, Architecture.from_dict(model.info.architecture), model.weights, model
     architecture = Architecture.for_game(first.network_size, game, first.value_head)
     return game, architecture, random_weights(architecture, 0), None
 
