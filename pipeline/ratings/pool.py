@@ -315,7 +315,10 @@ def distribution(
     if not others:
         return {}
     if mode.kind == "lagged":
-        return _equal([name for name in others if _is_lagged(name, me, champions, mode.lags)])
+        mine = [i for i, champion in enumerate(champions) if me is not None and _same_model(champion, me)]
+        now = mine[-1] if mine else len(champions) - 1
+        lagged = [champions[now - lag] for lag in range(mode.lags[0], min(mode.lags[1], now) + 1)]
+        return _equal([name for name in others if any(_same_model(name, one) for one in lagged)])
     if mode.kind == "top-k":
         return _equal(sorted(others, key=lambda name: -rating_of(name, rated))[: int(mode.value)])
     if mode.kind == "exploration":
@@ -360,12 +363,6 @@ def _skill(name: str, rated: RatedPlayers) -> trueskill.Rating:
 def _same_model(name: str, model: str) -> bool:
     """Whether both names mean the same model, with any readouts."""
     return name == model or name == model.rpartition("@")[0] or name.rpartition("@")[0] == model
-
-
-def _is_lagged(name: str, me: str | None, champions: Sequence[str], lags: tuple[int, int]) -> bool:
-    mine = [i for i, champion in enumerate(champions) if me is not None and _same_model(champion, me)]
-    now = mine[-1] if mine else len(champions) - 1
-    return any(_same_model(name, champions[now - lag]) for lag in range(lags[0], min(lags[1], now) + 1))
 
 
 def _equal(names: Sequence[str]) -> dict[str, float]:

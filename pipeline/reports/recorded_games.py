@@ -20,7 +20,7 @@ from pipeline.games.replay import replay_one
 from pipeline.games.specs import recorded_game
 from pipeline.run import layout
 from pipeline.run.matches import Match, MatchGame, read_match
-from pipeline.run.packs import Gone, Pack, open_pack
+from pipeline.run.packs import Gone, open_pack
 from pipeline.run.shards import BOTH, NO_VALUE, POLICY_COUNTS, GameRecord, Shard, ShardMeta, read_meta, read_shard
 from pipeline.search.gumbel import TARGET_SUM
 
@@ -165,10 +165,18 @@ def games_at(path: Path, index: int | None = None) -> Iterator[RecordedGame]:
     Raises FileError for damaged files, UsageError for an unknown game or an index without a game.
     """
     if is_pack(path):
-        pack = open_pack(path)
-        found = [(pack.folder / name.shard, None) for name in pack.names]
-        for shard_path, number in found if index is None else [game_in_pack(pack, index)]:
-            yield from games_at(shard_path, number)
+        pack, before = open_pack(path), 0
+        for name in pack.names:
+            if index is None:
+                yield from games_at(pack.folder / name.shard)
+                continue
+            num_games = read_meta(pack.folder / name.meta, pack).games
+            if 0 <= index - before < num_games:
+                yield from games_at(pack.folder / name.shard, index - before)
+                return
+            before += num_games
+        if index is not None:
+            raise UsageError(f"show --game: found {index}; {pack.path} holds games 0 to {before - 1}")
     elif is_shard(path):
         shard = read_shard(path, sidecar_of(path))
         for number in range(shard.num_games) if index is None else [index]:
@@ -196,17 +204,6 @@ def sidecar_of(shard: Path) -> ShardMeta | None:
         return read_meta(shard)
     except Gone:
         return None
-
-
-def game_in_pack(pack: Pack, index: int) -> tuple[Path, int]:
-    """(shard, index in it) of a game of a pack. Raises UsageError for too large an index, FileError for damage."""
-    before = 0
-    for name in pack.names:
-        num_games = read_meta(pack.folder / name.meta, pack).games
-        if 0 <= index - before < num_games:
-            return pack.folder / name.shard, index - before
-        before += num_games
-    raise UsageError(f"show --game: found {index}; {pack.path} holds games 0 to {before - 1}")
 
 
 def missing_game(match: Match, index: int) -> UsageError:

@@ -63,7 +63,9 @@ def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[s
         if (form := format_that_reads(path.suffix.lower())) is not None:
             return show_foreign(form, path, game, moves)
         raise FileError(path, f"not one of MuGo's files; wanted {KNOWN}")
-    if (newest := _newest_in(path)) is None:
+    sets = list_sets(path)  # of each the hold-out comes first
+    newest = next(reversed(sets.values()))[-1] if sets else newest_match(path) or _newest_shard(path)
+    if newest is None:
         raise FileError(path, f"none of MuGo's files in this folder; wanted {KNOWN}")
     return chain([f"the newest in {path}:"], show(newest, game, moves))
 
@@ -114,13 +116,6 @@ def _reader_of(path: Path) -> Callable[[Path], Iterator[str]] | None:
     if is_run(path):
         return show_run
     return show_models if list_models(path) else None
-
-
-def _newest_in(folder: Path) -> Path | None:
-    """A folder's newest chunk, match or shard."""
-    if sets := list_sets(folder):
-        return next(reversed(sets.values()))[-1]  # a set's hold-out comes first
-    return newest_match(folder) or _newest_shard(folder)
 
 
 def show_json(path: Path) -> Iterator[str]:
