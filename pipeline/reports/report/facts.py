@@ -99,11 +99,15 @@ class Facts:
 def collect(run: Run, progress: Progress, now: datetime) -> Facts:
     """The facts of a run. Damaged files become warnings, not errors."""
     facts = Facts(Reading.of(run), now)
-    files = scan_run(run.folder)
+    files, reading = scan_run(run.folder), facts.reading
     for error in files.unreadable:
-        facts.reading.warn(error)
+        reading.warn(error)
     _read_games(facts, files.shards, progress)
-    _read_matches(facts)
+    matches = read_matches(run.match_folders, reading.warn)
+    matches = [match for match in matches if reading.game is None or match.header.game == reading.game]
+    facts.rated = reading.readable(rate, matches) if matches else None
+    of_models = [one for one in matches if one.folder.parent == run.matches and one.header.is_of_models]
+    facts.matches = [found for match in of_models if (found := reading.readable(ScoredMatch.of, match))]
     facts.seconds = time_spent(facts.reading.infos, facts.matches, sorted(shard.time for shard in files.shards))
     return facts
 
@@ -198,19 +202,6 @@ def wrong_resignations(shards: Sequence[Shard]) -> tuple[int, int] | None:
         found = calibrate(no_resign_games(shard), 1.0, float(threshold), float(threshold))
         wrong, made, games = wrong + found.wrong_resignations, made + found.resignations, games + found.games
     return (wrong, made) if games else None
-
-
-# Matches
-
-
-def _read_matches(facts: Facts) -> None:
-    reading = facts.reading
-    matches = read_matches(reading.run.match_folders, reading.warn)
-    matches = [match for match in matches if reading.game is None or match.header.game == reading.game]
-    if matches:
-        facts.rated = reading.readable(rate, matches)
-    of_models = [one for one in matches if one.folder.parent == reading.run.matches and one.header.is_of_models]
-    facts.matches = [found for match in of_models if (found := reading.readable(ScoredMatch.of, match))]
 
 
 # Time
