@@ -21,7 +21,8 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -109,7 +110,7 @@ def bench(config: BenchConfig, progress: Progress = SILENT) -> BenchSummary | Ma
                     f"bench evaluate --{name}: found {str(found)!r}; wanted none, as its match is between random "
                     "weights, on one board, with evaluate's default settings"
                 )
-        with Parts(progress) as part:
+        with saying_parts(progress) as part:
             return bench_match(config, progress, part)
     if config.preset is not None:
         method = make_config(InitConfig, "init", config.preset).method
@@ -119,37 +120,34 @@ def bench(config: BenchConfig, progress: Progress = SILENT) -> BenchSummary | Ma
             )
         if _play_settings(config).readouts == 0:
             raise UsageError(f"bench --preset {config.preset}: self-play begins with 0 readouts; wanted at least 1")
-    with Parts(progress) as part:
+    with saying_parts(progress) as part:
         return _bench_pipeline(config, progress, part)
 
 
-class Parts:
-    """Says every second which part of a measurement is at work, and for how long: parts take minutes without units.
+@contextmanager
+def saying_parts(progress: Progress) -> Iterator[Callable[[str], None]]:
+    """Every second says which part of a measurement is at work, and for how long: parts take minutes without units.
 
-    part(text) names what begins. Leaving the context ends the thread that says it.
+    Yields what names the part that begins.
     """
+    begun, ended = ("", time.monotonic()), threading.Event()
 
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._part, self._since = "", time.monotonic()
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._tick, daemon=True)
+    def part(text: str) -> None:
+        nonlocal begun
+        begun = text, time.monotonic()
+        progress.describe(text)
 
-    def __enter__(self) -> Parts:
-        self._thread.start()
-        return self
+    def tick() -> None:
+        while not ended.wait(TICK_SECONDS):
+            progress.describe(f"{begun[0]}, {time.monotonic() - begun[1]:.0f} s")
 
-    def __exit__(self, *error: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def __call__(self, part: str) -> None:
-        self._part, self._since = part, time.monotonic()
-        self._progress.describe(part)
-
-    def _tick(self) -> None:
-        while not self._ended.wait(TICK_SECONDS):
-            self._progress.describe(f"{self._part}, {time.monotonic() - self._since:.0f} s")
+    thread = threading.Thread(target=tick, daemon=True)
+    thread.start()
+    try:
+        yield part
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _network(config: BenchConfig) -> tuple[Game, Architecture, Weights, Model | None]:
@@ -166,7 +164,7 @@ def _network(config: BenchConfig) -> tuple[Game, Architecture, Weights, Model | 
     return game, architecture, random_weights(architecture, 0), None
 
 
-def _bench_pipeline(config: BenchConfig, progress: Progress, part: Parts) -> BenchSummary:
+def _bench_pipeline(config: BenchConfig, progress: Progress, part: Callable[[str], None]) -> BenchSummary:
     from pipeline.networks.inference import make_evaluators
 
     game, architecture, weights, model = _network(config)

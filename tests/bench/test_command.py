@@ -195,7 +195,7 @@ def test_it_says_what_it_does_every_few_seconds(monkeypatch):
             said.append(text)
 
     monkeypatch.setattr(command, "TICK_SECONDS", 0.02)
-    with command.Parts(Listening()) as part:
+    with command.saying_parts(Listening()) as part:
         part("gather")
         time.sleep(0.3)
     ended = len(said)
