@@ -23,14 +23,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from scipy.optimize import brentq, minimize_scalar
+
 from pipeline.matches.statistics import Score
 from pipeline.phrases import counted
 
 STEEPEST = 8.0  # the largest slope: from 98 % to 2 % within one stone
 LIMIT_95 = 3.841458820694124  # 95 % quantile of χ² with one degree of freedom
 FAR = 8.0  # how far beyond the measured amounts the maximum is searched for
-STEPS = 40  # the most steps of a search; they narrow a range of 2 FAR to 1e-7
-NEAR = 1e-9  # precision of a slope
+NEAR = 1e-9  # precision of slopes and amounts
 
 
 def amount_of(stones: int) -> int:
@@ -101,13 +103,15 @@ def estimate(levels: Sequence[Level], unit: str = "stones") -> Estimate:
     half = _highest(played, least - FAR, most + FAR)
     top = _profile(played, half)
 
-    def outside(amount: float) -> bool:
-        return 2 * (top - _profile(played, amount)) > LIMIT_95
+    def beyond(amount: float) -> float:
+        """Above 0 outside the interval."""
+        return 2 * (top - _profile(played, amount)) - LIMIT_95
 
     middle = min(max(half, least), most)
-    low = _crossing(least, middle, outside) if outside(least) and not outside(middle) else None
-    high = _crossing(most, middle, outside) if outside(most) and not outside(middle) else None
-    if outside(middle):  # the interval excludes all measured amounts
+    low, high = (
+        brentq(beyond, end, middle, xtol=NEAR) if beyond(end) > 0 >= beyond(middle) else None for end in (least, most)
+    )
+    if beyond(middle) > 0:  # the interval excludes all measured amounts
         low, high = (most, None) if half > most else (None, least)
     side = "above" if half > most else "below" if half < least else ""
     return Estimate(played, None if side else half, low, high, side, unit)
@@ -129,65 +133,33 @@ def _falls(levels: Sequence[Level]) -> bool:
 def _log_likelihood(levels: Sequence[Level], half: float, slope: float) -> float:
     total = 0.0
     for level in levels:
-        logit, score = slope * (half - level.amount), level.score
-        won = score.half_points / 2
-        total -= won * _log1pexp(-logit) + (score.games - won) * _log1pexp(logit)
-    return total
-
-
-def _log1pexp(x: float) -> float:
-    return x + math.log1p(math.exp(-x)) if x > 0 else math.log1p(math.exp(x))
+        logit, won = slope * (half - level.amount), level.score.half_points / 2
+        total -= won * np.logaddexp(0, -logit) + (level.score.games - won) * np.logaddexp(0, logit)
+    return float(total)
 
 
 def _profile(levels: Sequence[Level], half: float) -> float:
-    """The log-likelihood with the best slope for this half."""
-    return _log_likelihood(levels, half, _best_slope(levels, half))
+    """The log-likelihood with the best slope for this half, in which it is concave."""
 
-
-def _best_slope(levels: Sequence[Level], half: float) -> float:
-    """From 0 to STEEPEST. The log-likelihood is concave in the slope: Newton's method, with bisection as a fallback."""
-    low, high, slope = 0.0, STEEPEST, 1.0
-    for _ in range(STEPS):
-        first = second = 0.0
+    def derivative(slope: float) -> float:
+        found = 0.0
         for level in levels:
             away = half - level.amount
-            expected = 1 / (1 + math.exp(-slope * away))
-            first += (level.score.half_points / 2 - level.score.games * expected) * away
-            second += level.score.games * expected * (1 - expected) * away * away
-        low, high = (slope, high) if first > 0 else (low, slope)
-        step = slope + first / second if second > 0 else -1.0
-        if abs(step - slope) < NEAR:
-            break
-        slope = step if low < step < high else (low + high) / 2
-    return slope
+            found += (level.score.half_points / 2 - level.score.games / (1 + math.exp(-slope * away))) * away
+        return found
+
+    if derivative(STEEPEST) >= 0:
+        best = STEEPEST
+    else:
+        best = brentq(derivative, 0.0, STEEPEST, xtol=NEAR) if derivative(0.0) > 0 else 0.0
+    return _log_likelihood(levels, half, best)
 
 
 def _highest(levels: Sequence[Level], low: float, high: float) -> float:
-    """The half of the largest likelihood, by golden section.
-
-    The profile has a single maximum, because the log-likelihood is concave in (slope · half, slope).
+    """The half of the largest likelihood; the only maximum, as the log-likelihood is concave in (slope · half, slope).
     """
-    golden = (math.sqrt(5) - 1) / 2
-    one, other = high - golden * (high - low), low + golden * (high - low)
-    of_one, of_other = _profile(levels, one), _profile(levels, other)
-    for _ in range(STEPS):
-        if of_one >= of_other:
-            high, other, of_other = other, one, of_one
-            one = high - golden * (high - low)
-            of_one = _profile(levels, one)
-        else:
-            low, one, of_one = one, other, of_other
-            other = low + golden * (high - low)
-            of_other = _profile(levels, other)
-    return (low + high) / 2
-
-
-def _crossing(outer: float, inner: float, outside: Any) -> float:
-    """The end of the interval, between an amount outside it and one inside."""
-    for _ in range(STEPS):
-        middle = (outer + inner) / 2
-        outer, inner = (middle, inner) if outside(middle) else (outer, middle)
-    return inner
+    found = minimize_scalar(lambda half: -_profile(levels, half), bounds=(low, high), options={"xatol": NEAR})
+    return float(found.x)
 
 
 # Several runs

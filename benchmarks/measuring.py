@@ -154,7 +154,7 @@ class Measurement:
         tournament(config, self._progress)
 
     def matches(self) -> list[Match]:
-        return read_matches([self._folder], self._progress)
+        return read_matches([self._folder], self._progress.warn)
 
     def result(self, one: str, other: str) -> Result:
         """One's result against the other. Raises MuGoError if they haven't met."""

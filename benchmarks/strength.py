@@ -125,11 +125,6 @@ class Settings:
     anchors: tuple[str, ...]  # names, the strongest last, whose Elo is 0
     overlap: bool = False
 
-    def stored(self) -> dict[str, Any]:
-        """As strength.json has it, which omits overlap where it is off."""
-        lines: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return lines if self.overlap else {name: value for name, value in lines.items() if name != "overlap"}
-
 
 @dataclass(frozen=True)
 class Point:
@@ -179,7 +174,7 @@ def changed_preset(name: str, changes: Sequence[str], seed: int) -> dict[str, di
 def prepare(run: Path, settings: Settings) -> Path:
     """The path of the run's preset; writes it when the run begins. Raises UsageError if the run has other settings."""
     atomic.make_folder(run)
-    wanted, path = settings.stored(), run / SETTINGS
+    wanted, path = json.loads(json.dumps(asdict(settings))), run / SETTINGS
     if path.exists():
         found = atomic.read_json(path, "the settings of a run")
         if found != wanted:

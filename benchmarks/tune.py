@@ -24,7 +24,7 @@ import numpy as np
 import yaml
 
 from benchmarks.strength import HelpFormatter, ending
-from pipeline.bench.match import OPENING_PLIES, SEARCH, NetworkMatch
+from pipeline.bench.match import OPENING_PLIES, SEARCH, play_match, searching
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
@@ -73,9 +73,9 @@ def meet(
     plies = min(opening_plies, game.max_plies - 1)
     openings = make_openings(game, [one[0] for one in evaluators], games // 2, plies, seed, ROWS)
     make = SearchPlayer if resign is None else partial(ResigningPlayer, resign)
-    match = NetworkMatch(game, openings, readouts, searches, make)
+    one, other = (searching(each, readouts, search, make) for each, search in zip(evaluators, searches, strict=True))
     progress.start("match", games, "games")
-    found = match.play(evaluators, range(games), len(evaluators[0]), ROWS, None, progress)
+    found = play_match(game, (one, other), openings, range(games), len(evaluators[0]), ROWS, progress=progress)
     progress.finish()
     if len(found) < games:
         raise MuGoError(f"{games - len(found)} of {games} games failed")

@@ -1,13 +1,11 @@
 """This machine: its cores, and the lowest priority for processes that run beside something more important.
 
 Where Linux groups processes by session (*autogroup*, on by default), a process's niceness counts only within its
-session: sessions get equal shares of the processor. A session has a niceness of its own, in ``/proc/PID/autogroup``
-(sched(7)). It is set here only for sessions that this program has made, because a terminal's niceness would apply to
-everything started there. Without autogroups, plain niceness is all.
+session. A session has a niceness of its own, in ``/proc/PID/autogroup`` (sched(7)). It is set here only for sessions
+that this program has made, because a terminal's would apply to everything started there.
 
-Niceness decides how much of a core a thread gets, not where other threads run: Linux counts a core with a thread of
-niceness 19 as busy, so threads that wake up together may share another core. A core that only runs threads of the
-policy SCHED_IDLE counts as idle (sched(7)), so that policy is set as well.
+Niceness decides how much of a core a thread gets, not where other threads run: a core with a thread of niceness 19
+counts as busy, one that only runs threads of the policy SCHED_IDLE as idle (sched(7)), so that policy is set as well.
 """
 
 from __future__ import annotations
@@ -114,13 +112,6 @@ def share_niceness(leader: int) -> None:
                 if error.errno != errno.EAGAIN or time.monotonic() > deadline:
                     raise
             time.sleep(0.02)
-
-
-def session_niceness(process: int) -> int | None:
-    """The niceness of a process's session; None if the kernel has no such groups."""
-    with suppress(OSError, ValueError):
-        return int(Path(f"/proc/{process}/autogroup").read_text().rpartition(" ")[2])
-    return None
 
 
 def _end_with(process: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -60,15 +60,3 @@ def say_first(progress: Progress, text: str) -> None:
     if text not in _told:
         _told.add(text)
         progress.say(text)
-
-
-def once(tell: Callable[[str], None]) -> Callable[[str], None]:
-    """The same function, called with each text only the first time."""
-    told: set[str] = set()
-
-    def tell_once(text: str) -> None:
-        if text not in told:
-            told.add(text)
-            tell(text)
-
-    return tell_once

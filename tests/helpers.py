@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from pipeline.games.specs import parse_game
@@ -51,3 +52,10 @@ def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def session_niceness(process: int) -> int | None:
+    """The niceness of a process's session; None if the kernel has no such groups."""
+    with suppress(OSError, ValueError):
+        return int(Path(f"/proc/{process}/autogroup").read_text().rpartition(" ")[2])
+    return None

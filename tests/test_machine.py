@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pipeline import machine
-from pipeline.machine import STARTER, groups_by_session, session_niceness, share_niceness, time_of_group
-from tests.helpers import wait_for
+from pipeline.machine import STARTER, groups_by_session, share_niceness, time_of_group
+from tests.helpers import session_niceness, wait_for
 
 ROOT = Path(__file__).parent.parent
 STEP_BACK = "from pipeline.machine import step_back; import os, signal, sys, time; step_back(); "

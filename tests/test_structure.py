@@ -326,7 +326,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_show_does_not_need_torch() -> None:
-    assert "torch" not in imported_by("import pipeline.reports.show, pipeline.reports.show_run")
+    assert "torch" not in imported_by("import pipeline.reports.show, pipeline.reports.show_models")
 
 
 def test_status_imports_nothing_slow() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks import tune
-from pipeline.bench.match import SEARCH, NetworkMatch
+from pipeline.bench.match import SEARCH, play_match, searching
 from pipeline.errors import UsageError
 from pipeline.games.specs import parse_game
 from pipeline.players.searching import SearchPlayer
@@ -49,8 +49,8 @@ def test_a_player_resigns_below_its_value(resign: float, ends: set[str]) -> None
     def make(game: Any, rows: int, evaluate: Any, search: SearchOptions, readouts: int) -> SearchPlayer:
         return tune.ResigningPlayer(resign, game, rows, zero_evaluator(game), search, readouts)
 
-    match = NetworkMatch(game, [[0], [4]], 8, make=make)
-    games = match.play([[None], [None]], range(4), 1, 4, None)  # type: ignore[list-item]
+    player = searching([None], 8, make=make)  # type: ignore[list-item]
+    games = play_match(game, (player, player), [[0], [4]], range(4), 1, 4)
     assert {one.end for one in games.values()} == ends and len(games) == 4
 
 

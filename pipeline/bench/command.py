@@ -1,12 +1,10 @@
 """``bench``: how fast this machine runs each stage, with an upper bound (the ceiling) for some.
 
 Everything is measured on random weights and games, in a temporary folder. Rates to be compared are measured in
-alternating windows, and a share is the median over pairs of neighbouring windows: on a busy machine, shares vary less
-than rates.
+alternating windows, and a share is the median over pairs of neighbouring windows, which varies less on a busy machine.
 
-Windows are too short to finish games, so self-play of random weights is measured on openings. With a model, network,
-self-play and tree are measured in the middle of games: each game starts part-way through one played by the model's raw
-policy. Rules cost more there than in openings.
+Windows are too short to finish games, so self-play of random weights is measured on openings. With a model, each game
+starts part-way through one played by the model's raw policy, where rules cost more than in openings.
 
     network      the bare network at self-play's batch size and number of threads: the ceiling of self-play
     self-play    the same threads with trees, rules and recording
@@ -21,21 +19,22 @@ from __future__ import annotations
 import itertools
 import statistics
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.bench.config import BenchConfig
 from pipeline.bench.match import READOUTS, MatchBenchSummary, bench_match
-from pipeline.bench.parts import Parts
 from pipeline.errors import UsageError
-from pipeline.games.contract import FloatArray, Game, Planes
+from pipeline.games.contract import Evaluate, FloatArray, Game, Planes
 from pipeline.games.specs import parse_game
 from pipeline.gather.command import gather
 from pipeline.gather.config import GatherConfig
@@ -62,6 +61,7 @@ PARALLEL_GAMES = 256
 ROUNDS = 5  # pairs of windows per comparison
 GATHERED_POSITIONS = 200_000
 TEMPERATURE_PLIES = 16
+TICK_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def bench(config: BenchConfig, progress: Progress = SILENT) -> BenchSummary | Ma
                     f"bench evaluate --{name}: found {str(found)!r}; wanted none, as its match is between random "
                     "weights, on one board, with evaluate's default settings"
                 )
-        with Parts(progress) as part:
+        with saying_parts(progress) as part:
             return bench_match(config, progress, part)
     if config.preset is not None:
         method = make_config(InitConfig, "init", config.preset).method
@@ -120,46 +120,54 @@ def bench(config: BenchConfig, progress: Progress = SILENT) -> BenchSummary | Ma
             )
         if _play_settings(config).readouts == 0:
             raise UsageError(f"bench --preset {config.preset}: self-play begins with 0 readouts; wanted at least 1")
-    with Parts(progress) as part:
+    with saying_parts(progress) as part:
         return _bench_pipeline(config, progress, part)
 
 
-class _Network(NamedTuple):
-    """The network that is measured. model: None for random weights."""
+@contextmanager
+def saying_parts(progress: Progress) -> Iterator[Callable[[str], None]]:
+    """Every second says which part of a measurement is at work, and for how long: parts take minutes without units.
 
-    game: Game
-    architecture: Architecture
-    weights: Weights
-    model: Model | None
+    Yields what names the part that begins.
+    """
+    begun, ended = ("", time.monotonic()), threading.Event()
 
-    @staticmethod
-    def of(config: BenchConfig) -> _Network:
-        from pipeline.networks.architecture import Architecture, random_weights
+    def part(text: str) -> None:
+        nonlocal begun
+        begun = text, time.monotonic()
+        progress.describe(text)
 
-        model = None if config.model is None else read_model(resolve_champion(config.model))
-        first = make_config(
-            InitConfig, "init", config.preset, game=config.game, network_size=config.network_size
-        )  # as the command makes it
-        game = parse_game(model.info.game if model else first.game)
-        AlphaZero().check(game)
-        if model:
-            return _Network(game, Architecture.from_dict(model.info.architecture), model.weights, model)
-        architecture = Architecture.for_game(first.network_size, game, first.value_head)
-        return _Network(game, architecture, random_weights(architecture, 0), None)
+    def tick() -> None:
+        while not ended.wait(TICK_SECONDS):
+            progress.describe(f"{begun[0]}, {time.monotonic() - begun[1]:.0f} s")
 
-    def on(self, game: Any, rows: int, threads: int, progress: Progress) -> _Board:
-        from pipeline.networks.inference import make_evaluators
-
-        there = self.architecture.at(*game.board_shape)
-        calibration = calibration_of(self.model, there) if self.model else calibration_positions(game)
-        evaluators = make_evaluators(
-            there, self.weights, rows, threads, progress=progress, calibration=calibration, afresh=True
-        )
-        return _Board(game, rows, evaluators, calibration[np.arange(rows) % len(calibration)])
+    thread = threading.Thread(target=tick, daemon=True)
+    thread.start()
+    try:
+        yield part
+    finally:
+        ended.set()
+        thread.join()
 
 
-def _bench_pipeline(config: BenchConfig, progress: Progress, part: Parts) -> BenchSummary:
-    game, architecture, weights, model = network = _Network.of(config)
+def _network(config: BenchConfig) -> tuple[Game, Architecture, Weights, Model | None]:
+    """The network that is measured. Without a model it has random weights."""
+    from pipeline.networks.architecture import Architecture, random_weights
+
+    model = None if config.model is None else read_model(resolve_champion(config.model))
+    first = make_config(InitConfig, "init", config.preset, game=config.game, network_size=config.network_size)
+    game = parse_game(model.info.game if model else first.game)
+    AlphaZero().check(game)
+    if model:
+        return game, Architecture.from_dict(model.info.architecture), model.weights, model
+    architecture = Architecture.for_game(first.network_size, game, first.value_head)
+    return game, architecture, random_weights(architecture, 0), None
+
+
+def _bench_pipeline(config: BenchConfig, progress: Progress, part: Callable[[str], None]) -> BenchSummary:
+    from pipeline.networks.inference import make_evaluators
+
+    game, architecture, weights, model = _network(config)
     progress.start("bench", 5, "parts")
     progress.left(None)  # some take ten times as long as others
     part("loading and compiling")
@@ -168,16 +176,25 @@ def _bench_pipeline(config: BenchConfig, progress: Progress, part: Parts) -> Ben
     threads = min(available_cores(), parallel)
     window = config.seconds / (2 * ROUNDS)
     variety = Variety.of(settings, game)
-    rows = variety.rows(-(-parallel // threads))
-    boards = [network.on(one, its_rows, threads, progress) for one, its_rows in zip(variety.games, rows, strict=True)]
+    boards = []
+    for one, rows in zip(variety.games, variety.rows(-(-parallel // threads)), strict=True):
+        there = architecture.at(*one.board_shape)
+        calibration = calibration_of(model, there) if model else calibration_positions(one)
+        evaluators = make_evaluators(
+            there, weights, rows, threads, progress=progress, calibration=calibration, afresh=True
+        )
+        boards.append(_Board(one, rows, evaluators, calibration[np.arange(rows) % len(calibration)]))
     raw = [_raw_games(board) if model else [] for board in boards]
     begun = [_stages(games) for games in raw]
     playing = _Actors(settings, boards, begun)
     part("network and self-play")
-    selfplay = _selfplay_rates(boards, playing, window)
+    ceiling, evaluations, simulations, share = _selfplay_rates(boards, playing, window)
     progress.advance(2)
     part("tree")
-    constant = _Actors(settings, [one.without_network() for one in boards], begun)
+    without_network = [
+        replace(one, evaluators=[_constant(one.game, one.rows) for _ in one.evaluators]) for one in boards
+    ]
+    constant = _Actors(settings, without_network, begun)
     tree_rate = statistics.median(constant.run(window)[1] for _ in range(ROUNDS))
     progress.advance()
     with tempfile.TemporaryDirectory(prefix="mugo-bench-") as name:
@@ -186,7 +203,9 @@ def _bench_pipeline(config: BenchConfig, progress: Progress, part: Parts) -> Ben
         average_length = write_random_games(game, folder / "selfplay", GATHERED_POSITIONS)
         if model:
             average_length = 1 + statistics.mean(len(moves) for games in raw for moves in games)
-        gathered = [_gather(folder, seed) for seed in range(ROUNDS)]
+        plan = GatherConfig(directory=folder / "selfplay", as_many_as_possible=True)
+        plans = [{"output_directory": folder / str(seed), "seed": seed} for seed in range(ROUNDS)]
+        gathered = [gather(plan.model_copy(update=one)).positions_per_second for one in plans]
         progress.advance()
         part("train")
         train_rate, train_share = _train_rates(game, architecture, weights, folder / "0", window, config.preset)
@@ -201,10 +220,10 @@ def _bench_pipeline(config: BenchConfig, progress: Progress, part: Parts) -> Ben
         readouts=settings.readouts,
         threads=threads,
         backend=", ".join(sorted({str(one.evaluators[0].backend) for one in boards})),
-        network_evaluations_per_second=selfplay.ceiling,
-        selfplay_evaluations_per_second=selfplay.evaluations,
-        selfplay_share=selfplay.share,
-        games_per_second=selfplay.simulations / readouts_per_move / average_length,
+        network_evaluations_per_second=ceiling,
+        selfplay_evaluations_per_second=evaluations,
+        selfplay_share=share,
+        games_per_second=simulations / readouts_per_move / average_length,
         tree_simulations_per_second=tree_rate,
         gather_positions_per_second=statistics.median(gathered[1:]),  # the first loads kernels
         train_samples_per_second=train_rate,
@@ -238,10 +257,6 @@ class _Board:
     evaluators: Sequence[Any]
     planes: Planes
 
-    def without_network(self) -> _Board:
-        constant = [_Constant(self.game, self.rows) for _ in self.evaluators]
-        return _Board(self.game, self.rows, constant, self.planes)
-
 
 def _raw_games(board: _Board) -> list[list[int]]:
     """A game for each of a thread's rows, without its last move, sampled from the network's policy."""
@@ -254,21 +269,12 @@ def _stages(games: Sequence[list[int]]) -> list[list[int]]:
     return [moves[: len(moves) * row // len(games)] for row, moves in enumerate(games)]
 
 
-class _SelfplayRates(NamedTuple):
-    """Medians, per second.
+def _selfplay_rates(boards: Sequence[_Board], playing: _Actors, window: float) -> tuple[float, float, float, float]:
+    """Measure in turn: ROUNDS windows of self-play, each between two of the network on all boards.
 
-    share    of self-play's time that the bare network needs for the same evaluations, each board's in its own batches
-    ceiling  the bare network's evaluations at that mixture of boards
+    Returns medians: the bare network's evaluations per second at self-play's mixture of boards, self-play's evaluations
+    and simulations per second, and the share of self-play's time that the bare network needs for the same evaluations.
     """
-
-    ceiling: float
-    evaluations: float
-    simulations: float
-    share: float
-
-
-def _selfplay_rates(boards: Sequence[_Board], playing: _Actors, window: float) -> _SelfplayRates:
-    """Measure in turn: ROUNDS windows of self-play, each between two of the network on all boards."""
     from pipeline.networks.inference import evaluation_rate
 
     def measured() -> FloatArray:
@@ -282,23 +288,15 @@ def _selfplay_rates(boards: Sequence[_Board], playing: _Actors, window: float) -
     ceilings = [(before + after) / 2 for before, after in itertools.pairwise(network)]
     shares = [(evaluations / rates).sum() for (evaluations, _), rates in zip(played, ceilings, strict=True)]
     totals = [evaluations.sum() for evaluations, _ in played]
-    return _SelfplayRates(
-        ceiling=statistics.median(total / share for total, share in zip(totals, shares, strict=True)),
-        evaluations=statistics.median(totals),
-        simulations=statistics.median(simulations for _, simulations in played),
-        share=statistics.median(shares),
-    )
+    ceiling = statistics.median(total / share for total, share in zip(totals, shares, strict=True))
+    simulations = statistics.median(made for _, made in played)
+    return ceiling, statistics.median(totals), simulations, statistics.median(shares)
 
 
-class _Constant:
+def _constant(game: Game, rows: int) -> Evaluate:
     """An evaluator without a network: uniform policy, value 0."""
-
-    def __init__(self, game: Game, rows: int) -> None:
-        self._logits = np.zeros((rows, game.num_actions), np.float32)
-        self._values = np.zeros(rows, np.float32)
-
-    def __call__(self, planes: Planes) -> tuple[FloatArray, FloatArray]:
-        return self._logits[: len(planes)], self._values[: len(planes)]
+    logits, values = np.zeros((rows, game.num_actions), np.float32), np.zeros(rows, np.float32)
+    return lambda planes: (logits[: len(planes)], values[: len(planes)])
 
 
 class _Actors:
@@ -308,15 +306,14 @@ class _Actors:
         """begun: for each board the moves with which its games begin; empty: none."""
         threads = len(boards[0].evaluators)
 
-        def actor(thread: int, board: _Board) -> TreeActor:
+        def actor(thread: int, board: _Board, stages: list[list[int]]) -> TreeActor:
             model = Learner("bench", board.evaluators[thread])
             seeds = game_seeds(0, itertools.count(thread, threads), 0.0)
-            return TreeActor(ActorJob(board.game, board.rows, settings, seeds, lambda: model, lambda _: None))
+            made = TreeActor(ActorJob(board.game, board.rows, settings, seeds, lambda: model, lambda _: None))
+            made.put_at(stages)
+            return made
 
-        self._actors = [[actor(thread, board) for board in boards] for thread in range(threads)]
-        for actors in self._actors:
-            for one, stages in zip(actors, begun, strict=True):
-                one.put_at(stages)
+        self._actors = [[actor(thread, *one) for one in zip(boards, begun, strict=True)] for thread in range(threads)]
         compiling = itertools.count()
         run_together([partial(run_in_turn, actors, lambda: next(compiling) >= 2) for actors in self._actors])
 
@@ -341,7 +338,7 @@ def write_random_games(game: Game, folder: Path, positions: int) -> float:
     """Write shards of random games, as self-play commits them; returns the average length in plies."""
     waiting: list[FinishedGame] = []
     rows = 256
-    model = Learner("random", _Constant(game, rows))
+    model = Learner("random", _constant(game, rows))
     settings = SelfplayConfig(readouts=0, temperature_plies=game.max_plies)
     actor = TreeActor(
         ActorJob(game, rows, settings, game_seeds(1, itertools.count(), 0.0), lambda: model, waiting.append)
@@ -369,13 +366,6 @@ def write_random_games(game: Game, folder: Path, positions: int) -> float:
             games += len(records)
             waiting.clear()
     return written / games
-
-
-def _gather(folder: Path, seed: int) -> float:
-    config = GatherConfig(
-        directory=folder / "selfplay", output_directory=folder / str(seed), as_many_as_possible=True, seed=seed
-    )
-    return gather(config).positions_per_second
 
 
 def _train_rates(

@@ -1,23 +1,22 @@
 """``bench evaluate``: a match played in batches, compared with the same games played one after another.
 
 Two networks with random weights play a whole match as evaluate does, then ALONE of its games again, one at a time in
-one thread. Both ways should give the same moves, as far as the network's arithmetic allows; the summary says how often
-they did. Playing alone is measured twice: "padded" as in evaluate, where no batch is smaller than LEAST_BATCH so that
-rounding is the same, and "single" with batches of one, which is the fastest but may round differently.
+one thread; the summary says how often both ways gave the same moves. Playing alone is measured twice: "padded" as in
+evaluate, where no batch is smaller than LEAST_BATCH so that rounding is the same, and "single" with batches of one.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pipeline.bench.config import BenchConfig
-from pipeline.bench.parts import Parts
 from pipeline.errors import UsageError
 from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
@@ -82,10 +81,10 @@ class MatchBenchSummary:
         ]
 
 
-def bench_match(config: BenchConfig, progress: Progress, part: Parts) -> MatchBenchSummary:
+def bench_match(config: BenchConfig, progress: Progress, part: Callable[[str], None]) -> MatchBenchSummary:
     """Play config.games games in batches, and ALONE of them one after another.
 
-    Raises UsageError for an odd number of games or a game that AlphaZero can't play.
+    part: called with what begins. Raises UsageError for an odd number of games or a game that AlphaZero can't play.
     """
     from pipeline.networks.architecture import Architecture, random_weights
     from pipeline.networks.inference import make_evaluators
@@ -116,20 +115,34 @@ def bench_match(config: BenchConfig, progress: Progress, part: Parts) -> MatchBe
     policies = [evaluators[0] for evaluators in batched]
     openings = make_openings(game, policies, num_games // 2, min(OPENING_PLIES, game.max_plies - 1), 0, rows)
     readouts = config.readouts or READOUTS
-    match = NetworkMatch(game, openings, readouts)
-    match.play(batched, range(min(num_games, 2 * threads)), threads, 1, 0.5)  # compiles the kernels
+
+    def play(
+        evaluators: Sequence[Sequence[Evaluator]], numbers: Sequence[int], threads: int, rows: int, **more: Any
+    ) -> dict[int, MatchGame]:
+        one, other = (searching(each, readouts) for each in evaluators)
+        return play_match(game, (one, other), openings, numbers, threads, rows, **more)
+
+    play(batched, range(min(num_games, 2 * threads)), threads, 1, seconds=0.5)  # compiles the kernels
     part("playing")
     started = time.perf_counter()
-    together = match.play(batched, range(num_games), threads, rows, None, progress)
+    together = play(batched, range(num_games), threads, rows, progress=progress)
     seconds = time.perf_counter() - started
     numbers = sorted({int(number) for number in np.linspace(0, num_games - 1, ALONE)})
     progress.start("bench: one after another", len(alone) * len(numbers), "games")
     part("playing")
-    seconds_per_move, same = _play_alone(match, alone, numbers, together, progress)
+    seconds_per_move: dict[str, list[float]] = {how: [] for how in alone}
+    same = dict.fromkeys(alone, 0)
+    for number in numbers:
+        for how, evaluators in alone.items():  # alternating, so that other load on the machine slows both alike
+            started = time.perf_counter()
+            one = play(evaluators, [number], 1, 1)[number]
+            seconds_per_move[how].append((time.perf_counter() - started) / max(1, one.length - OPENING_PLIES))
+            same[how] += one.moves == together[number].moves
+            progress.advance()
     progress.finish()
     length = statistics.mean(one.length for one in together.values())
     per_game = seconds / num_games
-    padded_game, single_game = (seconds_per_move[how] * (length - OPENING_PLIES) for how in ("padded", "single"))
+    padded_game, single_game = (statistics.mean(each) * (length - OPENING_PLIES) for each in seconds_per_move.values())
     return MatchBenchSummary(
         game=game.spec,
         network_size=architecture.size,
@@ -150,68 +163,34 @@ def bench_match(config: BenchConfig, progress: Progress, part: Parts) -> MatchBe
     )
 
 
-def _play_alone(
-    match: NetworkMatch,
-    ways: Mapping[str, Sequence[Sequence[Evaluator]]],
+def searching(
+    evaluators: Sequence[Evaluator],
+    readouts: int,
+    search: SearchOptions = SEARCH,
+    make: Callable[[Game, int, Evaluator, SearchOptions, int], Player] = SearchPlayer,
+) -> MakePlayer:
+    """evaluators: of the player's network, one per thread."""
+    return lambda game, rows, thread: make(game, rows, evaluators[thread], search, readouts)
+
+
+def play_match(
+    game: Game,
+    makers: tuple[MakePlayer, MakePlayer],
+    openings: Sequence[Sequence[int]],
     numbers: Sequence[int],
-    together: Mapping[int, MatchGame],
-    progress: Progress,
-) -> tuple[dict[str, float], dict[str, int]]:
-    """Play these games one at a time in each way. Returns, by way, the mean seconds per move, and how many games have
-    the same moves as in `together`.
-    """
-    seconds_per_move: dict[str, list[float]] = {how: [] for how in ways}
-    same = dict.fromkeys(ways, 0)
-    for number in numbers:
-        for how, evaluators in ways.items():  # alternating, so that other load on the machine slows both alike
-            started = time.perf_counter()
-            game = match.play(evaluators, [number], 1, 1, None)[number]
-            seconds_per_move[how].append((time.perf_counter() - started) / max(1, game.length - OPENING_PLIES))
-            same[how] += game.moves == together[number].moves
-            progress.advance()
-    return {how: statistics.mean(seconds) for how, seconds in seconds_per_move.items()}, same
+    threads: int,
+    rows: int,
+    seconds: float = math.inf,
+    progress: Progress = SILENT,
+) -> dict[int, MatchGame]:
+    """Play these games of a match; returns by number those that end within this time."""
+    found: dict[int, MatchGame] = {}
+    stop = time.perf_counter() + seconds
 
+    def on_outcomes(games: list[MatchGame], failures: list[MatchFailure]) -> bool:
+        found.update({one.index: one for one in games})
+        progress.advance(len(games))
+        return time.perf_counter() < stop
 
-class NetworkMatch:
-    """A match between two networks, each with its own search settings, to be played in batches of any size."""
-
-    def __init__(
-        self,
-        game: Game,
-        openings: Sequence[Sequence[int]],
-        readouts: int,
-        searches: tuple[SearchOptions, SearchOptions] = (SEARCH, SEARCH),
-        make: Callable[[Game, int, Evaluator, SearchOptions, int], Player] = SearchPlayer,
-    ) -> None:
-        self._game = game
-        self._openings = openings
-        self._readouts = readouts
-        self._searches = searches
-        self._make = make
-
-    def play(
-        self,
-        evaluators: Sequence[Sequence[Evaluator]],
-        numbers: Sequence[int],
-        threads: int,
-        rows: int,
-        seconds: float | None,
-        progress: Progress = SILENT,
-    ) -> dict[int, MatchGame]:
-        """Play these games; returns them by number. seconds: only those that end within this time; None: all."""
-
-        def maker(evaluators: Sequence[Evaluator], search: SearchOptions) -> MakePlayer:
-            return lambda game, rows, thread: self._make(game, rows, evaluators[thread], search, self._readouts)
-
-        found: dict[int, MatchGame] = {}
-        stop = time.perf_counter() + (seconds if seconds is not None else float("inf"))
-
-        def on_outcomes(games: list[MatchGame], failures: list[MatchFailure]) -> bool:
-            found.update({game.index: game for game in games})
-            progress.advance(len(games))
-            return time.perf_counter() < stop
-
-        makers = maker(evaluators[0], self._searches[0]), maker(evaluators[1], self._searches[1])
-        pairing = Pairing(self._game, makers, NAMES, 0, self._openings)
-        conduct(ThreadPool(pairing, threads, rows), list(numbers), on_outcomes)
-        return found
+    conduct(ThreadPool(Pairing(game, makers, NAMES, 0, openings), threads, rows), list(numbers), on_outcomes)
+    return found

@@ -80,16 +80,6 @@ def replay_one(
     return (states for states, _ in found)
 
 
-def movers(
-    game: AnyGame,
-    moves: Sequence[int] | NDArray[np.integer],
-    stones: Sequence[int] = (),
-    start: States | None = None,
-) -> list[int]:
-    """The player of each of the T moves of one game: 0, 1 or CHANCE. Parameters and errors as in replay_one."""
-    return [int(game.to_move(state)[0]) for state in replay_one(game, moves, stones, start)][: len(moves)]
-
-
 def move_names(game: AnyGame, moves: Sequence[int], stones: Sequence[int] = ()) -> list[str]:
     """The moves of one game in its notation; ``#N`` from the first one that it can't name or that is illegal."""
     names = []

@@ -22,7 +22,7 @@ import numpy as np
 from pipeline.errors import IllegalMove, MuGoError, UsageError
 from pipeline.games.contract import AnyGame, Game, History, States
 from pipeline.games.encodings import Text, decode
-from pipeline.games.records import PlayedGame, RecordFormat, RecordText
+from pipeline.games.records import PlayedGame, RecordFormat
 from pipeline.games.replay import replay_one
 
 COLOURS = "BW"  # the first player is black
@@ -70,10 +70,7 @@ class SgfFormat(RecordFormat):
             return game.own_sgf(played)
         assert isinstance(game, Game)
         states = list(replay_one(game, played.moves, played.stones, played.start))
-        moves = [(int(game.to_move(here)[0]), move) for here, move in zip(states, played.moves, strict=False)]
-        return line_sgf(
-            game, states, moves, played.text, played.comments, played.resigned_by, played.winrates, played.settled
-        )
+        return line_sgf(game, states, [int(game.to_move(here)[0]) for here in states[:-1]], played)
 
 
 def sgf_name(index: int) -> str:
@@ -81,41 +78,29 @@ def sgf_name(index: int) -> str:
     return f"{index:06d}.sgf"
 
 
-def line_sgf(
-    game: Game,
-    states: Sequence[States],
-    moves: Sequence[tuple[int, int]],
-    text: RecordText,
-    comments: Sequence[str] = (),
-    resigned_by: int | None = None,
-    winrates: Sequence[float | None] = (),
-    settled: bool = False,
-) -> str:
+def line_sgf(game: Game, states: Sequence[States], players: Sequence[int], played: PlayedGame) -> str:
     """The record of any line of play, also from a position that was set up or with moves out of turn.
 
-    states       T + 1 positions [1, S]
-    moves        T of (player, action)
-    comments     of the moves, "" for none; may be shorter
-    resigned_by  the player who gave up after the moves
-    winrates     black's, in percent, before each move; None where unknown. Sabaki shows them (SBKV of the node before)
-    settled      the game ended because nothing was left to decide, see AnyGame.settled_owners
+    states: T + 1 positions [1, S]; players [T]: who made each move of `played`, whose stones and start aren't read.
     The result is that of the last position: RE[B+7.5] where the game has a margin, else RE[B+], RE[0] for a draw,
     RE[B+R] where white resigned, RE[?] if the game isn't over.
     """
-    form, state = game.sgf, states[-1]
+    form, state, text = game.sgf, states[-1], played.text
     assert form is not None, f"{game.spec} isn't written in SGF"
-    shown = [sgf_property("SBKV", "" if winrate is None else f"{winrate:.2f}") for winrate in winrates]
+    # Sabaki shows these; each stands in the node before its move.
+    shown = [sgf_property("SBKV", "" if winrate is None else f"{winrate:.2f}") for winrate in played.winrates]
+    T = len(players)
     nodes = [
         f";{COLOURS[player]}[{_point(game, move)}]{winrate or ''}" + sgf_property("C", comment or "")
-        for (player, move), winrate, comment in zip_longest(moves, shown[1 : len(moves)], comments[: len(moves)])
+        for player, move, winrate, comment in zip_longest(players, played.moves, shown[1:T], played.comments[:T])
     ]
     result = "?"
-    if game.is_over(state)[0] or settled:
-        score = float((game.settled_scores(state, game.settled_owners(state)) if settled else game.scores(state))[0])
-        margin = f"{abs(score):g}" if form.margin else ""
-        result = f"{COLOURS[score < 0]}+{margin}" if score else "0"
-    elif resigned_by is not None:
-        result = f"{COLOURS[1 - resigned_by]}+R"
+    if game.is_over(state)[0] or played.settled:
+        scores = game.settled_scores(state, game.settled_owners(state)) if played.settled else game.scores(state)
+        margin = f"{abs(float(scores[0])):g}" if form.margin else ""
+        result = f"{COLOURS[int(scores[0] < 0)]}+{margin}" if scores[0] else "0"
+    elif played.resigned_by is not None:
+        result = f"{COLOURS[1 - played.resigned_by]}+R"
     header = [
         sgf_property("FF", "4"),
         sgf_property("GM", str(form.game)),

@@ -70,17 +70,13 @@ def recorded_game(spec: str) -> Game:
     """The game that a data file names. Raises UsageError if a package would have to be imported for it."""
     name, _, _ = _parsed(spec)
     known = {*extensions.bundled(extensions.GAMES), *LOADED}
-    if name not in known and name in extensions.installed(extensions.GAMES) and not _is_trusted(name):
+    trusted = (name_in(one) for games in TRUSTED for one in games())  # read only if needed
+    if name not in known and name in extensions.installed(extensions.GAMES) and name not in trusted:
         raise UsageError(
             f"game {spec!r} is another package's, and no package is imported because a data file names it; wanted a "
             "run whose models play it: run this in its folder"
         )
     return parse_game(spec)
-
-
-def _is_trusted(name: str) -> bool:
-    specs = (spec for games in TRUSTED for spec in games())
-    return any(name == name_in(spec) for spec in specs)
 
 
 def are_related(spec: str, other: str) -> bool:

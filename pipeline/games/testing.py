@@ -202,7 +202,6 @@ def _random_move(game: AnyGame, state: States, history: History, row: int, rng: 
 
 
 def _play(game: Any, states: States, actions: Actions, history: History) -> States:
-    """play() of legal moves."""
     try:
         return cast(States, game.play(states, actions, history))
     except IllegalMove as error:
@@ -302,7 +301,7 @@ class _Asked:
         rows = arguments[0] if verb == "initial" else len(arguments[0])
         if wanted and len(arrays) != len(wanted):
             said = f"{len(arrays)} arrays in a {type(answer).__name__}"
-            _fail(self.game, verb, None, said, f"{len(wanted)}")
+            _fail(self.game, verb, None, said, str(len(wanted)))
         for array, (kind, *axes) in zip(arrays, wanted, strict=False):
             shape = (rows, *(length for axis in axes for length in self._lengths(axis)))
             fits = array.ndim == len(shape) and all(b in (a, -1) for a, b in zip(array.shape, shape, strict=True))
@@ -331,7 +330,6 @@ class _Asked:
 
 
 def _arrays(value: Any) -> list[NDArray[Any]]:
-    """The arrays in arguments or an answer."""
     if isinstance(value, np.ndarray):
         return [value]
     if is_dataclass(value) and not isinstance(value, type):

@@ -29,7 +29,7 @@ from pipeline.phrases import sparkline
 from pipeline.players.kinds import kind_named
 from pipeline.presets import preset_text, read_preset
 from pipeline.ratings.command import rate, read_matches
-from pipeline.reports.show_strength import strength
+from pipeline.reports.show_models import strength
 from pipeline.run import atomic, layout
 from pipeline.run.matches import PENDING, list_matches, read_summary
 from pipeline.run.models import (

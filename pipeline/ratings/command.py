@@ -6,9 +6,11 @@ it is damaged. Methods that depend on order take matches by starting time. Faile
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +20,7 @@ from pipeline.progress import SILENT, Progress
 from pipeline.ratings import strength
 from pipeline.ratings.config import RatingsConfig
 from pipeline.run import atomic, layout
-from pipeline.run.matches import MatchResults, UnknownGame, list_matches, read_results
+from pipeline.run.matches import MatchResults, PlayerInfo, UnknownGame, list_matches, read_results
 from pipeline.run.ratings import RatedPlayer, Ratings, read_ratings, write_record
 
 NAMES_SHOWN = 3
@@ -73,44 +75,20 @@ class RatingsSummary:
     left_out: int = 0
 
 
-class RatedSide(NamedTuple):
-    """The player of a match's side. name: as it is rated."""
-
-    name: str
-    kind: str
-    weights: str
-    parents: tuple[str, ...]
-
-
-class RatedMatch(NamedTuple):
-    """The data of a match that ratings need. Keeps no games or openings, as there may be 100,000 matches.
-
-    points: the challenger's in each game, if games count more than 1, else empty
-    """
-
-    created: str
-    folder: Path
-    game: str
-    sides: tuple[RatedSide, RatedSide]
-    result: strength.MatchResult
-    points: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Rated:
+class Rated(NamedTuple):
     """The ratings of all players and their data.
 
-    matches  in order of time
     fit      anchored
+    results  in order of time
+    points   each player's in the games that count more than 1, by name
+    weights  all that a player has played with, by name
     """
 
     ratings: Ratings
-    matches: Sequence[RatedMatch]
     fit: strength.BradleyTerry
-
-    @property
-    def results(self) -> list[strength.MatchResult]:
-        return [match.result for match in self.matches]
+    results: list[strength.MatchResult]
+    points: Mapping[str, list[float]]
+    weights: Mapping[str, set[str]]
 
 
 def ratings(config: RatingsConfig, progress: Progress = SILENT) -> RatingsSummary:
@@ -155,33 +133,31 @@ def rate_and_write(
 
 
 def _rated(config: RatingsConfig, progress: Progress) -> tuple[Rated, int]:
-    """(ratings, the number of damaged matches)."""
     anchor = strength.parse_anchor(config.anchor) if config.anchor is not None else None
     skipped: list[Path] = []
-    return rate(each_match(config.directory, progress, True, skipped), anchor), len(skipped)
+    return rate(each_match(config.directory, progress.warn, True, skipped), anchor), len(skipped)
 
 
 # Match records
 
 
-def read_matches(directories: Sequence[Path], progress: Progress = SILENT) -> list[MatchResults]:
+def read_matches(directories: Sequence[Path], warn: Callable[[str], None] = SILENT.warn) -> list[MatchResults]:
     """The matches with games in these folders, oldest first; see each_match()."""
-    matches = (match for match in each_match(directories, progress) if len(match.rows))
+    matches = (match for match in each_match(directories, warn) if len(match.rows))
     return sorted(matches, key=lambda match: (match.header.created, match.folder.name))
 
 
 def each_match(
     directories: Sequence[Path],
-    progress: Progress = SILENT,
+    warn: Callable[[str], None] = SILENT.warn,
     keep: bool = False,
     skipped: list[Path] | None = None,
     known: dict[Path, MatchResults] | None = None,
 ) -> Iterator[MatchResults]:
     """The matches in these folders, by folder.
 
-    Every game that isn't in results.json is replayed; a match with an illegal game is damaged. A warning names each
-    damaged match, which is left out. If the rules aren't known, games count unchecked, with a warning. A damaged
-    summary also gives a warning, but the games count.
+    Every game that isn't in results.json is replayed. Warns of each damaged match, which is left out, and of each
+    damaged summary and game of unknown rules, where the games count.
 
     keep     as in read_results
     skipped  gets the folders of damaged matches
@@ -195,10 +171,11 @@ def each_match(
     for real, folder in folders.items():
         try:
             match = known.get(real) if known else None
-            if match is None or _size(folder) != match.num_bytes:
-                match = checked_results(folder, keep, progress)
+            games = folder / layout.MATCH_GAMES
+            if match is None or not games.exists() or games.stat().st_size != match.num_bytes:
+                match = checked_results(folder, keep, warn)
         except FileError as error:
-            progress.warn(f"skipped {error}")
+            warn(f"skipped {error}")
             if skipped is not None:
                 skipped.append(folder)
             continue
@@ -207,22 +184,16 @@ def each_match(
         try:
             match = match.with_summary()
         except FileError as error:
-            progress.warn(f"{error}; the games still count; remove that file, nothing is lost with it")
+            warn(f"{error}; the games still count; remove that file, nothing is lost with it")
         yield match
 
 
-def _size(folder: Path) -> int | None:
-    """Of games.jsonl; None: it is gone."""
-    path = folder / layout.MATCH_GAMES
-    return path.stat().st_size if path.exists() else None
-
-
-def checked_results(folder: Path, keep: bool, progress: Progress = SILENT) -> MatchResults:
+def checked_results(folder: Path, keep: bool, warn: Callable[[str], None] = SILENT.warn) -> MatchResults:
     """The results of a match for each_match(). Raises FileError if it is damaged."""
     try:
         return read_results(folder, checked=True, keep=keep)
     except UnknownGame as error:
-        progress.warn(f"not checked, but counted: {error}")
+        warn(f"not checked, but counted: {error}")
         return read_results(folder)
 
 
@@ -232,15 +203,6 @@ def match_result(match: Record) -> strength.MatchResult:
     results = [game.challenger_result for game in measured_games(match)]
     signs = tuple((result > 0) - (result < 0) for result in results)
     return strength.MatchResult(challenger.rated_as, champion.rated_as, signs)
-
-
-def _rated_match(match: Record, shared: dict[RatedSide, RatedSide]) -> RatedMatch:
-    """shared: equal sides become one object, as a player has many matches."""
-    header = match.header
-    one, other = (RatedSide(one.rated_as, one.kind, one.weights, tuple(one.parents)) for one in header.players)
-    points = tuple(game.challenger_result for game in measured_games(match)) if header.max_result > 1 else ()
-    sides = shared.setdefault(one, one), shared.setdefault(other, other)
-    return RatedMatch(header.created, match.folder, header.game, sides, match_result(match), points)
 
 
 # From match records to ratings
@@ -253,21 +215,35 @@ def rate(records: Iterable[Record], anchor: tuple[str, float] | None = None) -> 
     Raises NotYet if no game was played, UsageError for an unrated anchor, MuGoError if the matches are of several
     games.
     """
-    shared: dict[RatedSide, RatedSide] = {}
-    matches = [one for record in records if (one := _rated_match(record, shared)).result.results]
-    matches.sort(key=lambda match: (match.created, match.folder.name))
-    results = [match.result for match in matches]
-    infos = {side.name: side for match in matches for side in match.sides}
+    matches: list[tuple[tuple[str, str], Path, str, strength.MatchResult]] = []
+    newest: dict[str, tuple[tuple[str, str], PlayerInfo]] = {}  # a player as its last match has it
+    points: dict[str, list[float]] = defaultdict(list)
+    weights: dict[str, set[str]] = defaultdict(set)
+    for record in records:
+        header, result = record.header, match_result(record)
+        if not result.results:
+            continue
+        order = header.created, record.folder.name
+        matches.append((order, record.folder, header.game, result))
+        for info, sign in zip(header.players, (1, -1), strict=True):
+            name = info.rated_as
+            newest[name] = max((order, info), newest.get(name, (order, info)), key=itemgetter(0))
+            weights[name].add(info.weights)
+            if header.max_result > 1:
+                points[name] += [sign * game.challenger_result for game in measured_games(record)]
+    matches.sort(key=itemgetter(0))
+    results = [result for _, _, _, result in matches]
     scores = strength.total_scores(results)
     if not scores:
         raise NotYet("no games between two players yet; `python main.py evaluate` plays some", missing=1)
-    first = matches[0]
-    for match in matches:
-        if match.game != first.game:
+    _, folder, game, _ = matches[0]
+    for _, another, its_game, _ in matches:
+        if its_game != game:
             raise MuGoError(
-                f"matches of several games: {first.folder} is {first.game}, {match.folder} is "
-                f"{match.game}; wanted one game; move the others away, or name folders with --directory"
+                f"matches of several games: {folder} is {game}, {another} is {its_game}; wanted one game; move the "
+                "others away, or name folders with --directory"
             )
+    infos = {name: info for name, (_, info) in newest.items()}
     name, value = anchor or (_default_anchor(scores, infos), 0.0)
     found = strength.resolve_name(name, {one: score.games for one, score in scores.items()})
     if found is None:
@@ -292,18 +268,18 @@ def rate(records: Iterable[Record], anchor: tuple[str, float] | None = None) -> 
         )
         for one, score in sorted(scores.items(), key=lambda item: -ratings_of[item[0]])
     ]
-    record = Ratings(
-        game=first.game,
+    rated = Ratings(
+        game=game,
         anchor=found,
         anchor_elo=value,
         matches=len(matches),
         games=sum(score.games for score in scores.values()) // 2,
         players=players,
     )
-    return Rated(record, matches, fit)
+    return Rated(rated, fit, results, points, weights)
 
 
-def _default_anchor(names: Collection[str], infos: dict[str, RatedSide]) -> str:
+def _default_anchor(names: Collection[str], infos: Mapping[str, PlayerInfo]) -> str:
     if "random" in names:
         return "random"
     numbers = {name: layout.parse_model_name(name.rpartition("@")[0]) for name in names}
@@ -340,7 +316,7 @@ def _rows(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> list[Ra
     field_of = {"elo": "elo", "trueskill": "trueskill_mu", "bradley-terry": "bradley_terry"}[method]
     players = rated.ratings.by_name
     rating = {name: float(getattr(player, field_of)) for name, player in players.items()}
-    opponents, points = strength.average_opponents(rated.results, rating), _points_per_game(rated.matches)
+    opponents = strength.average_opponents(rated.results, rating)
     rows = []
     for number, group in enumerate(groups):
         errors: dict[str, float | None] = dict.fromkeys(group)
@@ -356,20 +332,11 @@ def _rows(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> list[Ra
                     error=errors[name],
                     average_opponent=opponents[name],
                     group=number,
-                    points_per_game=points.get(name),
+                    points_per_game=statistics.fmean(points) if (points := rated.points.get(name)) else None,
                     **players[name].model_dump(include={"name", "kind", "games", "wins", "draws", "losses"}),
                 )
             )
     return rows
-
-
-def _points_per_game(matches: Sequence[RatedMatch]) -> dict[str, float]:
-    """Each player's points per game in the measured games of matches whose games count more than 1."""
-    found: dict[str, list[float]] = {}
-    for match in matches:
-        for side, sign in zip(match.sides, (1, -1), strict=True):
-            found.setdefault(side.name, []).extend(sign * points for points in match.points)
-    return {name: sum(points) / len(points) for name, points in found.items() if points}
 
 
 def _warnings(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> list[str]:
@@ -379,16 +346,14 @@ def _warnings(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> lis
         "between them"
         for group in groups[1:]
     ]
-    if method == "bradley-terry":
-        lopsided = [player.name for player in rated.ratings.players if player.games in (player.wins, player.losses)]
-        lopsided = [name for name in lopsided if name in shown]
-        if lopsided:
-            found.append(f"{_some(lopsided)} won or lost every game: the distance to the others is set by the prior")
-    versions = {(side.name, side.weights) for match in rated.matches for side in match.sides if side.name in shown}
-    for name, count in sorted(Counter(name for name, _ in versions).items()):
-        if count > 1:
-            found.append(f"{name} played with {count} different sets of weights but is rated as one player")
-    return found
+    lopsided = [one.name for one in rated.ratings.players if one.name in shown and one.games in (one.wins, one.losses)]
+    if lopsided and method == "bradley-terry":
+        found.append(f"{_some(lopsided)} won or lost every game: the distance to the others is set by the prior")
+    return found + [
+        f"{name} played with {len(versions)} different sets of weights but is rated as one player"
+        for name, versions in sorted(rated.weights.items())
+        if name in shown and len(versions) > 1
+    ]
 
 
 def _some(names: Sequence[str]) -> str:

@@ -1,9 +1,8 @@
 """The pool of opponents: its command, members and eviction, and the modes that choose an opponent.
 
-Members are stored in ``data/pool.json``, ratings in ``data/ratings.json``, so ratings outlive eviction. An unrated
-member gets the mean of all rated players, as by the Bradley-Terry prior. Every change reads and writes the pool under
-its lock, so concurrent changes aren't lost. A full pool evicts its lowest rated member, but never built-in players or
-the champion: they are the common reference.
+Ratings are in a file of their own, so they outlive eviction. An unrated member gets the mean of all rated players, as
+by the Bradley-Terry prior. Every change reads and writes the pool under its lock. A full pool evicts its lowest rated
+member, but never built-in players or the champion: they are the common reference.
 
 A *mode* is a string that names a probability distribution over the candidates:
 
@@ -109,9 +108,8 @@ def pool(
     """Show the pool (no action), "add" the player of a spec, or "remove" a name; capacity changes its size.
 
     by_rating: add the player to a full pool only if it isn't the lowest rated itself.
-    If the ratings can't be read, it warns and treats all as unrated; a full pool then evicts its oldest member.
-    Raises UsageError for a wrong action, spec or name, or for a pool full of permanent members, FileError for a damaged
-    pool.
+    If the ratings can't be read, it warns and treats all as unrated.
+    Raises UsageError for a wrong action, spec or name, or a pool full of permanent members, FileError for damage.
     """
     if action not in (None, "add", "remove") or (action is None) != (what is None):
         wanted = "wanted add SPEC, remove NAME, or nothing to show the pool; e.g. `python main.py pool add heuristic`"
@@ -154,7 +152,6 @@ def _row(member: Member, rated: RatedPlayers) -> PoolRow:
 
 
 def _rated_players(ratings_path: Path, progress: Progress) -> dict[str, RatedPlayer]:
-    """The rated players by name; empty without ratings, or with a warning if they can't be read."""
     if not atomic.exists(ratings_path):
         return {}
     try:
@@ -202,9 +199,7 @@ def add(pool: Pool, member: Member, rated: RatedPlayers, by_rating: bool = False
     if by_rating:
         members = _best((*pool.members, member), pool.capacity, rated)
         return pool.model_copy(update={"members": members}) if len(members) <= pool.capacity else pool
-    kept = _best(pool.members, pool.capacity - 1, rated)
-    _check_fits(kept, pool.capacity - 1)
-    return pool.model_copy(update={"members": (*kept, member)})
+    return pool.model_copy(update={"members": (*resize(pool, pool.capacity - 1, rated).members, member)})
 
 
 def remove(pool: Pool, name: str) -> Pool:
@@ -220,7 +215,12 @@ def resize(pool: Pool, capacity: int, rated: RatedPlayers) -> Pool:
     Raises UsageError if the permanent members don't fit.
     """
     members = _best(pool.members, capacity, rated)
-    _check_fits(members, capacity)
+    if len(members) > capacity:
+        names = ", ".join(member.name for member in members)
+        raise UsageError(
+            f"pool: {names} never leave (the champion and built-in players), so there is no room; wanted a larger "
+            "--capacity, or `python main.py pool remove NAME`"
+        )
     return pool.model_copy(update={"capacity": capacity, "members": members})
 
 
@@ -234,16 +234,6 @@ def is_permanent(member: Member) -> bool:
     if path is None:
         return player.kind in BUILT_IN_NAMES
     return path == Path(os.path.realpath(path.parent / layout.CHAMPION))
-
-
-def _check_fits(kept: Sequence[Member], num: int) -> None:
-    """Raises UsageError if more than num members were kept, which are then all permanent."""
-    if len(kept) > num:
-        names = ", ".join(member.name for member in kept)
-        raise UsageError(
-            f"pool: {names} never leave (the champion and built-in players), so there is no room; wanted a larger "
-            "--capacity, or `python main.py pool remove NAME`"
-        )
 
 
 def _best(members: Sequence[Member], num: int, rated: RatedPlayers) -> tuple[Member, ...]:
@@ -325,7 +315,10 @@ def distribution(
     if not others:
         return {}
     if mode.kind == "lagged":
-        return _equal([name for name in others if _is_lagged(name, me, champions, mode.lags)])
+        mine = [i for i, champion in enumerate(champions) if me is not None and _same_model(champion, me)]
+        now = mine[-1] if mine else len(champions) - 1
+        lagged = [champions[now - lag] for lag in range(mode.lags[0], min(mode.lags[1], now) + 1)]
+        return _equal([name for name in others if any(_same_model(name, one) for one in lagged)])
     if mode.kind == "top-k":
         return _equal(sorted(others, key=lambda name: -rating_of(name, rated))[: int(mode.value)])
     if mode.kind == "exploration":
@@ -370,12 +363,6 @@ def _skill(name: str, rated: RatedPlayers) -> trueskill.Rating:
 def _same_model(name: str, model: str) -> bool:
     """Whether both names mean the same model, with any readouts."""
     return name == model or name == model.rpartition("@")[0] or name.rpartition("@")[0] == model
-
-
-def _is_lagged(name: str, me: str | None, champions: Sequence[str], lags: tuple[int, int]) -> bool:
-    mine = [i for i, champion in enumerate(champions) if me is not None and _same_model(champion, me)]
-    now = mine[-1] if mine else len(champions) - 1
-    return any(_same_model(name, champions[now - lag]) for lag in range(lags[0], min(lags[1], now) + 1))
 
 
 def _equal(names: Sequence[str]) -> dict[str, float]:

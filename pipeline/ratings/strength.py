@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -126,8 +127,7 @@ class BradleyTerry:
     def errors(self) -> dict[str, float]:
         """Half the 95 % interval of each rating, relative to the mean of its group. Infinite for a group of one.
 
-        Anchoring doesn't change them: they aren't errors of the distance to the anchor. difference() has the error of a
-        distance.
+        They aren't errors of the distance to the anchor; difference() has the error of a distance.
         """
         return {name: error for group in self.groups for name, error in self.errors_among(group).items()}
 
@@ -204,23 +204,19 @@ class SparseInverse:
         return np.array([column[k] for k, column in enumerate(inverse)])[self.factors.perm_c]
 
 
-def bradley_terry(
-    results: Sequence[MatchResult], players: Sequence[str] = (), prior_sd: float = PRIOR_SD_ELO
-) -> BradleyTerry:
+def bradley_terry(results: Sequence[MatchResult], players: Sequence[str] = ()) -> BradleyTerry:
     """The maximum a posteriori ratings: P(i beats j) = 1 / (1 + 10^((Rj − Ri)/400)), a draw is half a win.
 
-    players   to be rated even without a game, by the prior alone
-    prior_sd  Elo; see PRIOR_SD_ELO
+    players: to be rated even without a game, by the prior alone.
     The error bars come from the curvature at the maximum (the inverse Hessian), an approximation: if one of two players
-    won nearly all games, the true interval is longer on the side away from the other. Draws make the bars wider than
-    necessary, as a drawn game varies less than a decided one.
+    won nearly all games, the true interval is longer on the side away from the other; draws make the bars too wide.
     Source: Bradley & Terry 1952; Newton's method and the error bars as in logistic regression, Bishop 2006, 4.3.3, 4.5.
     Axes: E pairs of players that met, i < j.
     """
     met = _between_two(results)
     names = tuple(dict.fromkeys([*players, *(name for one in met for name in (one.one, one.other))]))
     i, j, won, games = _by_pair(met, {name: number for number, name in enumerate(names)})
-    size, precision = len(names), (ELO_PER_LOGIT / prior_sd) ** 2
+    size, precision = len(names), (ELO_PER_LOGIT / PRIOR_SD_ELO) ** 2
 
     def log_posterior(logits: Matrix) -> float:
         apart = logits[i] - logits[j]
@@ -292,23 +288,16 @@ def _logistic(x: Matrix) -> Matrix:
 
 def connected_groups(names: Sequence[str], results: Sequence[MatchResult]) -> list[tuple[str, ...]]:
     """Groups of players that met, directly or through others; the largest first, else in the order of names."""
-    above: dict[str, str] = {}  # union-find: a player's parent; a player without one represents its group
-
-    def leader(name: str) -> str:
-        while name in above:
-            if above[name] in above:
-                above[name] = above[above[name]]
-            name = above[name]
-        return name
-
+    group_of = {name: [name] for name in names}
     for met in results:
-        one, other = leader(met.one), leader(met.other)
-        if one != other:
-            above[one] = other
-    groups: dict[str, list[str]] = {}
+        fewer, more = sorted((group_of[met.one], group_of[met.other]), key=len)
+        if fewer is not more:
+            more += fewer
+            group_of.update(dict.fromkeys(fewer, more))
+    found: dict[int, list[str]] = {}
     for name in dict.fromkeys(names):
-        groups.setdefault(leader(name), []).append(name)
-    return sorted(map(tuple, groups.values()), key=lambda group: -len(group))
+        found.setdefault(id(group_of[name]), []).append(name)
+    return sorted(map(tuple, found.values()), key=lambda group: -len(group))
 
 
 # In order of time
@@ -323,7 +312,6 @@ def elo(results: Sequence[MatchResult]) -> dict[str, float]:
     """Elo after all matches, which must be in order of time.
 
     A match updates both players once: R′ = R + K(S − E), E = 1/(1 + 10^((Rb − Ra)/400)), S the mean score of its games.
-    Both updates use the ratings before the match, so their sum is constant.
     """
     ratings: dict[str, float] = {}
     for met in _between_two(results):
@@ -334,15 +322,14 @@ def elo(results: Sequence[MatchResult]) -> dict[str, float]:
 
 
 def true_skill(
-    results: Sequence[MatchResult], parents: Mapping[str, Sequence[str]] | None = None
+    results: Sequence[MatchResult], parents: Mapping[str, Sequence[str]] = MappingProxyType({})
 ) -> dict[str, trueskill.Rating]:
     """TrueSkill after all games; matches must be in order of time.
 
-    parents  the models that a model was trained from. It starts from mu and sigma of the first that is rated when it
-             first plays; all other players start from the library's values
+    parents: the models that a model was trained from. It starts from mu and sigma of the first that is rated when it
+    first plays; all other players start from the library's values.
     Uses the library's settings: beta 25/6, tau 25/300, one draw in ten between equals. For two players its messages
-    have a closed form, which is a hundred times as fast. The normal distribution is the C library's, with full
-    precision; trueskill's has seven digits.
+    have a closed form, which is a hundred times as fast, here with full precision instead of seven digits.
     Source: Herbrich, Minka & Graepel 2006; the closed form as in Moser 2010, "The Math Behind TrueSkill".
     """
     library = trueskill.TrueSkill()
@@ -353,7 +340,7 @@ def true_skill(
 
     def known(name: str) -> tuple[float, float]:
         if name not in found:
-            parent = next((one for one in (parents or {}).get(name, ()) if one in found and one != name), None)
+            parent = next((one for one in parents.get(name, ()) if one in found and one != name), None)
             found[name] = found[parent] if parent is not None else newcomer
         return found[name]
 

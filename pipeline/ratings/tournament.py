@@ -2,14 +2,13 @@
 
 Reads players, or the pool. Writes a folder of matches that grow by a few pairs of games at a time, and at the end, or
 when interrupted, the ratings. All matches in this folder and in evaluate's beside it determine who meets next. The
-requested number of games is the folder's, between the players of this run. So a stopped tournament continues where it
-stopped, a finished one plays nothing, and more players or games may be added later. Models play under their names in
-ratings: NAME@READOUTS.
+requested number of games is the folder's, between the players of this run, so a stopped tournament continues. Models
+play under their names in ratings: NAME@READOUTS.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -50,7 +49,13 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
     busy = "another process plays this tournament; wait until it is done, or choose another --output-dir"
     with MatchRunner(config, game, progress) as runner, match_lock(config.output_dir, busy):
         known: dict[Path, MatchResults] = {}
-        _check_game(config, each_match(_folders(config), keep=True, known=known), game)
+        for match in each_match(_folders(config), keep=True, known=known):
+            if len(match.rows) and match.header.game != game.spec:
+                raise UsageError(
+                    f"tournament --output-dir {config.output_dir}: {match.folder} is rated with it, but its game is "
+                    f"{match.header.game}, not {game.spec}; wanted another folder, e.g. --output-dir "
+                    f"other/{config.output_dir.name}"
+                )
         try:
             _play(config, entrants, place, runner, known, progress)
         except BaseException:
@@ -62,17 +67,6 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
                 progress.warn(f"the ratings were not written: {error}")
             raise
         return _rate(config, entrants, progress)
-
-
-def _check_game(config: TournamentConfig, matches: Iterable[MatchResults], game: Game) -> None:
-    """Raises UsageError for matches of another game, which can't be rated together with this tournament's."""
-    for match in matches:
-        if len(match.rows) and match.header.game != game.spec:
-            raise UsageError(
-                f"tournament --output-dir {config.output_dir}: {match.folder} is rated with it, but its game is "
-                f"{match.header.game}, not {game.spec}; wanted another folder, e.g. --output-dir "
-                f"other/{config.output_dir.name}"
-            )
 
 
 def _play(
@@ -138,7 +132,7 @@ def _rate(config: TournamentConfig, entrants: Entrants, progress: Progress = SIL
 
 
 def _players(config: TournamentConfig, progress: Progress) -> tuple[Entrants, str | None, Game]:
-    """(the players, the one to be placed, their game)."""
+    """The players, the one to be placed, and their game."""
     members: dict[str, str] = {}  # names in the pool, by name in ratings
     entrants: Entrants = {}
     for text in config.player:
@@ -179,7 +173,6 @@ def _players(config: TournamentConfig, progress: Progress) -> tuple[Entrants, st
 
 @contextmanager
 def _blaming(pool: Path, member: str) -> Iterator[None]:
-    """Turn an error into one that names the member of the pool, and how to remove it."""
     try:
         yield
     except MuGoError as error:

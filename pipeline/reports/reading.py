@@ -14,15 +14,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from pipeline.errors import MuGoError, explain
-from pipeline.matches.statistics import (
-    Played,
-    Record,
-    Score,
-    measured_games,
-    repeated_games,
-    score_of,
-    wilson_interval,
-)
+from pipeline.matches.statistics import Played, Record, Score, measured_games, repeated_games, score_of, wilson_interval
 from pipeline.phrases import counted, results
 from pipeline.run import layout
 from pipeline.run.layout import Run

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError, IllegalMove, UsageError, named_in
-from pipeline.games.contract import CHANCE, AnyGame, Game, States
-from pipeline.games.replay import movers, replay_one
+from pipeline.games.contract import CHANCE, AnyGame, States
+from pipeline.games.replay import replay_one
 from pipeline.games.specs import recorded_game
 from pipeline.phrases import counted
 from pipeline.run import layout
 from pipeline.run.matches import Match, MatchGame, read_match
-from pipeline.run.packs import Gone, Pack, open_pack
+from pipeline.run.packs import Gone, open_pack
 from pipeline.run.shards import BOTH, NO_VALUE, POLICY_COUNTS, GameRecord, Shard, ShardMeta, read_meta, read_shard
 from pipeline.search.gumbel import TARGET_SUM
 
@@ -86,12 +86,11 @@ class RecordedGame:
         names = [shard.model, shard.model]
         if record.opponent is not None and record.learner != BOTH:
             names[1 - record.learner] = record.opponent
-        pairs = zip(record.flags.tolist(), record.root_values, strict=True)
-        values = [None if flags & NO_VALUE else float(value) for flags, value in pairs]
-        result, end = record.result_first_player, record.end.name.lower()
+        pairs = zip(record.flags.tolist(), record.root_values.tolist(), strict=True)
+        values = [None if flags & NO_VALUE else value for flags, value in pairs]
         return cls(
-            shard.path, index, game, (names[0], names[1]), record.moves.tolist(), values, result, end,
-            shard=shard, record=record,
+            shard.path, index, game, (names[0], names[1]), record.moves.tolist(), values, record.result_first_player,
+            record.end.name.lower(), shard=shard, record=record,
         )  # fmt: skip
 
     @classmethod
@@ -114,8 +113,7 @@ class RecordedGame:
     @cached_property
     def movers(self) -> list[int]:
         """[T] the player of each move, or CHANCE. Raises as states() does."""
-        with damaged_game(self.path, self.index):
-            return movers(self.game, self.moves, self.stones, self.start)
+        return [int(self.game.to_move(state)[0]) for state in self.states()][: len(self.moves)]
 
     @property
     def values_first(self) -> list[float | None]:
@@ -128,10 +126,9 @@ class RecordedGame:
         """[T], or empty if the searches weren't recorded."""
         if self.record is None:
             return []
-        ends = np.cumsum(self.record.visit_lengths, dtype=np.int64).tolist()
-        lengths = self.record.visit_lengths.tolist()
-        visits = [slice(end - length, end) for end, length in zip(ends, lengths, strict=True)]
-        return [(self.record.visit_actions[one], self.record.visit_counts[one]) for one in visits]
+        ends = np.cumsum(self.record.visit_lengths, dtype=np.int64)[:-1]
+        actions, counts = (np.split(one, ends) for one in (self.record.visit_actions, self.record.visit_counts))
+        return list(zip(actions, counts, strict=True))
 
     def made_by_opponent(self, mover: int) -> bool:
         """Whether this player's moves were made by the opponent that the model met in self-play."""
@@ -171,10 +168,18 @@ def games_at(path: Path, index: int | None = None) -> Iterator[RecordedGame]:
     Raises FileError for damaged files, UsageError for an unknown game or an index without a game.
     """
     if is_pack(path):
-        pack = open_pack(path)
-        found = [(pack.folder / name.shard, None) for name in pack.names]
-        for shard_path, number in found if index is None else [game_in_pack(pack, index)]:
-            yield from games_at(shard_path, number)
+        pack, before = open_pack(path), 0
+        for name in pack.names:
+            if index is None:
+                yield from games_at(pack.folder / name.shard)
+                continue
+            num_games = read_meta(pack.folder / name.meta, pack).games
+            if 0 <= index - before < num_games:
+                yield from games_at(pack.folder / name.shard, index - before)
+                return
+            before += num_games
+        if index is not None:
+            raise UsageError(f"show --game: found {index}; {pack.path} holds games 0 to {before - 1}")
     elif is_shard(path):
         shard = read_shard(path, sidecar_of(path))
         for number in range(shard.num_games) if index is None else [index]:
@@ -204,17 +209,6 @@ def sidecar_of(shard: Path) -> ShardMeta | None:
         return None
 
 
-def game_in_pack(pack: Pack, index: int) -> tuple[Path, int]:
-    """(shard, index in it) of a game of a pack. Raises UsageError for too large an index, FileError for damage."""
-    before = 0
-    for name in pack.names:
-        num_games = read_meta(pack.folder / name.meta, pack).games
-        if 0 <= index - before < num_games:
-            return pack.folder / name.shard, index - before
-        before += num_games
-    raise UsageError(f"show --game: found {index}; {pack.path} holds games 0 to {before - 1}")
-
-
 def missing_game(match: Match, index: int) -> UsageError:
     found = f"game {index} of {match.folder} isn't there; it has {len(match.games)} games so far"
     return UsageError(f"show --game: {found}")
@@ -230,11 +224,6 @@ def winner(result_first_player: float, game: AnyGame, with_cube: bool = False) -
     name, points = game.result_names.get(abs(result_first_player)), counted(round(abs(result_first_player)), "point")
     what = f" {points}" if with_cube else f" a {name}" if name else ""
     return f"{'X' if result_first_player > 0 else 'O'} wins{what}"
-
-
-def stone_names(game: Game, stones: Sequence[int]) -> list[str]:
-    """Handicap stones in parentheses, to precede the moves of a game."""
-    return [f"({' '.join(game.action_name(point) for point in stones)})"] if stones else []
 
 
 def top_moves(

@@ -1,12 +1,11 @@
 """A scan of a run's files: sizes, names of shards, temporary files, locks.
 
-A scan takes no lock and opens no file but the lists of shards in packs, so its cost doesn't depend on the size of
-games. It covers only data/ and saved_models/; other files in the folder don't belong to the run. Files that disappear
-during the scan are left out.
+A scan takes no lock, opens no file but the lists of shards in packs, and covers only data/ and saved_models/. Files
+that disappear meanwhile are left out.
 
-A run has a folder for every generation, model and match. A full scan visits all of them. A partial scan visits the
-newest ones and a sample of the older ones, which represents the rest: its cost doesn't grow with the run, and its sums
-are estimates. In the newest generations it visits every worker's folder; in older ones with many workers, a sample.
+A full scan visits the folders of all generations, models and matches. A partial scan visits the newest ones and a
+sample of the older ones, which represents the rest: its cost doesn't grow with the run, and its sums are estimates. In
+the newest generations it visits every worker's folder; in older ones with many workers, a sample.
 """
 
 from __future__ import annotations
@@ -128,7 +127,6 @@ class _Scan:
         return 1 + self._visit_some(folder, newest_first, stands_for)
 
     def _visit_some(self, folder: Path, newest_first: list[str], stands_for: float) -> int:
-        """Visit the newest subfolders and an even sample of the older ones."""
         self.files.is_whole = False
         visited = within = 0
         while visited < NEWEST and within < MOST_WITHIN:
@@ -136,20 +134,13 @@ class _Scan:
             visited += 1
         hidden = [name for name in newest_first[visited:] if name.startswith(".")]
         older = newest_first[visited : len(newest_first) - len(hidden)]
-        if folder == layout.GAMES:
-            self._is_sample(older[:1])
-        elif folder.parent == layout.GAMES:
-            self._is_sample([folder.name])
+        in_part = older[:1] if folder == layout.GAMES else [folder.name] if folder.parent == layout.GAMES else []
+        self.files.whole_from = max([self.files.whole_from, *(generation_of(games) + 1 for games in in_part)])
         num_some = min(len(older), max(1, SPREAD // (1 + within // MOST_WITHIN)))
         some = [older[index * len(older) // num_some] for index in range(num_some)]
         for name in some:
             within += self._visit(folder / name, stands_for * len(older) / len(some))
         return within + sum(self._visit(folder / name, stands_for) for name in hidden)
-
-    def _is_sample(self, games: list[str]) -> None:
-        """Note that these folders of games are visited only in part."""
-        for generation in map(generation_of, games):
-            self.files.whole_from = max(self.files.whole_from, generation + 1)
 
     def _add_sizes(self, folder: Path, sizes: dict[str, int], stands_for: float) -> None:
         """sizes: in bytes, of the files directly in the folder."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -12,11 +11,10 @@ from pipeline.games.records import SGF, format_that_reads, record_names
 from pipeline.phrases import counted, listed
 from pipeline.reports.recorded_games import is_pack, is_shard
 from pipeline.reports.show_as import Named, records_of
-from pipeline.reports.show_chunks import show_chunk, without_counts
-from pipeline.reports.show_games import show_foreign, show_match, show_pack, show_shard, show_sidecar
-from pipeline.reports.show_run import models_table, show_run
-from pipeline.reports.show_strength import strength
-from pipeline.reports.tables import described, flattened, table
+from pipeline.reports.show_chunks import show_chunk
+from pipeline.reports.show_games import show_foreign, show_match, show_one, show_pack, show_shard, show_sidecar
+from pipeline.reports.show_models import show_model, show_models, show_promotions, show_run
+from pipeline.reports.tables import described, table
 from pipeline.run import atomic, layout
 from pipeline.run.chunks import list_sets
 from pipeline.run.evaluations import FORMAT as EVALUATION_FORMAT
@@ -24,15 +22,7 @@ from pipeline.run.evaluations import read_evaluation
 from pipeline.run.layout import is_run
 from pipeline.run.matches import newest_matches
 from pipeline.run.models import FORMAT as MODEL_FORMAT
-from pipeline.run.models import (
-    list_models,
-    pending_promotion,
-    present_champion,
-    read_info,
-    read_journal,
-    read_model,
-    with_pretrained,
-)
+from pipeline.run.models import list_models, with_pretrained
 from pipeline.run.order import folders_in
 from pipeline.run.packs import is_gone, shards_in
 from pipeline.run.ratings import POOL_FORMAT, RATINGS_FORMAT, read_pool, read_ratings
@@ -44,9 +34,7 @@ KNOWN = (
 )
 # By file name, so that the message about a damaged file names the remedy for its format.
 FORMATS = {layout.RATINGS: RATINGS_FORMAT, layout.POOL: POOL_FORMAT, layout.MODEL_JSON: MODEL_FORMAT}
-PROMOTIONS_LISTED = 20
 SGF_SUFFIX = ".sgf"
-ShowGames = Callable[[Path, int | None, bool], Iterator[str]]
 MATCH_FILES = (layout.MATCH_GAMES, layout.MATCH_SUMMARY)
 
 
@@ -61,8 +49,12 @@ def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[s
     if is_gone(path):
         raise FileError(asked, f"no such file; wanted {KNOWN}")
     if (games := _games_at(path, game)) is not None:
-        shows, place, index = games
-        return shows(place, index, moves)
+        place, index = games
+        if index is not None:
+            return show_one(place, index, moves)
+        if place.is_dir():
+            return show_match(place, moves, whole=path.name in MATCH_FILES)
+        return show_pack(place) if is_pack(place) else show_shard(place)
     if (reader := _reader_of(path)) is not None:
         if game is not None or moves:
             raise UsageError(f"show {path}: --game and --moves are for game shards and matches")
@@ -71,7 +63,9 @@ def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[s
         if (form := format_that_reads(path.suffix.lower())) is not None:
             return show_foreign(form, path, game, moves)
         raise FileError(path, f"not one of MuGo's files; wanted {KNOWN}")
-    if (newest := _newest_in(path)) is None:
+    sets = list_sets(path)  # of each the hold-out comes first
+    newest = next(reversed(sets.values()))[-1] if sets else next(newest_matches(path), None) or _newest_shard(path)
+    if newest is None:
         raise FileError(path, f"none of MuGo's files in this folder; wanted {KNOWN}")
     return chain([f"the newest in {path}:"], show(newest, game, moves))
 
@@ -85,8 +79,7 @@ def game_records(path: Path, game: int | None = None, form: str = SGF) -> Iterat
     if is_gone(path):
         raise FileError(path, "no such file; wanted a game shard or a match directory")
     if (games := _games_at(path, game)) is not None:
-        _, place, index = games
-        return records_of(place, index, form)
+        return records_of(*games, form)
     newest = next(newest_matches(path), None) or _newest_shard(path) if path.is_dir() else None
     if newest is None:
         flags = listed([f"--{name}" for name in record_names()])
@@ -94,16 +87,13 @@ def game_records(path: Path, game: int | None = None, form: str = SGF) -> Iterat
     return game_records(newest, game, form)
 
 
-def _games_at(path: Path, game: int | None) -> tuple[ShowGames, Path, int | None] | None:
-    """For a pack, shard or match: the function that shows it, its path, and the index of the game asked for."""
-    if is_pack(path):
-        return show_pack, path, game
-    if is_shard(path):
-        return show_shard, path, game
+def _games_at(path: Path, game: int | None) -> tuple[Path, int | None] | None:
+    """The pack, shard or folder of a match at path, and the index of the game asked for."""
+    if is_pack(path) or is_shard(path):
+        return path, game
     if (match := _match_of(path)) is None:
         return None
-    shows = partial(show_match, whole=path.name in MATCH_FILES)
-    return shows, match, int(path.stem) if path.suffix == SGF_SUFFIX and game is None else game
+    return match, int(path.stem) if path.suffix == SGF_SUFFIX and game is None else game
 
 
 def _match_of(path: Path) -> Path | None:
@@ -128,23 +118,15 @@ def _reader_of(path: Path) -> Callable[[Path], Iterator[str]] | None:
     return show_models if list_models(path) else None
 
 
-def _newest_in(folder: Path) -> Path | None:
-    """A folder's newest chunk, match or shard."""
-    if sets := list_sets(folder):
-        return next(reversed(sets.values()))[-1]  # a set's hold-out comes first
-    return next(newest_matches(folder), None) or _newest_shard(folder)
-
-
 def show_json(path: Path) -> Iterator[str]:
     """A JSON file, by its format; a damaged one by its name."""
+    found = None
     try:
         found = atomic.read_json(path, KNOWN).get("format")
     except FileError:
         if path.name not in FORMATS:
             raise
-        found = None
-    kind = found if found in JSON_READERS.values() else FORMATS.get(path.name)
-    reader = next((reader for reader, form in JSON_READERS.items() if form == kind), None)
+    reader = JSON_READERS.get(str(found)) or JSON_READERS.get(FORMATS.get(path.name, ""))
     if reader is None:
         raise FileError(path, f"not one of MuGo's files: format {found!r}; wanted {KNOWN}")
     yield from reader(path)
@@ -156,16 +138,6 @@ def show_evaluation(path: Path) -> Iterator[str]:
     yield evaluation_text(read_evaluation(path))
 
 
-def show_models(path: Path) -> Iterator[str]:
-    champion, infos = present_champion(path), []
-    for model in list_models(path):
-        try:
-            infos.append(read_info(model))
-        except FileError as error:
-            yield f"skipped: {error}"
-    yield models_table(infos, champion.name if champion else None)
-
-
 def _newest_shard(path: Path) -> Path | None:
     """path: data/selfplay, or the folder of a generation or a worker in it."""
     if (meta := next(newest_shards(path, on_damage=lambda error: None), None)) is not None:
@@ -173,48 +145,6 @@ def _newest_shard(path: Path) -> Path | None:
     folders = [path, *(path / name for name in folders_in(path, layout.is_worker_name))]
     name, folder = max(((name, folder) for folder in folders for name in shards_in(folder)), default=(None, path))
     return folder / name.shard if name else None
-
-
-def show_promotions(path: Path) -> Iterator[str]:
-    """A table of the latest champions, then all about the last one, which a kill may have kept out of the journal."""
-    lines = read_journal(path.parent)
-    if (pending := pending_promotion(path.parent)) is not None:
-        lines.append(pending)
-    if not lines:
-        raise FileError(path, "no promotion in it; wanted the journal of a folder of models")
-    rows = [
-        tuple(str(line.get(key) or "-") for key in ("time", "champion", "previous", "reason"))
-        for line in lines[-PROMOTIONS_LISTED:]
-    ]
-    yield table(rows, ("time", "champion", "after", "reason"), len(lines) - len(rows), "before them")
-    yield ""
-    yield "the last one:"
-    yield described(dict(flattened(lines[-1])))
-
-
-def show_model(path: Path) -> Iterator[str]:
-    """A model's game, network, parents and files, then its manifest. path: its folder or its model.json."""
-    path = path.parent if path.name == layout.MODEL_JSON else path
-    model = read_model(path)
-    info, architecture = model.info, model.info.architecture
-    numbers = sum(array.size for array in model.weights.values())
-    size = "b{blocks}c{channels}, ".format(**architecture) if {"blocks", "channels"} <= set(architecture) else ""
-    yield described(
-        {
-            "model": path if path.name == info.name else f"{path} → {info.name}",
-            "game": info.game,
-            **({"strength": known} if (known := strength(path, info)) else {}),
-            "network": f"{size}{numbers:,} numbers in {len(model.weights)} arrays",
-            "method": info.method,
-            "parents": ", ".join(info.parents) or "none: random weights",
-            "created": info.created,
-            "files": ", ".join(f"{name} {stamp.bytes:,} bytes" for name, stamp in info.files.items()),
-        }
-    )
-    facts = dict(flattened({**info.manifest, "window": without_counts(info.manifest.get("window", {}))}))
-    if facts:
-        yield ""
-        yield described(facts)
 
 
 def show_ratings(path: Path) -> Iterator[str]:
@@ -263,9 +193,9 @@ def show_pool(path: Path) -> Iterator[str]:
 
 
 JSON_READERS = {
-    show_evaluation: EVALUATION_FORMAT,
-    show_ratings: RATINGS_FORMAT,
-    show_pool: POOL_FORMAT,
-    show_model: MODEL_FORMAT,
+    EVALUATION_FORMAT: show_evaluation,
+    RATINGS_FORMAT: show_ratings,
+    POOL_FORMAT: show_pool,
+    MODEL_FORMAT: show_model,
 }
 READERS = {layout.META_SUFFIX: show_sidecar, layout.CHUNK_SUFFIX: show_chunk, ".json": show_json}

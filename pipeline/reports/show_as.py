@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pipeline.errors import FileError, UsageError, named_in
 from pipeline.games.contract import CHANCE, Game
-from pipeline.games.records import SGF, PlayedGame, RecordFormat, RecordText, formats_of, name_of, record_format
+from pipeline.games.records import SGF, PlayedGame, RecordText, formats_of, name_of, record_format
 from pipeline.games.sgf import sgf_name
 from pipeline.methods.named import method_named
 from pipeline.phrases import counted, listed
@@ -38,42 +38,26 @@ def records_of(path: Path, index: int | None = None, form: str = SGF) -> Iterato
 
     Raises UsageError if the format can't hold a game.
     """
+    writer = record_format(form)
     for one in games_at(path, index):
-        writer = _format(one, form)
+        if refusal := writer.refusal(one.game):
+            if form == SGF and (others := formats_of(one.game)):
+                refusal += f"; {name_of(one.game)} has {listed([f'--{name}' for name in others])}"
+            raise UsageError(f"show --{form}: {one.path} holds games of {one.game.spec}; {refusal}")
         end = f"end: {one.end}"
         if one.shard is None or one.record is None:
             source, event, comment = one.path.name, one.path.name, end
         else:
             source, event = one.path.stem, f"self-play of {one.shard.model}, worker {one.shard.header.get('worker')}"
             comment = f"id {one.record.game_id:016x}; {end}; shard {one.path.name}"
-        name = f"{source}-{Path(sgf_name(one.index)).with_suffix(writer.suffixes[0])}"
         text = RecordText(*one.players, event=event, round=str(one.index), comment=comment)
-        yield name, _record(one, text, writer)
-
-
-def _format(one: RecordedGame, form: str) -> RecordFormat:
-    """Raises UsageError if the format can't hold the game."""
-    found = record_format(form)
-    if refusal := found.refusal(one.game):
-        if form == SGF and (others := formats_of(one.game)):
-            refusal += f"; {name_of(one.game)} has {listed([f'--{name}' for name in others])}"
-        raise UsageError(f"show --{form}: {one.path} holds games of {one.game.spec}; {refusal}")
-    return found
-
-
-def _record(one: RecordedGame, text: RecordText, form: RecordFormat) -> str:
-    comments, winrates = _comments(one)
-    played = PlayedGame(
-        one.moves,
-        text,
-        comments,
-        winrates,
-        resigned_by=int(one.result_first_player > 0) if one.end == "resigned" else None,
-        stones=one.stones,
-        settled=one.end == "settled",
-    )
-    with damaged_game(one.path, one.index):
-        return form.write(one.game, played)
+        resigned_by = int(one.result_first_player > 0) if one.end == "resigned" else None
+        comments, winrates = _comments(one)
+        settled = one.end == "settled"
+        played = PlayedGame(one.moves, text, comments, winrates, resigned_by, one.stones, settled=settled)
+        with damaged_game(one.path, one.index):
+            written = writer.write(one.game, played)
+        yield f"{source}-{Path(sgf_name(one.index)).with_suffix(writer.suffixes[0])}", written
 
 
 def _comments(one: RecordedGame) -> tuple[list[str], list[float | None]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from pipeline.methods.alphazero.examples import entries
 from pipeline.methods.named import method_named
 from pipeline.phrases import counted
 from pipeline.reports.recorded_games import top_moves
-from pipeline.reports.tables import described, indented, table
+from pipeline.reports.tables import described, table
 from pipeline.run.chunks import ORIGIN, Chunk, read_chunk, read_header
 from pipeline.run.order import COUNTED
 
@@ -131,7 +132,7 @@ def example(game: Game, chunk: Chunk, index: int) -> str:
     policy = top_moves(game.action_name, actions, row["policy"]) if row["policy_weight"] else "not a target"
     lines = [
         f"example {index}: from {chunk.shards[row['shard']]}, game {row['game']}, ply {row['ply']}",
-        indented(planes_diagram(game, row["planes"])),
+        indent(planes_diagram(game, row["planes"]), "    "),
         "    X the player to move, O the opponent",
         f"    policy  {policy}",
     ]

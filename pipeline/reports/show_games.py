@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from textwrap import indent
 from typing import cast
 
 import numpy as np
@@ -32,8 +33,8 @@ from pipeline.methods.method import Method
 from pipeline.methods.named import method_named
 from pipeline.phrases import counted, percent, results
 from pipeline.reports.reading import countable_games, counted_games, decision_of, promotion_conditions, share_needed
-from pipeline.reports.recorded_games import RecordedGame, game_in_pack, missing_game, sidecar_of, stone_names, winner
-from pipeline.reports.tables import described, flattened, indented, shortened_list, table
+from pipeline.reports.recorded_games import RecordedGame, games_at, missing_game, sidecar_of, winner
+from pipeline.reports.tables import described, flattened, shortened_list, table
 from pipeline.run import layout
 from pipeline.run.matches import Match, MatchFailure, MatchGame, PlayerInfo, read_match
 from pipeline.run.packs import is_gone, open_pack
@@ -52,6 +53,26 @@ POINTS = ("0", "½", "1", "1½", "2")  # of a pair of games
 # One game
 
 
+def show_one(path: Path, index: int, moves: bool) -> Iterator[str]:
+    """A game of a shard, pack or match move by move, in a match after its failed attempts. moves: with all boards."""
+    if not path.is_dir():
+        yield from show_game(next(games_at(path, index)), moves)
+        return
+    match = read_match(path)
+    games = [one for one in match.games if one.index == index]
+    failures = [one for one in match.failures if one.failed == index]
+    if not games and not failures:
+        raise missing_game(match, index)
+    with named_in(path):
+        game = recorded_game(match.header.game)
+    for one in failures:
+        yield f"game {index}, attempt {one.attempt}: failed after {len(one.moves)} plies ({one.kind}): {one.problem}"
+        if one.moves:
+            yield indent(_moves_in_line(game, one.moves, match.stones[index] if match.stones else []), "    ")
+    for played in games:
+        yield from show_game(RecordedGame.of_match(match, played), moves)
+
+
 def show_game(one: RecordedGame, boards: bool, first_ply: int = 0) -> Iterator[str]:
     """A game's moves from a ply on, with boards each after its board; then the final position."""
     first, second = one.players
@@ -63,11 +84,11 @@ def show_game(one: RecordedGame, boards: bool, first_ply: int = 0) -> Iterator[s
         if first_ply <= ply < len(one.moves):
             if boards:
                 yield ""
-                yield indented(one.game.diagram(state[0]))
+                yield indent(one.game.diagram(state[0]), "    ")
             name = one.game.move_name(state[0], one.moves[ply])
             note = "   ".join(_notes(one, ply, state, method))
             yield f"{ply:4d}  {'XO*'[int(one.game.to_move(state)[0])]} {name:<5} {note}".rstrip()
-    yield indented(one.game.diagram(state[0]))
+    yield indent(one.game.diagram(state[0]), "    ")
     if one.end == "settled" and isinstance(one.game, Game):
         score = float(one.game.settled_scores(state, one.game.settled_owners(state))[0])
         yield f"    score of X, with all that can be captured captured: {score + 0.0:+g}"
@@ -107,14 +128,10 @@ def _with_overview(path: Path, texts: Sequence[str], game: Iterator[str]) -> Ite
 # Shards and packs
 
 
-def show_shard(path: Path, index: int | None, moves: bool) -> Iterator[str]:
-    """moves: show the board before every move."""
+def show_shard(path: Path) -> Iterator[str]:
     meta = sidecar_of(path)
     shard = read_shard(path, meta)
-    one = RecordedGame.of_shard(shard, index or 0)
-    if index is not None:
-        yield from show_game(one, moves)
-        return
+    one = RecordedGame.of_shard(shard, 0)
     game = show_game(one, True, max(0, len(one.moves) - POSITIONS_SHOWN))
     yield from _with_overview(path, [_shard_facts(shard, committed=meta is not None), _games_table(shard)], game)
 
@@ -128,7 +145,8 @@ def _shard_facts(shard: Shard, committed: bool) -> str:
             **_facts("shard", shard.path, shard.game_spec, shard.model, shard.header.get("worker")),
             **({"method": method, "of each move": kept} if method != "alphazero" else {}),
             "generation": shard.header["provenance"].get("generation", "-"),
-            **_counts(shard.num_games, shard.num_positions),
+            "games": f"{shard.num_games:,}",
+            "positions": f"{shard.num_positions:,}",
             "committed": "yes" if committed else "no: it has no .meta file, so no stage reads it",
         }
     )
@@ -136,10 +154,6 @@ def _shard_facts(shard: Shard, committed: bool) -> str:
 
 def _facts(kind: str, path: Path, game: str, model: str, worker: object) -> dict[str, object]:
     return {kind: path, "game": game, "played by": f"{model}, worker {worker}"}
-
-
-def _counts(games: int, positions: int) -> dict[str, object]:
-    return {"games": f"{games:,}", "positions": f"{positions:,}"}
 
 
 def _games_table(shard: Shard) -> str:
@@ -154,29 +168,27 @@ def _games_table(shard: Shard) -> str:
     return table(rows, ("game", "plies", "result", "end", "opponent", ""), shard.num_games - len(rows))
 
 
-def show_pack(path: Path, index: int | None, moves: bool) -> Iterator[str]:
+def show_pack(path: Path) -> Iterator[str]:
     """A pack's contents, then its last shard."""
     pack = open_pack(path)
-    if index is not None:
-        yield from show_shard(*game_in_pack(pack, index), moves)
-        return
     metas = [read_meta(pack.folder / name.meta, pack) for name in pack.names]
     yield described(
         {
             **_facts("pack", pack.path, metas[0].game, metas[0].model, metas[0].worker),
             "shards": f"{len(pack.names):,}, {pack.names[0].shard} to {pack.names[-1].shard}",
-            **_counts(sum(meta.games for meta in metas), sum(meta.positions for meta in metas)),
+            "games": f"{sum(meta.games for meta in metas):,}",
+            "positions": f"{sum(meta.positions for meta in metas):,}",
             "bytes": f"{pack.sizes.sum():,}",
         }
     )
     yield ""
     yield "the last shard of the pack (each shard can also be shown by its own name):"
-    yield from show_shard(pack.folder / pack.names[-1].shard, None, moves)
+    yield from show_shard(pack.folder / pack.names[-1].shard)
 
 
 def show_sidecar(path: Path) -> Iterator[str]:
     if layout.parse_pack_name(path.name):
-        yield from show_pack(path, None, False)
+        yield from show_pack(path)
         return
     meta = read_meta(path)
     lengths = meta.lengths
@@ -185,7 +197,8 @@ def show_sidecar(path: Path) -> Iterator[str]:
             **_facts("sidecar", path, meta.game, meta.model, meta.worker),
             "commits": meta.path.name if not is_gone(meta.path) else f"{meta.path.name}, which is MISSING",
             "generation": meta.generation,
-            **_counts(meta.games, meta.positions),
+            "games": f"{meta.games:,}",
+            "positions": f"{meta.positions:,}",
             **({"ended by the move limit": counted(meta.cut_short, "game")} if meta.cut_short else {}),
             "plies": f"{lengths.min()} to {lengths.max()}, {lengths.mean():.1f} on average",
             "bytes": f"{meta.num_bytes:,} ({meta.num_bytes / meta.positions:.1f} a position)",
@@ -233,14 +246,11 @@ def show_foreign(form: RecordFormat, path: Path, index: int | None, moves: bool)
 # Matches
 
 
-def show_match(path: Path, index: int | None, moves: bool, whole: bool = False) -> Iterator[str]:
+def show_match(path: Path, moves: bool, whole: bool) -> Iterator[str]:
     """The result and what a screen holds; whole: with settings, summary and the first game."""
     match = read_match(path)
     with named_in(path):
         game = recorded_game(match.header.game)
-    if index is not None:
-        yield from _games_with_index(match, game, index, moves)
-        return
     texts = ["\n".join(_headline(match)), described(_match_facts(match, game))]
     if whole:
         texts.append(f"settings:\n{described(dict(flattened(match.header.settings)))}")
@@ -266,7 +276,6 @@ def show_match(path: Path, index: int | None, moves: bool, whole: bool = False) 
 
 
 def _headline(match: Match) -> Iterator[str]:
-    """The result, in the games that count."""
     header, score, summary = match.header, score_of(counted_games(match)), match.summary or {}
     text = f"{header.challenger} against {header.champion}: {results(score.wins, score.draws, score.losses)}"
     decision = decision_of(match.summary)
@@ -282,25 +291,9 @@ def _headline(match: Match) -> Iterator[str]:
         yield reason
 
 
-def _games_with_index(match: Match, game: Game, index: int, moves: bool) -> Iterator[str]:
-    """One game move by move, after its failed attempts."""
-    games = [one for one in match.games if one.index == index]
-    failures = [one for one in match.failures if one.failed == index]
-    if not games and not failures:
-        raise missing_game(match, index)
-    for failure in failures:
-        yield (
-            f"game {index}, attempt {failure.attempt}: failed after {len(failure.moves)} plies ({failure.kind}): "
-            f"{failure.problem}"
-        )
-        if failure.moves:
-            yield indented(_moves_in_line(game, failure.moves, match.stones[index] if match.stones else []))
-    for one in games:
-        yield from show_game(RecordedGame.of_match(match, one), moves)
-
-
 def _moves_in_line(game: Game, moves: Sequence[int], stones: Sequence[int]) -> str:
-    return " ".join([*stone_names(game, stones), *move_names(game, moves, stones)])
+    placed = [f"({' '.join(game.action_name(point) for point in stones)})"] if stones else []
+    return " ".join([*placed, *move_names(game, moves, stones)])
 
 
 def _match_facts(match: Match, game: AnyGame) -> dict[str, object]:
@@ -373,7 +366,6 @@ def _repeated(match: Match) -> str:
 
 
 def _player(player: PlayerInfo) -> str:
-    """Name, kind and spec, without repetition."""
     kind = player.kind if player.readouts is None else f"{player.kind} with {player.readouts} readouts a move"
     parts = [part for part in (kind, player.spec) if part != player.name]
     return player.name + (f" ({', '.join(parts)})" if parts else "")
@@ -390,7 +382,6 @@ def _failure_counts(match: Match) -> str:
 
 
 def _failures_table(failures: Sequence[MatchFailure]) -> str:
-    """The last failures."""
     rows = []
     for one in failures[-FAILURES_LISTED:]:
         problem = " ".join(one.problem.split())

@@ -1,13 +1,11 @@
 """``status``: the state of a run, from its files alone. The run may be active, finished, or a copy from elsewhere.
 
-Terms: *the last hour* is the hour up to the newest shard, so that a run that ended yesterday has rates too. It covers
-only generations that were scanned completely. Rates of games and positions are per hour of wall-clock time, with
-training and matches included; evaluations per second count only while self-play runs.
+Terms: *the last hour* is the hour up to the newest shard, in generations that were scanned completely. Rates of games
+and positions are per hour of wall-clock time; evaluations per second count only while self-play runs.
 
-The cost doesn't grow with the run: the scan is partial (run_files.py), and shards are counted by name. Sidecars are
-opened only in the last hour, for the rates, and after the newest model's window, which counts what came before, for
-the number of positions. If there are more than MOST_READ, an evenly spread sample represents them. Games are read only
-if their method tracks them, and then only the newest few.
+The cost doesn't grow with the run: the scan is partial (run_files.py), shards are counted by name, and sidecars are
+opened only in the last hour and after the newest model's window, which counts what came before. An evenly spread sample
+represents more than MOST_READ of them. Games are read only if their method tracks them, the newest few.
 
 Unknown values are None. Takes no lock and writes nothing. Damaged and half-written files become warnings.
 """
@@ -62,8 +60,7 @@ RUNNING, NOT_SEEN, UNKNOWN, FINISHED = "running", "not seen here", "unknown", "f
 
 @dataclass(frozen=True)
 class Play:
-    """Self-play. Rates are None if fewer than two shards are known, those per hour also if they span too short a time.
-    """
+    """Self-play. Rates are None if fewer than two shards are known, or hourly ones if these span too short a time."""
 
     shards: int
     shards_exact: bool  # False: estimated, as sizes on disk are, because the scan was partial
@@ -184,8 +181,6 @@ def status(config: StatusConfig, progress: Progress = SILENT, now: datetime | No
 
 
 class _Collector:
-    """Collects the facts of a run, and warnings along the way."""
-
     def __init__(self, run: Run, now: datetime) -> None:
         self.run, self.now = run, now
         self.reading = Reading.of(run, MODELS_SHOWN)
@@ -210,7 +205,10 @@ class _Collector:
         disk = self.disk(trainings, grows=loop != FINISHED)
         is_over = loop == FINISHED or (loop == NOT_SEEN and self.age() > QUIET_SECONDS)
         stage = ", ".join(stages) or ("none" if is_over else UNKNOWN)
-        play, match, evaluation, ratings = self.play(), self.last_match(), self.last_evaluation(), self.ratings()
+        play, match = self.play(), self.last_match()
+        evaluations = self.readable(list_evaluations, self.run.watch)
+        evaluation = self.readable(read_evaluation, evaluations[-1]) if evaluations else None
+        ratings = self.readable(read_ratings, self.run.ratings) if self.run.ratings.exists() else None
         tracked = of_newest_games(self.run.games, reading.warn)
         self.warn(loop, stage, trainings, disk)
         return StatusSummary(
@@ -231,7 +229,7 @@ class _Collector:
             trainings=trainings,
             match=match,
             evaluation=evaluation,
-            ratings=ratings,
+            ratings=tuple(ratings.players[:PLAYERS_SHOWN]) if ratings else (),
             disk=disk,
             workers=self.workers(),
             warnings=tuple(reading.warnings),
@@ -267,11 +265,7 @@ class _Collector:
         )
 
     def evaluations_per_second(self, metas: dict[SizedShard, ShardMeta]) -> float | None:
-        """Of the newest model's games in the last hour, summed over workers.
-
-        Each worker's rate is that of its newest generation with two shards, since training and matches lie between
-        generations.
-        """
+        """Of the newest model's games, over workers; each one's in its newest generation with two shards."""
         groups: dict[tuple[str, int], list[SizedShard]] = defaultdict(list)
         for shard in self.last_hour:
             if shard.model == self.last_hour[-1].model:
@@ -287,14 +281,6 @@ class _Collector:
             if self.readable(_is_of_models, folder):
                 return self.readable(_last_match, folder)
         return None
-
-    def last_evaluation(self) -> Evaluation | None:
-        files = self.readable(list_evaluations, self.run.watch)
-        return self.readable(read_evaluation, files[-1]) if files else None
-
-    def ratings(self) -> tuple[RatedPlayer, ...]:
-        found = self.readable(read_ratings, self.run.ratings) if self.run.ratings.exists() else None
-        return tuple(found.players[:PLAYERS_SHOWN]) if found else ()
 
     def disk(self, trainings: Sequence[Training], grows: bool) -> Disk:
         """Games grow at the last hour's rate, models by the newest one's size per generation, unless nothing grows."""
@@ -318,20 +304,19 @@ class _Collector:
         return tuple(WorkerSeen(name, len(shards), shards[-1].time) for name, shards in sorted(seen.items()))
 
     def age(self) -> float:
-        """Seconds since the newest shard; infinite without shards."""
         return (self.now - self.newest_shard).total_seconds() if self.newest_shard else math.inf
 
     def at_work(self) -> tuple[str, tuple[str, ...], bool]:
         """(loop, stages, is_guess) of StatusSummary.
 
-        Self-play holds its worker's lock. Locks of other machines aren't visible. There, self-play counts as running
-        if its newest shard is young, or if the loop has begun it in this generation. The loop runs one stage at a time,
-        so with a loop no other stage may be running.
+        Locks of other machines aren't visible. There, self-play counts as running if its newest shard is young, or if
+        the loop has begun it in this generation and no other stage runs.
         """
         held = self.files.held
         loop = UNKNOWN if held is None else RUNNING if LOOP_LOCK in held else NOT_SEEN
         packing = layout.lock_path(layout.GAMES / packs.LOCK)  # held by compact and prune, not by self-play
-        folders = {_folder_of_lock(path) for path in held or () if path != packing}
+        own = {layout.lock_path(folder): folder for folder in (layout.TOURNAMENT_MATCHES, layout.WATCH_MATCHES)}
+        folders = {own.get(path, path.parent) for path in held or () if path != packing}
         at_work = [
             ("selfplay", layout.GAMES in folders),
             ("gather", layout.CHUNKS in folders),
@@ -355,14 +340,12 @@ class _Collector:
         return loop, tuple(stages), is_guess
 
     def is_finished(self) -> bool:
-        """Whether the last loop had nothing left to do, and nobody has played since."""
         path = self.run.folder / layout.LOOP_FILE
         kept = self.readable(atomic.read_json, path, "the loop's time") if path.exists() else None
         ended = parse_time((kept or {}).get("ended"))
         return ended is not None and (self.newest_shard is None or self.newest_shard <= ended + timedelta(seconds=1))
 
     def warn(self, loop: str, stage: str, trainings: Sequence[Training], disk: Disk) -> None:
-        """Warn about everything but damaged files."""
         warn = self.reading.warn
         for error in self.files.unreadable:
             warn(error)
@@ -418,21 +401,14 @@ def _rate(
 ) -> float | None:
     """The rate between the first and the last shard, per this many seconds; None if unknown.
 
-    least: seconds that they must span.
-
     The first shard's games were played before its time, so they don't count. metas: of the shards, or of a sample.
+    least: seconds that they must span.
     """
     known = [count(metas[shard]) for shard in shards[1:] if shard in metas]
     seconds = (shards[-1].time - shards[0].time).total_seconds() if shards else 0.0
     if not known or seconds <= 0 or seconds < least:
         return None
     return per * sum(known) / len(known) * len(shards[1:]) / seconds
-
-
-def _folder_of_lock(lock: Path) -> Path:
-    """The folder that identifies the stage: the lock's own, but that of the tournament or watch for their locks."""
-    own = {layout.lock_path(folder): folder for folder in (layout.TOURNAMENT_MATCHES, layout.WATCH_MATCHES)}
-    return own.get(lock, lock.parent)
 
 
 def _training(info: ModelInfo) -> Training:
@@ -449,7 +425,6 @@ def _training(info: ModelInfo) -> Training:
 
 
 def _counted(info: ModelInfo) -> Counted | None:
-    """The shards counted for the model's window; None if its manifest doesn't say."""
     try:
         return Counted.in_window(info.manifest.get("window", {}))
     except ValueError:

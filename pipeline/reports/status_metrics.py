@@ -25,7 +25,9 @@ def exposition(summary: StatusSummary) -> str:
         known = [(labels, value) for labels, value in samples if value is not None]
         if known:
             lines += [f"# HELP mugo_{name} {_escaped(meaning)}", f"# TYPE mugo_{name} {kind}"]
-            lines += [f"mugo_{name}{_labels(labels)} {value!r}" for labels, value in known]
+            for labels, value in known:
+                pairs = ",".join(f'{label}="{_escaped(text, quoted=True)}"' for label, text in labels.items())
+                lines.append(f"mugo_{name}{f'{{{pairs}}}' if pairs else ''} {value!r}")
     return "\n".join(lines) + "\n"
 
 
@@ -67,10 +69,9 @@ def _metrics(summary: StatusSummary) -> Iterator[tuple[str, str, str, Samples]]:
     yield "tracked", "gauge", "The method's measures of the newest games, by source.", tracked
     for one in summary.trainings[-1:]:
         losses: Samples = [
-            ({"model": one.model, "term": "policy", "set": "training"}, one.policy_loss),
-            ({"model": one.model, "term": "policy", "set": "holdout"}, one.policy_loss_holdout),
-            ({"model": one.model, "term": "value", "set": "training"}, one.value_loss),
-            ({"model": one.model, "term": "value", "set": "holdout"}, one.value_loss_holdout),
+            ({"model": one.model, "term": term, "set": part}, getattr(one, f"{term}_loss{suffix}"))
+            for term in ("policy", "value")
+            for part, suffix in (("training", ""), ("holdout", "_holdout"))
         ]
         yield "loss", "gauge", "Loss of the newest model at the end of its training.", losses
     if (match := summary.match) is not None:
@@ -100,11 +101,6 @@ def _metrics(summary: StatusSummary) -> Iterator[tuple[str, str, str, Samples]]:
 
 def _timestamp(time: datetime | None) -> float | None:
     return None if time is None else time.timestamp()
-
-
-def _labels(labels: dict[str, str]) -> str:
-    pairs = ",".join(f'{name}="{_escaped(value, quoted=True)}"' for name, value in labels.items())
-    return f"{{{pairs}}}" if pairs else ""
 
 
 def _escaped(text: str, quoted: bool = False) -> str:

@@ -19,7 +19,7 @@ from pipeline.reports.tracked import lines
 from pipeline.run.evaluations import Evaluation
 
 NOTHING = "–"
-BAR_WIDTH = 40
+BAR_WIDTH, WINDOW_WIDTH = 40, 12
 NARROW = 60  # columns: below, panels don't stand side by side
 WORKERS_SHOWN = 4
 TITLE, GOOD, BAD, DIM = "bold cyan", "green", "yellow", "dim"
@@ -85,8 +85,8 @@ def _title(summary: StatusSummary) -> RenderableType:
     return Padding(text.append(f"  {summary.time:%Y-%m-%d %H:%M:%S} UTC", DIM), (0, 2))
 
 
-def _panel(title: str, content: RenderableType) -> Panel:
-    return Panel(content, title=Text(title, TITLE), title_align="left", box=ROUNDED, border_style=DIM)
+def _panel(title: str, content: RenderableType, style: str = TITLE, border: str = DIM) -> Panel:
+    return Panel(content, title=Text(title, style), title_align="left", box=ROUNDED, border_style=border)
 
 
 def _facts(rows: Sequence[tuple[str, str | Text]]) -> Table:
@@ -119,9 +119,7 @@ def _now(summary: StatusSummary) -> Rows:
 
 def _play(summary: StatusSummary) -> Rows:
     play, window, disk = summary.play, summary.window, summary.disk
-    rows: Rows = [
-        ("positions", f"{'' if play.positions_exact else 'about '}{play.positions:,}"),
-    ]
+    rows: Rows = [("positions", f"{'' if play.positions_exact else 'about '}{play.positions:,}")]
     rates = {
         "games/h": play.games_per_hour,
         "positions/h": play.positions_per_hour,
@@ -132,7 +130,9 @@ def _play(summary: StatusSummary) -> Rows:
         rows.append(("at move limit", percent(play.cut_short, 0)))
     if window is not None:
         share = window.positions / max(1, window.max_positions)
-        rows.append(("window", Text.assemble(_bar(share, 12), f" {percent(share, 0)}")))
+        filled = round(min(max(share, 0.0), 1.0) * WINDOW_WIDTH)
+        bar = ("█" * filled, "cyan"), ("░" * (WINDOW_WIDTH - filled), DIM)
+        rows.append(("window", Text.assemble(*bar, f" {percent(share, 0)}")))
         rows.append(("", Text(f"{window.positions:,} of {window.max_positions:,}", DIM)))
     rows.append(("disk", f"{size(sum(disk.used_bytes.values()))}, {size(disk.free_bytes)} free"))
     if disk.bytes_per_second and disk.seconds_until_full is not None:
@@ -196,18 +196,10 @@ def interval_bar(match: LastMatch) -> Text:
     return Text.assemble(*cells)
 
 
-def _bar(share: float, width: int) -> Text:
-    filled = round(min(max(share, 0.0), 1.0) * width)
-    return Text.assemble(("█" * filled, "cyan"), ("░" * (width - filled), DIM))
-
-
 def _warnings(warnings: Sequence[str]) -> RenderableType:
     if not warnings:
         return Padding(Text("no warnings", DIM), (0, 2))
-    return Panel(
-        Group(*(Text(warning) for warning in warnings)),
-        title=Text("warnings", f"bold {BAD}"), title_align="left", box=ROUNDED, border_style=BAD,
-    )  # fmt: skip
+    return _panel("warnings", Group(*map(Text, warnings)), f"bold {BAD}", BAD)
 
 
 def _ago(time: datetime | None, now: datetime) -> str:

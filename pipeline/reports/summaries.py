@@ -151,11 +151,11 @@ def evaluation_text(found: Evaluation) -> str:
         ]
         columns = ("opponent", "games", "won", "drawn", "lost", share, "first", "second", "plies", "Elo")
         lines += [table(rows, (*columns, "points a game"))]
-        lines += [
-            f"note: {one.opponent}: {', '.join(remarks)}"
-            for one in found.results
-            if (remarks := _remarks(one.duplicates, one.failed, one.ends.get("move_limit", 0)))
-        ]
+        for one in found.results:
+            counts = one.duplicates, one.failed, one.ends.get("move_limit", 0)
+            odd = zip(counts, ("repeated another", "failed twice, not counted", "hit the move limit"), strict=True)
+            if remarks := [f"{counted(number, 'game')} {what}" for number, what in odd if number]:
+                lines.append(f"note: {one.opponent}: {', '.join(remarks)}")
     for outcome in found.outcomes:
         shown = f", {_share(outcome)} of {counted(outcome.games, 'game')}" if outcome.games else ""
         lines.append(f"{outcome.strategy}: {outcome.conclusion}{shown}")
@@ -183,8 +183,3 @@ def _share(rates: Rates) -> str:
 
 def _points(counts: Counts) -> str:
     return percent((counts.wins + counts.draws / 2) / counts.games, 0) if counts.games else "-"
-
-
-def _remarks(duplicates: int, failed: int, limited: int) -> list[str]:
-    counts = ((duplicates, "repeated another"), (failed, "failed twice, not counted"), (limited, "hit the move limit"))
-    return [f"{counted(number, 'game')} {what}" for number, what in counts if number]

@@ -10,10 +10,6 @@ NUMBER = re.compile(r"[-+]?[\d.,/]*%?")
 LIST_ITEMS_SHOWN = 6
 
 
-def indented(text: str, by: int = 4) -> str:
-    return "\n".join(" " * by + line for line in text.splitlines())
-
-
 def table(rows: Sequence[tuple[str, ...]], header: tuple[str, ...], left_out: int = 0, where: str = "more") -> str:
     """Aligned columns; numeric columns ("-" counts as a number) are right-aligned, columns without text are left out.
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.errors import FileError, NotYet, UsageError
 from pipeline.games.specs import are_related
-from pipeline.progress import Progress, once
+from pipeline.progress import Progress
 from pipeline.run import atomic, layout, packs
 from pipeline.run.order import ShardFile, files_of, newest_generations
 from pipeline.run.shards import meta_of, newest_shards
@@ -83,7 +84,7 @@ class PlayedGames:
 
     def __init__(self, directory: Path, progress: Progress) -> None:
         self._directory = directory
-        self._warn = once(progress.warn)
+        self._warn = cache(progress.warn)  # each text once
         self._known: dict[ShardFile, Totals] = {}
 
     def since(self, generation: int) -> Totals:

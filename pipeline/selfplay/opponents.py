@@ -17,6 +17,7 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ from pipeline.players.builtin import BUILT_INS
 from pipeline.players.kinds import kind_named
 from pipeline.players.player import Player
 from pipeline.players.player_specs import is_engine, parse_player
-from pipeline.progress import Progress, once
+from pipeline.progress import Progress
 from pipeline.ratings.pool import MODES, Mode, choose, parse_mode
 from pipeline.run import atomic
 from pipeline.run.models import Model, check_game, game_as_seen, has_model, read_champions, read_model
@@ -147,7 +148,7 @@ class OthersReader:
 
     def __init__(self, plan: Plan, progress: Progress) -> None:
         self._config, self._mix, self._game = plan.config, plan.mix, plan.game
-        self._say, self._warn = once(progress.say), once(progress.warn)
+        self._say, self._warn = cache(progress.say), cache(progress.warn)
 
     def of(self, learner: Path) -> Others:
         """learner: the real directory of the model that plays. Raises as OpponentSource.meet."""
@@ -205,7 +206,7 @@ class OpponentSource:
         """others_of: of a learner, by its path. Raises UsageError if the heuristic doesn't know the game."""
         self._plan, self._progress, self._others_of, self._read = plan, progress, others_of, read
         self._lock = threading.Lock()
-        self._warn = once(progress.warn)
+        self._warn = cache(progress.warn)  # each text once
         self._models: dict[Path, list[Opponent]] = {}  # one per thread; the least recently used first
         self._built_ins = {name: _built_in(name, name, plan.game) for name in plan.mix.names if name in BUILT_INS}
         self._learner: Path | None = None  # the model that may meet:

@@ -170,21 +170,21 @@ def test_its_games_begin_at_all_stages():
 
 
 def test_it_measures_the_network_that_init_makes(tmp_path):
-    from pipeline.bench.command import _Network
+    from pipeline.bench.command import _network
     from pipeline.bench.config import BenchConfig
     from pipeline.train.config import InitConfig
 
     (tmp_path / "mine.yaml").write_text("init: {game: connect4, network_size: b1c16}\n")
     size = {"preset": str(tmp_path / "mine.yaml")}
-    assert _Network.of(BenchConfig(game="tictactoe")).architecture.size == InitConfig().network_size
-    assert _Network.of(BenchConfig(**size)).architecture.size == "b1c16"
-    assert _Network.of(BenchConfig(**size)).game.spec == "connect4"
-    assert _Network.of(BenchConfig(**size, network_size="b1c8", game="tictactoe")).architecture.size == "b1c8"
+    assert _network(BenchConfig(game="tictactoe"))[1].size == InitConfig().network_size
+    assert _network(BenchConfig(**size))[1].size == "b1c16"
+    assert _network(BenchConfig(**size))[0].spec == "connect4"
+    assert _network(BenchConfig(**size, network_size="b1c8", game="tictactoe"))[1].size == "b1c8"
 
 
 def test_it_says_what_it_does_every_few_seconds(monkeypatch):
     """However long a part takes: a thread says it, and the log has a line at least every five seconds."""
-    from pipeline.bench import parts
+    from pipeline.bench import command
     from pipeline.commands import COMMANDS
     from pipeline.progress import Progress
 
@@ -194,8 +194,8 @@ def test_it_says_what_it_does_every_few_seconds(monkeypatch):
         def describe(self, text):
             said.append(text)
 
-    monkeypatch.setattr(parts, "TICK_SECONDS", 0.02)
-    with parts.Parts(Listening()) as part:
+    monkeypatch.setattr(command, "TICK_SECONDS", 0.02)
+    with command.saying_parts(Listening()) as part:
         part("gather")
         time.sleep(0.3)
     ended = len(said)

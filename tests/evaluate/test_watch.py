@@ -27,7 +27,7 @@ from pipeline.evaluate.config import EvaluateConfig
 from pipeline.evaluate.planning import Candidate, Draft, calendar
 from pipeline.evaluate.watch import climb, outcome_of, watch
 from pipeline.games.specs import parse_game
-from pipeline.machine import groups_by_session, session_niceness
+from pipeline.machine import groups_by_session
 from pipeline.matches.runner import MatchRunner, load_entrant
 from pipeline.presets import make_config
 from pipeline.progress import Progress
@@ -41,7 +41,7 @@ from pipeline.run.models import read_model, set_champion, write_model
 from pipeline.run.ratings import read_pool, read_ratings
 from pipeline.schedules import RunState
 from pipeline.workers.processes import ProcessPool
-from tests.helpers import Heard, make_champion, make_model
+from tests.helpers import Heard, make_champion, make_model, session_niceness
 from tests.players.scripted_engine import engine_command
 
 WATCH = Path("data/evaluate/watch")

@@ -576,7 +576,7 @@ def its_results(run: Path, path: Path) -> None:
 
 
 def rated(run: Path, path: Path) -> None:
-    read_matches([run / "data/evaluate"], SILENT)
+    read_matches([run / "data/evaluate"])
 
 
 def checked_matches(run: Path, path: Path) -> None:

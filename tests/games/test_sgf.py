@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import IllegalMove, MuGoError
-from pipeline.games.records import RecordText
+from pipeline.games.records import PlayedGame, RecordText
 from pipeline.games.sgf import AnotherGame, is_sgf, line_sgf, main_line, read_komi, read_sgf, sgf_name
 from pipeline.games.specs import parse_game
 from tests.games.playing import game_sgf
@@ -154,12 +154,13 @@ def test_a_line_from_a_handicap_with_a_move_out_of_turn_is_read_back():
     for player, action in moves:
         state = game.with_turn(states[-1], player)
         states.append(game.play(state, np.array([action], np.int32), game.initial_history(state)))
-    text = line_sgf(game, states, moves, RecordText("a", "b"))
+    played = PlayedGame([action for _, action in moves], RecordText("a", "b"))
+    text = line_sgf(game, states, [player for player, _ in moves], played)
     root = parse(text).get_root()
     assert root.get("HA") == 3 and root.get("PL") == "w" and len(root.get("AB")) == 3 and not root.has_property("AW")
     record = read_sgf(text.encode(), game)
     assert record.moves == moves and np.array_equal(record.start, states[0])
-    both = line_sgf(game, [game.position([1], [2], 0)], [], RecordText("a", "b"))
+    both = line_sgf(game, [game.position([1], [2], 0)], [], PlayedGame([], RecordText("a", "b")))
     assert "HA" not in both and "AB[ba]AW[ca]PL[B]" in both
 
 

@@ -331,7 +331,7 @@ def test_games_by_unknown_rules_count_as_they_stand(config, three, monkeypatch):
 
 def test_for_other_stages(three, tmp_path):
     heard = Heard()
-    matches = read_matches([three, three, tmp_path / "tournament", tmp_path / "missing"], heard)
+    matches = read_matches([three, three, tmp_path / "tournament", tmp_path / "missing"], heard.warn)
     assert heard.warned == []
     assert [match.header.created[11:13] for match in matches] == ["01", "02", "03"]
     assert match_result(matches[1]) == MatchResult("random", "000000-a@8", (-1, -1, 1, -1))

@@ -60,8 +60,9 @@ def test_tallies_and_average_opponents():
 # Bradley-Terry
 
 
-def test_two_players_by_hand():
-    fit = bradley_terry([met("a", "b", 2, 2, 0)], prior_sd=FLAT)  # 3 points to 1
+def test_two_players_by_hand(monkeypatch):
+    monkeypatch.setattr(strength, "PRIOR_SD_ELO", FLAT)
+    fit = bradley_terry([met("a", "b", 2, 2, 0)])  # 3 points to 1
     difference, error = fit.difference("a", "b")
     assert difference == pytest.approx(400 * math.log10(3), abs=1e-3)
     deviation = 1 / math.sqrt(4 * 0.75 * 0.25) * 400 / math.log(10)  # Fisher information of 4 games at p = 3/4
@@ -99,11 +100,12 @@ def test_equals_choix_with_the_same_regularisation(seed):
     assert [ours.ratings[name] for name in strengths] == pytest.approx(theirs.tolist(), abs=0.01)
 
 
-def test_equals_choix_without_regularisation():
+def test_equals_choix_without_regularisation(monkeypatch):
+    monkeypatch.setattr(strength, "PRIOR_SD_ELO", FLAT)
     games = simulated({"a": 0.0, "b": 100.0, "c": 250.0, "d": -100.0}, 60, np.random.default_rng(3))
     won = [pair for one in games for r in one.results for pair in [(one.one, one.other)[::r]]]
     theirs = choix.ilsr_pairwise(4, [("abcd".index(a), "abcd".index(b)) for a, b in won]) * 400 / math.log(10)
-    ours = bradley_terry(games, prior_sd=FLAT).ratings
+    ours = bradley_terry(games).ratings
     assert [ours[name] for name in "abcd"] == pytest.approx(theirs.tolist(), abs=0.01)
 
 

@@ -13,7 +13,7 @@ from pipeline.methods.alphazero.examples import column_types
 from pipeline.reports.recorded_games import top_moves
 from pipeline.reports.show_as import records_of
 from pipeline.reports.show_chunks import show_chunk
-from pipeline.reports.show_games import show_shard, show_sidecar
+from pipeline.reports.show_games import show_one, show_shard, show_sidecar
 from pipeline.reports.tables import described, table
 from pipeline.run.chunks import ORIGIN, ChunkHeader, write_chunk
 from pipeline.run.layout import SetName, chunk_name, meta_path
@@ -51,7 +51,7 @@ def text_of(texts: object) -> str:
 
 
 def test_shard_shows_header_games_and_last_positions(shard: Path) -> None:
-    text = text_of(show_shard(shard, None, False))
+    text = text_of(show_shard(shard))
     for wanted in ("tictactoe", "000001-a", "w00", "committed   yes", "positions   7"):
         assert wanted in text
     assert text.count("X wins") == 2 and "O wins" in text and "resigned" in text  # in the table, and above the game
@@ -61,7 +61,7 @@ def test_shard_shows_header_games_and_last_positions(shard: Path) -> None:
 
 
 def test_game_asked_for_is_shown_move_by_move(shard: Path) -> None:
-    lines = list(show_shard(shard, 0, False))
+    lines = list(show_one(shard, 0, False))
     moves = [line for line in lines if "visits" in line]
     assert len(moves) == 5 and moves[0].split()[:2] == ["0", "X"] and moves[1].split()[:2] == ["1", "O"]
     assert "value -0.50" in moves[0] and "value +0.50" in moves[4]
@@ -69,27 +69,27 @@ def test_game_asked_for_is_shown_move_by_move(shard: Path) -> None:
 
 
 def test_boards_of_every_move(shard: Path) -> None:
-    assert text_of(show_shard(shard, 0, True)).count("ply ") == 6
+    assert text_of(show_one(shard, 0, True)).count("ply ") == 6
 
 
 def test_resigned_game_shows_no_score(shard: Path) -> None:
-    text = text_of(show_shard(shard, 1, False))
+    text = text_of(show_one(shard, 1, False))
     assert "O wins by resignation" in text and "score" not in text
 
 
 def test_game_that_does_not_exist(shard: Path) -> None:
     with pytest.raises(UsageError, match="games 0 to 1"):
-        list(show_shard(shard, 2, False))
+        list(show_one(shard, 2, False))
 
 
 def test_uncommitted_shard_is_called_so(shard: Path) -> None:
     meta_path(shard).unlink()
-    assert "no stage reads it" in text_of(show_shard(shard, None, False))
+    assert "no stage reads it" in text_of(show_shard(shard))
 
 
 def test_an_unknown_game_is_said_with_the_file(tmp_path: Path) -> None:
     path = write_shard(tmp_path / "selfplay", "000001-a", "w00", "chess", [record([0])], {"generation": 3})
-    for shown in (show_shard(path, None, False), records_of(path)):
+    for shown in (show_shard(path), records_of(path)):
         with pytest.raises(UsageError, match=rf"{path.name}: game 'chess': unknown name"):
             list(shown)
 
@@ -97,7 +97,7 @@ def test_an_unknown_game_is_said_with_the_file(tmp_path: Path) -> None:
 def test_illegal_move_in_a_shard_names_file_and_game(tmp_path: Path) -> None:
     path = write_shard(tmp_path, "000001-a", "w00", "tictactoe", [record([0, 0])], {})
     with pytest.raises(FileError, match="game 0"):
-        list(show_shard(path, None, False))
+        list(show_shard(path))
 
 
 def test_damaged_shard_is_an_error(shard: Path) -> None:
@@ -105,7 +105,7 @@ def test_damaged_shard_is_an_error(shard: Path) -> None:
     data[len(data) // 2] ^= 1
     shard.write_bytes(data)
     with pytest.raises(FileError, match="checksum"):
-        list(show_shard(shard, None, False))
+        list(show_shard(shard))
 
 
 def test_sidecar(shard: Path) -> None:

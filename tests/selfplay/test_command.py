@@ -17,7 +17,7 @@ from pipeline.methods.method import FinishedGame
 from pipeline.methods.resignation import NEVER, RESIGN_THRESHOLD
 from pipeline.players.searching import leaves_per_tree
 from pipeline.progress import Progress
-from pipeline.reports.show_games import show_shard
+from pipeline.reports.show_games import show_one, show_shard
 from pipeline.run import atomic
 from pipeline.run.models import set_champion
 from pipeline.run.shards import BOTH, POLICY_COUNTS, SEARCHED, End, GameRecord, newest_shards, read_shard
@@ -390,9 +390,9 @@ def test_the_mix_is_played_and_counted(tmp_path):
             assert [counts["wins"], counts["draws"], counts["losses"]] == [results.count(r) for r in (1, 0, -1)]
     assert summary.games == 60 == sum(counts["games"] for counts in summary.opponents.values())
     index = next(i for i, record in enumerate(records) if record.opponent)
-    text = "\n".join(show_shard(next(newest_shards(config.output_dir)).path, index, False))
+    text = "\n".join(show_one(next(newest_shards(config.output_dir)).path, index, False))
     assert records[index].opponent in text and "no policy target" in text
-    assert "is random" in "\n".join(show_shard(next(newest_shards(config.output_dir)).path, None, False))
+    assert "is random" in "\n".join(show_shard(next(newest_shards(config.output_dir)).path))
 
 
 def test_without_opponents_nothing_is_said_of_them(tmp_path):
@@ -479,7 +479,7 @@ def test_full_and_cheap_moves(tmp_path):
     path = next(newest_shards(tmp_path / "selfplay")).path
     shard = read_shard(path)
     both = next(i for i in range(shard.num_games) if set(shard.game(i).flags.tolist()) == {0, POLICY_COUNTS | SEARCHED})
-    text = "\n".join(show_shard(path, both, False))
+    text = "\n".join(show_one(path, both, False))
     assert "   cheap search, " in text and "   surprise 0." in text
 
 

@@ -17,7 +17,7 @@ from pipeline.progress import SILENT
 from pipeline.reports.config import StatusConfig
 from pipeline.reports.report.facts import collect
 from pipeline.reports.run_files import scan_run
-from pipeline.reports.show_run import show_run
+from pipeline.reports.show_models import show_run
 from pipeline.reports.status import status
 from pipeline.run import atomic, layout, packs
 from pipeline.run.chunks import list_sets

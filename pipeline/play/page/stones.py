@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import AnyGame, BoolArray, Game, States
-from pipeline.games.records import RecordText, name_of
+from pipeline.games.records import PlayedGame, RecordText, name_of
 from pipeline.games.sgf import AnotherGame, line_sgf, main_line, record_of
 from pipeline.games.stones import BoardGame
 from pipeline.play.page.kinds import BoardPage
@@ -73,7 +73,9 @@ class StonesTable(Table):
 
     def _written(self, suffix: str, text: RecordText, resigned_by: int | None) -> str:
         states = [position.states for position in self._played.positions]
-        return line_sgf(self.game, states, self._played.moves, text, self._comments(), resigned_by)
+        moves = self._played.moves
+        played = PlayedGame([action for _, action in moves], text, self._comments(), resigned_by=resigned_by)
+        return line_sgf(self.game, states, [player for player, _ in moves], played)
 
     def _outcome(self, states: States) -> str:
         winner, score = float(self.game.returns(states)[0]), abs(float(self.game.scores(states)[0]))

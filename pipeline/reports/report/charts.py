@@ -83,8 +83,6 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 
 class _Axes:
-    """Maps numbers to coordinates of the drawing."""
-
     def __init__(self, xs: Sequence[float], low: float, high: float, margin: float) -> None:
         self.x_low, self.x_high = min(xs) - margin, max(xs) + margin
         if self.x_high == self.x_low:

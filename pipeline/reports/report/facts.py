@@ -12,9 +12,10 @@ import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,11 +99,15 @@ class Facts:
 def collect(run: Run, progress: Progress, now: datetime) -> Facts:
     """The facts of a run. Damaged files become warnings, not errors."""
     facts = Facts(Reading.of(run), now)
-    files = scan_run(run.folder)
+    files, reading = scan_run(run.folder), facts.reading
     for error in files.unreadable:
-        facts.reading.warn(error)
+        reading.warn(error)
     _read_games(facts, files.shards, progress)
-    _read_matches(facts)
+    matches = read_matches(run.match_folders, reading.warn)
+    matches = [match for match in matches if reading.game is None or match.header.game == reading.game]
+    facts.rated = reading.readable(rate, matches) if matches else None
+    of_models = [one for one in matches if one.folder.parent == run.matches and one.header.is_of_models]
+    facts.matches = [found for match in of_models if (found := reading.readable(ScoredMatch.of, match))]
     facts.seconds = time_spent(facts.reading.infos, facts.matches, sorted(shard.time for shard in files.shards))
     return facts
 
@@ -131,7 +136,8 @@ def _read_games(facts: Facts, shards: Sequence[SizedShard], progress: Progress) 
     opened = {generation: spread(of_one, per_generation) for generation, of_one in facts.metas.items()}
     num_read, num_opened = (sum(map(len, of_all.values())) for of_all in (facts.metas, opened))
     facts.share_opened = facts.share_read * num_opened / num_read if num_read else 1.0
-    before = pruned.totals(generation_of)
+    # Those that prune removed and the sample that it kept.
+    games_before, positions_before = pruned.totals(generation_of)
     progress.start("reading games", total=num_opened, unit="shards")
     for generation, of_one in facts.metas.items():
         read = []
@@ -139,44 +145,28 @@ def _read_games(facts: Facts, shards: Sequence[SizedShard], progress: Progress) 
             if (found := reading.readable(read_shard, meta.path, meta)) is not None:
                 read.append(found)
             progress.advance()
-        facts.games.append(_games(reading, generation, of_one, read, shares, pruned, before))
+        low, median, high = np.percentile(np.concatenate([meta.lengths for meta in of_one]), (10, 50, 90)).tolist()
+        others = [(meta, shares[generation_of(meta.path.parts[-3])]) for meta in of_one if not pruned.has(meta.path)]
+        games = games_before.get(generation, 0) + round(sum(meta.games / share for meta, share in others))
+        positions = positions_before.get(generation, 0) + round(sum(meta.positions / share for meta, share in others))
+        opened_facts = _of_shards(reading, read) if read else {}
+        facts.games.append(Games(generation, games, positions, (low, median, high), **opened_facts))
     progress.finish()
 
 
-def _games(
-    reading: Reading,
-    generation: int,
-    metas: Sequence[ShardMeta],
-    shards: Sequence[Shard],
-    shares: Mapping[int, float],
-    pruned: Pruned,
-    before: tuple[Mapping[int, int], Mapping[int, int]],
-) -> Games:
-    """metas, shards: this generation's sample. shares: the sampled share of shards, by the generation of their folder.
-
-    before: (games, positions) from Pruned.totals(): those that prune removed and the sample that it kept.
-    """
-    lengths = np.concatenate([meta.lengths for meta in metas])
-    low, median, high = (float(one) for one in np.percentile(lengths, (10, 50, 90)))
-    games, positions = (counts.get(generation, 0) for counts in before)
-    others = [(meta, shares[generation_of(meta.path.parts[-3])]) for meta in metas if not pruned.has(meta.path)]
-    games += round(sum(meta.games / share for meta, share in others))
-    positions += round(sum(meta.positions / share for meta, share in others))
-    found = Games(generation, games, positions, (low, median, high))
-    if not shards:
-        return found
+def _of_shards(reading: Reading, shards: Sequence[Shard]) -> dict[str, Any]:
+    """The fields of Games that come from opened shards."""
     results, ends = (np.concatenate([getattr(shard, name) for shard in shards]) for name in ("results", "ends"))
     entropy, surprise = _of_searches(reading, shards)
     winners = (float((np.sign(results) == sign).mean()) for sign in (1, 0, -1))
-    return replace(
-        found,
-        winners=dict(zip(WINNERS, winners, strict=True)),
-        ends={name: float((ends == end).mean()) for name, end in ENDS.items()},
-        wrong=wrong_resignations(shards),
-        policy_entropy=entropy,
-        surprise=surprise,
-        tracked=of_shards(list(shards)[::-1]),
-    )
+    return {
+        "winners": dict(zip(WINNERS, winners, strict=True)),
+        "ends": {name: float((ends == end).mean()) for name, end in ENDS.items()},
+        "wrong": wrong_resignations(shards),
+        "policy_entropy": entropy,
+        "surprise": surprise,
+        "tracked": of_shards(shards[::-1]),
+    }
 
 
 def _of_searches(reading: Reading, shards: Sequence[Shard]) -> tuple[float | None, float | None]:
@@ -213,29 +203,6 @@ def wrong_resignations(shards: Sequence[Shard]) -> tuple[int, int] | None:
         found = calibrate(no_resign_games(shard), 1.0, float(threshold), float(threshold))
         wrong, made, games = wrong + found.wrong_resignations, made + found.resignations, games + found.games
     return (wrong, made) if games else None
-
-
-# Matches
-
-
-def _read_matches(facts: Facts) -> None:
-    reading = facts.reading
-    matches = read_matches(reading.run.match_folders, _Collecting(reading))
-    matches = [match for match in matches if reading.game is None or match.header.game == reading.game]
-    if matches:
-        facts.rated = reading.readable(rate, matches)
-    of_models = [one for one in matches if one.folder.parent == reading.run.matches and one.header.is_of_models]
-    facts.matches = [found for match in of_models if (found := reading.readable(ScoredMatch.of, match))]
-
-
-class _Collecting(Progress):
-    """Collects warnings and shows nothing."""
-
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
-
-    def warn(self, text: str) -> None:
-        self._reading.warn(text)
 
 
 # Time

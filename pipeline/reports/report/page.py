@@ -6,8 +6,8 @@ All text from files is escaped, and the page's content security policy forbids l
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -81,11 +81,7 @@ def _json(value: Any) -> str:
 
 
 def _facts(facts: Facts) -> str:
-    """The key numbers at the top of the page."""
-    spent = Counter[str]()
-    for of_one in facts.seconds.values():
-        spent.update(of_one)
-    worked = sum(spent.values()) - spent["pause"]
+    worked = sum(sum(of_one.values()) - of_one["pause"] for of_one in facts.seconds.values())
     about = "" if facts.share_read == 1 else "about "
     positions = sum(one.positions for one in facts.games)
     rows = [
@@ -103,10 +99,7 @@ def _facts(facts: Facts) -> str:
 # Numbers and series
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
+_percent = partial(percent, digits=0)
 _whole = "{:,.0f}".format
 
 
@@ -302,7 +295,6 @@ def _self_play(facts: Facts) -> Iterator[str]:
 
 
 def _measures(games: Sequence[Games], sampled: str) -> Iterator[str]:
-    """A chart for each of the method's own measures that has a heading."""
     sources = sorted({source for one in games for source in one.tracked.numbers})
     measures = {name: measure for one in games for name, measure in one.tracked.measures.items() if measure.heading}
     for name, measure in measures.items():

@@ -8,8 +8,9 @@ search result is its policy: the shares of its visits, or Gumbel's target.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,26 +20,22 @@ from pipeline.games.contract import Game, States
 from pipeline.games.stones import BoardGame
 from pipeline.reports.recorded_games import ENDINGS, RecordedGame
 from pipeline.reports.report.facts import Facts
-from pipeline.run.matches import Match, read_match
+from pipeline.run.matches import read_match
 from pipeline.run.shards import Shard, read_shard
 
 TOP_MOVES = 5
 GAMES_LOOKED_AT = 200  # of the newest generation
 
-Choice = tuple[str, Match | Shard, int]
-"""A title, and a game by its number in its match's list or its shard."""
+Choice = tuple[str, Callable[[], RecordedGame]]
+"""A title, and what reads the game."""
 
 
 def replays(facts: Facts) -> list[dict[str, Any]]:
     """The replays of the chosen games. Games that can't be read or replayed become warnings."""
     found = []
-    for title, source, number in [*_of_matches(facts), *_of_selfplay(facts)]:
+    for title, read in [*_of_matches(facts), *_of_selfplay(facts)]:
         try:
-            if isinstance(source, Match):
-                one = RecordedGame.of_match(source, source.games[number])
-            else:
-                one = RecordedGame.of_shard(source, number)
-            found.append(_replay(title, one))
+            found.append(_replay(title, read()))
         except MuGoError as error:
             facts.reading.warn(f"a game is not shown: {error}")
     return found
@@ -56,7 +53,7 @@ def _of_matches(facts: Facts) -> Iterator[Choice]:
         games = [one for one in match.games if (one.challenger_result > 0) == wanted] if match else []
         if match and games:
             one = sorted(games, key=lambda game: (game.length, game.index))[len(games) // 2]
-            yield f"Newest match: {what} (game {one.index})", match, match.games.index(one)
+            yield f"Newest match: {what} (game {one.index})", partial(RecordedGame.of_match, match, one)
 
 
 def _of_selfplay(facts: Facts) -> Iterator[Choice]:
@@ -70,7 +67,8 @@ def _of_selfplay(facts: Facts) -> Iterator[Choice]:
         meta = facts.metas[number][-1]
         if (shard := readable(read_shard, meta.path, meta)) is not None:
             index = int(np.argsort(shard.lengths, kind="stable")[shard.num_games // 2])
-            yield f"Self-play, {what} generation ({number}): a game of usual length", shard, index
+            usual = partial(RecordedGame.of_shard, shard, index)
+            yield f"Self-play, {what} generation ({number}): a game of usual length", usual
     newest: list[tuple[Shard, int]] = []
     for meta in reversed(facts.metas[numbers[-1]]):
         if (shard := readable(read_shard, meta.path, meta)) is not None:
@@ -86,7 +84,8 @@ def _of_selfplay(facts: Facts) -> Iterator[Choice]:
         ("the shortest", lengths.index(min(lengths))),
         ("the greatest turn", turns.index(max(turns))),
     ):
-        yield f"Self-play, newest generation: {name} of {len(newest)} games", *newest[chosen]
+        title = f"Self-play, newest generation: {name} of {len(newest)} games"
+        yield title, partial(RecordedGame.of_shard, *newest[chosen])
 
 
 def _turn(shard: Shard, index: int) -> float:
@@ -105,7 +104,7 @@ def _replay(title: str, one: RecordedGame) -> dict[str, Any]:
     """Raises FileError for an illegal move."""
     game = one.game
     states = list(one.states())
-    values, policies = one.values_first, _policies(one)
+    values = one.values_first
     board = np.zeros(game.num_points, np.int16) if isinstance(game, BoardGame) else None
     plies: list[dict[str, Any]] = []
     for ply, state in enumerate(states):
@@ -116,8 +115,11 @@ def _replay(title: str, one: RecordedGame) -> dict[str, Any]:
             value = values[ply]
             if value is not None and game.max_result == 1:
                 here["winrate"] = round((1 + value) / 2, 3)
-            if policies:
-                here["policy"] = [[game.move_name(state[0], move), round(share, 3)] for move, share in policies[ply]]
+            if one.searches:
+                actions, counts = one.searches[ply]
+                shares = counts / max(int(counts.sum()), 1)
+                top = np.argsort(-shares, kind="stable")[:TOP_MOVES].tolist()
+                here["policy"] = [[game.move_name(state[0], int(actions[i])), round(float(shares[i]), 3)] for i in top]
         if board is not None:
             now = state[0][: len(board)]
             here["changes"] = [[int(point), int(now[point])] for point in np.flatnonzero(now != board)]
@@ -135,16 +137,6 @@ def _replay(title: str, one: RecordedGame) -> dict[str, Any]:
         "plies": plies,
         **(_board(game) if isinstance(game, BoardGame) else {}),
     }
-
-
-def _policies(one: RecordedGame) -> list[list[tuple[int, float]]]:
-    """[T] (action, share) of the most visited moves, or empty if the searches weren't recorded."""
-    found = []
-    for actions, counts in one.searches:
-        order = np.argsort(-counts.astype(np.int64), kind="stable")[:TOP_MOVES]
-        total = max(int(counts.sum()), 1)
-        found.append([(int(actions[i]), float(counts[i]) / total) for i in order])
-    return found
 
 
 def _board(game: BoardGame) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pipeline.families.backgammon.td.actor import AfterstateActor
 from pipeline.families.backgammon.td.expectimax import Expectimax
 from pipeline.families.backgammon.td.outcomes import seen_by_other
 from pipeline.games.contract import CHANCE
-from pipeline.games.replay import movers, replay_one
+from pipeline.games.replay import replay_one
 from pipeline.methods.method import ActorJob, Learner, game_seeds
 from pipeline.run.shards import End
 from pipeline.selfplay.config import SelfplayConfig
@@ -28,7 +28,7 @@ def test_records_are_of_the_games_that_were_played(outputs: int) -> None:
         states = np.concatenate(list(replay_one(HYPERGAMMON, record.moves)))
         assert (states[-1] == finished.final_state).all() and HYPERGAMMON.is_over(states[-1:])[0]
         assert HYPERGAMMON.returns(states[-1:])[0] == record.result_first_player
-        who = movers(HYPERGAMMON, record.moves)
+        who = HYPERGAMMON.to_move(states[:-1]).tolist()
         assert who[0::2] == [CHANCE] * (len(who) // 2) and who[1::2] == [turn % 2 for turn in range(len(who) // 2)]
         # After a move, what the network says; the mover sees the other side of it. The best turn was played.
         said = seen_by_other(net.chances_at(states[2::2]))
