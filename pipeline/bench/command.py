@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -176,8 +176,8 @@ def _bench_pipeline(config: BenchConfig, progress: Progress, part: Callable[[str
     threads = min(available_cores(), parallel)
     window = config.seconds / (2 * ROUNDS)
     variety = Variety.of(settings, game)
-    boards = []
-    for one, rows in zip(variety.games, variety.rows(-(-parallel // threads)), strict=True):
+    boards, on_boards = [], cast(Sequence[Game], variety.games)
+    for one, rows in zip(on_boards, variety.rows(-(-parallel // threads)), strict=True):
         there = architecture.at(*one.board_shape)
         calibration = calibration_of(model, there) if model else calibration_positions(one)
         evaluators = make_evaluators(
