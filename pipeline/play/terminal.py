@@ -17,13 +17,13 @@ from pipeline.errors import IllegalMove, MuGoError, UsageError
 from pipeline.games.contract import AnyGame
 from pipeline.games.records import PlayedGame, RecordText, format_to_write
 from pipeline.games.specs import DEFAULT_GAME, parse_game
+from pipeline.methods.resignation import AgainstPerson
 from pipeline.phrases import write
 from pipeline.play.config import EngineConfig, PlayConfig
 from pipeline.play.engine import open_player, open_session, resolve_to_play
 from pipeline.play.fair_dice import FairDice
 from pipeline.play.findings import Findings, winrate
 from pipeline.play.game_in_progress import GameInProgress, PlayerOpponent
-from pipeline.play.hopeless import resigns
 from pipeline.play.lines import accept_any_bytes, read_line
 from pipeline.play.session import SearchSession
 from pipeline.players.kinds import kind_named, make_player
@@ -139,13 +139,11 @@ class SearchOpponent(Opponent):
 
     def __init__(self, name: str, session: SearchSession, findings: Findings) -> None:
         self.name, self._session, self._findings = name, session, findings
-        self._hopeless: dict[int, bool] = {}  # by ply of its own moves
+        self._resignation = AgainstPerson(session.game)
 
     def choose(self, game: GameInProgress) -> tuple[int, str]:
         action, value = self._search(game), self._session.value_to_move()
-        ply = len(game.moves)
-        self._hopeless[ply] = resigns(game.game, value, self._findings.lead())
-        if self._hopeless[ply] and self._hopeless.get(ply - 2):
+        if self._resignation.resigns(len(game.moves), value, self._findings.lead()):
             action = RESIGN
         return action, f"winrate {winrate(value):.0%}"
 

@@ -27,6 +27,7 @@ from pipeline.families.go.dead_stones import dead_groups, groups, owner_of, scor
 from pipeline.families.go.handicap import most_handicap
 from pipeline.games.contract import Game
 from pipeline.games.sgf import read_sgf
+from pipeline.methods.resignation import resigns
 from pipeline.play.clock import MOST_SECONDS, Clock, TimeSettings
 from pipeline.play.findings import Findings
 from pipeline.play.lines import TOO_LONG, CommandLines
@@ -38,7 +39,6 @@ Write = Callable[[str], None]
 NAME, VERSION = "MuGo", "0.1"
 COLOURS = {"b": 0, "black": 0, "w": 1, "white": 1}
 COLOUR_NAMES = ("black", "white")
-RESIGN_CONSECUTIVE_MOVES = 2
 DEFAULT_INTERVAL = 1.0  # seconds between the lines of an analysis
 LEAST_INTERVAL, MOST_INTERVAL = 0.02, 3600.0
 MOST_MOVES = 10  # of a line of analysis, unless maxmoves says otherwise
@@ -68,7 +68,7 @@ class Gtp:
         """resign_threshold: value_to_move; -1: never resign. ponder: search while the opponent thinks."""
         self.session, self._findings = session, findings
         self._resign_threshold, self._ponder = resign_threshold, ponder
-        self._hopeless = [0, 0]  # moves in a row at which each colour was below the threshold
+        self._values: tuple[list[float], list[float]] = ([], [])  # of the moves generated for each colour
         self._clocks = [Clock(), Clock()]
         self._moved = False  # the last command made the engine move, so there is something to ponder
         self._lines: CommandLines | None = None
@@ -155,7 +155,7 @@ class Gtp:
 
     def _on_clear_board(self, words: list[str]) -> str:
         self.session.restart()
-        self._hopeless = [0, 0]
+        self._values = ([], [])
         self._clocks = [Clock(clock.settings) for clock in self._clocks]
         return ""
 
@@ -323,8 +323,8 @@ class Gtp:
         else:
             assert passes is not None
             action, value = passes, 0.0
-        self._hopeless[player] = self._hopeless[player] + 1 if value <= self._resign_threshold else 0
-        if self._resign_threshold > -1 and self._hopeless[player] >= RESIGN_CONSECUTIVE_MOVES:
+        self._values[player].append(value)
+        if resigns(self._values[player], self._resign_threshold):
             return "resign"
         session.play(action, player)
         clock.stop()

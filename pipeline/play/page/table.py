@@ -20,8 +20,8 @@ import numpy as np
 from pipeline.errors import IllegalMove
 from pipeline.games.contract import BoolArray, Game, States
 from pipeline.games.records import RecordText
+from pipeline.methods.resignation import AgainstPerson
 from pipeline.play.game_in_progress import GameInProgress, Line, PlayerOpponent
-from pipeline.play.hopeless import resigns
 from pipeline.play.page.analyst import Analyst, Refused
 from pipeline.play.page.later import LoadedLater
 from pipeline.players.builtin import BUILT_INS
@@ -175,6 +175,7 @@ class Table(BaseTable):
         self._winrates: dict[int, float] = {}  # by ply, of the first player
         self._leads: dict[int, float] = {}  # likewise
         self._analyses: dict[int, dict[str, Any]] = {}  # by ply, as the page gets them
+        self._resignation = AgainstPerson(self.game)
         for number, (player, action) in enumerate(begin.moves, start=1):
             try:
                 self._play(action, player)
@@ -215,7 +216,7 @@ class Table(BaseTable):
             if not self._waits_at(line):
                 return
             self._note(ply, mover, found)
-            if self._is_hopeless(ply, mover):
+            if self._resignation.resigns(ply, 2 * found["winrate"] - 1, found["lead"]):
                 self._resigned = mover
                 return
             self._play(action, mover)
@@ -358,15 +359,6 @@ class Table(BaseTable):
         except IllegalMove as error:
             raise Refused(400, f"{name} is not possible: {str(error).rpartition(': ')[2]}") from error
         self._named.append(name)
-
-    def _is_hopeless(self, ply: int, mover: int) -> bool:
-        """Whether the opponent resigns at this ply, by what it found there and at its move before."""
-        found = [(self._winrates.get(at), self._leads.get(at)) for at in (ply, ply - 2)]
-        sign = 1 if mover == 0 else -1
-        return all(
-            rate is not None and resigns(self.game, sign * (2 * rate - 1), None if lead is None else sign * lead)
-            for rate, lead in found
-        )
 
     def _undo(self) -> None:
         super()._undo()
