@@ -132,7 +132,7 @@ class Count:
 class CountPage(OwnPage):
     title, html, files = "Counting <up>", "count.html", ("count.html",)
     new_game = New
-    verbs = {"up": (At, lambda table, body: table.up(body.ply))}
+    verbs = {"up": At}
 
     def plays(self, game):
         return False

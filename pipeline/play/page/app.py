@@ -16,7 +16,7 @@ Table.view describes a view. Every error is {"error": one sentence}, with the HT
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from itertools import chain
 from pathlib import Path, PurePath
@@ -37,7 +37,7 @@ from pipeline.games.sgf import AnotherGame
 from pipeline.games.specs import parse_game
 from pipeline.play.config import MOST_SERVED_READOUTS as MOST_READOUTS
 from pipeline.play.page.analyst import Analyst, Refused
-from pipeline.play.page.kinds import MEDIA_TYPES, NO_MODELS, At, BoardPage, Body, Models, OwnPage, OwnTable, Verb
+from pipeline.play.page.kinds import MEDIA_TYPES, NO_MODELS, At, BoardPage, Body, Models, OwnPage, OwnTable, Verbs
 from pipeline.play.page.limits import Guests, RequestCheck, read_body
 from pipeline.play.page.loading import Pages
 from pipeline.play.page.table import NOBODY, Beginning, Table, Tables
@@ -87,15 +87,9 @@ class Analysis(At):
     readouts: int = Field(ge=0, le=MOST_READOUTS)
 
 
-VERBS: Mapping[str, Verb] = {
-    "play": (Move, lambda table, body: table.play(body.move, body.ply)),
-    "reply": (At, lambda table, body: table.reply(body.ply)),
-    "judge": (At, lambda table, body: table.judge(body.ply)),
-    "undo": (At, lambda table, body: table.undo(body.ply)),
-    "rewind": (Rewind, lambda table, body: table.rewind(body.ply, body.to)),
-    "resign": (At, lambda table, body: table.resign(body.ply)),
-    "analyse": (Analysis, lambda table, body: table.analyse(body.ply, body.readouts)),
-}
+VERBS: Verbs = {
+    "play": Move, "reply": At, "judge": At, "undo": At, "rewind": Rewind, "resign": At, "analyse": Analysis
+}  # fmt: skip
 
 
 class Lobby:
@@ -332,7 +326,7 @@ def game_routes(
     path: str,
     new_game: type[Body],
     begin: Callable[[Any], Any],
-    verbs: Mapping[str, Verb],
+    verbs: Verbs,
     tables: Tables,
     view: Callable[[Any, int | None], dict[str, Any]],
 ) -> list[Route]:
@@ -356,12 +350,11 @@ def game_routes(
         verb = request.path_params["verb"]
         if verb not in verbs:
             raise HTTPException(404, f"found {verb[:20]!r}; wanted one of {', '.join(verbs)}")
-        kind, grant = verbs[verb]
-        body = parsed(kind, await read_body(request))
+        body = parsed(verbs[verb], await read_body(request))
 
         def acted() -> dict[str, Any]:
             table = tables.find(request.path_params["id"])
-            return view(table, grant(table, body))
+            return view(table, getattr(table, verb)(**dict(body)))
 
         return await answer(acted)
 

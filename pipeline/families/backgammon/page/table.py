@@ -102,12 +102,12 @@ class GammonTable(BaseTable):
             if action is not None:
                 self._play(action)
 
-    def move(self, text: str, ply: int) -> None:
+    def move(self, move: str, ply: int) -> None:
         """Play a complete turn in notation, or "pass". Raises Refused."""
         with self._lock:
             self._check_mine(ply)
             try:
-                action = self.game.parse_move(self._played.positions[-1].state, text)
+                action = self.game.parse_move(self._played.positions[-1].state, move)
             except IllegalMove as error:
                 raise Refused(400, str(error).removeprefix(f"{self.game.spec}: ")) from error
             self._play(action)
