@@ -60,16 +60,19 @@ def with_turn(game: AnyGame, states: States, player: int) -> States:
 class GameInProgress:
     """One game, up to its present position. Throws come from FairDice as soon as they are due.
 
+    start      [1, S] where it began; None: at the game's initial position
     moves      (player, action), with CHANCE as the player of a throw
     positions  the position before each move, and the present one
+    resigned   the player who has resigned after the last move; None: nobody
     """
 
     def __init__(self, game: Any, start: States | None = None, dice: FairDice | None = None) -> None:
-        """start: [1, S]; None: the game's initial position. dice: wanted for games with chance."""
-        self.game, self.dice, self._start = game, dice, start
+        """dice: wanted for games with chance."""
+        self.game, self.dice, self.start = game, dice, start
         states = game.initial(1) if start is None else start
         self.moves: list[tuple[int, int]] = []
         self.positions = [Position(states[0].copy(), game.keys(states))]
+        self.resigned: int | None = None
         self._throw()
 
     @property
@@ -87,8 +90,13 @@ class GameInProgress:
         return int(self.game.to_move(self.states)[0])
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
+        """Whether it is over by its rules."""
         return bool(self.game.is_over(self.states)[0])
+
+    @property
+    def is_over(self) -> bool:
+        return self.resigned is not None or self.has_ended
 
     def choices(self) -> Actions:
         """The legal actions."""
@@ -100,7 +108,7 @@ class GameInProgress:
 
     def line(self, ply: int | None = None) -> Line:
         """How the position before move `ply` came about; None: the present one."""
-        return Line(self.game, self._start, tuple(self.moves[:ply]))
+        return Line(self.game, self.start, tuple(self.moves[:ply]))
 
     def play(self, action: int, player: int | None = None) -> None:
         """Make a move, and the throw after it. Raises IllegalMove; then nothing has changed.
@@ -118,14 +126,18 @@ class GameInProgress:
         self._throw()
 
     def cut(self, ply: int) -> None:
-        """Take back move number `ply`, counted from 0, and all after it."""
+        """Take back move number `ply`, counted from 0, and all after it. Dice will fall the same again."""
+        self.resigned = None
         del self.moves[ply:], self.positions[ply + 1 :]
 
-    def undo_to(self, player: int | None) -> None:
-        """Take back this player's last move (None: either player's) and all after it. Dice will fall the same again.
+    def undo(self, player: int | None) -> None:
+        """Take back this player's resignation, or else their last move and all after it. None: either player's.
 
         Raises IllegalMove if there is none; then nothing has changed.
         """
+        if self.resigned is not None and player in (None, self.resigned):
+            self.resigned = None
+            return
         plies = [ply for ply, (mover, _) in enumerate(self.moves) if mover != CHANCE and player in (None, mover)]
         if not plies:
             raise IllegalMove("there is no move of yours to take back")

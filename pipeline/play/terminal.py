@@ -171,7 +171,6 @@ class Table:
         """person: 0 if they move first, 1 if second. say: shows one or more lines."""
         self.ended = False
         self._game, self._opponent, self._person, self._say = game, opponent, person, say
-        self._resigned: int | None = None  # the player who resigned
         self._saved: set[Path] = set()  # files of this game, which it may replace
 
     def begin(self) -> None:
@@ -197,13 +196,13 @@ class Table:
                 case "hint":
                     self._refuse_if_over()
                     self._let_opponent_move()  # it is still to move if it has failed
-                    if not self._is_over():
+                    if not self._game.is_over:
                         self._say("\n".join(self._opponent.hints(self._game)))
                 case "undo":
                     self._undo()
                 case "resign":
                     self._refuse_if_over()
-                    self._resigned = self._person
+                    self._game.resigned = self._person
                     self._say(self._result())
                 case "sgf":
                     self._save(rest.strip())
@@ -226,7 +225,7 @@ class Table:
 
     def _let_opponent_move(self) -> None:
         """Also play the person's turns in which nothing can be played."""
-        while not self._is_over():
+        while not self._game.is_over:
             if self._game.to_move == self._person:
                 if not self._must_pass():
                     return
@@ -235,7 +234,7 @@ class Table:
                 continue
             action, said = self._opponent.choose(self._game)
             if action == RESIGN:
-                self._resigned = 1 - self._person
+                self._game.resigned = 1 - self._person
                 self._say(f"{self._opponent.name} resigns.\n{self._result()}")
                 return
             self._say(f"{self._opponent.name}: {self._game.name_of(action)}" + (f"   ({said})" if said else ""))
@@ -251,17 +250,16 @@ class Table:
     def _play(self, action: int) -> None:
         self._game.play(action)
         self._draw()
-        if self._is_over():
+        if self._game.is_over:
             self._say(self._result())
 
     def _undo(self) -> None:
         """Take back a person's resignation; else go back to the person's last turn in which there was a choice."""
-        resigned, self._resigned = self._resigned, None
-        if resigned != self._person:
-            self._game.undo_to(self._person)
-            with contextlib.suppress(IllegalMove):  # there is no earlier turn
-                while self._must_pass():
-                    self._game.undo_to(self._person)
+        resigned = self._game.resigned
+        self._game.undo(self._person)
+        with contextlib.suppress(IllegalMove):  # there is no earlier turn
+            while resigned != self._person and self._must_pass():
+                self._game.undo(self._person)
         self._draw()
 
     # What is said
@@ -269,18 +267,15 @@ class Table:
     def _draw(self) -> None:
         self._say(self._game.game.diagram(self._game.positions[-1].state) + "\n")
 
-    def _is_over(self) -> bool:
-        return self._resigned is not None or self._game.is_over
-
     def _refuse_if_over(self) -> None:
-        if self._is_over():
+        if self._game.is_over:
             raise UsageError("the game is over; undo, sgf FILE or quit")
 
     def _result(self) -> str:
         game, states, how = self._game.game, self._game.states, ""
         result = float(game.returns(states)[0])
-        if self._resigned is not None:
-            result, how = float(2 * self._resigned - 1), " by resignation"
+        if (loser := self._game.resigned) is not None:
+            result, how = float(2 * loser - 1), " by resignation"
         elif name := game.result_names.get(abs(result)):
             how = f" a {name}"
         elif game.sgf is not None and game.sgf.margin:
@@ -299,7 +294,7 @@ class Table:
         form = format_to_write(self._game.game, path.suffix.lower())
         names = ["a person", self._opponent.name]
         text = RecordText(*(names if self._person == 0 else names[::-1]))
-        played = PlayedGame(self._game.actions, text, resigned_by=self._resigned)
+        played = PlayedGame(self._game.actions, text, resigned_by=self._game.resigned)
         atomic.write_text(path, form.write(self._game.game, played))
         self._saved.add(path)
         self._say(f"written: {path}")

@@ -73,7 +73,7 @@ class WideTable(Table):
         names = [self.game.action_name(int(action)) for action in np.flatnonzero(legal)]
         return {"cells": state[:12].tolist(), "legal": names, "can_pass": False, "last": self._named[ply - 1 : ply]}
 
-    def _written(self, suffix, text, resigned_by):
+    def _written(self, suffix, text):
         return " ".join(self._named)
 
     def _outcome(self, states):

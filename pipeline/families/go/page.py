@@ -36,7 +36,7 @@ class GoTable(StonesTable):
     @property
     def _ended(self) -> bool:
         """Whether the game is over and decided by area, dead stones included."""
-        return self._resigned is None and self._played.is_over
+        return self._played.resigned is None and self._played.has_ended
 
     def _cut(self, ply: int) -> None:
         self._judged = None

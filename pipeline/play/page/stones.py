@@ -71,9 +71,10 @@ class StonesTable(Table):
             "ownership": None if owners is None else [round(sign * float(owner), 2) for owner in owners],
         }
 
-    def _written(self, suffix: str, text: RecordText, resigned_by: int | None) -> str:
-        states = [position.states for position in self._played.positions]
-        return line_sgf(self.game, states, self._played.moves, text, self._comments(), resigned_by)
+    def _written(self, suffix: str, text: RecordText) -> str:
+        played = self._played
+        states = [position.states for position in played.positions]
+        return line_sgf(self.game, states, played.moves, text, self._comments(), played.resigned)
 
     def _outcome(self, states: States) -> str:
         winner, score = float(self.game.returns(states)[0]), abs(float(self.game.scores(states)[0]))

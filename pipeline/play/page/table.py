@@ -87,28 +87,39 @@ class BaseTable:
         self.game, self.colours, self.opponent, self.human = game, colours, opponent, human
         self._lock = threading.RLock()
         self._played = GameInProgress(game, start, dice)
-        self._resigned: int | None = None
 
     def close(self) -> None:
         """Nothing to end."""
 
     def undo(self, ply: int) -> None:
-        """Take back a person's resignation; else as _undo says, and the opponent's resignation with it.
-
-        Raises IllegalMove if there is nothing to take back.
-        """
+        """Raises IllegalMove if there is nothing to take back."""
         with self._lock:
             self._check_current(ply)
-            resigned, self._resigned = self._resigned, None
-            if resigned is None or self.human not in (None, resigned):  # the opponent would resign again
-                self._undo()
+            self._undo()
 
     def resign(self, ply: int) -> None:
         with self._lock:
             self._check_current(ply)
             if self.over:
                 raise Refused(409, "the game is already over")
-            self._resigned = self.to_move if self.human is None else self.human
+            self._played.resigned = self.to_move if self.human is None else self.human
+
+    def record(self, suffix: str) -> str:
+        """The game as a file's text. Raises Refused for a suffix that isn't one of records."""
+        with self._lock:
+            if suffix not in self.records:
+                wanted = ", ".join(self.records) or "no file at all"
+                raise Refused(400, f"{self.game.board_title} isn't written as {suffix[:10]}; wanted {wanted}")
+            return self._written(suffix, RecordText(*map(self._player_name, (0, 1))))
+
+    @property
+    def records(self) -> tuple[str, ...]:
+        """The suffixes of the files that the game can be saved as."""
+        raise NotImplementedError
+
+    def _written(self, suffix: str, text: RecordText) -> str:
+        """The game in this format, one of records."""
+        raise NotImplementedError
 
     @property
     def to_move(self) -> int:
@@ -116,11 +127,11 @@ class BaseTable:
 
     @property
     def over(self) -> bool:
-        return self._resigned is not None or self._played.is_over
+        return self._played.is_over
 
     def _undo(self) -> None:
-        """Take back the person's last move and all after it."""
-        self._played.undo_to(self.human)
+        """Take back the person's resignation, or else their last move and all after it."""
+        self._played.undo(self.human)
 
     def _outcome(self, states: States) -> str:
         """How a game ended by its rules, in words. states [1, S]"""
@@ -128,13 +139,13 @@ class BaseTable:
 
     def _result(self) -> str | None:
         """For example "Black wins by 7.5 points"; None while the game goes on."""
-        if self._resigned is not None:
-            return f"{self.colours[self._resigned]} resigned: {self.colours[1 - self._resigned]} wins"
-        return self._outcome(self._played.states) if self._played.is_over else None
+        if (loser := self._played.resigned) is not None:
+            return f"{self.colours[loser]} resigned: {self.colours[1 - loser]} wins"
+        return self._outcome(self._played.states) if self.over else None
 
     def _waits_at(self, line: Line) -> bool:
         """Whether the line is the whole game and nobody has resigned: the move after it is still wanted."""
-        return self._resigned is None and tuple(self._played.moves) == line.moves
+        return self._played.resigned is None and tuple(self._played.moves) == line.moves
 
     def _check_current(self, ply: int) -> None:
         moves = len(self._played.moves)
@@ -170,7 +181,7 @@ class Table(BaseTable):
         komi = game.komi if adviser is None else adviser.komi_in(self.game)
         self._other_komi = None if komi == game.komi else komi  # what the adviser assumes instead
         self._built_in = PlayerOpponent(opponent, BUILT_INS[opponent](self.game, 1)) if opponent in BUILT_INS else None
-        self._start, self._names = begin.start, begin.names
+        self._names = begin.names
         self._named: list[str] = []  # the moves by name
         self._winrates: dict[int, float] = {}  # by ply, of the first player
         self._leads: dict[int, float] = {}  # likewise
@@ -182,7 +193,7 @@ class Table(BaseTable):
             except Refused as error:
                 raise Refused(400, f"move {number} of the record: {error}") from error
         if not self.over:
-            self._resigned = begin.resigned
+            self._played.resigned = begin.resigned
 
     # Requests of the page
 
@@ -217,7 +228,7 @@ class Table(BaseTable):
                 return
             self._note(ply, mover, found)
             if self._resignation.resigns(ply, 2 * found["winrate"] - 1, found["lead"]):
-                self._resigned = mover
+                self._played.resigned = mover
                 return
             self._play(action, mover)
             best = next(iter(found["candidates"]), None)
@@ -254,17 +265,7 @@ class Table(BaseTable):
         with self._lock:
             self._check_current(ply)
             self._check(to)
-            self._resigned = None
             self._cut(to)
-
-    def record(self, suffix: str) -> str:
-        """The game as a file's text. Raises Refused for a suffix that isn't one of records."""
-        with self._lock:
-            if suffix not in self.records:
-                wanted = ", ".join(self.records) or "no file at all"
-                title = self.game.board_title
-                raise Refused(400, f"{title} isn't written as {suffix[:10]}; wanted {wanted}")
-            return self._written(suffix, RecordText(*map(self._player_name, (0, 1))), self._resigned)
 
     def view(self, ply: int | None = None) -> dict[str, Any]:
         """What the page shows: the whole game, and the position before move `ply`; None: the present one."""
@@ -309,11 +310,6 @@ class Table(BaseTable):
         """Whether the game has ended and judge() hasn't been asked yet."""
         return False
 
-    @property
-    def records(self) -> tuple[str, ...]:
-        """The suffixes of the files that the game can be saved as."""
-        raise NotImplementedError
-
     def _fixed(self) -> dict[str, Any]:
         """What never changes during a game."""
         height, width = self.game.board_shape
@@ -342,10 +338,6 @@ class Table(BaseTable):
         """An analysis of that position, without its win rate. found: see Analyst.search."""
         keys = ("move", "visits", "winrate", "prior", "pv")
         return {"moves": [{key: move[key] for key in keys} for move in found["candidates"]]}
-
-    def _written(self, suffix: str, text: RecordText, resigned_by: int | None) -> str:
-        """The game in this format, one of records."""
-        raise NotImplementedError
 
     # The game
 

@@ -129,22 +129,19 @@ class GammonTable(BaseTable):
                 if not self._waits_after(line):
                     return
                 if action == RESIGN:
-                    self._resigned = self.to_move
+                    self._played.resigned = self.to_move
                 else:
                     self._play(action)
 
-    def record(self, suffix: str) -> str:
-        """The game so far as .mat or SGF. Raises Refused for another suffix, and for .mat of hypergammon."""
-        with self._lock:
-            if suffix not in (MAT, SGF):
-                raise Refused(400, f"{self.game.title} isn't written as {suffix[:10]}; wanted {MAT} or {SGF}")
-            if suffix == MAT and self.game.spec != "backgammon":
-                raise Refused(400, ".mat is for backgammon; save SGF")
-            text = RecordText(*(self._player_name(player) for player in (0, 1)))
-            moves = self._played.actions
-            if suffix == MAT:
-                return mat_record(self.game, moves, text, self._resigned)
-            return gammon_sgf(self.game, moves, text, (), self._resigned)
+    @property
+    def records(self) -> tuple[str, ...]:
+        return (MAT, SGF) if self.game.spec == "backgammon" else (SGF,)
+
+    def _written(self, suffix: str, text: RecordText) -> str:
+        played = self._played
+        if suffix == MAT:
+            return mat_record(self.game, played.actions, text, played.resigned)
+        return gammon_sgf(self.game, played.actions, text, (), played.resigned)
 
     def view(self) -> dict[str, Any]:
         with self._lock:
@@ -197,10 +194,12 @@ class GammonTable(BaseTable):
 
     def _undo(self) -> None:
         """Take back the last checker of an incomplete turn, else the person's last turn. The dice stay the same."""
-        if self._steps:
+        if self._steps and not self.over:
             self._steps.pop()
-        else:
-            super()._undo()
+            return
+        plies = len(self._played.moves)
+        super()._undo()
+        if len(self._played.moves) < plies:
             self._last = ""
 
     def _current_stepper(self) -> Stepper:
