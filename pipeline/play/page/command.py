@@ -16,9 +16,8 @@ import webbrowser
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import AnyGame, Game
@@ -90,8 +89,7 @@ def serve(config: ServeConfig, progress: Progress = SILENT) -> None:
                 stopping.set()
                 await super().shutdown(sockets)
 
-        analysts = analysts_of(models, config, pages, stopping, progress)
-        players = players_of(models, config, pages, stopping, progress)
+        analysts, players = open_later(models, config, pages, stopping, progress)
         app = make_app(Lobby(pages, analysts, config.readouts, players), guests, config.host)
         Server(
             uvicorn.Config(
@@ -219,54 +217,38 @@ def first_page(models: Mapping[str, Served], pages: Pages) -> str:
     return f"/{page.name}" if isinstance(page, OwnPage) else "/"
 
 
-def players_of(
+def open_later(
     models: Mapping[str, Served], config: ServeConfig, pages: Pages, stopping: threading.Event, progress: Progress
-) -> Models:
-    """The models of games with a page of their own."""
+) -> tuple[list[Analyst], Models]:
+    """(the models of games on the main page, those of games with a page of their own). Loads none yet.
+
+    The measurements of backends that loading a model may begin with aren't shown: nobody waits for them here.
+    """
     engine = EngineConfig(readouts=config.readouts, backend=config.backend)
 
-    def load(model: Model) -> Callable[[Any], Any]:
-        return open_player(model, engine, SILENT)
+    def later(name: str, load: Callable[[Model], Thing]) -> LoadedLater[Thing]:
+        def loaded() -> Thing:
+            progress.say(f"loading {name}; the first time on this machine, that takes a minute or two")
+            begun = time.monotonic()
+            thing = load(read_model(models[name].path))
+            progress.say(f"{name} is ready after {time.monotonic() - begun:.0f} s")
+            return thing
 
-    return {
-        name: OwnModel(one.game.spec, _later(name, one, load, stopping, progress))
-        for name, one in models.items()
-        if isinstance(pages.of(one.game), OwnPage)
-    }
+        return LoadedLater(name, loaded, stopping)
 
-
-def analysts_of(
-    models: Mapping[str, Served], config: ServeConfig, pages: Pages, stopping: threading.Event, progress: Progress
-) -> list[Analyst]:
-    """The models of games on the main page."""
-
-    def load(model: Model, game: Game) -> tuple[SearchSession, Findings]:
-        rules_of(game).get()  # first, because the person at the board waits for them
-        engine = EngineConfig(model=model.path, readouts=config.readouts, backend=config.backend)
+    def open_analysis(model: Model) -> tuple[SearchSession, Findings]:
+        rules_of(parse_game(model.info.game)).get()  # first, because the person at the board waits for them
         session, findings = open_session(model, engine)
         session.warm_up()
         return session, findings
 
-    analysts = []
+    analysts, players = [], {}
     for name, one in models.items():
         page = pages.of(one.game)
-        if isinstance(page, BoardPage) and isinstance(one.game, Game):
+        if isinstance(page, OwnPage):
+            makes = later(name, lambda model: open_player(model, engine, SILENT))
+            players[name] = OwnModel(one.game.spec, makes)
+        elif isinstance(page, BoardPage) and isinstance(one.game, Game):
             boards = {game.board_title: game for game in map(parse_game, page.offered(one.game))}
-            later = _later(name, one, partial(load, game=one.game), stopping, progress)
-            analysts.append(Analyst(name, one.game, boards, later, stopping))
-    return analysts
-
-
-def _later(
-    name: str, one: Served, load: Callable[[Model], Thing], stopping: threading.Event, progress: Progress
-) -> LoadedLater[Thing]:
-    """The measurements of backends that loading a model may begin with aren't shown: nobody waits for them here."""
-
-    def loaded() -> Thing:
-        progress.say(f"loading {name}; the first time on this machine, that takes a minute or two")
-        begun = time.monotonic()
-        thing = load(read_model(one.path))
-        progress.say(f"{name} is ready after {time.monotonic() - begun:.0f} s")
-        return thing
-
-    return LoadedLater(name, loaded, stopping)
+            analysts.append(Analyst(name, one.game, boards, later(name, open_analysis), stopping))
+    return analysts, players
