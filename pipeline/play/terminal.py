@@ -90,7 +90,7 @@ def _game_of(config: PlayConfig) -> tuple[AnyGame, Model | None]:
     return game, model
 
 
-def open_opponent(config: PlayConfig, game: AnyGame, model: Model | None, progress: Progress) -> Opponent:
+def open_opponent(config: PlayConfig, game: AnyGame, model: Model | None, progress: Progress) -> AnyOpponent:
     """Raises UsageError if the game can't be played here or the opponent doesn't play it, FileError for a model that
     can't be loaded.
     """
@@ -104,44 +104,38 @@ def open_opponent(config: PlayConfig, game: AnyGame, model: Model | None, progre
             raise UsageError(f"play --model {config.model}: games here have no handicap; leave handicap:N: out")
         kind_named(spec.kind).check_game(game, config.model, spec.argument)
         name, make = spec.name, make_player(spec.kind, spec.argument, spec.name, ENGINE_SECONDS)
-        return Opponent(PlayerOpponent(name, make(played, 1, 0), config.seed))
+        return Opponent(name, make(played, 1, 0), config.seed)
     if game.has_chance:
-        return Opponent(PlayerOpponent(model.info.name, open_player(model, search, progress)(played), config.seed))
+        return Opponent(model.info.name, open_player(model, search, progress)(played), config.seed)
     progress.say(f"loading {config.model}; the first time on this machine, kernels and network are compiled")
     session, findings = open_session(model, search, progress)
     session.warm_up()
     return SearchOpponent(model.info.name, session, findings)
 
 
-class Opponent:
+class Opponent(PlayerOpponent):
     """Any player."""
 
-    def __init__(self, player: PlayerOpponent) -> None:
-        self.name, self._player = player.name, player
-
-    def choose(self, game: GameInProgress) -> tuple[int, str]:
+    def answer(self, game: GameInProgress) -> tuple[int, str]:
         """(a move for the player to move or RESIGN, what the opponent says of it)."""
-        action, value = self._player.choose(game.line())
+        action, value = self.choose(game.line())
         return action, "" if value is None else f"value {value:+.2f}"
 
     def hints(self, game: GameInProgress) -> list[str]:
         """The best moves, a line each."""
-        action, said = self.choose(game)
+        action, said = self.answer(game)
         move = "resign" if action == RESIGN else game.name_of(action)
         return [f"{self.name} would play {move}" + (f"   ({said})" if said else "")]
 
-    def close(self) -> None:
-        self._player.close()
 
-
-class SearchOpponent(Opponent):
-    """A model that searches."""
+class SearchOpponent:
+    """A model that searches: the same methods."""
 
     def __init__(self, name: str, session: SearchSession, findings: Findings) -> None:
         self.name, self._session, self._findings = name, session, findings
         self._resignation = AgainstPerson(session.game)
 
-    def choose(self, game: GameInProgress) -> tuple[int, str]:
+    def answer(self, game: GameInProgress) -> tuple[int, str]:
         action, value = self._search(game), self._session.value_to_move()
         if self._resignation.resigns(len(game.moves), value, self._findings.lead()):
             action = RESIGN
@@ -164,10 +158,13 @@ class SearchOpponent(Opponent):
         """Nothing to end."""
 
 
+AnyOpponent = Opponent | SearchOpponent
+
+
 class Table:
     """One game between a person and an opponent."""
 
-    def __init__(self, game: GameInProgress, opponent: Opponent, person: int, say: Callable[[str], None]) -> None:
+    def __init__(self, game: GameInProgress, opponent: AnyOpponent, person: int, say: Callable[[str], None]) -> None:
         """person: 0 if they move first, 1 if second. say: shows one or more lines."""
         self.ended = False
         self._game, self._opponent, self._person, self._say = game, opponent, person, say
@@ -232,7 +229,7 @@ class Table:
                 self._say("You can't move.")
                 self._play(int(self._game.choices()[0]))
                 continue
-            action, said = self._opponent.choose(self._game)
+            action, said = self._opponent.answer(self._game)
             if action == RESIGN:
                 self._game.resigned = 1 - self._person
                 self._say(f"{self._opponent.name} resigns.\n{self._result()}")

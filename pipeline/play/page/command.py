@@ -72,7 +72,8 @@ def serve(config: ServeConfig, progress: Progress = SILENT) -> None:
         pages = load_pages(progress.warn)
         models = served_models(config, pages, progress)
         address = address_of(listening, first_page(models, pages))
-        guests = None if is_loopback(listening) else Guests(lambda token: progress.say(_next_line(address, token)))
+        next_line = f"a browser has opened the page; the address for another one is {address}?token="
+        guests = None if is_loopback(listening) else Guests(lambda token: progress.say(next_line + token))
 
         class Server(uvicorn.Server):
             async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -104,10 +105,6 @@ def serve(config: ServeConfig, progress: Progress = SILENT) -> None:
                 timeout_graceful_shutdown=2,
             )
         ).run(sockets=[listening])
-
-
-def _next_line(address: str, token: str) -> str:
-    return f"a browser has opened the page; the address for another one is {address}?token={token}"
 
 
 # Where the page is
