@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import pkgutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -145,6 +145,17 @@ def make(extension: Extension, kind: type, *arguments: Any) -> Any:
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
         raise UsageError(f"{extension}: making {extension.value!r} failed ({problem})") from error
+
+
+def descriptions(group: str) -> Iterator[tuple[str, str]]:
+    """(NAME, or NAME:ARGUMENT if it takes one; its help) of all kinds of players or all protocols.
+
+    Of installed packages only the name, as none is imported.
+    """
+    for name, extension in sorted(find(group).items(), key=lambda one: (one[1].package != "", one[0])):
+        found = None if extension.package else load(extension)
+        argument = getattr(found, "argument", "")
+        yield f"{name}:{argument}" if argument else name, found.help if found else f"of package {extension.package}"
 
 
 def blame(error: BaseException) -> MuGoError | None:

@@ -9,7 +9,7 @@ Modules of protocols must be light to import, as --help loads them: import what 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -90,10 +90,3 @@ def usual_protocol(game: Game) -> str | None:
     fits = {name: extensions.make(found[name], Protocol).fit(game) for name in own}
     best = max(own, key=lambda name: fits[name], default=None)
     return best if best is not None and fits[best] > NEVER else None
-
-
-def descriptions() -> Iterator[tuple[str, str]]:
-    """(name, help) of all protocols; of installed packages only the name, as none is imported."""
-    for name, extension in sorted(extensions.find(PROTOCOLS).items()):
-        package = extension.package
-        yield name, f"of package {package}" if package else extensions.make(extension, Protocol).help

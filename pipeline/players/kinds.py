@@ -16,7 +16,7 @@ import os
 import re
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipeline import extensions
@@ -168,16 +168,6 @@ def make_player(kind: str, argument: str, name: str, seconds: float) -> MakePlay
         return player
 
     return checked
-
-
-def descriptions() -> Iterator[tuple[str, str]]:
-    """(form of the spec, help) of all kinds; of installed packages only the name, as none is imported."""
-    for name, extension in sorted(extensions.bundled(PLAYERS).items()):
-        kind = _loaded(extension)
-        yield f"{name}:{kind.argument}" if kind.argument else name, kind.help
-    for name, extension in sorted(extensions.installed(PLAYERS).items()):
-        if name not in extensions.bundled(PLAYERS):
-            yield name, f"of package {extension.package}"
 
 
 def name_of_command(spec: str, command: str, example: str) -> str:
