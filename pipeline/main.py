@@ -80,9 +80,6 @@ class LazyGroup(typer.core.TyperGroup):
         super().__init__(**given)
         self.commands: Any = {**dict.fromkeys(COMMANDS), **self.commands}  # names, to be listed and suggested
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(self.commands)
-
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in COMMANDS:
             command = made_command(COMMANDS[cmd_name], OWN_WAYS.get(cmd_name, run_stage))

@@ -21,7 +21,6 @@ import functools
 import os
 import re
 import select
-import shlex
 import shutil
 import signal
 import subprocess
@@ -32,6 +31,7 @@ from typing import ClassVar
 
 from pipeline.errors import UsageError
 from pipeline.machine import share_niceness
+from pipeline.players.kinds import command_words
 from pipeline.players.player import PlayerFault
 
 GAMES_FOLDER = "/usr/games"  # where Debian installs engines; often missing from PATH
@@ -49,17 +49,12 @@ _TAB_TO_BLANK = bytes.maketrans(b"\t", b" ")
 
 
 def find_program(command: str, engine: type[PipedEngine]) -> list[str]:
-    """The words of a command line, split as by a shell, with the program's path first. engine: gives the protocol.
+    """The words of a command line, with the program's path first. engine: gives the protocol.
 
-    Raises UsageError if there are no words, or the program doesn't exist or can't be run.
+    Raises UsageError as command_words does, and if the program doesn't exist or can't be run.
     """
     protocol, example = engine.protocol, engine.example
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise UsageError(f"{protocol}:{command}: {error}; wanted a command line, e.g. {protocol}:{example}") from error
-    if not words:
-        raise UsageError(f"{protocol}: no program; wanted a command line, e.g. {protocol}:{example}")
+    words = command_words(command, f"{protocol}:{command}", f"{protocol}:{example}")
     program = words[0]
     path = shutil.which(program) or ("/" not in program and shutil.which(program, path=GAMES_FOLDER)) or None
     if path is None:

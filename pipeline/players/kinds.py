@@ -175,14 +175,20 @@ def name_of_command(spec: str, command: str, example: str) -> str:
 
     For kinds whose argument is a command line. example: of a spec. Raises UsageError for an invalid command line.
     """
+    words = command_words(command, f"player {spec!r}", example)
+    program = re.sub(r"[^A-Za-z0-9._]+", "-", os.path.basename(words[0])).strip("-._") or "engine"
+    return f"{program}-{hashlib.sha256(command.encode()).hexdigest()[:8]}"
+
+
+def command_words(command: str, where: str, example: str) -> list[str]:
+    """The words of a command line, split as by a shell. Raises UsageError if there are none. where: begins messages."""
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise UsageError(f"player {spec!r}: not readable as a command line ({error})") from error
+        raise UsageError(f"{where}: not readable as a command line ({error}); wanted e.g. {example!r}") from error
     if not words or not words[0]:
-        raise UsageError(f"player {spec!r}: no command; wanted e.g. {example!r}")
-    program = re.sub(r"[^A-Za-z0-9._]+", "-", os.path.basename(words[0])).strip("-._") or "engine"
-    return f"{program}-{hashlib.sha256(command.encode()).hexdigest()[:8]}"
+        raise UsageError(f"{where}: no command; wanted e.g. {example!r}")
+    return words
 
 
 def _offered(name: str) -> Extension:

@@ -43,9 +43,10 @@ Thing = TypeVar("Thing")
 
 @dataclass(frozen=True)
 class Served:
-    """A model on this server: what it is called, where it is and what it plays."""
+    """A model on this server: what it is called, where it is, as given and in truth, and what it plays."""
 
     name: str
+    given: Path
     path: Path
     game: AnyGame
 
@@ -116,21 +117,16 @@ def listen(port: int, host: str = ServeConfig.model_fields["host"].default) -> s
     """
     try:
         family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listening = socket.socket(family)
     except (OSError, UnicodeError) as error:
         raise UsageError(f"serve --host {host}: no such host; {HOSTS}") from error
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind(place)
-        listening.listen()
+        return socket.create_server(place, family=family, dualstack_ipv6=family == socket.AF_INET6)
     except OSError as error:
-        listening.close()
         if error.errno in (errno.EADDRNOTAVAIL, errno.EINVAL):
             raise UsageError(f"serve --host {host}: that isn't this machine; {HOSTS}") from error
         taken = error.errno == errno.EADDRINUSE
         problem = "is taken by another program" if taken else f"isn't available ({error.strerror})"
         raise MuGoError(f"serve: port {port} of {host} {problem}; choose another with --port") from error
-    return listening
 
 
 HOSTS = "wanted an address of this machine, or 0.0.0.0 for all networks that it is on"
@@ -172,40 +168,37 @@ def served_models(config: ServeConfig, pages: Pages, progress: Progress = SILENT
     the config whose game no page shows.
     """
     if config.model:
-        found = [(path, _served(path)) for path in config.model]
-        for path, one in found:
+        found = [_served(path) for path in config.model]
+        for one in found:
             if not pages.can_show(one.game):
-                raise UsageError(f"serve --model {path}: the page has no board for {one.game.title}")
+                raise UsageError(f"serve --model {one.given}: the page has no board for {one.game.title}")
     else:
         found = _usual_models(pages, progress)
-    known = {one.path: (str(path), one) for path, one in found}
-    bearers = Counter(one.name for _, one in known.values())
-    return {one.name if bearers[one.name] == 1 else path: one for path, one in known.values()}
+    known = {one.path: one for one in found}.values()
+    bearers = Counter(one.name for one in known)
+    return {one.name if bearers[one.name] == 1 else str(one.given): one for one in known}
 
 
-def _usual_models(pages: Pages, progress: Progress) -> list[tuple[Path, Served]]:
-    found = []
-    if layout.CHAMPION_LINK.is_symlink() or layout.CHAMPION_LINK.exists():
-        champion = _served(layout.CHAMPION_LINK)
-        if pages.can_show(champion.game):
-            found.append((layout.CHAMPION_LINK, champion))
-        else:
-            progress.say(f"{layout.CHAMPION_LINK} plays {champion.game.title}, for which the page has no board")
+def _usual_models(pages: Pages, progress: Progress) -> list[Served]:
+    link, found, ours = layout.CHAMPION_LINK, [], []
+    if link.is_symlink() or link.exists():
+        found.append(champion := _served(link))
+        if not pages.can_show(champion.game):
+            progress.say(f"{link} plays {champion.game.title}, for which the page has no board")
     else:
-        progress.say(f"no champion at {layout.CHAMPION_LINK} yet: the page has the models that come with MuGo")
-    ours = []
+        progress.say(f"no champion at {link} yet: the page has the models that come with MuGo")
     for path in pretrained_models():
         with contextlib.suppress(UsageError):  # the family of its game may have been deleted
-            ours.append((path, _served(path)))
+            ours.append(_served(path))
     usual = parse_game(DEFAULT_GAME).board_title
-    ours.sort(key=lambda one: one[1].game.board_title != usual)
-    return found + [(path, one) for path, one in ours if pages.can_show(one.game)]
+    ours.sort(key=lambda one: one.game.board_title != usual)
+    return [one for one in found + ours if pages.can_show(one.game)]
 
 
-def _served(path: Path) -> Served:
-    found = resolve_champion(path)
-    info = read_info(found)
-    return Served(info.name, found, parse_game(info.game))
+def _served(given: Path) -> Served:
+    path = resolve_champion(given)
+    info = read_info(path)
+    return Served(info.name, given, path, parse_game(info.game))
 
 
 def first_page(models: Mapping[str, Served], pages: Pages) -> str:
