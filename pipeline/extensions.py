@@ -117,6 +117,14 @@ def named(group: str, name: str) -> Extension | None:
     return bundled(group).get(name) or installed(group).get(name)
 
 
+def need(group: str, name: str, where: str) -> Extension:
+    """As named. Raises UsageError if there is none. where: the message's beginning."""
+    if (found := named(group, name)) is not None:
+        return found
+    known = f"known {group.partition('.')[2]}: {', '.join(sorted(find(group)))}"
+    raise UsageError(f"{where}: unknown name {name!r}; {known}; is its package installed?")
+
+
 _IMPORTED: dict[str, Extension] = {}  # of installed packages, by the name of the outermost module
 
 

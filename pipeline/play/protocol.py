@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from pipeline import extensions
-from pipeline.errors import UsageError
 from pipeline.extensions import GAMES, PROTOCOLS
 from pipeline.games.specs import name_in
 
@@ -71,11 +70,7 @@ def protocol_named(name: str) -> Protocol:
 
     Raises UsageError if there is none, if it can't be imported, or if it isn't a Protocol.
     """
-    found = extensions.named(PROTOCOLS, name)
-    if found is None:
-        known = ", ".join(sorted(extensions.find(PROTOCOLS)))
-        raise UsageError(f"engine --protocol: found {name!r}; wanted one of {known}")
-    return extensions.make(found, Protocol)
+    return extensions.make(extensions.need(PROTOCOLS, name, "engine --protocol"), Protocol)
 
 
 def usual_protocol(game: Game) -> str | None:

@@ -192,11 +192,7 @@ def command_words(command: str, where: str, example: str) -> list[str]:
 
 
 def _offered(name: str) -> Extension:
-    found = extensions.named(PLAYERS, name)
-    if found is None:
-        known = ", ".join(sorted(extensions.find(PLAYERS)))
-        raise UsageError(f"player {name!r}: no installed package offers it; known players: {known}")
-    return found
+    return extensions.need(PLAYERS, name, "player")
 
 
 def _loaded(extension: Extension) -> PlayerKind:
