@@ -21,9 +21,8 @@ from pipeline.methods.resignation import AgainstPerson
 from pipeline.phrases import write
 from pipeline.play.config import EngineConfig, PlayConfig
 from pipeline.play.engine import open_player, open_session, resolve_to_play
-from pipeline.play.fair_dice import FairDice
 from pipeline.play.findings import Findings, winrate
-from pipeline.play.game_in_progress import GameInProgress, PlayerOpponent
+from pipeline.play.game_in_progress import FairDice, GameInProgress, PlayerOpponent
 from pipeline.play.lines import accept_any_bytes, read_line
 from pipeline.play.session import SearchSession
 from pipeline.players.kinds import kind_named, make_player

@@ -10,8 +10,7 @@ import pytest
 from pipeline.errors import UsageError
 from pipeline.games.contract import CHANCE, AnyGame
 from pipeline.play.config import PlayConfig
-from pipeline.play.fair_dice import FairDice
-from pipeline.play.game_in_progress import GameInProgress
+from pipeline.play.game_in_progress import FairDice, GameInProgress
 from pipeline.play.terminal import Opponent, Table, open_opponent
 from pipeline.players.builtin import RandomPlayer
 from pipeline.progress import SILENT

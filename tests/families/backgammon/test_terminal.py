@@ -17,8 +17,7 @@ from pipeline.games.contract import CHANCE
 from pipeline.games.replay import replay_one
 from pipeline.games.specs import parse_game
 from pipeline.play.config import PlayConfig
-from pipeline.play.fair_dice import FairDice
-from pipeline.play.game_in_progress import GameInProgress
+from pipeline.play.game_in_progress import FairDice, GameInProgress
 from pipeline.play.terminal import Opponent, Table, play
 from pipeline.players.builtin import RandomPlayer
 from pipeline.players.player import PlayerFault

@@ -21,8 +21,7 @@ from pipeline.families.backgammon.stepping import Stepper
 from pipeline.games.contract import States
 from pipeline.games.records import RecordText
 from pipeline.games.specs import parse_game
-from pipeline.play.fair_dice import FairDice
-from pipeline.play.game_in_progress import Line, PlayerOpponent
+from pipeline.play.game_in_progress import FairDice, Line, PlayerOpponent
 from pipeline.play.page.analyst import Refused
 from pipeline.play.page.kinds import NO_MODELS, Models
 from pipeline.play.page.table import NOBODY, BaseTable, readiness
