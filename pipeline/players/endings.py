@@ -1,10 +1,7 @@
 """``Endings``: chooses the moves of positions whose winner is clear, with a second search (search/endings.py).
 
-A search that knows only wins and losses plays any move once the game is decided: behind by little on a finished board,
-a player fills its own eyes, because a pass loses at once. So where the first search's value reaches ``margin_from``,
-the second one chooses, for a winner among the moves that keep the win.
-
-Axes as in player.py. Values that people see stay the first search's.
+Where the first search's value reaches ``margin_from``, the second one chooses, for a winner among the moves that keep
+the win: docs/design.md says why. Axes as in player.py. Values that people see stay the first search's.
 """
 
 from __future__ import annotations

@@ -229,9 +229,8 @@ def calibration_positions(game: Game) -> Planes:
     """[N, C, H, W] planes from random games, in the order of plies; N is at most CALIBRATION_POSITIONS.
 
     Even rows are from one half of the games, odd rows from the other: int8 takes its scales from the even rows and is
-    checked on the odd ones. The array is always the same and cached per game; don't modify it. Random play is weak, but
-    its boards are as full as real ones, so a network's activations are about as large as in its own games, or slightly
-    larger (docs/log).
+    checked on the odd ones. The array is always the same and cached per game; don't modify it. A network's activations
+    are about as large as in its own games (docs/log).
     """
     rng = np.random.default_rng(0)
     states = game.initial(CALIBRATION_GAMES)
