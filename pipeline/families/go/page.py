@@ -19,8 +19,7 @@ class GoTable(StonesTable):
 
     def judge(self, ply: int) -> None:
         """Ask the adviser which stones are dead at the end of the game."""
-        with self._lock:
-            self._check_current(ply)
+        with self._at_present(ply):
             if self.adviser is None or not self._ended:
                 raise Refused(400, "nothing to judge: wanted a game that has ended by its rules, and a model")
             line, state = self._played.line(), self._played.positions[-1].state

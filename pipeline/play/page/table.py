@@ -11,7 +11,8 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -93,13 +94,11 @@ class BaseTable:
 
     def undo(self, ply: int) -> None:
         """Raises IllegalMove if there is nothing to take back."""
-        with self._lock:
-            self._check_current(ply)
+        with self._at_present(ply):
             self._undo()
 
     def resign(self, ply: int) -> None:
-        with self._lock:
-            self._check_current(ply)
+        with self._at_present(ply):
             if self.over:
                 raise Refused(409, "the game is already over")
             self._played.resigned = self.to_move if self.human is None else self.human
@@ -147,10 +146,14 @@ class BaseTable:
         """Whether the line is the whole game and nobody has resigned: the move after it is still wanted."""
         return self._played.resigned is None and tuple(self._played.moves) == line.moves
 
-    def _check_current(self, ply: int) -> None:
-        moves = len(self._played.moves)
-        if ply != moves:
-            raise Refused(409, f"the game has {moves} moves, not {ply}: it was changed from another window")
+    @contextmanager
+    def _at_present(self, ply: int) -> Iterator[None]:
+        """Hold the lock. Raises Refused unless the game has this number of moves."""
+        with self._lock:
+            moves = len(self._played.moves)
+            if ply != moves:
+                raise Refused(409, f"the game has {moves} moves, not {ply}: it was changed from another window")
+            yield
 
     def _player_name(self, player: int) -> str:
         return "you" if self.human in (None, player) else self.opponent
@@ -199,8 +202,7 @@ class Table(BaseTable):
 
     def play(self, move: str, ply: int) -> None:
         """Make a person's move. Raises Refused if it isn't their turn or the rules forbid it."""
-        with self._lock:
-            self._check_current(ply)
+        with self._at_present(ply):
             if self.human is not None and self.to_move != self.human:
                 raise Refused(409, f"it is {self.colours[self.to_move]}'s turn, and your opponent plays that colour")
             try:
@@ -213,8 +215,7 @@ class Table(BaseTable):
 
     def reply(self, ply: int) -> None:
         """Make the opponent's move. Does nothing if it isn't their turn or the game has changed meanwhile."""
-        with self._lock:
-            self._check_current(ply)
+        with self._at_present(ply):
             if self.human is None or self.over or self.to_move == self.human:
                 return
             line, mover = self._played.line(), self.to_move
@@ -262,8 +263,7 @@ class Table(BaseTable):
 
     def rewind(self, ply: int, to: int) -> None:
         """Take back the moves from number `to` on."""
-        with self._lock:
-            self._check_current(ply)
+        with self._at_present(ply):
             self._check(to)
             self._cut(to)
 

@@ -92,8 +92,8 @@ class GammonTable(BaseTable):
 
     def step(self, source: int, target: int, ply: int) -> None:
         """Move one of the person's checkers; play the turn once it is complete. Raises Refused."""
-        with self._lock:
-            self._check_mine(ply)
+        with self._at_present(ply):
+            self._check_mine()
             stepper, steps = self._current_stepper(), [*self._steps, (source, target)]
             if (source, target) not in stepper.options(self._steps):
                 raise Refused(400, f"{_point(source)} to {_point(target)} is not possible with these dice")
@@ -103,8 +103,8 @@ class GammonTable(BaseTable):
 
     def move(self, move: str, ply: int) -> None:
         """Play a complete turn in notation, or "pass". Raises Refused."""
-        with self._lock:
-            self._check_mine(ply)
+        with self._at_present(ply):
+            self._check_mine()
             try:
                 action = self.game.parse_move(self._played.positions[-1].state, move)
             except IllegalMove as error:
@@ -115,8 +115,7 @@ class GammonTable(BaseTable):
         """Play the opponent's turn; do nothing if it isn't their turn or the game has changed meanwhile."""
         if self._make is None:
             return
-        with self._lock:
-            self._check_current(ply)
+        with self._at_present(ply):
             line = self._played.line()
         with self._thinking:
             if not self._waits_after(line):
@@ -214,8 +213,7 @@ class GammonTable(BaseTable):
         self._played.play(action)
         self._steps, self._stepper = [], None
 
-    def _check_mine(self, ply: int) -> None:
-        self._check_current(ply)
+    def _check_mine(self) -> None:
         if self.over:
             raise Refused(400, "the game is over")
         if self.human is not None and self.to_move != self.human:
