@@ -119,8 +119,9 @@ def listen(port: int, host: str = ServeConfig.model_fields["host"].default) -> s
         family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:
         raise UsageError(f"serve --host {host}: no such host; {HOSTS}") from error
+    dual = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
     try:
-        return socket.create_server(place, family=family, dualstack_ipv6=family == socket.AF_INET6)
+        return socket.create_server(place, family=family, dualstack_ipv6=dual)
     except OSError as error:
         if error.errno in (errno.EADDRNOTAVAIL, errno.EINVAL):
             raise UsageError(f"serve --host {host}: that isn't this machine; {HOSTS}") from error
