@@ -35,15 +35,9 @@ from pipeline.extensions import blame
 from pipeline.machine import step_back
 from pipeline.options import Options
 from pipeline.phrases import write
-from pipeline.presets import (
-    make_config,
-    preset_headline,
-    preset_names,
-    preset_text,
-    read_preset,
-    scheduled_lines,
-)
+from pipeline.presets import make_config, preset_headline, preset_names, preset_text, read_preset, scheduled_lines
 from pipeline.progress import Progress
+from pipeline.run import layout
 from pipeline.schedules import RunState
 from pipeline.stalls import Hung
 from pipeline.train.processes import is_quiet, processes_here
@@ -62,7 +56,6 @@ NEXT_STEPS = {"selfplay": "finished games are kept; with --top-up the same comma
 WITHOUT_RUN = {"attach", "presets", "loop"}  # commands that read no run themselves
 READ_ALL = {"report", "verify"}  # commands that need all files of a working copy
 LOOK_AROUND = {"show", "status"}  # commands that need all names of a working copy
-WORKING_COPY = ".mugo-copy.json"  # marks the working copy of a run in object storage
 COPIES: list[contextlib.ExitStack] = []  # of the command that is running
 WITHOUT_SUMMARY = {"engine", "play", "serve", "loop"}
 MAYBE_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://|Path\('[a-z][a-z0-9+.-]*:['/]")  # in the repr of an option's value
@@ -186,7 +179,7 @@ def reported(command: str, in_loop: bool = False) -> Iterator[None]:
 
     try:
         with contextlib.ExitStack() as stack:
-            if command not in WITHOUT_RUN and Path(WORKING_COPY).exists():
+            if command not in WITHOUT_RUN and Path(layout.WORKING_COPY).exists():
                 open_copy(stack, command, Path())
             COPIES.append(stack)
             try:
@@ -395,7 +388,6 @@ def run_loop(command: Command, given: dict[str, Any]) -> None:
     """Call the other commands in the run's folder until the run is as long as asked for, and sum it up."""
     from pipeline.loop.command import extras, keep_preset, loop, next_steps
     from pipeline.loop.config import LoopConfig
-    from pipeline.run import layout
     from pipeline.run.atomic import make_folder
     from pipeline.run.store.objects import parse_address
 
@@ -412,7 +404,7 @@ def run_loop(command: Command, given: dict[str, Any]) -> None:
     measured = 0.0
     if config.game is not None:
         with contextlib.ExitStack() as stack:
-            if (folder / WORKING_COPY).exists():
+            if (folder / layout.WORKING_COPY).exists():
                 open_copy(stack, command.name, folder)
             measured = keep_preset(config, folder, say)
         config = config.model_copy(update={"preset": str(layout.PRESET_FILE)})
@@ -648,8 +640,7 @@ def pool(
     """
     with reported("pool"):
         from pipeline.ratings.pool import pool as change
-        from pipeline.run import layout
-
+    
         given = {"player": player, "path": path, "ratings": ratings}
         player, path, ratings = placed("pool", given, is_run=False).values()
         path, ratings = path or layout.POOL_FILE, ratings or layout.RATINGS_FILE
