@@ -261,7 +261,7 @@ def run_stage(command: Command, given: dict[str, Any]) -> None:
     call_stage(command, *configured(command, given))
 
 
-def call_stage(command: Command, config: Options, as_json: bool, verbose: int) -> None:
+def call_stage(command: Command, config: Any, as_json: bool, verbose: int) -> None:
     """Call a command's function and print its summary."""
     if getattr(config, "background", False):
         step_back()
@@ -282,10 +282,7 @@ def console(verbose: int = 1, log_seconds: float = 30.0) -> contextlib.AbstractC
 
 def run_selfplay(command: Command, given: dict[str, Any]) -> None:
     """Play the number of games asked for, or with --background play on until stopped."""
-    from pipeline.selfplay.config import SelfplayConfig
-
     config, as_json, verbose = configured(command, given)
-    assert isinstance(config, SelfplayConfig)
     if not config.background:
         call_stage(command, config, as_json, verbose)
         return
@@ -301,10 +298,9 @@ def run_selfplay(command: Command, given: dict[str, Any]) -> None:
 
 def run_evaluate(command: Command, given: dict[str, Any]) -> None:
     """Play a match, or with --watch print every evaluation as it ends."""
-    from pipeline.evaluate.config import EvaluateConfig, WatchOptions
+    from pipeline.evaluate.config import WatchOptions
 
     config, as_json, verbose = configured(command, given)
-    assert isinstance(config, EvaluateConfig)
     if not config.watch:
         for option in WatchOptions.model_fields:
             if given.get(option):
@@ -337,11 +333,9 @@ def print_each(summaries: Iterable[Any], as_json: bool, verbose: int) -> None:
 
 def run_status(command: Command, given: dict[str, Any]) -> None:
     """Print a run's status in one of its forms; with --watch update its screen until interrupted."""
-    from pipeline.reports.config import StatusConfig
     from pipeline.reports.status import status
 
     config, as_json, verbose = configured(command, given)
-    assert isinstance(config, StatusConfig)
     if config.watch + config.prometheus + as_json + (verbose == 2) > 1:
         raise UsageError("--watch, --prometheus, --json and --verbose 2 exclude each other; choose one")
     if config.prometheus:
@@ -387,13 +381,10 @@ def run_verify(command: Command, given: dict[str, Any]) -> None:
 def run_loop(command: Command, given: dict[str, Any]) -> None:
     """Call the other commands in the run's folder until the run is as long as asked for, and sum it up."""
     from pipeline.loop.command import extras, keep_preset, loop, next_steps
-    from pipeline.loop.config import LoopConfig
     from pipeline.run.atomic import make_folder
     from pipeline.run.store.objects import parse_address
 
-    config = configured(command, given)[0]
-    assert isinstance(config, LoopConfig)
-    config = config.with_defaults()
+    config = configured(command, given)[0].with_defaults()
     if config.extras:
         write(",".join(sorted(extras(config))))
         return
@@ -489,7 +480,7 @@ def placed(name: str, given: dict[str, Any], is_run: bool) -> dict[str, Any]:
     return {**given, **options}
 
 
-def configured(command: Command, given: dict[str, Any], run_state: RunState | None = None) -> tuple[Options, bool, int]:
+def configured(command: Command, given: dict[str, Any], run_state: RunState | None = None) -> tuple[Any, bool, int]:
     """The config that the options and the preset make, whether to print the summary as JSON, and verbose.
 
     run_state: where schedules take their values; None: the run's current state.
@@ -506,13 +497,13 @@ def configured(command: Command, given: dict[str, Any], run_state: RunState | No
             return run_state
         return importlib.import_module("pipeline.command_state").run_state_of(config)  # it needs numpy
 
-    config = make_config(command.config, command.name, preset, run_state_of, **options)
+    config: Any = make_config(command.config, command.name, preset, run_state_of, **options)
     trust_games(value for _, value in config)
     game = None if preset is None else read_preset(preset).get("init", {}).get("game")
     if command.name == "selfplay" and preset is not None and game:
         from pipeline.selfplay.command import refuse_other_game
 
-        refuse_other_game(preset, game, config.network)  # type: ignore[attr-defined]
+        refuse_other_game(preset, game, config.network)
     return config, as_json, getattr(config, "verbose", 1 if verbose is None else verbose)
 
 
@@ -640,7 +631,7 @@ def pool(
     """
     with reported("pool"):
         from pipeline.ratings.pool import pool as change
-    
+
         given = {"player": player, "path": path, "ratings": ratings}
         player, path, ratings = placed("pool", given, is_run=False).values()
         path, ratings = path or layout.POOL_FILE, ratings or layout.RATINGS_FILE
