@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import os
 import re
 import signal
@@ -267,10 +266,7 @@ def call_stage(command: Command, config: Any, as_json: bool, verbose: int) -> No
         step_back()
     with console(verbose, command.log_seconds) as progress:
         summary = command(config, progress)
-    if summary is not None and not is_quiet():
-        print_summary(summary, as_json, verbose)
-    if INTERRUPTS.first is not None:
-        raise KeyboardInterrupt
+    print_each([] if summary is None or is_quiet() else [summary], as_json, verbose)
 
 
 def console(verbose: int = 1, log_seconds: float = 30.0) -> contextlib.AbstractContextManager[Progress]:
@@ -323,7 +319,7 @@ def settings_of(command: Command, given: dict[str, Any]) -> Callable[[RunState],
 
 
 def print_each(summaries: Iterable[Any], as_json: bool, verbose: int) -> None:
-    """Print the summaries of a command that continues until it is interrupted, as they come."""
+    """Print a command's summaries as they come. Raises KeyboardInterrupt if it was interrupted and ended by itself."""
     for summary in summaries:
         print_summary(summary, as_json, verbose)
         sys.stdout.flush()
@@ -493,9 +489,9 @@ def configured(command: Command, given: dict[str, Any], run_state: RunState | No
         raise UsageError(f"{command.name} --verbose: found {verbose}; wanted 0, 1 or 2")
 
     def run_state_of(config: Options) -> RunState:
-        if run_state is not None:
-            return run_state
-        return importlib.import_module("pipeline.command_state").run_state_of(config)  # it needs numpy
+        from pipeline import command_state  # needs numpy
+
+        return run_state or command_state.run_state_of(config)
 
     config: Any = make_config(command.config, command.name, preset, run_state_of, **options)
     trust_games(value for _, value in config)
