@@ -197,7 +197,8 @@ def reported(command: str, in_loop: bool = False) -> Iterator[None]:
     except KeyboardInterrupt as error:
         if in_loop:
             raise
-        next_step = "" if not goes_on(command) else f"; {NEXT_STEPS.get(command, GO_ON)}"
+        goes_on = COMMANDS[command].goes_on if command in COMMANDS else command not in LISTS
+        next_step = f"; {NEXT_STEPS.get(command, GO_ON)}" if goes_on else ""
         raise fail("" if is_quiet() else f"interrupted{next_step}", INTERRUPTS.exit_code) from error
     except BrokenPipeError:
         # The reader (head, less) has ended. Redirect stdout, or the exit would try to flush it again.
@@ -231,11 +232,6 @@ def open_copy(stack: contextlib.ExitStack, command: str, folder: Path) -> None:
         store.fetch_whole()
     elif command in LOOK_AROUND:
         store.fetch_names()
-
-
-def goes_on(name: str) -> bool:
-    """Whether a command, given again after an interrupt, continues."""
-    return COMMANDS[name].goes_on if name in COMMANDS else name not in LISTS
 
 
 @functools.cache
@@ -288,7 +284,7 @@ def run_selfplay(command: Command, given: dict[str, Any]) -> None:
     from pipeline.selfplay.background import play_on
 
     with console(verbose) as progress:
-        rounds = play_on(config, settings_of(command, given), progress)
+        rounds = play_on(config, lambda run_state: configured(command, given, run_state)[0], progress)
         print_each((one for one in rounds if verbose > 0), as_json, verbose)
 
 
@@ -309,13 +305,8 @@ def run_evaluate(command: Command, given: dict[str, Any]) -> None:
     preset = given.get("preset")
     follows_schedule = preset and scheduled_lines(command.config, read_preset(preset).get(command.name, {}))
     with console(verbose) as progress:
-        settings_at = settings_of(command, given) if follows_schedule else None
+        settings_at = (lambda run_state: configured(command, given, run_state)[0]) if follows_schedule else None
         print_each(watch(config, progress, settings_at), as_json, verbose)
-
-
-def settings_of(command: Command, given: dict[str, Any]) -> Callable[[RunState], Any]:
-    """A function from a state of the run to the command's config there."""
-    return lambda run_state: configured(command, given, run_state)[0]
 
 
 def print_each(summaries: Iterable[Any], as_json: bool, verbose: int) -> None:
