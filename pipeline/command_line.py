@@ -9,7 +9,6 @@ import inspect
 import re
 import types
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import typer
@@ -27,20 +26,18 @@ VERBOSE = "0 warnings and a short summary, 1 progress too, 2 the whole summary. 
 SGF = "Print the games of a shard or match as SGF, with what their searches found."
 JSON = "Print the whole summary as JSON."
 
-
-PLUGIN_LISTS = {"players": ("pipeline.players.kinds", 34), "protocols": ("pipeline.play.protocol", 10)}
-"""{NAME} in a help text → the module whose descriptions() replace it, and the width of their first column."""
+PLUGIN_LISTS = {"{players}": (extensions.PLAYERS, 34), "{protocols}": (extensions.PROTOCOLS, 10)}
+"""Texts in a help → the extensions whose list replaces them, and the width of its first column."""
 
 
 class PanelCommand(TyperCommand):
     """A command whose --help shows its options under the headings of their groups, and lists plug-ins."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        for name, (module, width) in PLUGIN_LISTS.items():
-            if f"{{{name}}}" in (self.help or ""):
-                lines = import_module(module).descriptions()
-                listed = "\n".join(f"  {what:{width}} {said}" for what, said in lines)
-                self.help = (self.help or "").replace(f"{{{name}}}", listed)
+        for text, (group, width) in PLUGIN_LISTS.items():
+            if text in (self.help or ""):
+                lines = [f"  {what:{width}} {said}" for what, said in extensions.descriptions(group)]
+                self.help = (self.help or "").replace(text, "\n".join(lines))
         super().format_help(ctx, formatter)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

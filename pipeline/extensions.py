@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import pkgutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -117,6 +117,14 @@ def named(group: str, name: str) -> Extension | None:
     return bundled(group).get(name) or installed(group).get(name)
 
 
+def need(group: str, name: str, where: str) -> Extension:
+    """As named. Raises UsageError if there is none. where: the message's beginning."""
+    if (found := named(group, name)) is not None:
+        return found
+    known = f"known {group.partition('.')[2]}: {', '.join(sorted(find(group)))}"
+    raise UsageError(f"{where}: unknown name {name!r}; {known}; is its package installed?")
+
+
 _IMPORTED: dict[str, Extension] = {}  # of installed packages, by the name of the outermost module
 
 
@@ -145,6 +153,17 @@ def make(extension: Extension, kind: type, *arguments: Any) -> Any:
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
         raise UsageError(f"{extension}: making {extension.value!r} failed ({problem})") from error
+
+
+def descriptions(group: str) -> Iterator[tuple[str, str]]:
+    """(NAME, or NAME:ARGUMENT if it takes one; its help) of all kinds of players or all protocols.
+
+    Of installed packages only the name, as none is imported.
+    """
+    for name, extension in sorted(find(group).items(), key=lambda one: (one[1].package != "", one[0])):
+        found = None if extension.package else load(extension)
+        argument = getattr(found, "argument", "")
+        yield f"{name}:{argument}" if argument else name, found.help if found else f"of package {extension.package}"
 
 
 def blame(error: BaseException) -> MuGoError | None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import io
 import os
 import re
@@ -37,15 +36,9 @@ from pipeline.extensions import blame
 from pipeline.machine import step_back
 from pipeline.options import Options
 from pipeline.phrases import write
-from pipeline.presets import (
-    make_config,
-    preset_headline,
-    preset_names,
-    preset_text,
-    read_preset,
-    scheduled_lines,
-)
+from pipeline.presets import make_config, preset_headline, preset_names, preset_text, read_preset, scheduled_lines
 from pipeline.progress import Progress
+from pipeline.run import layout
 from pipeline.schedules import RunState
 from pipeline.stalls import Hung
 from pipeline.train.processes import is_quiet, processes_here
@@ -64,7 +57,6 @@ NEXT_STEPS = {"selfplay": "finished games are kept; with --top-up the same comma
 WITHOUT_RUN = {"attach", "presets", "loop"}  # commands that read no run themselves
 READ_ALL = {"report", "verify"}  # commands that need all files of a working copy
 LOOK_AROUND = {"show", "status"}  # commands that need all names of a working copy
-WORKING_COPY = ".mugo-copy.json"  # marks the working copy of a run in object storage
 COPIES: list[contextlib.ExitStack] = []  # of the command that is running
 WITHOUT_SUMMARY = {"engine", "play", "serve", "loop"}
 MAYBE_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://|Path\('[a-z][a-z0-9+.-]*:['/]")  # in the repr of an option's value
@@ -81,9 +73,6 @@ class LazyGroup(typer.core.TyperGroup):
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.commands: Any = {**dict.fromkeys(COMMANDS), **self.commands}  # names, to be listed and suggested
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(self.commands)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in COMMANDS:
@@ -192,7 +181,7 @@ def reported(command: str, in_loop: bool = False) -> Iterator[None]:
 
     try:
         with contextlib.ExitStack() as stack:
-            if command not in WITHOUT_RUN and Path(WORKING_COPY).exists():
+            if command not in WITHOUT_RUN and Path(layout.WORKING_COPY).exists():
                 open_copy(stack, command, Path())
             COPIES.append(stack)
             try:
@@ -211,7 +200,8 @@ def reported(command: str, in_loop: bool = False) -> Iterator[None]:
     except KeyboardInterrupt as error:
         if in_loop:
             raise
-        next_step = "" if not goes_on(command) else f"; {NEXT_STEPS.get(command, GO_ON)}"
+        goes_on = COMMANDS[command].goes_on if command in COMMANDS else command not in LISTS
+        next_step = f"; {NEXT_STEPS.get(command, GO_ON)}" if goes_on else ""
         raise fail("" if is_quiet() else f"interrupted{next_step}", INTERRUPTS.exit_code) from error
     except BrokenPipeError:
         # The reader (head, less) has ended. Redirect stdout, or the exit would try to flush it again.
@@ -256,11 +246,6 @@ def open_copy(stack: contextlib.ExitStack, command: str, folder: Path) -> None:
         store.fetch_names()
 
 
-def goes_on(name: str) -> bool:
-    """Whether a command, given again after an interrupt, continues."""
-    return COMMANDS[name].goes_on if name in COMMANDS else name not in LISTS
-
-
 @functools.cache
 def made_command(command: Command, run: Run) -> Any:
     """``main.py NAME``, with an option for every field of its config. run: what the command does."""
@@ -283,16 +268,13 @@ def run_stage(command: Command, given: dict[str, Any]) -> None:
     call_stage(command, *configured(command, given))
 
 
-def call_stage(command: Command, config: Options, as_json: bool, verbose: int) -> None:
+def call_stage(command: Command, config: Any, as_json: bool, verbose: int) -> None:
     """Call a command's function and print its summary."""
     if getattr(config, "background", False):
         step_back()
     with console(verbose, command.log_seconds) as progress:
         summary = command(config, progress)
-    if summary is not None and not is_quiet():
-        print_summary(summary, as_json, verbose)
-    if INTERRUPTS.first is not None:
-        raise KeyboardInterrupt
+    print_each([] if summary is None or is_quiet() else [summary], as_json, verbose)
 
 
 def console(verbose: int = 1, log_seconds: float = 30.0) -> contextlib.AbstractContextManager[Progress]:
@@ -304,10 +286,7 @@ def console(verbose: int = 1, log_seconds: float = 30.0) -> contextlib.AbstractC
 
 def run_selfplay(command: Command, given: dict[str, Any]) -> None:
     """Play the number of games asked for, or with --background play on until stopped."""
-    from pipeline.selfplay.config import SelfplayConfig
-
     config, as_json, verbose = configured(command, given)
-    assert isinstance(config, SelfplayConfig)
     if not config.background:
         call_stage(command, config, as_json, verbose)
         return
@@ -317,16 +296,15 @@ def run_selfplay(command: Command, given: dict[str, Any]) -> None:
     from pipeline.selfplay.background import play_on
 
     with console(verbose) as progress:
-        rounds = play_on(config, settings_of(command, given), progress)
+        rounds = play_on(config, lambda run_state: configured(command, given, run_state)[0], progress)
         print_each((one for one in rounds if verbose > 0), as_json, verbose)
 
 
 def run_evaluate(command: Command, given: dict[str, Any]) -> None:
     """Play a match, or with --watch print every evaluation as it ends."""
-    from pipeline.evaluate.config import EvaluateConfig, WatchOptions
+    from pipeline.evaluate.config import WatchOptions
 
     config, as_json, verbose = configured(command, given)
-    assert isinstance(config, EvaluateConfig)
     if not config.watch:
         for option in WatchOptions.model_fields:
             if given.get(option):
@@ -339,17 +317,12 @@ def run_evaluate(command: Command, given: dict[str, Any]) -> None:
     preset = given.get("preset")
     follows_schedule = preset and scheduled_lines(command.config, read_preset(preset).get(command.name, {}))
     with console(verbose) as progress:
-        settings_at = settings_of(command, given) if follows_schedule else None
+        settings_at = (lambda run_state: configured(command, given, run_state)[0]) if follows_schedule else None
         print_each(watch(config, progress, settings_at), as_json, verbose)
 
 
-def settings_of(command: Command, given: dict[str, Any]) -> Callable[[RunState], Any]:
-    """A function from a state of the run to the command's config there."""
-    return lambda run_state: configured(command, given, run_state)[0]
-
-
 def print_each(summaries: Iterable[Any], as_json: bool, verbose: int) -> None:
-    """Print the summaries of a command that continues until it is interrupted, as they come."""
+    """Print a command's summaries as they come. Raises KeyboardInterrupt if it was interrupted and ended by itself."""
     for summary in summaries:
         print_summary(summary, as_json, verbose)
         sys.stdout.flush()
@@ -359,11 +332,9 @@ def print_each(summaries: Iterable[Any], as_json: bool, verbose: int) -> None:
 
 def run_status(command: Command, given: dict[str, Any]) -> None:
     """Print a run's status in one of its forms; with --watch update its screen until interrupted."""
-    from pipeline.reports.config import StatusConfig
     from pipeline.reports.status import status
 
     config, as_json, verbose = configured(command, given)
-    assert isinstance(config, StatusConfig)
     if config.watch + config.prometheus + as_json + (verbose == 2) > 1:
         raise UsageError("--watch, --prometheus, --json and --verbose 2 exclude each other; choose one")
     if config.prometheus:
@@ -409,14 +380,10 @@ def run_verify(command: Command, given: dict[str, Any]) -> None:
 def run_loop(command: Command, given: dict[str, Any]) -> None:
     """Call the other commands in the run's folder until the run is as long as asked for, and sum it up."""
     from pipeline.loop.command import extras, keep_preset, loop, next_steps
-    from pipeline.loop.config import LoopConfig
-    from pipeline.run import layout
     from pipeline.run.atomic import make_folder
     from pipeline.run.store.objects import parse_address
 
-    config = configured(command, given)[0]
-    assert isinstance(config, LoopConfig)
-    config = config.with_defaults()
+    config = configured(command, given)[0].with_defaults()
     if config.extras:
         write(",".join(sorted(extras(config))))
         return
@@ -427,7 +394,7 @@ def run_loop(command: Command, given: dict[str, Any]) -> None:
     measured = 0.0
     if config.game is not None:
         with contextlib.ExitStack() as stack:
-            if (folder / WORKING_COPY).exists():
+            if (folder / layout.WORKING_COPY).exists():
                 open_copy(stack, command.name, folder)
             measured = keep_preset(config, folder, say)
         config = config.model_copy(update={"preset": str(layout.PRESET_FILE)})
@@ -512,7 +479,7 @@ def placed(name: str, given: dict[str, Any], is_run: bool) -> dict[str, Any]:
     return {**given, **options}
 
 
-def configured(command: Command, given: dict[str, Any], run_state: RunState | None = None) -> tuple[Options, bool, int]:
+def configured(command: Command, given: dict[str, Any], run_state: RunState | None = None) -> tuple[Any, bool, int]:
     """The config that the options and the preset make, whether to print the summary as JSON, and verbose.
 
     run_state: where schedules take their values; None: the run's current state.
@@ -525,17 +492,17 @@ def configured(command: Command, given: dict[str, Any], run_state: RunState | No
         raise UsageError(f"{command.name} --verbose: found {verbose}; wanted 0, 1 or 2")
 
     def run_state_of(config: Options) -> RunState:
-        if run_state is not None:
-            return run_state
-        return importlib.import_module("pipeline.command_state").run_state_of(config)  # it needs numpy
+        from pipeline import command_state  # needs numpy
 
-    config = make_config(command.config, command.name, preset, run_state_of, **options)
+        return run_state or command_state.run_state_of(config)
+
+    config: Any = make_config(command.config, command.name, preset, run_state_of, **options)
     trust_games(value for _, value in config)
     game = None if preset is None else read_preset(preset).get("init", {}).get("game")
     if command.name == "selfplay" and preset is not None and game:
         from pipeline.selfplay.command import refuse_other_game
 
-        refuse_other_game(preset, game, config.network)  # type: ignore[attr-defined]
+        refuse_other_game(preset, game, config.network)
     return config, as_json, getattr(config, "verbose", 1 if verbose is None else verbose)
 
 
@@ -663,7 +630,6 @@ def pool(
     """
     with reported("pool"):
         from pipeline.ratings.pool import pool as change
-        from pipeline.run import layout
 
         given = {"player": player, "path": path, "ratings": ratings}
         player, path, ratings = placed("pool", given, is_run=False).values()

@@ -139,13 +139,11 @@ def record_names() -> list[str]:
 @cache
 def record_format(name: str) -> RecordFormat:
     """Raises UsageError if the name is unknown, or names a package's entry that can't be imported or is no format."""
-    offered = extensions.find(extensions.RECORDS)
-    if name not in offered:
-        raise UsageError(f"records {name!r}: unknown format; known formats: {', '.join(record_names())}")
-    found = extensions.load(offered[name])
+    offered = extensions.need(extensions.RECORDS, name, "records")
+    found = extensions.load(offered)
     is_format = isinstance(found, type) and issubclass(found, RecordFormat)
     if not is_format or inspect.isabstract(found) or not getattr(found, "suffixes", ()):
-        raise extensions.refuse(offered[name], found, "a whole subclass of pipeline.games.records.RecordFormat")
+        raise extensions.refuse(offered, found, "a whole subclass of pipeline.games.records.RecordFormat")
     made: RecordFormat = found()
     return made
 

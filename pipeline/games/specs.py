@@ -32,16 +32,14 @@ def parse_game(spec: str) -> Game:
     Raises UsageError with the spec.
     """
     name, size, options = _parsed(spec)
-    offered = extensions.find(extensions.GAMES)
-    if name not in offered:
-        raise UsageError(f"game {spec!r}: unknown name {name!r}; known games: {', '.join(sorted(offered))}")
-    make = extensions.load(offered[name])
+    offered = extensions.need(extensions.GAMES, name, f"game {spec!r}")
+    make = extensions.load(offered)
     LOADED.add(name)
     game: Any = make(size, options)
-    _check(offered[name], game)
+    _check(offered, game)
     if name_in(game.spec) != name:
         wanted = f"one whose spec begins with {name!r}, since models and games are stored by their spec"
-        raise extensions.refuse(offered[name], game.spec, wanted)
+        raise extensions.refuse(offered, game.spec, wanted)
     return game
 
 

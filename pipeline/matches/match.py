@@ -28,7 +28,7 @@ from pipeline.errors import GameFault, IllegalMove
 from pipeline.games.chance import outcomes
 from pipeline.games.contract import CHANCE, AnyGame
 from pipeline.games.replay import handicap_start
-from pipeline.methods.resignation import NEVER
+from pipeline.methods.resignation import NEVER, resigns
 from pipeline.players.player import RESIGN, Boards, Decisions, MakePlayer, Player, PlayerFault, Rows
 from pipeline.run.matches import MatchFailure, MatchGame, challenger_player, games_per_opening
 from pipeline.stalls import Watch
@@ -49,7 +49,7 @@ class Pairing:
     makers, names  the challenger's, the champion's
     handicap_side  the side that takes a handicap in every game; None: neither
     stones         the handicap stones of each opening; empty without a handicap
-    resign_threshold   a side whose own value is below this at two of its moves in a row has lost; NEVER: no value is
+    resign_threshold   see methods/resignation.py
     """
 
     game: AnyGame
@@ -113,7 +113,7 @@ class _Unfinished:
     moves: list[int]
     opening_plies: int
     values: list[float | None]
-    own_values: list[float] = field(default_factory=lambda: [np.inf, np.inf])  # of each side's last move
+    own_values: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))  # of each side's moves
 
     def failure(self, kind: str, player: str, problem: str) -> MatchFailure:
         """Its attempt is 1; conduct() sets the real number."""
@@ -206,14 +206,12 @@ class MatchThread:
         self._go_on(rows)
 
     def _give_up(self, side: int, rows: Rows, values: NDArray[np.floating]) -> NDArray[np.bool_]:
-        """[n] whether a side resigns for its values [n] here and at its move before; NaN: unknown."""
-        found, threshold = np.zeros(len(rows), np.bool_), self._pairing.resign_threshold
-        if threshold == NEVER:
-            return found
+        """[n] whether a side resigns, with these values [n] of its present moves; NaN: unknown."""
+        found = np.zeros(len(rows), np.bool_)
         for i, (row, value) in enumerate(zip(rows.tolist(), values.tolist(), strict=True)):
-            before = self._playing(row).own_values
-            found[i] = value < threshold and before[side] < threshold
-            before[side] = value
+            own = self._playing(row).own_values[side]
+            own.append(value)
+            found[i] = resigns(own, self._pairing.resign_threshold)
         return found
 
     def _go_on(self, rows: Rows) -> None:

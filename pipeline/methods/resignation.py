@@ -1,7 +1,7 @@
 """When to resign: the rule, and the calibration of its threshold on games that never resign.
 
-A player resigns when its own value is below the threshold at two of its moves in a row. Only the learner resigns, and
-only in games in which players take turns.
+A player resigns when its own value is below the threshold at two of its moves in a row. In self-play only the learner
+resigns, and only in games in which players take turns.
 
 A game that never resigns is played to its end whatever its values, so it shows the effect of a resignation: it would
 have been *wrong* if the first player to resign did not lose. Calibration only counts the learner's moves, also in games
@@ -22,12 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError, UsageError
+from pipeline.games.contract import AnyGame
 from pipeline.games.specs import are_related
 from pipeline.run.shards import BOTH, End, Shard, newest_shards, read_shard
 
 RESIGN_CONSECUTIVE_MOVES = 2  # of one player, whose values must be below the threshold
 PLIES = 2 * RESIGN_CONSECUTIVE_MOVES - 1  # from the first of these moves to the last
 NEVER = -1.0  # no value is below it
+HOPELESS = -0.95  # the threshold against a person
 RESIGN_THRESHOLD = "resign_threshold"  # key of a shard's provenance: the threshold of its games
 CONFIDENCE = 1.645  # standard deviations; 95 % of a normal distribution lie below
 STEP = 0.001  # between the thresholds tried
@@ -45,6 +47,27 @@ def resignation_values(values: NDArray[np.floating]) -> NDArray[np.floating]:
     if len(values) >= PLIES:
         found[PLIES - 1 :] = np.lib.stride_tricks.sliding_window_view(values, PLIES)[:, ::2].max(axis=1)
     return found
+
+
+def resigns(values: Sequence[float], threshold: float) -> bool:
+    """Whether a player resigns at the last of its own moves, whose values these are; NaN: unknown."""
+    last = values[-RESIGN_CONSECUTIVE_MOVES:]
+    return len(last) == RESIGN_CONSECUTIVE_MOVES and all(value < threshold for value in last)
+
+
+class AgainstPerson:
+    """The rule in a game against a person, whose moves may be taken back: as people do, it plays close games on."""
+
+    def __init__(self, game: AnyGame) -> None:
+        self._game = game
+        self._values: dict[int, float] = {}  # by ply; inf in close games
+
+    def resigns(self, ply: int, value_to_move: float, lead_to_move: float | None) -> bool:
+        """Whether the player to move at this ply resigns. lead_to_move: in the unit of scores(); None: not known."""
+        behind = self._game.resigned_behind
+        is_close = behind is None or (lead_to_move is not None and lead_to_move > -behind)
+        self._values[ply] = np.inf if is_close else value_to_move
+        return resigns([self._values.get(at, np.inf) for at in range(ply - PLIES + 1, ply + 1, 2)], HOPELESS)
 
 
 @dataclass(frozen=True)

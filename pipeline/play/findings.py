@@ -42,12 +42,10 @@ class Findings:
 
     def ownership(self, action: int | None = None) -> FloatArray | None:
         """[P] in [-1, 1], +1 the player to move; action: after this legal move."""
-        self._look([] if action is None else [action])
-        return self._estimates[action][0] if action in self._estimates else None
+        return found[0] if (found := self._estimated(action)) else None
 
     def lead(self, action: int | None = None) -> float | None:
-        self._look([] if action is None else [action])
-        return self._estimates[action][1] if action in self._estimates else None
+        return found[1] if (found := self._estimated(action)) else None
 
     def candidates(self, most: int) -> list[dict[str, Any]]:
         """The fields of at most `most` moves, best first; ``pv`` is a list of names of moves."""
@@ -75,6 +73,10 @@ class Findings:
             "order": order,
             "pv": game.line_names(self.session.state, candidate.variation),
         }
+
+    def _estimated(self, action: int | None) -> tuple[FloatArray, float] | None:
+        self._look([] if action is None else [action])
+        return self._estimates.get(action)
 
     @staticmethod
     def _score(lead: float | None) -> dict[str, float]:

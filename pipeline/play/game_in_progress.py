@@ -1,9 +1,14 @@
-"""``GameInProgress``: one game of any kind whose moves can be taken back; ``PlayerOpponent``: any player in it."""
+"""``GameInProgress``: one game of any kind whose moves can be taken back; ``PlayerOpponent``: any player in it;
+``FairDice``: its throws.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 import threading
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +16,6 @@ from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove
 from pipeline.games.contract import CHANCE, Actions, AnyGame, History, KeyArray, States
-from pipeline.play.fair_dice import FairDice
 from pipeline.players.player import Player
 
 ROW = np.array([0])
@@ -57,19 +61,43 @@ def with_turn(game: AnyGame, states: States, player: int) -> States:
     return game.with_turn(states, player)
 
 
+class FairDice:
+    """Dice that can be checked: a secret seed is committed to before the game and shown after it.
+
+    The *commitment* is the SHA-256 of the seed's text. The n-th throw of a game (n = 1, 2, …) comes from the first 8
+    bytes of the SHA-256 of ``SEED:n``, as a fraction of 2^64, and from the game's own probabilities. So nobody can
+    change a throw after the commitment is shown, and the dice are the same again after a move is taken back.
+    """
+
+    def __init__(self, seed: str | None = None) -> None:
+        """seed: for a game that must be repeatable; None: a random one of 128 bits."""
+        self.seed = seed or secrets.token_hex(16)
+        self.commitment = hashlib.sha256(self.seed.encode()).hexdigest()
+
+    def outcome(self, game: AnyGame, state: States, number: int) -> int:
+        """The outcome of chance in a state [1, S] where it is to move. number: of the throw in its game, from 1."""
+        digest = hashlib.sha256(f"{self.seed}:{number}".encode()).digest()
+        share = Fraction(int.from_bytes(digest[:8], "big"), 2**64)
+        bounds = np.cumsum(game.chance(state)[0], dtype=np.float64)
+        return int((bounds <= float(share) * bounds[-1]).sum())
+
+
 class GameInProgress:
     """One game, up to its present position. Throws come from FairDice as soon as they are due.
 
+    start      [1, S] where it began; None: at the game's initial position
     moves      (player, action), with CHANCE as the player of a throw
     positions  the position before each move, and the present one
+    resigned   the player who has resigned after the last move; None: nobody
     """
 
     def __init__(self, game: Any, start: States | None = None, dice: FairDice | None = None) -> None:
-        """start: [1, S]; None: the game's initial position. dice: wanted for games with chance."""
-        self.game, self.dice, self._start = game, dice, start
+        """dice: wanted for games with chance."""
+        self.game, self.dice, self.start = game, dice, start
         states = game.initial(1) if start is None else start
         self.moves: list[tuple[int, int]] = []
         self.positions = [Position(states[0].copy(), game.keys(states))]
+        self.resigned: int | None = None
         self._throw()
 
     @property
@@ -87,8 +115,13 @@ class GameInProgress:
         return int(self.game.to_move(self.states)[0])
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
+        """Whether it is over by its rules."""
         return bool(self.game.is_over(self.states)[0])
+
+    @property
+    def is_over(self) -> bool:
+        return self.resigned is not None or self.has_ended
 
     def choices(self) -> Actions:
         """The legal actions."""
@@ -100,7 +133,7 @@ class GameInProgress:
 
     def line(self, ply: int | None = None) -> Line:
         """How the position before move `ply` came about; None: the present one."""
-        return Line(self.game, self._start, tuple(self.moves[:ply]))
+        return Line(self.game, self.start, tuple(self.moves[:ply]))
 
     def play(self, action: int, player: int | None = None) -> None:
         """Make a move, and the throw after it. Raises IllegalMove; then nothing has changed.
@@ -118,14 +151,18 @@ class GameInProgress:
         self._throw()
 
     def cut(self, ply: int) -> None:
-        """Take back move number `ply`, counted from 0, and all after it."""
+        """Take back move number `ply`, counted from 0, and all after it. Dice will fall the same again."""
+        self.resigned = None
         del self.moves[ply:], self.positions[ply + 1 :]
 
-    def undo_to(self, player: int | None) -> None:
-        """Take back this player's last move (None: either player's) and all after it. Dice will fall the same again.
+    def undo(self, player: int | None) -> None:
+        """Take back this player's resignation, or else their last move and all after it. None: either player's.
 
         Raises IllegalMove if there is none; then nothing has changed.
         """
+        if self.resigned is not None and player in (None, self.resigned):
+            self.resigned = None
+            return
         plies = [ply for ply, (mover, _) in enumerate(self.moves) if mover != CHANCE and player in (None, mover)]
         if not plies:
             raise IllegalMove("there is no move of yours to take back")

@@ -9,12 +9,11 @@ Modules of protocols must be light to import, as --help loads them: import what 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from pipeline import extensions
-from pipeline.errors import UsageError
 from pipeline.extensions import GAMES, PROTOCOLS
 from pipeline.games.specs import name_in
 
@@ -71,11 +70,7 @@ def protocol_named(name: str) -> Protocol:
 
     Raises UsageError if there is none, if it can't be imported, or if it isn't a Protocol.
     """
-    found = extensions.named(PROTOCOLS, name)
-    if found is None:
-        known = ", ".join(sorted(extensions.find(PROTOCOLS)))
-        raise UsageError(f"engine --protocol: found {name!r}; wanted one of {known}")
-    return extensions.make(found, Protocol)
+    return extensions.make(extensions.need(PROTOCOLS, name, "engine --protocol"), Protocol)
 
 
 def usual_protocol(game: Game) -> str | None:
@@ -90,10 +85,3 @@ def usual_protocol(game: Game) -> str | None:
     fits = {name: extensions.make(found[name], Protocol).fit(game) for name in own}
     best = max(own, key=lambda name: fits[name], default=None)
     return best if best is not None and fits[best] > NEVER else None
-
-
-def descriptions() -> Iterator[tuple[str, str]]:
-    """(name, help) of all protocols; of installed packages only the name, as none is imported."""
-    for name, extension in sorted(extensions.find(PROTOCOLS).items()):
-        package = extension.package
-        yield name, f"of package {package}" if package else extensions.make(extension, Protocol).help

@@ -104,7 +104,7 @@ class SearchSession(SearchedRow):
         self.readouts = readouts
         alone = SearchOptions(**config.model_dump(include=set(SearchOptions.model_fields)))
         self._make_player = lambda game: SearchPlayer(game, 1, evaluate, alone, tree_room(config, readouts), leaves)
-        self._make_endings = lambda game: Endings.of(game, 1, evaluate, margins, config, readouts, leaves)
+        self._make_endings = lambda game: Endings(game, 1, evaluate, margins, config, readouts, leaves)
         self._before: list[tuple[Position, int, int]] = []  # of each move: where it was made, player, action
         self._start: States | None = None  # of the line that follow() was given last
         self._player, self._endings = self._make_player(game), self._make_endings(game)
@@ -274,7 +274,7 @@ class SearchSession(SearchedRow):
         enough: ends the second search after a batch.
         """
         best = self.best()
-        if self._endings is None or enough():
+        if not self.is_decided or enough():
             return best
         actions, begun = self._endings.begin(self._search, ROW, np.array([best]))
         if not begun[0]:
@@ -292,7 +292,7 @@ class SearchSession(SearchedRow):
     @property
     def is_decided(self) -> bool:
         """Whether decide() would search a second time. At least one batch must have been searched here."""
-        return self._endings is not None and bool(self._endings.are_decided(self._search, ROW)[0])
+        return bool(self._endings.are_decided(self._search, ROW)[0])
 
     def search_until(self, enough: Callable[[], bool], readouts: int | None = None) -> None:
         """Search until this is true after a batch, or as long as thinking() does."""

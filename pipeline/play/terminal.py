@@ -17,13 +17,12 @@ from pipeline.errors import IllegalMove, MuGoError, UsageError
 from pipeline.games.contract import AnyGame
 from pipeline.games.records import PlayedGame, RecordText, format_to_write
 from pipeline.games.specs import DEFAULT_GAME, parse_game
+from pipeline.methods.resignation import AgainstPerson
 from pipeline.phrases import write
 from pipeline.play.config import EngineConfig, PlayConfig
 from pipeline.play.engine import open_player, open_session, resolve_to_play
-from pipeline.play.fair_dice import FairDice
 from pipeline.play.findings import Findings, winrate
-from pipeline.play.game_in_progress import GameInProgress, PlayerOpponent
-from pipeline.play.hopeless import resigns
+from pipeline.play.game_in_progress import FairDice, GameInProgress, PlayerOpponent
 from pipeline.play.lines import accept_any_bytes, read_line
 from pipeline.play.session import SearchSession
 from pipeline.players.kinds import kind_named, make_player
@@ -90,7 +89,7 @@ def _game_of(config: PlayConfig) -> tuple[AnyGame, Model | None]:
     return game, model
 
 
-def open_opponent(config: PlayConfig, game: AnyGame, model: Model | None, progress: Progress) -> Opponent:
+def open_opponent(config: PlayConfig, game: AnyGame, model: Model | None, progress: Progress) -> AnyOpponent:
     """Raises UsageError if the game can't be played here or the opponent doesn't play it, FileError for a model that
     can't be loaded.
     """
@@ -104,48 +103,40 @@ def open_opponent(config: PlayConfig, game: AnyGame, model: Model | None, progre
             raise UsageError(f"play --model {config.model}: games here have no handicap; leave handicap:N: out")
         kind_named(spec.kind).check_game(game, config.model, spec.argument)
         name, make = spec.name, make_player(spec.kind, spec.argument, spec.name, ENGINE_SECONDS)
-        return Opponent(PlayerOpponent(name, make(played, 1, 0), config.seed))
+        return Opponent(name, make(played, 1, 0), config.seed)
     if game.has_chance:
-        return Opponent(PlayerOpponent(model.info.name, open_player(model, search, progress)(played), config.seed))
+        return Opponent(model.info.name, open_player(model, search, progress)(played), config.seed)
     progress.say(f"loading {config.model}; the first time on this machine, kernels and network are compiled")
     session, findings = open_session(model, search, progress)
     session.warm_up()
     return SearchOpponent(model.info.name, session, findings)
 
 
-class Opponent:
+class Opponent(PlayerOpponent):
     """Any player."""
 
-    def __init__(self, player: PlayerOpponent) -> None:
-        self.name, self._player = player.name, player
-
-    def choose(self, game: GameInProgress) -> tuple[int, str]:
+    def answer(self, game: GameInProgress) -> tuple[int, str]:
         """(a move for the player to move or RESIGN, what the opponent says of it)."""
-        action, value = self._player.choose(game.line())
+        action, value = self.choose(game.line())
         return action, "" if value is None else f"value {value:+.2f}"
 
     def hints(self, game: GameInProgress) -> list[str]:
         """The best moves, a line each."""
-        action, said = self.choose(game)
+        action, said = self.answer(game)
         move = "resign" if action == RESIGN else game.name_of(action)
         return [f"{self.name} would play {move}" + (f"   ({said})" if said else "")]
 
-    def close(self) -> None:
-        self._player.close()
 
-
-class SearchOpponent(Opponent):
-    """A model that searches."""
+class SearchOpponent:
+    """A model that searches: the same methods."""
 
     def __init__(self, name: str, session: SearchSession, findings: Findings) -> None:
         self.name, self._session, self._findings = name, session, findings
-        self._hopeless: dict[int, bool] = {}  # by ply of its own moves
+        self._resignation = AgainstPerson(session.game)
 
-    def choose(self, game: GameInProgress) -> tuple[int, str]:
+    def answer(self, game: GameInProgress) -> tuple[int, str]:
         action, value = self._search(game), self._session.value_to_move()
-        ply = len(game.moves)
-        self._hopeless[ply] = resigns(game.game, value, self._findings.lead())
-        if self._hopeless[ply] and self._hopeless.get(ply - 2):
+        if self._resignation.resigns(len(game.moves), value, self._findings.lead()):
             action = RESIGN
         return action, f"winrate {winrate(value):.0%}"
 
@@ -166,14 +157,16 @@ class SearchOpponent(Opponent):
         """Nothing to end."""
 
 
+AnyOpponent = Opponent | SearchOpponent
+
+
 class Table:
     """One game between a person and an opponent."""
 
-    def __init__(self, game: GameInProgress, opponent: Opponent, person: int, say: Callable[[str], None]) -> None:
+    def __init__(self, game: GameInProgress, opponent: AnyOpponent, person: int, say: Callable[[str], None]) -> None:
         """person: 0 if they move first, 1 if second. say: shows one or more lines."""
         self.ended = False
         self._game, self._opponent, self._person, self._say = game, opponent, person, say
-        self._resigned: int | None = None  # the player who resigned
         self._saved: set[Path] = set()  # files of this game, which it may replace
 
     def begin(self) -> None:
@@ -199,13 +192,13 @@ class Table:
                 case "hint":
                     self._refuse_if_over()
                     self._let_opponent_move()  # it is still to move if it has failed
-                    if not self._is_over():
+                    if not self._game.is_over:
                         self._say("\n".join(self._opponent.hints(self._game)))
                 case "undo":
                     self._undo()
                 case "resign":
                     self._refuse_if_over()
-                    self._resigned = self._person
+                    self._game.resigned = self._person
                     self._say(self._result())
                 case "sgf":
                     self._save(rest.strip())
@@ -228,16 +221,16 @@ class Table:
 
     def _let_opponent_move(self) -> None:
         """Also play the person's turns in which nothing can be played."""
-        while not self._is_over():
+        while not self._game.is_over:
             if self._game.to_move == self._person:
                 if not self._must_pass():
                     return
                 self._say("You can't move.")
                 self._play(int(self._game.choices()[0]))
                 continue
-            action, said = self._opponent.choose(self._game)
+            action, said = self._opponent.answer(self._game)
             if action == RESIGN:
-                self._resigned = 1 - self._person
+                self._game.resigned = 1 - self._person
                 self._say(f"{self._opponent.name} resigns.\n{self._result()}")
                 return
             self._say(f"{self._opponent.name}: {self._game.name_of(action)}" + (f"   ({said})" if said else ""))
@@ -253,17 +246,16 @@ class Table:
     def _play(self, action: int) -> None:
         self._game.play(action)
         self._draw()
-        if self._is_over():
+        if self._game.is_over:
             self._say(self._result())
 
     def _undo(self) -> None:
         """Take back a person's resignation; else go back to the person's last turn in which there was a choice."""
-        resigned, self._resigned = self._resigned, None
-        if resigned != self._person:
-            self._game.undo_to(self._person)
-            with contextlib.suppress(IllegalMove):  # there is no earlier turn
-                while self._must_pass():
-                    self._game.undo_to(self._person)
+        resigned = self._game.resigned
+        self._game.undo(self._person)
+        with contextlib.suppress(IllegalMove):  # there is no earlier turn
+            while resigned != self._person and self._must_pass():
+                self._game.undo(self._person)
         self._draw()
 
     # What is said
@@ -271,18 +263,15 @@ class Table:
     def _draw(self) -> None:
         self._say(self._game.game.diagram(self._game.positions[-1].state) + "\n")
 
-    def _is_over(self) -> bool:
-        return self._resigned is not None or self._game.is_over
-
     def _refuse_if_over(self) -> None:
-        if self._is_over():
+        if self._game.is_over:
             raise UsageError("the game is over; undo, sgf FILE or quit")
 
     def _result(self) -> str:
         game, states, how = self._game.game, self._game.states, ""
         result = float(game.returns(states)[0])
-        if self._resigned is not None:
-            result, how = float(2 * self._resigned - 1), " by resignation"
+        if (loser := self._game.resigned) is not None:
+            result, how = float(2 * loser - 1), " by resignation"
         elif name := game.result_names.get(abs(result)):
             how = f" a {name}"
         elif game.sgf is not None and game.sgf.margin:
@@ -301,7 +290,7 @@ class Table:
         form = format_to_write(self._game.game, path.suffix.lower())
         names = ["a person", self._opponent.name]
         text = RecordText(*(names if self._person == 0 else names[::-1]))
-        played = PlayedGame(self._game.actions, text, resigned_by=self._resigned)
+        played = PlayedGame(self._game.actions, text, resigned_by=self._game.resigned)
         atomic.write_text(path, form.write(self._game.game, played))
         self._saved.add(path)
         self._say(f"written: {path}")

@@ -1,10 +1,7 @@
 """``Endings``: chooses the moves of positions whose winner is clear, with a second search (search/endings.py).
 
-A search that knows only wins and losses plays any move once the game is decided: behind by little on a finished board,
-a player fills its own eyes, because a pass loses at once. So where the first search's value reaches ``margin_from``,
-the second one chooses, for a winner among the moves that keep the win.
-
-Axes as in player.py. Values that people see stay the first search's.
+Where the first search's value reaches ``margin_from``, the second one chooses, for a winner among the moves that keep
+the win: docs/design.md says why. Axes as in player.py. Values that people see stay the first search's.
 """
 
 from __future__ import annotations
@@ -26,27 +23,10 @@ SURE = 0.5  # the expected owner of a point that counts as the player's
 
 
 class Endings:
-    """Second searches of the rows of one search. Memory is allocated when the first position is decided."""
+    """Second searches of the rows of one search. Memory is allocated when the first position is decided.
 
-    @staticmethod
-    def of(
-        game: Game,
-        num_rows: int,
-        evaluate: Evaluate,
-        margins: MarginNetwork | None,
-        config: SearchOptions,
-        readouts: int,
-        leaves: int,
-    ) -> Endings | None:
-        """None where no search needs them: by the options, without readouts, or if the network knows no margins.
-
-        evaluate: of the first search; margins: None: not known. Both take batches of up to num_rows · leaves.
-        """
-        if not isinstance(config, PlaySearchOptions) or config.margin_from >= 1 or not readouts:
-            return None
-        if game.has_margins and margins is None:
-            return None
-        return Endings(game, num_rows, evaluate, margins, config, readouts, leaves)
+    No position is: by the options, without readouts, or if the network doesn't know the game's margins.
+    """
 
     def __init__(
         self,
@@ -54,11 +34,15 @@ class Endings:
         num_rows: int,
         evaluate: Evaluate,
         margins: MarginNetwork | None,
-        config: PlaySearchOptions,
+        config: SearchOptions,
         readouts: int,
         leaves: int,
     ) -> None:
+        """evaluate: of the first search; margins: None: not known. Both take batches of up to num_rows · leaves."""
         self._game, self._evaluate, self._margins, self._config = game, evaluate, margins, config
+        decided_from = config.margin_from if isinstance(config, PlaySearchOptions) else 1.0
+        can_search = readouts > 0 and (margins is not None or not game.has_margins)
+        self._decided_from = decided_from if decided_from < 1 and can_search else np.inf
         self._second = evaluate if margins is None else margins.evaluate
         self._size = num_rows, min(readouts, MOST_READOUTS), leaves
         self._made: EndingSearch | None = None
@@ -81,7 +65,7 @@ class Endings:
 
         On an open board no margin is decided: there a loser still tries to win, and doesn't pass.
         """
-        decided = np.abs(search.root_values(rows)) >= self._config.margin_from
+        decided = np.abs(search.root_values(rows)) >= self._decided_from
         if self._game.has_margins and decided.any():
             playable = search.legal(rows[decided]).sum(axis=1)
             decided[decided] = playable <= OPEN * self._game.num_points

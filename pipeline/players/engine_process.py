@@ -4,9 +4,7 @@ numbered commands. Neither knows a specific command.
 The caller waits for an answer, but never beyond a time limit: the pipes are polled. The engine's standard error is
 drained meanwhile; its last lines are quoted in every fault.
 
-There are three kinds of fault (PlayerFault.kind): "broken", the process ended, closed its pipe or took too long;
-"protocol", the answer isn't part of the protocol; "refusal", in protocols that have it. After the first two the engine
-can't be used any more.
+After a fault of the kinds "broken" and "protocol" (PlayerFault.kind) the engine can't be used any more.
 
 An engine leads its own session, so the processes that it starts end with it, and Ctrl-C in a terminal reaches only
 this process, which then closes the engine. If this process is killed, the engine ends too: at once if util-linux'
@@ -21,7 +19,6 @@ import functools
 import os
 import re
 import select
-import shlex
 import shutil
 import signal
 import subprocess
@@ -32,6 +29,7 @@ from typing import ClassVar
 
 from pipeline.errors import UsageError
 from pipeline.machine import share_niceness
+from pipeline.players.kinds import command_words
 from pipeline.players.player import PlayerFault
 
 GAMES_FOLDER = "/usr/games"  # where Debian installs engines; often missing from PATH
@@ -49,17 +47,12 @@ _TAB_TO_BLANK = bytes.maketrans(b"\t", b" ")
 
 
 def find_program(command: str, engine: type[PipedEngine]) -> list[str]:
-    """The words of a command line, split as by a shell, with the program's path first. engine: gives the protocol.
+    """The words of a command line, with the program's path first. engine: gives the protocol.
 
-    Raises UsageError if there are no words, or the program doesn't exist or can't be run.
+    Raises UsageError as command_words does, and if the program doesn't exist or can't be run.
     """
     protocol, example = engine.protocol, engine.example
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise UsageError(f"{protocol}:{command}: {error}; wanted a command line, e.g. {protocol}:{example}") from error
-    if not words:
-        raise UsageError(f"{protocol}: no program; wanted a command line, e.g. {protocol}:{example}")
+    words = command_words(command, f"{protocol}:{command}", f"{protocol}:{example}")
     program = words[0]
     path = shutil.which(program) or ("/" not in program and shutil.which(program, path=GAMES_FOLDER)) or None
     if path is None:
@@ -264,7 +257,7 @@ class NumberedEngine(PipedEngine):
     def send(self, command: str, seconds: float | None = None) -> str:
         """The answer to one command, without marker, number, comments and control characters; keeps line breaks.
 
-        seconds: time limit, after which the engine is killed. Raises PlayerFault of all three kinds.
+        seconds: time limit, after which the engine is killed. Raises PlayerFault "broken", "protocol" and "refusal".
         """
         limit = self.seconds if seconds is None else seconds
         deadline = time.monotonic() + limit
@@ -316,12 +309,12 @@ def close_engines(engines: Sequence[PipedEngine]) -> None:
 def _ends_with_us() -> tuple[str, ...]:
     """A command prefix that makes the kernel end the process with the thread that started it; () if there is none.
 
-    setpriv calls prctl(PR_SET_PDEATHSIG) and execs the program. So no Python code runs between fork and exec, where a
-    process with threads can deadlock. It is tried first, as not every setpriv has the option (busybox).
+    No Python code may do that between fork and exec, where a process with threads can deadlock.
     """
     words = ("setpriv", "--pdeathsig", "KILL")
     if shutil.which(words[0]) is None:
         return ()
+    # Not every setpriv has the option (busybox).
     tried = subprocess.run([*words, "true"], stdin=subprocess.DEVNULL, capture_output=True)
     return words if tried.returncode == 0 else ()
 

@@ -16,7 +16,7 @@ import os
 import re
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipeline import extensions
@@ -170,37 +170,29 @@ def make_player(kind: str, argument: str, name: str, seconds: float) -> MakePlay
     return checked
 
 
-def descriptions() -> Iterator[tuple[str, str]]:
-    """(form of the spec, help) of all kinds; of installed packages only the name, as none is imported."""
-    for name, extension in sorted(extensions.bundled(PLAYERS).items()):
-        kind = _loaded(extension)
-        yield f"{name}:{kind.argument}" if kind.argument else name, kind.help
-    for name, extension in sorted(extensions.installed(PLAYERS).items()):
-        if name not in extensions.bundled(PLAYERS):
-            yield name, f"of package {extension.package}"
-
-
 def name_of_command(spec: str, command: str, example: str) -> str:
     """``gnugo-1a2b3c4d``: the program and a hash of its command line, so that other options make another player.
 
     For kinds whose argument is a command line. example: of a spec. Raises UsageError for an invalid command line.
     """
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise UsageError(f"player {spec!r}: not readable as a command line ({error})") from error
-    if not words or not words[0]:
-        raise UsageError(f"player {spec!r}: no command; wanted e.g. {example!r}")
+    words = command_words(command, f"player {spec!r}", example)
     program = re.sub(r"[^A-Za-z0-9._]+", "-", os.path.basename(words[0])).strip("-._") or "engine"
     return f"{program}-{hashlib.sha256(command.encode()).hexdigest()[:8]}"
 
 
+def command_words(command: str, where: str, example: str) -> list[str]:
+    """The words of a command line, split as by a shell. Raises UsageError if there are none. where: begins messages."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"{where}: not readable as a command line ({error}); wanted e.g. {example!r}") from error
+    if not words or not words[0]:
+        raise UsageError(f"{where}: no command; wanted e.g. {example!r}")
+    return words
+
+
 def _offered(name: str) -> Extension:
-    found = extensions.named(PLAYERS, name)
-    if found is None:
-        known = ", ".join(sorted(extensions.find(PLAYERS)))
-        raise UsageError(f"player {name!r}: no installed package offers it; known players: {known}")
-    return found
+    return extensions.need(PLAYERS, name, "player")
 
 
 def _loaded(extension: Extension) -> PlayerKind:

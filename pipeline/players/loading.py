@@ -121,10 +121,12 @@ class _Boards:
         self._lock = threading.Lock()
 
     def on(self, height: int, width: int) -> list[Evaluator]:
-        with self._lock:
-            if (height, width) not in self._made:
-                self._made[height, width] = self._make(self.architecture.at(height, width))
-            return self._made[height, width]
+        board = height, width
+        if board not in self._made:  # no thread waits for another's new board
+            with self._lock:
+                if board not in self._made:
+                    self._made[board] = self._make(self.architecture.at(*board))
+        return self._made[board]
 
 
 class AnyBoardEvaluator:
@@ -134,13 +136,9 @@ class AnyBoardEvaluator:
 
     def __init__(self, boards: _Boards, thread: int) -> None:
         self._boards, self._thread = boards, thread
-        self._mine: dict[tuple[int, int], Evaluator] = {}
 
     def __call__(self, planes: Planes) -> Evaluation:
-        board = planes.shape[2], planes.shape[3]
-        if board not in self._mine:
-            self._mine[board] = self._boards.on(*board)[self._thread]
-        return self._mine[board](planes)
+        return self._boards.on(planes.shape[2], planes.shape[3])[self._thread](planes)
 
     @property
     def backend(self) -> BackendSpec:
@@ -231,9 +229,8 @@ def calibration_positions(game: Game) -> Planes:
     """[N, C, H, W] planes from random games, in the order of plies; N is at most CALIBRATION_POSITIONS.
 
     Even rows are from one half of the games, odd rows from the other: int8 takes its scales from the even rows and is
-    checked on the odd ones. The array is always the same and cached per game; don't modify it. Random play is weak, but
-    its boards are as full as real ones, so a network's activations are about as large as in its own games, or slightly
-    larger (docs/log).
+    checked on the odd ones. The array is always the same and cached per game; don't modify it. A network's activations
+    are about as large as in its own games (docs/log).
     """
     rng = np.random.default_rng(0)
     states = game.initial(CALIBRATION_GAMES)

@@ -23,8 +23,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from pipeline import extensions
 from pipeline.errors import UsageError
-from pipeline.players.kinds import descriptions, kind_named, name_of, split
+from pipeline.players.kinds import kind_named, name_of, split
 from pipeline.run import layout
 from pipeline.run.matches import handicap_suffix
 from pipeline.run.models import resolve_champion
@@ -129,7 +130,7 @@ def _parse_model(text: str, body: str) -> tuple[Path, int | None]:
     readouts = 0 if raw_policy else int(match[2]) if match else None
     path = Path(match[1] if match else where)
     if not where or (not os.path.lexists(path) and "/" not in where and path.name != layout.CHAMPION):
-        others = [form for form, _ in descriptions() if form not in BUILT_IN_NAMES]
+        others = [form for form, _ in extensions.descriptions(extensions.PLAYERS) if form not in BUILT_IN_NAMES]
         wanted = f"PATH, PATH@READOUTS or policy:PATH of a model, {', '.join(others)}, {' or '.join(BUILT_IN_NAMES)}"
         raise UsageError(f"player {text!r}: no such model or built-in player; wanted {wanted}")
     bare, at, number = where.rpartition("@")

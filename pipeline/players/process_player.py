@@ -9,9 +9,8 @@ from __future__ import annotations
 import queue
 import threading
 from abc import abstractmethod
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
@@ -27,14 +26,13 @@ JOIN_SECONDS = 10.0  # the thread ends sooner, unless the system hangs
 E = TypeVar("E", bound=PipedEngine)
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Question:
-    """A move asked for by begin(). Only `dropped` ever changes, so that the player's thread may read the rest.
+    """A move asked for by begin().
 
     game_number  counts the games of this row
     stones       the first player's handicap
     state        [1, S] after the moves
-    dropped      whether the answer is no longer needed
     """
 
     row: int
@@ -44,7 +42,6 @@ class Question:
     stones: tuple[int, ...]
     state: States
     history: History
-    dropped: bool = False
 
 
 class ProcessPlayer(Player, Generic[E]):
@@ -67,10 +64,8 @@ class ProcessPlayer(Player, Generic[E]):
         self._stones: list[tuple[int, ...]] = [()] * num_rows
         self._seeds = np.zeros(num_rows, np.uint64)
         self._game_numbers = [0] * num_rows
-        self._waiting: dict[int, Question] = {}  # by row
-        self._questions: queue.SimpleQueue[Question | None] = queue.SimpleQueue()
-        self._answers: deque[tuple[Question, int | PlayerFault]] = deque()
-        self._answered = threading.Event()  # since the last step()
+        self._answers: dict[int, Future[int | PlayerFault]] = {}  # awaited, by row
+        self._questions: queue.SimpleQueue[tuple[Question, Future[int | PlayerFault]] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()  # protects the two below
         self._closing = False
         self._asked: PipedEngine | None = None  # the engine whose answer the thread awaits
@@ -123,30 +118,25 @@ class ProcessPlayer(Player, Generic[E]):
                 self._boards.states[[row]],
                 self._boards.history.select(np.array([row])),
             )
-            self._waiting[row] = question
-            self._questions.put(question)
+            self._answers[row] = Future()
+            self._questions.put((question, self._answers[row]))
 
     def drop(self, rows: Rows) -> None:
         """Ignore the answers for these rows. A thinking engine isn't stopped, as not every protocol can."""
         for row in rows.tolist():
-            question = self._waiting.pop(row, None)
-            if question is not None:
-                question.dropped = True
+            if row in self._answers:
+                self._answers.pop(row).cancel()
 
     def step(self) -> Decisions:
         """The moves that have arrived; doesn't wait."""
-        self._answered.clear()
         actions: dict[int, int] = {}
         faults: dict[int, PlayerFault] = {}
-        while self._answers:
-            question, answer = self._answers.popleft()
-            if self._waiting.get(question.row) is not question:
-                continue
-            del self._waiting[question.row]
+        for row in [row for row, answer in self._answers.items() if answer.done()]:
+            answer = self._answers.pop(row).result()
             if isinstance(answer, PlayerFault):
-                faults[question.row] = answer
+                faults[row] = answer
             else:
-                actions[question.row] = answer
+                actions[row] = answer
         return Decisions(
             np.array(list(actions), np.int64),
             np.array(list(actions.values()), np.int32),
@@ -156,7 +146,7 @@ class ProcessPlayer(Player, Generic[E]):
         )
 
     def wait(self, seconds: float) -> None:
-        self._answered.wait(seconds)
+        wait(self._answers.values(), seconds, FIRST_COMPLETED)
 
     def close(self) -> None:
         """End all processes. A thinking engine is killed; the others are asked to quit first."""
@@ -170,8 +160,9 @@ class ProcessPlayer(Player, Generic[E]):
     # The methods below run in the player's thread.
 
     def _answer_questions(self) -> None:
-        while (question := self._questions.get()) is not None:
-            if question.dropped or self._closing:
+        while (asked := self._questions.get()) is not None:
+            question, future = asked
+            if self._closing or not future.set_running_or_notify_cancel():
                 continue
             key = question.row if self.per_row else 0
             try:
@@ -184,26 +175,19 @@ class ProcessPlayer(Player, Generic[E]):
                 answer = PlayerFault("crash", self._name, f"{type(error).__name__}: {error}")
             if isinstance(answer, PlayerFault) and key in self._engines:
                 self._engines.pop(key).kill()
-            self._answers.append((question, answer))
-            self._answered.set()
+            future.set_result(answer)
         close_engines(list(self._engines.values()))
 
     def _answer(self, key: int, question: Question) -> int:
         is_new = key not in self._engines
         if is_new:
             self._engines[key] = self._start()
-        with self._interruptible(self._engines[key]) as engine:
-            return self._ask(engine, question, is_new)
-
-    @contextmanager
-    def _interruptible(self, engine: E) -> Iterator[E]:
-        """Let close() interrupt the engine meanwhile. Raises PlayerFault if the player was closed."""
         with self._lock:
             if self._closing:
                 raise PlayerFault("broken", self._name, "was closed")
-            self._asked = engine
+            self._asked = engine = self._engines[key]
         try:
-            yield engine
+            return self._ask(engine, question, is_new)
         finally:
             with self._lock:
                 self._asked = None

@@ -62,19 +62,19 @@ class SearchPlayer(Player):
         self.search = BatchSearch(game, num_rows, readouts, config, leaves)
         self.readouts = readouts
         self._evaluate = evaluate
-        self._endings = Endings.of(game, num_rows, evaluate, margins, config, readouts, leaves)
+        self._endings = Endings(game, num_rows, evaluate, margins, config, readouts, leaves)
         self._values = np.zeros(num_rows, np.float32)  # of rows in which Endings search
         self._explore = readouts > 0 and config.noise_weight > 0 and config.algorithm == "puct"
 
     def new_games(self, rows: Rows, seeds: KeyArray) -> None:
-        self._stop_endings(rows)
+        self._endings.stop(rows)
         self.search.new_games(rows, seeds)
 
     def set_up(self, rows: Rows, states: States, stones: Sequence[Sequence[int]]) -> None:
         self.search.set_up(rows, states)
 
     def advance(self, rows: Rows, actions: Actions) -> None:
-        self._stop_endings(rows)
+        self._endings.stop(rows)
         self.search.advance(rows, actions)
 
     def begin(self, rows: Rows) -> None:
@@ -91,7 +91,7 @@ class SearchPlayer(Player):
         search, before = self.search, self.search.simulations
         worked = search.step(self._evaluate) > 0 or search.simulations > before
         found = self.decide(search.finished())
-        if self._endings is None or not self._endings.live:
+        if not self._endings.live:
             return found if found.rows.size else Decisions.none(worked)
         rows, actions = self._endings.step()
         return Decisions(
@@ -110,16 +110,10 @@ class SearchPlayer(Player):
         actions = self.search.choose(rows, np.zeros(len(rows), np.float32))
         values = self.search.root_values(rows)
         self.search.stop(rows)
-        if self._endings is not None:
-            actions, begun = self._endings.begin(self.search, rows, actions)
-            self._values[rows[begun]] = values[begun]
-            rows, actions, values = rows[~begun], actions[~begun], values[~begun]
-        return Decisions(rows, actions, values)
+        actions, begun = self._endings.begin(self.search, rows, actions)
+        self._values[rows[begun]] = values[begun]
+        return Decisions(rows[~begun], actions[~begun], values[~begun])
 
     def drop(self, rows: Rows) -> None:
-        self._stop_endings(rows)
+        self._endings.stop(rows)
         self.search.stop(rows)
-
-    def _stop_endings(self, rows: Rows) -> None:
-        if self._endings is not None:
-            self._endings.stop(rows)

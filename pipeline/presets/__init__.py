@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib.util import find_spec
-from itertools import islice, pairwise, takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from textwrap import dedent, indent
 from typing import Any, TypeVar
@@ -359,25 +359,17 @@ def _merged_text(files: list[Path]) -> str:
 
 def _blocks(text: str) -> dict[str, dict[str, str]]:
     """For each section the text of each line as written, with its comments and the entries of its schedule."""
-    written = text.splitlines()
-    root = yaml.compose(text, _Loader)
-    if not isinstance(root, yaml.MappingNode):
-        return {}
-    ends = [key.start_mark.line for key, _ in root.value[1:]] + [len(written)]
-    found: dict[str, dict[str, str]] = {}
-    for (stage, section), end in zip(root.value, ends, strict=True):
-        if isinstance(section, yaml.MappingNode):
-            keys = [key for key, _ in section.value]
-            bounds = [*(key.start_mark.line for key in keys), end]
-            found[stage.value] = {
-                key.value: indent(dedent("\n".join(written[start:stop])).rstrip(), "  ")
-                for key, (start, stop) in zip(keys, pairwise(bounds), strict=True)
-            }
+    found = {}
+    for section in re.split(r"^(?=\w)", text, flags=re.MULTILINE):
+        if first := re.search(r"^( +)\w", section, re.MULTILINE):
+            lines = re.split(rf"^(?={first[1]}\w)", section, flags=re.MULTILINE)[1:]
+            blocks = {line.partition(":")[0].strip(): indent(dedent(line).rstrip(), "  ") for line in lines}
+            found[section.partition(":")[0]] = blocks
     return found
 
 
 def _is_yaml_of(text: str, sections: Mapping[str, Any]) -> bool:
-    """False where lines can't be copied one by one: sections in braces, anchors."""
+    """False where lines can't be copied one by one: sections in braces, anchors, unusual layouts."""
     try:
         return yaml.load(text, _Loader) == sections
     except (yaml.YAMLError, ValueError):

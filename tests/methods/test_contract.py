@@ -211,7 +211,7 @@ def test_who_asks_for_the_wrong_thing_is_told(run: Path) -> None:
     with pytest.raises(UsageError, match="tictactoe is no dice race"):
         init(InitConfig(game="tictactoe", method="toy"))
     known = ", ".join(sorted(extensions.bundled(extensions.METHODS)))  # toy among them
-    with pytest.raises(UsageError, match=f"method 'none': unknown; known methods: {known}"):
+    with pytest.raises(UsageError, match=f"method: unknown name 'none'; known methods: {known}"):
         init(InitConfig(game="tictactoe", method="none"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from pipeline.methods.resignation import (
     calibrate,
     newest_games,
     no_resign_games,
+    resignation_values,
+    resigns,
 )
 from pipeline.run.shards import BOTH, NO_VALUE, End, GameRecord, read_shard
 from tests.run.random_games import write_shard
@@ -54,6 +57,16 @@ def test_it_resigns_where_self_play_would(threshold: float, learner: int) -> Non
             assert found.wrong_resignations == (player >= 0 and result_to_player >= 0)
             resigned += player >= 0
     assert 20 < resigned < 180
+
+
+@pytest.mark.parametrize("threshold", [-0.9, -0.5, NEVER])
+def test_the_rule_for_one_player_is_that_for_a_whole_game(threshold: float) -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        values = rng.uniform(-1, 1, 12)
+        low = resignation_values(values) < threshold
+        assert [resigns(values[ply % 2 : ply + 1 : 2].tolist(), threshold) for ply in range(12)] == low.tolist()
+    assert not resigns([math.nan, -1.0], -0.5) and not resigns([-1.0], -0.5)
 
 
 def lost_at(value: float, lost: bool) -> NoResignGame:

@@ -10,8 +10,7 @@ import pytest
 from pipeline.errors import UsageError
 from pipeline.games.contract import CHANCE, AnyGame
 from pipeline.play.config import PlayConfig
-from pipeline.play.fair_dice import FairDice
-from pipeline.play.game_in_progress import GameInProgress, PlayerOpponent
+from pipeline.play.game_in_progress import FairDice, GameInProgress
 from pipeline.play.terminal import Opponent, Table, open_opponent
 from pipeline.players.builtin import RandomPlayer
 from pipeline.progress import SILENT
@@ -32,7 +31,7 @@ class ThrowAgain(DiceRace):
 def table_of(game: AnyGame, person: int = 0, seed: str = "a seed") -> tuple[GameInProgress, Table, list[str]]:
     lines: list[str] = []
     played = GameInProgress(game, dice=FairDice(seed))
-    opponent = Opponent(PlayerOpponent("random", RandomPlayer(game, 1), 3))
+    opponent = Opponent("random", RandomPlayer(game, 1), 3)
     return played, Table(played, opponent, person, lines.append), lines
 
 

@@ -33,7 +33,7 @@ from pipeline.play.page import analyst as analyst_module
 from pipeline.play.page import table as table_module
 from pipeline.play.page.analyst import Analyst
 from pipeline.play.page.app import Lobby, make_app
-from pipeline.play.page.command import analysts_of, listen, served_models
+from pipeline.play.page.command import listen, open_later, served_models
 from pipeline.play.page.kinds import BoardPage
 from pipeline.play.page.later import LoadedLater
 from pipeline.play.page.limits import MOST_BYTES, Guests
@@ -709,7 +709,7 @@ def test_tables_share_a_model_without_mixing_games() -> None:
 def test_models_are_loaded_by_name(tmp_path: Path) -> None:
     config = ServeConfig(model=[make_model(tmp_path)], readouts=4, backend="torch")
     models = served_models(config, PAGES)
-    analysts = analysts_of(models, config, PAGES, threading.Event(), SILENT)
+    analysts, _ = open_later(models, config, PAGES, threading.Event(), SILENT)
     view = Page(*analysts).begin("tictactoe", "000000-test", human=1)
     assert len(Page(*analysts).client.get("/api/options").json()["games"][0]["opponents"]) == 4
     assert view["adviser"] == "000000-test"

@@ -73,7 +73,7 @@ class WideTable(Table):
         names = [self.game.action_name(int(action)) for action in np.flatnonzero(legal)]
         return {"cells": state[:12].tolist(), "legal": names, "can_pass": False, "last": self._named[ply - 1 : ply]}
 
-    def _written(self, suffix, text, resigned_by):
+    def _written(self, suffix, text):
         return " ".join(self._named)
 
     def _outcome(self, states):
@@ -132,7 +132,7 @@ class Count:
 class CountPage(OwnPage):
     title, html, files = "Counting <up>", "count.html", ("count.html",)
     new_game = New
-    verbs = {"up": (At, lambda table, body: table.up(body.ply))}
+    verbs = {"up": At}
 
     def plays(self, game):
         return False

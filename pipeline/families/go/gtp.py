@@ -31,6 +31,7 @@ from pipeline.families.go.dead_stones import dead_groups, groups, owner_of, scor
 from pipeline.families.go.handicap import most_handicap
 from pipeline.games.contract import Game
 from pipeline.games.sgf import MainLine, SgfRecord, main_line, record_of
+from pipeline.methods.resignation import resigns
 from pipeline.phrases import counted
 from pipeline.play.clock import MOST_SECONDS, Clock, TimeSettings
 from pipeline.play.findings import Findings
@@ -45,7 +46,6 @@ Write = Callable[[str], None]
 NAME, VERSION = "MuGo", "0.1"
 COLOURS = {"b": 0, "black": 0, "w": 1, "white": 1}
 COLOUR_NAMES = ("black", "white")
-RESIGN_CONSECUTIVE_MOVES = 2
 DEFAULT_INTERVAL = 1.0  # seconds between the lines of an analysis
 LEAST_INTERVAL, MOST_INTERVAL = 0.02, 3600.0
 MOST_MOVES = 10  # of a line of analysis, unless maxmoves says otherwise
@@ -92,7 +92,7 @@ class Gtp:
         self.session, self._findings, self._say = session, findings, say
         self._usual_komi = session.game.komi or 0.0
         self._resign_threshold, self._ponder = resign_threshold, ponder
-        self._hopeless = [0, 0]  # moves in a row at which each colour was below the threshold
+        self._values: tuple[list[float], list[float]] = ([], [])  # of the moves generated for each colour
         self._clocks = [Clock(), Clock()]
         self._moved = False  # the last command made the engine move, so there is something to ponder
         self._lines: CommandLines | None = None
@@ -186,7 +186,7 @@ class Gtp:
 
     def _on_clear_board(self, words: list[str]) -> str:
         self.session.restart()
-        self._hopeless = [0, 0]
+        self._values = ([], [])
         self._clocks = [Clock(clock.settings) for clock in self._clocks]
         return ""
 
@@ -430,8 +430,8 @@ class Gtp:
         else:
             assert passes is not None
             action, value = passes, 0.0
-        self._hopeless[player] = self._hopeless[player] + 1 if value <= self._resign_threshold else 0
-        if self._resign_threshold > -1 and self._hopeless[player] >= RESIGN_CONSECUTIVE_MOVES:
+        self._values[player].append(value)
+        if resigns(self._values[player], self._resign_threshold):
             return "resign"
         session.play(action, player)
         clock.stop()

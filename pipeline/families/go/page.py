@@ -19,8 +19,7 @@ class GoTable(StonesTable):
 
     def judge(self, ply: int) -> None:
         """Ask the adviser which stones are dead at the end of the game."""
-        with self._lock:
-            self._check_current(ply)
+        with self._at_present(ply):
             if self.adviser is None or not self._ended:
                 raise Refused(400, "nothing to judge: wanted a game that has ended by its rules, and a model")
             line, state = self._played.line(), self._played.positions[-1].state
@@ -36,7 +35,7 @@ class GoTable(StonesTable):
     @property
     def _ended(self) -> bool:
         """Whether the game is over and decided by area, dead stones included."""
-        return self._resigned is None and self._played.is_over
+        return self._played.resigned is None and self._played.has_ended
 
     def _cut(self, ply: int) -> None:
         self._judged = None

@@ -39,6 +39,7 @@ from pipeline.families.shogi import kernels
 from pipeline.families.shogi.game import Shogi
 from pipeline.families.shogi.mate import Mate, MateSearch
 from pipeline.families.shogi.notation import GAME_ENDS
+from pipeline.methods.resignation import resigns
 from pipeline.play.clock import MARGIN_SECONDS, Clock, TimeSettings
 from pipeline.play.findings import winrate
 from pipeline.play.lines import TOO_LONG, CommandLines, shown
@@ -51,7 +52,6 @@ MOST_CP = 9999
 REPORT_EVERY = 0.5  # seconds between info lines during a search
 MOVES_LEFT = 60  # plies that a game still has at its beginning, for the clock
 MOST_LINES = 100  # of the option MultiPV
-RESIGN_CONSECUTIVE_MOVES = 2
 ENDS = ("stop", "gameover", "quit")  # lines that end a search
 CLOCKS = ("btime", "wtime", "byoyomi", "binc", "winc")
 NUMBERS = (*CLOCKS, "movetime", "movestogo", "nodes", "depth")  # limits with a number
@@ -102,7 +102,7 @@ class Usi:
         self._readouts, self._lines_shown = session.readouts, 1
         self._begin = ""  # SFEN of the position before the moves; empty: the initial position
         self._lost = False  # whether the last position couldn't be followed, so that the session stands elsewhere
-        self._hopeless = 0
+        self._values: list[float] = []  # of the moves so far
         self._stopped = self._quit = False
         self._later: deque[str | None] = deque()  # lines that wait for the end of a search
         self._lines: CommandLines | None = None
@@ -181,7 +181,7 @@ class Usi:
 
     def _on_usinewgame(self, words: list[str]) -> None:
         self.session.restart()
-        self._begin, self._hopeless, self._lost = "", 0, False
+        self._begin, self._values, self._lost = "", [], False
 
     def _on_gameover(self, words: list[str]) -> None:
         self._stopped = True
@@ -259,9 +259,8 @@ class Usi:
             best = self.session.decide(lambda: self._stopped or time.monotonic() >= until)
         line = next((found.variation for found in self.session.candidates() if found.action == best), (best,))
         if not limits.open_ended:  # otherwise it was no move: a wrong ponder move, or an analysis
-            value = self.session.value_to_move()
-            self._hopeless = self._hopeless + 1 if value <= self._resign_threshold else 0
-            if self._resign_threshold > -1 and self._hopeless >= RESIGN_CONSECUTIVE_MOVES:
+            self._values.append(self.session.value_to_move())
+            if resigns(self._values, self._resign_threshold):
                 self._say("bestmove resign")
                 return
         named = self._line(line[:2])

@@ -16,7 +16,7 @@ Table.view describes a view. Every error is {"error": one sentence}, with the HT
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from itertools import chain
 from pathlib import Path, PurePath
@@ -37,7 +37,7 @@ from pipeline.games.sgf import AnotherGame
 from pipeline.games.specs import parse_game
 from pipeline.play.config import MOST_SERVED_READOUTS as MOST_READOUTS
 from pipeline.play.page.analyst import Analyst, Refused
-from pipeline.play.page.kinds import MEDIA_TYPES, NO_MODELS, At, BoardPage, Body, Models, OwnPage, OwnTable, Verb
+from pipeline.play.page.kinds import MEDIA_TYPES, NO_MODELS, At, BoardPage, Body, Models, OwnPage, OwnTable, Verbs
 from pipeline.play.page.limits import Guests, RequestCheck, read_body
 from pipeline.play.page.loading import Pages
 from pipeline.play.page.table import NOBODY, Beginning, Table, Tables
@@ -87,15 +87,9 @@ class Analysis(At):
     readouts: int = Field(ge=0, le=MOST_READOUTS)
 
 
-VERBS: Mapping[str, Verb] = {
-    "play": (Move, lambda table, body: table.play(body.move, body.ply)),
-    "reply": (At, lambda table, body: table.reply(body.ply)),
-    "judge": (At, lambda table, body: table.judge(body.ply)),
-    "undo": (At, lambda table, body: table.undo(body.ply)),
-    "rewind": (Rewind, lambda table, body: table.rewind(body.ply, body.to)),
-    "resign": (At, lambda table, body: table.resign(body.ply)),
-    "analyse": (Analysis, lambda table, body: table.analyse(body.ply, body.readouts)),
-}
+VERBS: Verbs = {
+    "play": Move, "reply": At, "judge": At, "undo": At, "rewind": Rewind, "resign": At, "analyse": Analysis
+}  # fmt: skip
 
 
 class Lobby:
@@ -155,23 +149,18 @@ class Lobby:
             game = game.with_komi(body.komi)
         known = [*self._opponents(game), NOBODY]
         if body.opponent in self.analysts and body.opponent not in known:
-            raise Refused(400, f"{body.opponent} plays {self._played_by(body.opponent)}, not {game.title}")
+            played = " and ".join(one.title for one in self.analysts[body.opponent].boards.values())
+            raise Refused(400, f"{body.opponent} plays {played}, not {game.title}")
         if body.opponent not in known:
             raise Refused(400, f"opponent: found {body.opponent[:40]!r}; wanted one of {', '.join(known)}")
         human = None if body.opponent == NOBODY else body.human
         if human is None and body.opponent != NOBODY:
             raise Refused(400, f"human: found null; wanted 0 or 1, your side, or the opponent {NOBODY}")
-        text = body.beginning.strip()
-        begin = self._beginning(game, text) if text else None
-        return self._opened(game, body.opponent, human, body.readouts, begin, self._nearest(game))
-
-    def _played_by(self, name: str) -> str:
-        return " and ".join(game.title for game in self.analysts[name].boards.values())
-
-    def _beginning(self, game: Game, text: str) -> Beginning:
-        if field := self._page(game).beginning:
-            return field.parse(game, text)
-        raise Refused(400, f"beginning: found {text[:40]!r}; {game.title} always begins as usual; leave it empty")
+        text, field = body.beginning.strip(), self._page(game).beginning
+        if text and not field:
+            raise Refused(400, f"beginning: found {text[:40]!r}; {game.title} always begins as usual; leave it empty")
+        begin = field.parse(game, text) if text and field else None
+        return self._opened(game, body.opponent, human, body.readouts, begin)
 
     def new_record(self, data: bytes, body: NewRecord) -> Table:
         """A table for the record, by the first page that can read it; the page of the game shown is asked first.
@@ -186,21 +175,13 @@ class Lobby:
             except MuGoError as error:
                 problems.append(error)
                 continue
-            return self._opened(game, NOBODY, None, body.readouts, begin, self._nearest(game))
+            return self._opened(game, NOBODY, None, body.readouts, begin)
         said = [str(problem) for problem in problems if not isinstance(problem, AnotherGame)]
         raise Refused(400, "; ".join(dict.fromkeys(said or [str(problems[0])])))
 
-    def _opened(
-        self,
-        game: Game,
-        opponent: str,
-        human: int | None,
-        readouts: int,
-        begin: Beginning | None,
-        adviser: Analyst | None = None,
-    ) -> Table:
-        """adviser: if no model here plays this very game."""
-        if models := self._models(game):
+    def _opened(self, game: Game, opponent: str, human: int | None, readouts: int, begin: Beginning | None) -> Table:
+        models, adviser = self._models(game), self._nearest(game)
+        if models:
             adviser = self.analysts[opponent if opponent in models else models[0]]
         table = self._page(game).table(game, opponent, human, readouts, adviser, begin)
         self.tables.add(table)
@@ -288,7 +269,7 @@ def make_app(lobby: Lobby, guests: Guests | None = None, host: str = "") -> Star
         return Response(content, media_type=kind)
 
     async def new_record(request: Request) -> Response:
-        wanted, data = asked(NewRecord, request), await read_body(request)
+        wanted, data = NewRecord.model_validate(dict(request.query_params)), await read_body(request)
         return await answer(lambda: lobby.new_record(data, wanted).view())
 
     return Starlette(
@@ -302,7 +283,9 @@ def make_app(lobby: Lobby, guests: Guests | None = None, host: str = "") -> Star
             *(route for page in lobby.pages.own for route in own_routes(page, lobby)),
         ],
         middleware=[Middleware(RequestCheck, guests=guests, host=host)],
-        exception_handlers={kind: _failed for kind in (HTTPException, MuGoError, ClientDisconnect, Exception)},
+        exception_handlers={
+            kind: _failed for kind in (HTTPException, MuGoError, ValidationError, ClientDisconnect, Exception)
+        },
     )
 
 
@@ -332,18 +315,18 @@ def game_routes(
     path: str,
     new_game: type[Body],
     begin: Callable[[Any], Any],
-    verbs: Mapping[str, Verb],
+    verbs: Verbs,
     tables: Tables,
     view: Callable[[Any, int | None], dict[str, Any]],
 ) -> list[Route]:
     """Begin a game, look at one, save one and play one, under this path. view: of a table, before move number ply."""
 
     async def new(request: Request) -> Response:
-        body = parsed(new_game, await read_body(request))
+        body = await read(new_game, request)
         return await answer(lambda: view(begin(body), None))
 
     async def look(request: Request) -> Response:
-        wanted = asked(Look, request)
+        wanted = Look.model_validate(dict(request.query_params))
         return await answer(lambda: view(tables.find(request.path_params["id"]), wanted.ply))
 
     async def save(request: Request) -> Response:
@@ -356,12 +339,11 @@ def game_routes(
         verb = request.path_params["verb"]
         if verb not in verbs:
             raise HTTPException(404, f"found {verb[:20]!r}; wanted one of {', '.join(verbs)}")
-        kind, grant = verbs[verb]
-        body = parsed(kind, await read_body(request))
+        body = await read(verbs[verb], request)
 
         def acted() -> dict[str, Any]:
             table = tables.find(request.path_params["id"])
-            return view(table, grant(table, body))
+            return view(table, getattr(table, verb)(**dict(body)))
 
         return await answer(acted)
 
@@ -378,26 +360,9 @@ async def answer(work: Callable[[], Any]) -> Response:
     return JSONResponse(await run_in_threadpool(work))
 
 
-def parsed(kind: type[Wanted], body: bytes) -> Wanted:
-    """Raises HTTPException 400 that says in one sentence what is wrong."""
-    try:
-        return kind.model_validate_json(body, strict=True)
-    except ValidationError as error:
-        raise HTTPException(400, _sentence(error)) from None
-
-
-def asked(kind: type[Wanted], request: Request) -> Wanted:
-    """Likewise, from the address's query."""
-    try:
-        return kind.model_validate(dict(request.query_params))
-    except ValidationError as error:
-        raise HTTPException(400, _sentence(error)) from None
-
-
-def _sentence(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    where = ".".join(str(part)[:20] for part in first["loc"][:3])
-    return f"{where}: {first['msg']}" if where else str(first["msg"])
+async def read(kind: type[Wanted], request: Request) -> Wanted:
+    """The request's body. Raises ValidationError, and as read_body does."""
+    return kind.model_validate_json(await read_body(request), strict=True)
 
 
 async def _failed(request: Request, error: Exception) -> Response:
@@ -407,6 +372,10 @@ async def _failed(request: Request, error: Exception) -> Response:
             status, problem, headers = error.status_code, error.detail, error.headers
         case MuGoError():
             status, problem = error.status if isinstance(error, Refused) else 400, str(error)
+        case ValidationError():
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            where = ".".join(str(part)[:20] for part in first["loc"][:3])
+            status, problem = 400, f"{where}: {first['msg']}" if where else first["msg"]
         case ClientDisconnect():
             status, problem = 400, "the request ended in the middle"
     return JSONResponse({"error": problem}, status, headers)

@@ -16,9 +16,8 @@ import webbrowser
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import AnyGame, Game
@@ -44,9 +43,10 @@ Thing = TypeVar("Thing")
 
 @dataclass(frozen=True)
 class Served:
-    """A model on this server: what it is called, where it is and what it plays."""
+    """A model on this server: what it is called, where it is, as given and in truth, and what it plays."""
 
     name: str
+    given: Path
     path: Path
     game: AnyGame
 
@@ -73,7 +73,8 @@ def serve(config: ServeConfig, progress: Progress = SILENT) -> None:
         pages = load_pages(progress.warn)
         models = served_models(config, pages, progress)
         address = address_of(listening, first_page(models, pages))
-        guests = None if is_loopback(listening) else Guests(lambda token: progress.say(_next_line(address, token)))
+        next_line = f"a browser has opened the page; the address for another one is {address}?token="
+        guests = None if is_loopback(listening) else Guests(lambda token: progress.say(next_line + token))
 
         class Server(uvicorn.Server):
             async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -90,8 +91,7 @@ def serve(config: ServeConfig, progress: Progress = SILENT) -> None:
                 stopping.set()
                 await super().shutdown(sockets)
 
-        analysts = analysts_of(models, config, pages, stopping, progress)
-        players = players_of(models, config, pages, stopping, progress)
+        analysts, players = open_later(models, config, pages, stopping, progress)
         app = make_app(Lobby(pages, analysts, config.readouts, players), guests, config.host)
         Server(
             uvicorn.Config(
@@ -108,10 +108,6 @@ def serve(config: ServeConfig, progress: Progress = SILENT) -> None:
         ).run(sockets=[listening])
 
 
-def _next_line(address: str, token: str) -> str:
-    return f"a browser has opened the page; the address for another one is {address}?token={token}"
-
-
 # Where the page is
 
 
@@ -121,21 +117,17 @@ def listen(port: int, host: str = ServeConfig.model_fields["host"].default) -> s
     """
     try:
         family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listening = socket.socket(family)
     except (OSError, UnicodeError) as error:
         raise UsageError(f"serve --host {host}: no such host; {HOSTS}") from error
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    dual = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
     try:
-        listening.bind(place)
-        listening.listen()
+        return socket.create_server(place, family=family, dualstack_ipv6=dual)
     except OSError as error:
-        listening.close()
         if error.errno in (errno.EADDRNOTAVAIL, errno.EINVAL):
             raise UsageError(f"serve --host {host}: that isn't this machine; {HOSTS}") from error
         taken = error.errno == errno.EADDRINUSE
         problem = "is taken by another program" if taken else f"isn't available ({error.strerror})"
         raise MuGoError(f"serve: port {port} of {host} {problem}; choose another with --port") from error
-    return listening
 
 
 HOSTS = "wanted an address of this machine, or 0.0.0.0 for all networks that it is on"
@@ -177,41 +169,38 @@ def served_models(config: ServeConfig, pages: Pages, progress: Progress = SILENT
     the config whose game no page shows.
     """
     if config.model:
-        found = [(path, _served(path)) for path in config.model]
-        for path, one in found:
+        found = [_served(path) for path in config.model]
+        for one in found:
             if not pages.can_show(one.game):
-                raise UsageError(f"serve --model {path}: the page has no board for {one.game.title}")
+                raise UsageError(f"serve --model {one.given}: the page has no board for {one.game.title}")
     else:
         found = _usual_models(pages, progress)
-    known = {one.path: (str(path), one) for path, one in found}
-    bearers = Counter(one.name for _, one in known.values())
-    return {one.name if bearers[one.name] == 1 else path: one for path, one in known.values()}
+    known = {one.path: one for one in found}.values()
+    bearers = Counter(one.name for one in known)
+    return {one.name if bearers[one.name] == 1 else str(one.given): one for one in known}
 
 
-def _usual_models(pages: Pages, progress: Progress) -> list[tuple[Path, Served]]:
-    found = []
+def _usual_models(pages: Pages, progress: Progress) -> list[Served]:
+    link, found, ours = layout.CHAMPION_LINK, [], []
     check_champion(layout.SAVED_MODELS)
-    if layout.CHAMPION_LINK.is_symlink() or layout.CHAMPION_LINK.exists():
-        champion = _served(layout.CHAMPION_LINK)
-        if pages.can_show(champion.game):
-            found.append((layout.CHAMPION_LINK, champion))
-        else:
-            progress.say(f"{layout.CHAMPION_LINK} plays {champion.game.title}, for which the page has no board")
+    if link.is_symlink() or link.exists():
+        found.append(champion := _served(link))
+        if not pages.can_show(champion.game):
+            progress.say(f"{link} plays {champion.game.title}, for which the page has no board")
     else:
-        progress.say(f"no champion at {layout.CHAMPION_LINK} yet: the page has the models that come with MuGo")
-    ours = []
+        progress.say(f"no champion at {link} yet: the page has the models that come with MuGo")
     for path in pretrained_models():
         with contextlib.suppress(UsageError):  # the family of its game may have been deleted
-            ours.append((path, _served(path)))
+            ours.append(_served(path))
     usual = parse_game(DEFAULT_GAME).board_title
-    ours.sort(key=lambda one: one[1].game.board_title != usual)
-    return found + [(path, one) for path, one in ours if pages.can_show(one.game)]
+    ours.sort(key=lambda one: one.game.board_title != usual)
+    return [one for one in found + ours if pages.can_show(one.game)]
 
 
-def _served(path: Path) -> Served:
-    found = resolve_champion(path)
-    info = read_info(found)
-    return Served(info.name, found, parse_game(info.game))
+def _served(given: Path) -> Served:
+    path = resolve_champion(given)
+    info = read_info(path)
+    return Served(info.name, given, path, parse_game(info.game))
 
 
 def first_page(models: Mapping[str, Served], pages: Pages) -> str:
@@ -220,54 +209,38 @@ def first_page(models: Mapping[str, Served], pages: Pages) -> str:
     return f"/{page.name}" if isinstance(page, OwnPage) else "/"
 
 
-def players_of(
+def open_later(
     models: Mapping[str, Served], config: ServeConfig, pages: Pages, stopping: threading.Event, progress: Progress
-) -> Models:
-    """The models of games with a page of their own."""
+) -> tuple[list[Analyst], Models]:
+    """(the models of games on the main page, those of games with a page of their own). Loads none yet.
+
+    The measurements of backends that loading a model may begin with aren't shown: nobody waits for them here.
+    """
     engine = EngineConfig(readouts=config.readouts, backend=config.backend)
 
-    def load(model: Model) -> Callable[[Any], Any]:
-        return open_player(model, engine, SILENT)
+    def later(name: str, load: Callable[[Model], Thing]) -> LoadedLater[Thing]:
+        def loaded() -> Thing:
+            progress.say(f"loading {name}; the first time on this machine, that takes a minute or two")
+            begun = time.monotonic()
+            thing = load(read_model(models[name].path))
+            progress.say(f"{name} is ready after {time.monotonic() - begun:.0f} s")
+            return thing
 
-    return {
-        name: OwnModel(one.game.spec, _later(name, one, load, stopping, progress))
-        for name, one in models.items()
-        if isinstance(pages.of(one.game), OwnPage)
-    }
+        return LoadedLater(name, loaded, stopping)
 
-
-def analysts_of(
-    models: Mapping[str, Served], config: ServeConfig, pages: Pages, stopping: threading.Event, progress: Progress
-) -> list[Analyst]:
-    """The models of games on the main page."""
-
-    def load(model: Model, game: Game) -> tuple[SearchSession, Findings]:
-        rules_of(game).get()  # first, because the person at the board waits for them
-        engine = EngineConfig(model=model.path, readouts=config.readouts, backend=config.backend)
+    def open_analysis(model: Model) -> tuple[SearchSession, Findings]:
+        rules_of(parse_game(model.info.game)).get()  # first, because the person at the board waits for them
         session, findings = open_session(model, engine)
         session.warm_up()
         return session, findings
 
-    analysts = []
+    analysts, players = [], {}
     for name, one in models.items():
         page = pages.of(one.game)
-        if isinstance(page, BoardPage) and isinstance(one.game, Game):
+        if isinstance(page, OwnPage):
+            makes = later(name, lambda model: open_player(model, engine, SILENT))
+            players[name] = OwnModel(one.game.spec, makes)
+        elif isinstance(page, BoardPage) and isinstance(one.game, Game):
             boards = {game.board_title: game for game in map(parse_game, page.offered(one.game))}
-            later = _later(name, one, partial(load, game=one.game), stopping, progress)
-            analysts.append(Analyst(name, one.game, boards, later, stopping))
-    return analysts
-
-
-def _later(
-    name: str, one: Served, load: Callable[[Model], Thing], stopping: threading.Event, progress: Progress
-) -> LoadedLater[Thing]:
-    """The measurements of backends that loading a model may begin with aren't shown: nobody waits for them here."""
-
-    def loaded() -> Thing:
-        progress.say(f"loading {name}; the first time on this machine, that takes a minute or two")
-        begun = time.monotonic()
-        thing = load(read_model(one.path))
-        progress.say(f"{name} is ready after {time.monotonic() - begun:.0f} s")
-        return thing
-
-    return LoadedLater(name, loaded, stopping)
+            analysts.append(Analyst(name, one.game, boards, later(name, open_analysis), stopping))
+    return analysts, players

@@ -123,10 +123,11 @@ class At(Body):
     ply: int = Field(ge=0, le=100_000)
 
 
-Verb = tuple[type[At], Callable[[Any, Any], int | None]]
-"""The type of a request, and a function (table, request) that grants it or raises Refused (analyst.py).
+Verbs = Mapping[str, type[At]]
+"""The methods of a table that a page may call, and the type of their request, whose fields are the arguments.
 
-On the main page, the function returns the ply to show afterwards; None: the latest.
+A method raises Refused (analyst.py) if it doesn't grant the request. On the main page, it returns the ply to show
+afterwards; None: the latest.
 """
 
 
@@ -172,16 +173,16 @@ class OwnPage(Page):
         POST  /api/nim             begin a game with a body of new_game → the table's view
         GET   /api/nim/ID          the view
         GET   /api/nim/ID/SUFFIX   the game as a file
-        POST  /api/nim/ID/VERB     one of verbs → the view afterwards
+        POST  /api/nim/ID/VERB     calls one of verbs → the view afterwards
 
     title     of the link on the main page      html   the page's HTML, one of files
-    new_game  the request for a new game        verbs  by name
+    new_game  the request for a new game        verbs  see Verbs
     """
 
     title: str
     html: str
     new_game: type[Body]
-    verbs: ClassVar[Mapping[str, Verb]]
+    verbs: ClassVar[Verbs]
 
     @abstractmethod
     def options(self, models: Models) -> dict[str, Any]:

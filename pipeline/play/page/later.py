@@ -45,15 +45,19 @@ class LoadedLater(Generic[Thing]):
 
     def wait(self, seconds: float) -> bool:
         """Whether it is loaded, or can't be, after at most this time."""
-        return bool(wait([self._begun()], seconds).done)
+        return bool(wait([self.prepare()], seconds).done)
 
-    def prepare(self) -> None:
+    def prepare(self) -> Future[Thing]:
         """Begin to load it, unless that has been done."""
-        self._begun()
+        with self._lock:
+            if self._try is None or self._failure() is not None:
+                self._try = Future()
+                threading.Thread(target=self._run, args=(self._try,), daemon=True).start()
+            return self._try
 
     def get(self) -> Thing:
         """Wait for it. Raises MuGoError if it can't be loaded or the server ends."""
-        begun = self._begun()
+        begun = self.prepare()
         while not wait([begun], LOOK_SECONDS).done:
             if self._stopping.is_set():
                 raise MuGoError("the server is ending")
@@ -61,13 +65,6 @@ class LoadedLater(Generic[Thing]):
             return begun.result()
         except MuGoError as error:
             raise self._refusal(error) from error
-
-    def _begun(self) -> Future[Thing]:
-        with self._lock:
-            if self._try is None or self._failure() is not None:
-                self._try = Future()
-                threading.Thread(target=self._run, args=(self._try,), daemon=True).start()
-            return self._try
 
     def _run(self, begun: Future[Thing]) -> None:
         try:

@@ -71,11 +71,12 @@ class StonesTable(Table):
             "ownership": None if owners is None else [round(sign * float(owner), 2) for owner in owners],
         }
 
-    def _written(self, suffix: str, text: RecordText, resigned_by: int | None) -> str:
-        states = [position.states for position in self._played.positions]
-        moves = self._played.moves
-        played = PlayedGame([action for _, action in moves], text, self._comments(), resigned_by=resigned_by)
-        return line_sgf(self.game, states, [player for player, _ in moves], played)
+    def _written(self, suffix: str, text: RecordText) -> str:
+        played = self._played
+        states = [position.states for position in played.positions]
+        moves = [action for _, action in played.moves]
+        record = PlayedGame(moves, text, self._comments(), resigned_by=played.resigned)
+        return line_sgf(self.game, states, [player for player, _ in played.moves], record)
 
     def _outcome(self, states: States) -> str:
         winner, score = float(self.game.returns(states)[0]), abs(float(self.game.scores(states)[0]))

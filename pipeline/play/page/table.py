@@ -11,7 +11,8 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,8 +21,8 @@ import numpy as np
 from pipeline.errors import IllegalMove
 from pipeline.games.contract import BoolArray, Game, States
 from pipeline.games.records import RecordText
+from pipeline.methods.resignation import AgainstPerson
 from pipeline.play.game_in_progress import GameInProgress, Line, PlayerOpponent
-from pipeline.play.hopeless import resigns
 from pipeline.play.page.analyst import Analyst, Refused
 from pipeline.play.page.later import LoadedLater
 from pipeline.players.builtin import BUILT_INS
@@ -89,28 +90,37 @@ class BaseTable:
         self.game, self.colours, self.opponent, self.human = game, colours, opponent, human
         self._lock = threading.RLock()
         self._played = GameInProgress(game, start, dice)
-        self._resigned: int | None = None
 
     def close(self) -> None:
         """Nothing to end."""
 
     def undo(self, ply: int) -> None:
-        """Take back a person's resignation; else as _undo says, and the opponent's resignation with it.
-
-        Raises IllegalMove if there is nothing to take back.
-        """
-        with self._lock:
-            self._check_current(ply)
-            resigned, self._resigned = self._resigned, None
-            if resigned is None or self.human not in (None, resigned):  # the opponent would resign again
-                self._undo()
+        """Raises IllegalMove if there is nothing to take back."""
+        with self._at_present(ply):
+            self._undo()
 
     def resign(self, ply: int) -> None:
-        with self._lock:
-            self._check_current(ply)
+        with self._at_present(ply):
             if self.over:
                 raise Refused(409, "the game is already over")
-            self._resigned = self.to_move if self.human is None else self.human
+            self._played.resigned = self.to_move if self.human is None else self.human
+
+    def record(self, suffix: str) -> str:
+        """The game as a file's text. Raises Refused for a suffix that isn't one of records."""
+        with self._lock:
+            if suffix not in self.records:
+                wanted = ", ".join(self.records) or "no file at all"
+                raise Refused(400, f"{self.game.board_title} isn't written as {suffix[:10]}; wanted {wanted}")
+            return self._written(suffix, RecordText(*map(self._player_name, (0, 1))))
+
+    @property
+    def records(self) -> tuple[str, ...]:
+        """The suffixes of the files that the game can be saved as."""
+        raise NotImplementedError
+
+    def _written(self, suffix: str, text: RecordText) -> str:
+        """The game in this format, one of records."""
+        raise NotImplementedError
 
     @property
     def to_move(self) -> int:
@@ -118,11 +128,11 @@ class BaseTable:
 
     @property
     def over(self) -> bool:
-        return self._resigned is not None or self._played.is_over
+        return self._played.is_over
 
     def _undo(self) -> None:
-        """Take back the person's last move and all after it."""
-        self._played.undo_to(self.human)
+        """Take back the person's resignation, or else their last move and all after it."""
+        self._played.undo(self.human)
 
     def _outcome(self, states: States) -> str:
         """How a game ended by its rules, in words. states [1, S]"""
@@ -130,18 +140,22 @@ class BaseTable:
 
     def _result(self) -> str | None:
         """For example "Black wins by 7.5 points"; None while the game goes on."""
-        if self._resigned is not None:
-            return f"{self.colours[self._resigned]} resigned: {self.colours[1 - self._resigned]} wins"
-        return self._outcome(self._played.states) if self._played.is_over else None
+        if (loser := self._played.resigned) is not None:
+            return f"{self.colours[loser]} resigned: {self.colours[1 - loser]} wins"
+        return self._outcome(self._played.states) if self.over else None
 
     def _waits_at(self, line: Line) -> bool:
         """Whether the line is the whole game and nobody has resigned: the move after it is still wanted."""
-        return self._resigned is None and tuple(self._played.moves) == line.moves
+        return self._played.resigned is None and tuple(self._played.moves) == line.moves
 
-    def _check_current(self, ply: int) -> None:
-        moves = len(self._played.moves)
-        if ply != moves:
-            raise Refused(409, f"the game has {moves} moves, not {ply}: it was changed from another window")
+    @contextmanager
+    def _at_present(self, ply: int) -> Iterator[None]:
+        """Hold the lock. Raises Refused unless the game has this number of moves."""
+        with self._lock:
+            moves = len(self._played.moves)
+            if ply != moves:
+                raise Refused(409, f"the game has {moves} moves, not {ply}: it was changed from another window")
+            yield
 
     def _player_name(self, player: int) -> str:
         return "you" if self.human in (None, player) else self.opponent
@@ -172,25 +186,25 @@ class Table(BaseTable):
         komi = game.komi if adviser is None else adviser.komi_in(self.game)
         self._other_komi = None if komi == game.komi else komi  # what the adviser assumes instead
         self._built_in = PlayerOpponent(opponent, BUILT_INS[opponent](self.game, 1)) if opponent in BUILT_INS else None
-        self._start, self._names, self._notes = begin.start, begin.names, list(begin.notes)
+        self._names, self._notes = begin.names, list(begin.notes)
         self._named: list[str] = []  # the moves by name
         self._winrates: dict[int, float] = {}  # by ply, of the first player
         self._leads: dict[int, float] = {}  # likewise
         self._analyses: dict[int, dict[str, Any]] = {}  # by ply, as the page gets them
+        self._resignation = AgainstPerson(self.game)
         for number, (player, action) in enumerate(begin.moves, start=1):
             try:
                 self._play(action, player)
             except Refused as error:
                 raise Refused(400, f"move {number} of the record: {error}") from error
         if not self.over:
-            self._resigned = begin.resigned
+            self._played.resigned = begin.resigned
 
     # Requests of the page
 
     def play(self, move: str, ply: int) -> None:
         """Make a person's move. Raises Refused if it isn't their turn or the rules forbid it."""
-        with self._lock:
-            self._check_current(ply)
+        with self._at_present(ply):
             if self.human is not None and self.to_move != self.human:
                 raise Refused(409, f"it is {self.colours[self.to_move]}'s turn, and your opponent plays that colour")
             try:
@@ -203,8 +217,7 @@ class Table(BaseTable):
 
     def reply(self, ply: int) -> None:
         """Make the opponent's move. Does nothing if it isn't their turn or the game has changed meanwhile."""
-        with self._lock:
-            self._check_current(ply)
+        with self._at_present(ply):
             if self.human is None or self.over or self.to_move == self.human:
                 return
             line, mover = self._played.line(), self.to_move
@@ -217,8 +230,8 @@ class Table(BaseTable):
             if not self._waits_at(line):
                 return
             self._note(ply, mover, found)
-            if self._is_hopeless(ply, mover):
-                self._resigned = mover
+            if self._resignation.resigns(ply, 2 * found["winrate"] - 1, found["lead"]):
+                self._played.resigned = mover
                 return
             self._play(action, mover)
             best = next(iter(found["candidates"]), None)
@@ -252,20 +265,9 @@ class Table(BaseTable):
 
     def rewind(self, ply: int, to: int) -> None:
         """Take back the moves from number `to` on."""
-        with self._lock:
-            self._check_current(ply)
+        with self._at_present(ply):
             self._check(to)
-            self._resigned = None
             self._cut(to)
-
-    def record(self, suffix: str) -> str:
-        """The game as a file's text. Raises Refused for a suffix that isn't one of records."""
-        with self._lock:
-            if suffix not in self.records:
-                wanted = ", ".join(self.records) or "no file at all"
-                title = self.game.board_title
-                raise Refused(400, f"{title} isn't written as {suffix[:10]}; wanted {wanted}")
-            return self._written(suffix, RecordText(*map(self._player_name, (0, 1))), self._resigned)
 
     def view(self, ply: int | None = None) -> dict[str, Any]:
         """What the page shows: the whole game, and the position before move `ply`; None: the present one."""
@@ -310,11 +312,6 @@ class Table(BaseTable):
         """Whether the game has ended and judge() hasn't been asked yet."""
         return False
 
-    @property
-    def records(self) -> tuple[str, ...]:
-        """The suffixes of the files that the game can be saved as."""
-        raise NotImplementedError
-
     def _fixed(self) -> dict[str, Any]:
         """What never changes during a game."""
         height, width = self.game.board_shape
@@ -345,10 +342,6 @@ class Table(BaseTable):
         keys = ("move", "visits", "winrate", "prior", "pv")
         return {"moves": [{key: move[key] for key in keys} for move in found["candidates"]]}
 
-    def _written(self, suffix: str, text: RecordText, resigned_by: int | None) -> str:
-        """The game in this format, one of records."""
-        raise NotImplementedError
-
     # The game
 
     def _play(self, action: int, player: int) -> None:
@@ -361,15 +354,6 @@ class Table(BaseTable):
         except IllegalMove as error:
             raise Refused(400, f"{name} is not possible: {str(error).rpartition(': ')[2]}") from error
         self._named.append(name)
-
-    def _is_hopeless(self, ply: int, mover: int) -> bool:
-        """Whether the opponent resigns at this ply, by what it found there and at its move before."""
-        found = [(self._winrates.get(at), self._leads.get(at)) for at in (ply, ply - 2)]
-        sign = 1 if mover == 0 else -1
-        return all(
-            rate is not None and resigns(self.game, sign * (2 * rate - 1), None if lead is None else sign * lead)
-            for rate, lead in found
-        )
 
     def _undo(self) -> None:
         super()._undo()

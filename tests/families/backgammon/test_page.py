@@ -298,8 +298,9 @@ def test_a_model_of_a_method_for_dice_is_an_opponent(tmp_path: Path, monkeypatch
     pages = load_pages()
     models, stopping = command.served_models(config, pages), threading.Event()
     assert command.first_page(models, pages) == "/gammon"
-    assert command.analysts_of(models, config, pages, stopping, SILENT) == []
-    lobby = Lobby(pages, [], 3, command.players_of(models, config, pages, stopping, SILENT))
+    analysts, players = command.open_later(models, config, pages, stopping, SILENT)
+    assert analysts == []
+    lobby = Lobby(pages, analysts, 3, players)
     client = TestClient(make_app(lobby), base_url="http://127.0.0.1")
     games = {game["spec"]: game["opponents"] for game in client.get("/api/gammon").json()["games"]}
     assert "000007-td" in games["backgammon"] and "000007-td" not in games["hypergammon"] and not loads

@@ -17,8 +17,7 @@ from pipeline.games.contract import CHANCE
 from pipeline.games.replay import replay_one
 from pipeline.games.specs import parse_game
 from pipeline.play.config import PlayConfig
-from pipeline.play.fair_dice import FairDice
-from pipeline.play.game_in_progress import GameInProgress, PlayerOpponent
+from pipeline.play.game_in_progress import FairDice, GameInProgress
 from pipeline.play.terminal import Opponent, Table, play
 from pipeline.players.builtin import RandomPlayer
 from pipeline.players.player import PlayerFault
@@ -47,7 +46,7 @@ def test_a_whole_game_with_dice_that_can_be_checked(tmp_path: Path) -> None:
     """The person always plays the first legal move, against random."""
     lines: list[str] = []
     table_game = GameInProgress(GAME, dice=FairDice("a seed"))
-    opponent = Opponent(PlayerOpponent("random", RandomPlayer(GAME, 1), 3))
+    opponent = Opponent("random", RandomPlayer(GAME, 1), 3)
     table = Table(table_game, opponent, 1, lines.append)
     table.begin()
     for _ in range(2000):
@@ -111,7 +110,7 @@ def test_an_undo_goes_back_to_a_turn_with_a_choice() -> None:
     for seed in range(1000):
         lines: list[str] = []
         table_game = GameInProgress(GAME, dice=FairDice(str(seed)))
-        opponent = Opponent(PlayerOpponent("random", RandomPlayer(GAME, 1), seed))
+        opponent = Opponent("random", RandomPlayer(GAME, 1), seed)
         table = Table(table_game, opponent, 0, lines.append)
         table.begin()
         while "You can't move." not in lines and not table_game.is_over:
@@ -134,7 +133,7 @@ def test_an_opponent_that_fails_is_asked_again(monkeypatch: pytest.MonkeyPatch, 
     """It is its turn still: nothing that is typed is played for it, and resigning is the person's."""
     lines: list[str] = []
     table_game = GameInProgress(GAME, dice=FairDice("a seed"))
-    opponent = Opponent(PlayerOpponent("random", RandomPlayer(GAME, 1), 3))
+    opponent = Opponent("random", RandomPlayer(GAME, 1), 3)
     table = Table(table_game, opponent, 0, lines.append)
     table.begin()
     choose = opponent.choose

@@ -256,7 +256,7 @@ def test_programs_are_found_or_missed_with_a_way_out(tmp_path: Path, monkeypatch
         find_program(str(plain), GtpEngine)
     with pytest.raises(UsageError, match="No closing quotation"):
         find_program("gnugo 'x", GtpEngine)
-    with pytest.raises(UsageError, match="no program; wanted a command line"):
+    with pytest.raises(UsageError, match="no command; wanted"):
         find_program("  ", GtpEngine)
     with pytest.raises(UsageError, match="no program 'gnuog'"):
         GtpEngine("gnuog", "fake", LONG)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -10,7 +9,7 @@ from pydantic import Field
 from pipeline.families.backgammon.page.table import COLOURS, GAMES, NOBODY, GammonTable, opponents
 from pipeline.games.contract import AnyGame
 from pipeline.games.specs import parse_game
-from pipeline.play.page.kinds import At, Body, Models, OwnPage, Verb
+from pipeline.play.page.kinds import At, Body, Models, OwnPage, Verbs
 
 
 class NewGammon(Body):
@@ -35,13 +34,7 @@ class GammonPage(OwnPage):
     files = ("gammon.html", "gammon.js", "gammon.css")
     specs = GAMES
     new_game = NewGammon
-    verbs: ClassVar[Mapping[str, Verb]] = {
-        "step": (Step, lambda table, body: table.step(body.source, body.target, body.ply)),
-        "move": (Turn, lambda table, body: table.move(body.move, body.ply)),
-        "reply": (At, lambda table, body: table.reply(body.ply)),
-        "undo": (At, lambda table, body: table.undo(body.ply)),
-        "resign": (At, lambda table, body: table.resign(body.ply)),
-    }
+    verbs: ClassVar[Verbs] = {"step": Step, "move": Turn, "reply": At, "undo": At, "resign": At}
 
     def plays(self, game: AnyGame) -> bool:
         return game.spec in GAMES

@@ -21,8 +21,7 @@ from pipeline.families.backgammon.stepping import Stepper
 from pipeline.games.contract import States
 from pipeline.games.records import RecordText
 from pipeline.games.specs import parse_game
-from pipeline.play.fair_dice import FairDice
-from pipeline.play.game_in_progress import Line, PlayerOpponent
+from pipeline.play.game_in_progress import FairDice, Line, PlayerOpponent
 from pipeline.play.page.analyst import Refused
 from pipeline.play.page.kinds import NO_MODELS, Models
 from pipeline.play.page.table import NOBODY, BaseTable, readiness
@@ -93,8 +92,8 @@ class GammonTable(BaseTable):
 
     def step(self, source: int, target: int, ply: int) -> None:
         """Move one of the person's checkers; play the turn once it is complete. Raises Refused."""
-        with self._lock:
-            self._check_mine(ply)
+        with self._at_present(ply):
+            self._check_mine()
             stepper, steps = self._current_stepper(), [*self._steps, (source, target)]
             if (source, target) not in stepper.options(self._steps):
                 raise Refused(400, f"{_point(source)} to {_point(target)} is not possible with these dice")
@@ -102,12 +101,12 @@ class GammonTable(BaseTable):
             if action is not None:
                 self._play(action)
 
-    def move(self, text: str, ply: int) -> None:
+    def move(self, move: str, ply: int) -> None:
         """Play a complete turn in notation, or "pass". Raises Refused."""
-        with self._lock:
-            self._check_mine(ply)
+        with self._at_present(ply):
+            self._check_mine()
             try:
-                action = self.game.parse_move(self._played.positions[-1].state, text)
+                action = self.game.parse_move(self._played.positions[-1].state, move)
             except IllegalMove as error:
                 raise Refused(400, str(error).removeprefix(f"{self.game.spec}: ")) from error
             self._play(action)
@@ -116,8 +115,7 @@ class GammonTable(BaseTable):
         """Play the opponent's turn; do nothing if it isn't their turn or the game has changed meanwhile."""
         if self._make is None:
             return
-        with self._lock:
-            self._check_current(ply)
+        with self._at_present(ply):
             line = self._played.line()
         with self._thinking:
             if not self._waits_after(line):
@@ -129,22 +127,19 @@ class GammonTable(BaseTable):
                 if not self._waits_after(line):
                     return
                 if action == RESIGN:
-                    self._resigned = self.to_move
+                    self._played.resigned = self.to_move
                 else:
                     self._play(action)
 
-    def record(self, suffix: str) -> str:
-        """The game so far as .mat or SGF. Raises Refused for another suffix, and for .mat of hypergammon."""
-        with self._lock:
-            if suffix not in (MAT, SGF):
-                raise Refused(400, f"{self.game.title} isn't written as {suffix[:10]}; wanted {MAT} or {SGF}")
-            if suffix == MAT and self.game.spec != "backgammon":
-                raise Refused(400, ".mat is for backgammon; save SGF")
-            text = RecordText(*(self._player_name(player) for player in (0, 1)))
-            moves = self._played.actions
-            if suffix == MAT:
-                return mat_record(self.game, moves, text, self._resigned)
-            return gammon_sgf(self.game, moves, text, (), self._resigned)
+    @property
+    def records(self) -> tuple[str, ...]:
+        return (MAT, SGF) if self.game.spec == "backgammon" else (SGF,)
+
+    def _written(self, suffix: str, text: RecordText) -> str:
+        played = self._played
+        if suffix == MAT:
+            return mat_record(self.game, played.actions, text, played.resigned)
+        return gammon_sgf(self.game, played.actions, text, (), played.resigned)
 
     def view(self) -> dict[str, Any]:
         with self._lock:
@@ -197,10 +192,12 @@ class GammonTable(BaseTable):
 
     def _undo(self) -> None:
         """Take back the last checker of an incomplete turn, else the person's last turn. The dice stay the same."""
-        if self._steps:
+        if self._steps and not self.over:
             self._steps.pop()
-        else:
-            super()._undo()
+            return
+        plies = len(self._played.moves)
+        super()._undo()
+        if len(self._played.moves) < plies:
             self._last = ""
 
     def _current_stepper(self) -> Stepper:
@@ -216,8 +213,7 @@ class GammonTable(BaseTable):
         self._played.play(action)
         self._steps, self._stepper = [], None
 
-    def _check_mine(self, ply: int) -> None:
-        self._check_current(ply)
+    def _check_mine(self) -> None:
         if self.over:
             raise Refused(400, "the game is over")
         if self.human is not None and self.to_move != self.human:

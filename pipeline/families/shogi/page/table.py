@@ -48,8 +48,9 @@ class ShogiTable(Table):
         source = None if name[1] == "*" else notation.named_square(name[:2], self.game.size)
         return [source, notation.named_square(name[2:4], self.game.size)]
 
-    def _written(self, suffix: str, text: RecordText, resigned_by: int | None) -> str:
-        played = PlayedGame(self._played.actions, text, self._comments(), resigned_by=resigned_by, start=self._start)
+    def _written(self, suffix: str, text: RecordText) -> str:
+        game, comments = self._played, self._comments()
+        played = PlayedGame(game.actions, text, comments, resigned_by=game.resigned, start=game.start)
         return next(one for one in FORMATS.values() if f".{suffix}" in one.suffixes).write(self.game, played)
 
     def _outcome(self, states: States) -> str:
