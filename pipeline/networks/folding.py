@@ -12,9 +12,12 @@ no library with the backends; the tests compare it with the training module.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from pipeline.games.contract import Evaluation, FloatArray, Planes
+from pipeline.games.margins import SLOPE
 from pipeline.networks.architecture import (
     NORM_EPSILON,
     POOLED,
@@ -51,6 +54,16 @@ def fold(architecture: Architecture, weights: Weights) -> Weights:
         heads = [folded.pop(f"{head}_features.{part}") for head in ("policy", "value")]
         folded[f"heads.{part}"] = np.concatenate(heads)
     return folded
+
+
+def margin_network(architecture: Architecture, weights: Weights) -> tuple[Architecture, Weights]:
+    """The same policy, and as the value tanh(SLOPE · score): the squashed margin, seen by the player to move.
+
+    The score is the training head's, in sides of the board, as games/margins.py counts. It reads the same hidden layer
+    as the value, so every backend and every search can work with this network.
+    """
+    score = {f"value_output.{part}": np.float32(SLOPE) * weights[f"score.{part}"] for part in ("weight", "bias")}
+    return replace(architecture, value_head="scalar"), {**weights, **score}
 
 
 def _fold_convolution(weights: Weights, name: str, folded: Weights) -> None:

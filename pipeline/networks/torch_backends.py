@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import weakref
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
@@ -18,7 +20,6 @@ from pipeline.games.contract import Evaluate, Evaluation, Planes
 from pipeline.machine import available_cores
 from pipeline.networks.architecture import Architecture, Weights
 from pipeline.networks.backends import Backend
-from pipeline.networks.cuda_graphs import without_garbage_collection
 from pipeline.networks.modules import per_point_logits, pooled, split_planes, value_of
 
 HALVES_PER_COMPLEX128 = 8  # 16-bit numbers in a complex128
@@ -137,6 +138,20 @@ class CompiledBackend(TorchBackend):
                 self._network(planes)
                 self._compiled_sizes.add(len(planes))
         return self._network(planes)
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Pauses garbage collection while a CUDA graph is captured: destroying another one, often in a reference cycle,
+    would make the capture fail. Not thread-safe.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class _Pass:

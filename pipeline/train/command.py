@@ -5,7 +5,7 @@ key covers the original model, the set and the settings. A run with the same key
 as an uninterrupted one; any other run starts over.
 
 The new model appears whole: weights, the optimiser's state for the next training, and calibration positions for int8
-(``calibration.py``).
+(``dataset.py``).
 
 priority_exponent > 0: examples are sampled by priorities (``prioritised_replay.py``), which change after every batch.
 The whole set is held in memory. The checkpoint stores the priorities; a finished training writes them beside the chunks
@@ -71,7 +71,6 @@ from pipeline.run.priorities import (
 from pipeline.run.provenance import library_versions, source_commit
 from pipeline.run.store.base import current_store
 from pipeline.run.store.objects import Conflict
-from pipeline.train.calibration import calibration_positions
 from pipeline.train.checkpoint import Checkpoint, State, finished_checkpoints
 from pipeline.train.config import TrainConfig
 from pipeline.train.curves import VALUE_ERROR, Curves, overfitting, tagged
@@ -328,7 +327,7 @@ class _Run:
 
     def _prepare(self, checkpoint: Checkpoint) -> None:
         """Read the examples, and make the trainer from the checkpoint or the original model."""
-        from pipeline.train.dataset import MEMORY_BYTES, Dataset, holdout_batches
+        from pipeline.train.dataset import MEMORY_BYTES, Dataset, calibration_positions, holdout_batches
         from pipeline.train.trainer import Trainer, has_moments, without_moments
 
         config, method, game, chunks = self._config, self._method, self._game, self._chunks

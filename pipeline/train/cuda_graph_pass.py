@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pipeline.networks.cuda_graphs import without_garbage_collection
+from pipeline.networks.torch_backends import without_garbage_collection
 
 EAGER_CALLS = 2  # with each shape before its capture: libraries choose their kernels meanwhile
 MAX_SHAPES = 4  # that are captured; an epoch has batches of two sizes, a run on several boards more shapes

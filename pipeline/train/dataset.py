@@ -28,12 +28,16 @@ from numpy.typing import NDArray
 
 from pipeline.errors import FileError
 from pipeline.methods.method import IndexArray, Method
+from pipeline.players.loading import in_turn
 from pipeline.run.chunks import ORIGIN, ChunkSet, read_chunk
 from pipeline.run.priorities import example_numbers
 
 MEMORY_BYTES = 1 << 30  # of packed examples held at once
 PREFETCHED_BATCHES = 4
 BATCH_ORDER = 1  # the random stream that mixes batches of different kinds
+CALIBRATION_POSITIONS = 256  # kept at most; more made no measurable difference (docs/log)
+LEAST_CALIBRATION = 64  # with fewer, positions of random games are better
+CALIBRATION_EXAMPLES = 2_048  # to choose from, so that neither half depends on a few games
 
 Columns = Mapping[str, NDArray[Any]]
 
@@ -202,6 +206,33 @@ def holdout_batches(method: Method, game: Any, path: Path, batch_size: int, most
     count = min(chunk.num_examples, most)
     rows = np.arange(count) * chunk.num_examples // max(count, 1)
     return _unchanged(method, game, chunk.columns, rows, batch_size)
+
+
+def calibration_positions(method: Method, game: Any, chunks: ChunkSet) -> NDArray[np.uint8] | None:
+    """[N, bytes] examples that a model is stored with for int8, as in run/models.py. None: the method has none, or the
+    set too few. Raises FileError.
+
+    Every second game gives positions that set the scales, the others give positions that check them. Takes the first
+    examples: chunks are uniform samples of the window, and so are their beginnings. Equal sets give equal positions.
+    """
+    planes, games, plies = [], [], []
+    shards: dict[str, int] = {}
+    for path in chunks.chunks:
+        chunk = read_chunk(path, game.spec, method.columns(game))
+        found = method.calibration(chunk.columns)
+        if found is None:
+            return None
+        numbers = np.array([shards.setdefault(name, len(shards)) for name in chunk.shards], np.int64)
+        planes.append(found)
+        games.append(numbers[chunk.columns["shard"]] << 32 | chunk.columns["game"])
+        plies.append(chunk.columns["ply"])
+        if sum(map(len, planes)) >= CALIBRATION_EXAMPLES:
+            break
+    _, of_game = np.unique(np.concatenate(games), return_inverse=True)
+    order = np.argsort(np.concatenate(plies), kind="stable")
+    packed, half = np.concatenate(planes)[order], of_game[order] % 2
+    halves = [packed[half == which] for which in range(2)]
+    return in_turn(halves, CALIBRATION_POSITIONS) if min(map(len, halves)) >= LEAST_CALIBRATION // 2 else None
 
 
 def _unchanged(method: Method, game: Any, columns: Columns, rows: IndexArray, batch_size: int) -> list[Any]:

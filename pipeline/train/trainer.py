@@ -1,32 +1,27 @@
 """The trainer: a network, its optimiser, and one update per step. Doesn't read or write files.
 
-Optimiser: Adam with decoupled weight decay (Loshchilov & Hutter 2019, arXiv 1711.05101). Only weights of convolutions
-and linear layers decay, not biases or norms. Or Muon (``muon.py``) for the matrices in the blocks, and Adam for the
-rest. The learning rate rises linearly over the optimiser's first warmup_steps, then stays; a run that continues an
-optimiser continues its step count and doesn't warm up again.
+Optimiser: Adam with decoupled weight decay (Loshchilov & Hutter 2019, arXiv 1711.05101), not of biases and norms; or
+Muon (``muon.py``) for the matrices in the blocks, and Adam for the rest. The learning rate rises linearly over the
+optimiser's first warmup_steps, which count over all runs, then stays.
 
 Precision: forward and backward pass in bfloat16 where the processor is fast at it, convolutions channels-last. Weights,
 norms' statistics, losses and the optimiser are float32.
 
-Replicas: on a CPU, replicas of the network share a batch's rows, each in its own thread. That keeps two cores busy;
-a single network's operations are too small for two threads and use one and a half (docs/log). Replicas share their
-weights. The loss is that of the whole batch; gradients are always summed in the same order. As in any data-parallel
-training, norms see the rows of their replica, and their running statistics are the replicas' means.
+Replicas: on a CPU, replicas of the network, which share its weights, share a batch's rows, each in its own thread,
+since a network's operations are too small for two threads (docs/log). The loss is that of the whole batch; gradients
+are always summed in the same order. Norms see the rows of their replica; their statistics are the replicas' means.
 
-Processes (``process_group.py``): each has some of the replicas, on its GPU or its cores. Every process gets the whole
-batch and runs its replicas on their rows. The processes gather all outputs, so that each computes the loss of the whole
-batch, and sum their gradients. All make the same update, so weights, averages and optimiser needn't be exchanged. N
-processes of one replica equal one process of N replicas to the last bit.
+Processes (``process_group.py``): each gets the whole batch and runs some of the replicas, on its GPU or its cores. All
+gather the outputs, compute the loss of the whole batch, sum their gradients and make the same update. N processes of
+one replica equal one process of N replicas to the last bit.
 
 Averaging: with ema_decay d > 0 the trainer returns a moving average of the weights it trains, the *raw* weights:
 
     a_0 = θ_0      a_t = d_t·a_{t−1} + (1 − d_t)·θ_t      d_t = min(d, (1 + t) / (10 + t))
 
 t counts the averaged steps over all runs; θ_t are the weights after step t. The smaller d_t of the first steps is the
-usual warm-up (TensorFlow's ExponentialMovingAverage): until d is reached, a_t spans about the last tenth of the steps
-and contains nothing of θ_0. Norms' running means and variances are averaged alike (Tarvainen & Valpola 2017, as in
-timm), so that they match the weights. evaluate() measures the average. A run that continues without ema_decay goes on
-from the raw weights and drops the average.
+usual warm-up (TensorFlow's ExponentialMovingAverage). Norms' running means and variances are averaged alike (Tarvainen
+& Valpola 2017). evaluate() measures the average. A run that continues without ema_decay goes on from the raw weights.
 
 ``weights`` and ``optimizer_state`` are a trainer's whole state: a trainer made from them continues with the same bits
 on the same machine with as many threads.
@@ -34,7 +29,9 @@ on the same machine with as many threads.
 
 from __future__ import annotations
 
+import ctypes
 import math
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -56,7 +53,6 @@ from pipeline.methods.method import Objective, Weights
 from pipeline.networks.backends import has_fast_bfloat16
 from pipeline.train.config import TrainConfig
 from pipeline.train.cuda_graph_pass import CudaGraphPass, Pass
-from pipeline.train.malloc import keep_freed_memory
 from pipeline.train.muon import Muon
 
 if TYPE_CHECKING:
@@ -70,6 +66,13 @@ RAW = "raw"  # prefix of the trained weights' names if the model's weights are t
 AVERAGED = "averaged_steps"
 MOST_STEPS = 2**53  # optimisers count in float64, which has every integer up to here
 REPLICA_ROWS = 64  # fewest rows per replica: with fewer, its norms' statistics would be too noisy
+# By default glibc returns the memory that each step frees and gets it back zeroed: 11 % of a step's CPU time (docs/log,
+# 2026-11-25).
+MALLOC_SETTINGS = {
+    -3: 1 << 30,  # M_MMAP_THRESHOLD, bytes: larger blocks are mapped separately and unmapped when freed
+    -1: (1 << 31) - 1,  # M_TRIM_THRESHOLD, bytes: more free space at the heap's end is returned
+    -2: 64 << 20,  # M_TOP_PAD: bytes by which the heap grows
+}
 
 
 class NotFinite(MuGoError):
@@ -367,13 +370,15 @@ class Trainer:
             return {name: (found[name].item(), rows[name].sum().item()) for name in objective.metrics}
 
 
+def keep_freed_memory() -> bool:
+    """Let malloc keep memory for the rest of the process. Without glibc: change nothing and return False."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform.startswith("linux") else None
+    return mallopt is not None and all(mallopt(name, value) == 1 for name, value in MALLOC_SETTINGS.items())
+
+
 @contextmanager
 def _without_denormals() -> Iterator[None]:
-    """Round numbers below 1e-38 to 0. A CPU computes with them a hundred times slower.
-
-    The moments of a unit that no gradient reaches decay to such numbers within 2,000 steps; then an update took three
-    times as long (docs/log).
-    """
+    """Round numbers below 1e-38 to 0: an idle unit's moments become so small, and slow updates down (docs/log)."""
     torch.set_flush_denormal(True)
     try:
         yield
