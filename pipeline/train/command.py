@@ -4,16 +4,11 @@ Checkpoint: a file in a hidden folder beside the new model, rewritten every chec
 key covers the original model, the set and the settings. A run with the same key resumes and ends with the same weights
 as an uninterrupted one; any other run starts over.
 
-The new model appears whole: weights, the optimiser's state for the next training, and calibration positions for int8
-(``dataset.py``).
+The new model appears whole: weights, the optimiser's state, and calibration positions for int8.
 
 priority_exponent > 0: examples are sampled by priorities (``prioritised_replay.py``), which change after every batch.
-The whole set is held in memory. The checkpoint stores the priorities; a finished training writes them beside the chunks
-just before its model appears. A training starts from its checkpoint's priorities, else from those stored for its set
-or, for positions of an earlier set, for that one.
-
-max_samples_per_position > 0: training stops before the model and its ancestors have seen more samples per self-play
-position than that.
+The checkpoint stores them; a finished training writes them beside the chunks just before its model appears. A training
+starts from its checkpoint's priorities, else from those stored for its set or an earlier one.
 
 network_size above the original's: the network grows first, from the weights that the original plays with; the optimiser
 and its step count start anew.
@@ -87,8 +82,7 @@ SHOWN_EVERY = 10  # steps between two points of the curves
 # Settings that don't change what a run computes, so a checkpoint may be resumed with other values.
 NOT_IN_KEY = {"directory", "original_model", "new_model", "logdir", "checkpoint_seconds", "time_share"}
 
-Metrics = dict[str, dict[str, float]]
-"""Metrics by name, for each of "train" (the last epoch), and "holdout" and "set", each "_before" and "_after"."""
+Metrics = dict[str, dict[str, float]]  # "train" (the last epoch), "holdout" and "set" "_before" and "_after" → by name
 
 
 @dataclass(frozen=True)
@@ -253,10 +247,7 @@ class _Run:
     def __init__(
         self, config: TrainConfig, chunks: ChunkSet, model: Model, progress: Progress, group: ProcessGroup | None = None
     ) -> None:
-        """group: the processes that train together; only the first one writes.
-
-        Raises FileError if chunks and model don't fit each other.
-        """
+        """Raises FileError if chunks and model don't fit each other."""
         self._config, self._chunks, self._model, self._progress = config, chunks, model, progress
         self._group, self._writes = group, group is None or group.first
         self._method = method = method_named(model.info.method)
@@ -276,11 +267,8 @@ class _Run:
         with naming(model.path):
             self._grown = method.grown(self._game, model, config)
         self.network_size = method.size(self._grown.architecture)
-        identity = {
-            "model": {name: stamp.sha256 for name, stamp in model.info.files.items()},
-            "chunk_set": chunks.id,
-            "config": config.stored(NOT_IN_KEY),
-        }
+        files = {name: stamp.sha256 for name, stamp in model.info.files.items()}
+        identity = {"model": files, "chunk_set": chunks.id, "config": config.stored(NOT_IN_KEY)}
         self.key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
     def train(self, new_model: Path, checkpoint: Checkpoint) -> TrainSummary:
@@ -351,10 +339,8 @@ class _Run:
             optimizer = None if self._grown.fresh_optimizer else read_optimizer(self._model.path)
             if optimizer is not None and not has_moments(optimizer, config):
                 optimizer = without_moments(optimizer)
-                name = self._model.info.name
-                self._progress.say(
-                    f"the optimiser starts anew: {name} was trained by Muon, which has no moments for Adam"
-                )
+                by_muon = f"{self._model.info.name} was trained by Muon, which has no moments for Adam"
+                self._progress.say(f"the optimiser starts anew: {by_muon}")
             if self._grown.note:
                 self._progress.say(self._grown.note)
             found = checkpoint.read(self._progress, self._check)
@@ -373,10 +359,7 @@ class _Run:
         self._replay = self._make_replay(found) if config.priority_exponent else None
 
     def _allowed(self, planned: IndexArray) -> IndexArray:
-        """The first of the planned batch sizes [steps], as many as max_samples_per_position allows.
-
-        Raises NotYet if it allows no step.
-        """
+        """The planned batch sizes [steps] that max_samples_per_position allows; ancestors' samples count too."""
         cap, positions = self._config.max_samples_per_position, self._dataset.window[TOTAL]
         if not cap:
             return planned
@@ -407,7 +390,6 @@ class _Run:
                 raise ValueError("a priority isn't above 0")
 
     def _make_replay(self, checkpoint: State | None) -> Replay:
-        """Start from the checkpoint's priorities, else from those stored beside the chunks, else from equal ones."""
         config, dataset = self._config, self._dataset
         if len(dataset.kinds) > 1:
             raise UsageError(
@@ -475,7 +457,6 @@ class _Run:
                 yield None, batch
 
     def _seconds(self) -> float:
-        """Training time so far, that of resumed processes included."""
         return self._done.seconds + time.perf_counter() - self._started
 
     def _save(self) -> None:
@@ -541,6 +522,5 @@ class _Run:
 
 
 def _value_gap(metrics: Metrics) -> float:
-    """The new model's; see TrainSummary."""
     of_holdout, of_set = metrics["holdout_after"], metrics["set_after"]
     return of_holdout[VALUE_ERROR] - of_set[VALUE_ERROR] if VALUE_ERROR in of_holdout and of_set else 0.0

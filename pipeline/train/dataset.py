@@ -1,15 +1,13 @@
 """Batches of examples from a chunk set, in a random order.
 
-An *epoch* visits every example once. A set that fits into MEMORY_BYTES is held whole, packed as on disk, and shuffled
-whole. A larger one is read in groups of chunks that fit (a chunk that doesn't fit is a group by itself); each epoch
-groups the chunks anew. Shuffling within a group loses nothing, since chunks are uniform samples. A group is cut into
-batches whose sizes differ by one at most; examples of different kinds (Method.kinds) never share a batch. Each time an
-example is loaded, a random symmetry of the board is applied to its planes, policy and ownership.
+An *epoch* visits every example once. A set that fits into MEMORY_BYTES is held and shuffled whole. A larger one is read
+in groups of chunks that fit (a chunk that doesn't fit is a group by itself), which each epoch forms anew; chunks are
+uniform samples. A group is cut into batches whose sizes differ by one at most; examples of different kinds
+(Method.kinds) never share a batch. Each time an example is loaded, it gets a random symmetry of the board.
 
-Prioritised replay (``prioritised_replay.py``) instead samples rows of a set that is held whole.
+Prioritised replay instead samples rows of a set that is held whole.
 
 The order depends on (seed, set, epoch) only, so a run resumed at step s sees the same batches as an uninterrupted one.
-
 Axes: B batch, n examples. The columns are the method's.
 """
 
@@ -121,18 +119,14 @@ class Dataset:
         counts = self._counts[list(group)].sum(axis=0).tolist()
         return [(count, -(-count // self._batch_size)) for count in counts]
 
-    def _batch_order(self, group: tuple[int, ...], epoch: int, number: int) -> IndexArray:
-        """The order of a group's batches, which are numbered kind by kind. number: of the group in its epoch."""
-        count = sum(batches for _, batches in self._batches_by_kind(group))
-        if len(self.kinds) == 1:
-            return np.arange(count)
-        return np.random.default_rng([*self._seeds, epoch, number + 1, BATCH_ORDER]).permutation(count)
-
     def _planned(self, epochs: int) -> Iterator[tuple[int, int, tuple[int, ...], IndexArray]]:
-        """(epoch, number in the epoch, chunks, order of the batches) of each group of these epochs."""
+        """(epoch, number in it, chunks, order of the batches, which are numbered kind by kind) of each group."""
         for epoch in range(epochs):
-            for number, group in enumerate(self._groups(epoch)):
-                yield epoch, number, group, self._batch_order(group, epoch, number)
+            for number, group in enumerate(self._groups(epoch), start=1):
+                order = np.arange(sum(batches for _, batches in self._batches_by_kind(group)))
+                if len(self.kinds) > 1:
+                    np.random.default_rng([*self._seeds, epoch, number, BATCH_ORDER]).shuffle(order)
+                yield epoch, number, group, order
 
     def batch_sizes(self, epochs: int) -> IndexArray:
         """[steps] the number of examples in each batch of these epochs."""
@@ -171,7 +165,7 @@ class Dataset:
         for epoch, number, group, order in self._planned(epochs):
             if step + len(order) > start_step:
                 remaining = order[max(0, start_step - step) :]
-                yield from self._group_batches(group, self._generator(epoch, number + 1), remaining)
+                yield from self._group_batches(group, self._generator(epoch, number), remaining)
             step += len(order)
 
     def _group_batches(

@@ -170,12 +170,8 @@ class Trainer:
         for name, parameter in self._parameters.items():
             optimizer = self._optimizers[name]
             for moment in MOMENTS[type(optimizer)]:
-                found = optimizer.state[parameter].get(moment) if parameter in optimizer.state else None
-                arrays[f"{moment}.{name}"] = (
-                    np.zeros(parameter.shape, np.float32)
-                    if found is None
-                    else np.array(found.cpu().contiguous().numpy(), np.float32, order="C")
-                )
+                found = optimizer.state.get(parameter, {}).get(moment, torch.zeros(parameter.shape))
+                arrays[f"{moment}.{name}"] = np.array(found.cpu().contiguous().numpy(), np.float32, order="C")
         if self._config.ema_decay:
             arrays[AVERAGED] = np.array([self._averaged_steps], np.int64)
             arrays.update({f"{RAW}.{name}": array for name, array in self._objective.weights(self._network).items()})
@@ -195,11 +191,7 @@ class Trainer:
             self._optimizers[name].state[parameter] = state
 
     def step(self, batch: Any) -> StepResult:
-        """Make one update.
-
-        Raises, before changing any weight, NotFinite if the loss or its gradient isn't finite, and MuGoError for a
-        batch that the network can't learn from.
-        """
+        """Make one update. Raises, before changing any weight, NotFinite, and MuGoError as Objective.check."""
         objective = self._objective
         objective.check(batch)
         found, errors = self._pass(batch)
@@ -253,16 +245,22 @@ class Trainer:
     def _forward(self, replica: Module, inputs: torch.Tensor) -> Any:
         replica.train()
         replica.zero_grad(set_to_none=True)
+        return self._outputs(replica, inputs)
+
+    def _outputs(self, network: Module, inputs: torch.Tensor) -> Any:
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16):
-            outputs = replica(inputs)
-        return outputs
+            return network(inputs)
 
     @torch.no_grad()
     def _gather_outputs(self, parts: list[Any], inputs: torch.Tensor, sizes: list[int]) -> Any:
         """The outputs for the whole batch. parts: of this process's replicas; sizes: rows of every replica."""
         if self._group is None:
             return parts[0]._make(torch.cat(field) for field in zip(*parts, strict=True))
-        like = parts[0] if parts else self._example_outputs(inputs)
+        if parts:
+            like = parts[0]
+        else:  # this process has no rows of the batch, and needs the shapes
+            self._network.eval()  # leaves norms' statistics alone
+            like = self._outputs(self._network, inputs[:1])
         widths = [one[0].numel() for one in like]
         mine = [torch.cat([field.flatten().float() for field in part]) for part in parts]
         found = self._group.gather(mine, [size * sum(widths) for size in sizes])
@@ -271,12 +269,6 @@ class Trainer:
             torch.cat(fields).view(-1, *one.shape[1:]).to(one.dtype)
             for fields, one in zip(zip(*shares, strict=True), like, strict=True)
         )
-
-    def _example_outputs(self, inputs: torch.Tensor) -> Any:
-        """Outputs for one row, whose shapes a process needs that has no rows of this batch."""
-        self._network.eval()  # leaves norms' statistics alone
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16):
-            return self._network(inputs[:1])
 
     @torch.no_grad()
     def _combine_replicas(self, replicas: list[Module], count: int) -> None:
@@ -323,7 +315,6 @@ class Trainer:
         ]
 
     def _average(self) -> None:
-        """One step of the moving average; see the module docstring."""
         self._averaged_steps += 1
         decay = min(self._config.ema_decay, (1 + self._averaged_steps) / (10 + self._averaged_steps))
         with torch.no_grad():
