@@ -87,7 +87,7 @@ def game_seeds(
     """
     spawn_key = () if worker == DEFAULT_WORKER else tuple(worker.encode())
     for number in numbers:
-        # Raw bits take half the time of a Generator. Equals its integers(0, 2**64, 2), random(), integers(0, 2**64, 2).
+        # As a Generator's integers(0, 2**64, 2), random(), integers(0, 2**64, 2), in half the time.
         stream = np.random.PCG64(np.random.SeedSequence([seed, number], spawn_key=spawn_key))
         first, second, fraction, encounter, kinds = stream.random_raw(5).tolist()
         no_resign = (fraction >> 11) * 2.0**-53 < no_resign_fraction
@@ -194,8 +194,8 @@ def run_in_turn(
 ) -> None:
     """Step the actors of one thread in turn until no game is left or stopped(), which is checked before each round.
 
-    With several actors, a turn is STEPS_OF_A_TURN steps, because an actor's trees and network must first come back into
-    the caches. ahead(index): whether an actor skips the round, unless all would.
+    With several actors, a turn is STEPS_OF_A_TURN steps, for the caches' sake. ahead(index): whether an actor skips the
+    round, unless all would.
     """
     while (busy := [index for index, actor in enumerate(actors) if actor.live]) and not stopped():
         for actor in [actors[index] for index in busy if not ahead(index)] or [actors[index] for index in busy]:

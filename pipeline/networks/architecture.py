@@ -1,13 +1,11 @@
 """The architecture of a network, without torch: its sizes, the names and shapes of its weights, random weights.
 
 A network is a residual tower over the board (``modules.py``), named after its blocks and channels: ``b4c64``. Weights
-are a flat dict of float32 arrays under the names that ``weight_shapes`` lists; a model directory stores that dict, and
-training, folding and every inference backend read it.
+are a flat dict of float32 arrays under the names that ``weight_shapes`` lists.
 
-A network for *boards of every size* has weights that don't depend on the board's size. It reads board size and komi
-from planes that are the same at all points (``global_planes``), and sees the mean of each channel both as it is and
-times ``side_scale``, because a whole board's worth grows with its size. Source: Wu 2019, arXiv 1902.10565, appendix A;
-KataGo's "gpool" layers. Its Architecture is that of one board; ``at`` returns another board's.
+A network for *boards of every size* reads board size and komi from planes that are the same at all points
+(``global_planes``), and sees the mean of each channel both as it is and times ``side_scale``. Source: Wu 2019, arXiv
+1902.10565, appendix A; KataGo's "gpool" layers. Its Architecture is that of one board; ``at`` returns another board's.
 
 The value is learned as a *scalar* in [-1, 1], or as *wdl*: the probabilities of win, draw and loss, whose value is
 P(win) − P(loss). Two more heads of the policy's shape serve training only: the opponent's reply and the soft policy.
@@ -231,9 +229,8 @@ def check_weights(architecture: Architecture, weights: Weights) -> None:
 def random_weights(architecture: Architecture, seed: int) -> Weights:
     """Initial weights: He-normal, with neutral norms and small outputs.
 
-    A fresh network has a nearly uniform policy over points and a value near 0 (win, draw and loss equally likely).
-    Actions that are no point (a pass) start at EXTRA_ACTION_LOGIT. Equal arguments give equal bytes on every machine
-    and with every version of torch.
+    A fresh network has a nearly uniform policy over points and a value near 0; actions that are no point (a pass) start
+    at EXTRA_ACTION_LOGIT. Equal arguments give equal bytes on every machine.
     """
     generator = np.random.default_rng(seed)
     weights: Weights = {}

@@ -1,8 +1,7 @@
 """The interface of inference backends, the CPU's capabilities, and the OpenVINO backend.
 
-A backend holds one folded network and gives each thread its own function, so that threads evaluate concurrently. These
-functions take batches of the sizes in ``batch_sizes``, which limits compilation; ``inference.Evaluator`` pads to them.
-The torch backends are in ``torch_backends.py``, because importing torch takes over a second.
+A backend holds one folded network and gives each thread its own function, for batches of the sizes in ``batch_sizes``;
+``inference.Evaluator`` pads to them. The torch backends are in ``torch_backends.py``, as torch is imported slowly.
 
 Precisions: ``float32``, ``bfloat16``, ``float16``, ``int8``. In int8 the kernels and inputs of convolutions are
 integers: kernels from -127 to 127 (or -64 to 64, see ``largest_int8_kernel``) times a scale per output channel; inputs,
@@ -99,9 +98,7 @@ class OpenVinoBackend(Backend):
     """OpenVINO on the CPU. Models are compiled for each batch size when first needed.
 
     With a thread for every core, each thread compiles and runs its own models (NUM_STREAMS 0), because an OpenVINO
-    stream may run on another core, whose caches don't hold the thread's data. Measured in self-play at b2c32, two
-    threads of 128: 4.6 ms a batch instead of 5.3 to 6.1. With fewer threads than cores, streams spread each batch over
-    all cores.
+    stream may run on another core, whose caches don't hold the thread's data; else streams spread batches over all.
     """
 
     def __init__(
@@ -153,10 +150,7 @@ class OpenVinoBackend(Backend):
 
 
 def load_openvino() -> Any:
-    """The library without its telemetry, which would send a usage event from a forked process at every import.
-
-    If the telemetry package can't be imported, the library uses a stub.
-    """
+    """The library without its telemetry, which would send a usage event from a forked process at every import."""
     sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # None: importing it fails
     import openvino
 
@@ -240,9 +234,7 @@ def openvino_model(
 
     maxima: from input_maxima(), to compute convolutions in int8. max_outputs: an empty dict, which is filled with
     nodes that compute these maxima; they become further outputs, in its order.
-
-    Written out by hand, because converting the torch module would load torch and take longer than everything else
-    at the start of a game. Plain twin: ``folding.evaluate_plain``.
+    Converting the torch module would load torch, which is slow. Plain twin: ``folding.evaluate_plain``.
     """
     layers = _Layers(folded, maxima, max_outputs)
     ops = layers.ops

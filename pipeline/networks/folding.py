@@ -2,12 +2,10 @@
 
 A norm with frozen statistics is a scale and a shift per channel: norm(conv(x)) = conv(x)·s + t with
 s = weight / sqrt(running_var + ε) and t = bias − running_mean·s. Folding scales the convolution's kernels by s and
-gives it the bias t. It leaves out the heads that serve only training and joins the first convolutions of policy and
-value, which have the same input. On a board of known size, the scaled mean of a network for all boards is the mean
-times a constant, so one weight serves both. Outputs change only by float32 rounding, tested at 1e-4.
+gives it the bias t. It leaves out the heads that serve only training, joins the first convolutions of policy and value,
+and the mean with the scaled mean of networks for all boards. Outputs change only by float32 rounding.
 
-Every inference backend is checked against ``evaluate_plain``. It is slow (a few milliseconds per position) and shares
-no library with the backends; the tests compare it with the training module.
+Every inference backend is checked against ``evaluate_plain``, which is slow and shares no library with them.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
 """Growing a network: more blocks, channels or planes, the same function.
 
-A larger network learns slower but gets stronger, so a run may start small and grow. The grown network computes the same
-outputs, so nothing learned is lost:
-
     new channels  have random weights; the old layers read them with weight 0
     new blocks    follow the old ones and start as the identity: their last norm multiplies by 0
     new planes    which the game has gained since the network was made, are read with weight 0
     all boards    if a network for one board becomes one for all, it reads their additional inputs with weight 0
 
 All learn from the first step, since a weight of 0 has a gradient. Source: Chen, Goodfellow & Shlens 2016, "Net2Net".
-Unlike copied channels, zero weights need no noise to become different.
 """
 
 from __future__ import annotations
@@ -25,7 +21,7 @@ def grown_architecture(architecture: Architecture, size: str | None, planes: int
 
     Raises UsageError if that would shrink it.
     """
-    blocks, channels = parse_size(size) if size else (architecture.blocks, architecture.channels)
+    blocks, channels = parse_size(size or architecture.size)
     if blocks < architecture.blocks or channels < architecture.channels:
         found = f"network size {size}: a network of {architecture.size} can't shrink"
         raise UsageError(f"{found}; wanted at least as many blocks and channels")

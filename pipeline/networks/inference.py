@@ -2,14 +2,11 @@
 
 ``make_evaluators`` returns one ``Evaluator`` per thread. With ``backend="auto"`` it times the machine's backends and
 caches the fastest in ``~/.cache/mugo/backends.json``, by processor, architecture and library versions, so that a
-network of that architecture always runs on the same backend, with any number of rows and threads. A lost or damaged
-cache only costs another measurement. If a backend was refused, the choice isn't cached, since it may suit the next
-model. The cache also holds the difference of int8 from float32 for each model, by a name such as its weights' SHA-256.
+network of that architecture always runs on the same backend. A lost or damaged cache only costs another measurement.
+The cache also holds the difference of int8 from float32 for each model, by a name such as its weights' SHA-256.
 
-At every start, the backend is compared with plain float32 numpy on a few positions. An exact one is refused if any
-softmax probability or value differs by more than its tolerance, int8 if the mean does. Exact backends are checked on
-random planes, int8 on calibration positions that its scales don't come from. If a cached backend is refused, the others
-are tried.
+At every start, the backend is compared with plain float32 numpy: an exact one on random planes, int8 on calibration
+positions that its scales don't come from. One that differs too much is refused, and the others are tried.
 
 B batch, K rows of a call (0 ≤ K ≤ max_batch), C planes, H×W board, A actions. Values are seen by the player to move.
 """
@@ -22,6 +19,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -91,10 +89,10 @@ class Evaluator:
 
     Pads batches with empty boards to one of a few fixed sizes. A row's result doesn't depend on the content of other
     rows; the size may change its last bits, see backends.MIN_BATCH. Planes that the game gained after the network was
-    made come last and are ignored. Only one thread may call it. The caller owns the returned arrays.
+    made come last and are ignored. The caller owns the returned arrays.
     Raises ValueError for another shape or dtype, and for K > max_batch.
 
-    margins  the same network's, set by who loads it; None: nobody has asked for them
+    margins  the same network's, set by who loads it; None: not asked for
     """
 
     margins: MarginNetwork | None = None
@@ -178,10 +176,7 @@ def make_evaluators(
 def _measured_fastest(
     backends: Sequence[BackendSpec], starter: _Starter, cached: _CachedChoice, progress: Progress
 ) -> BackendSpec | None:
-    """The fastest correct backend, which is cached; None if no backend is correct.
-
-    Once one of an exact precision is correct, lower-ranked exact precisions aren't tried.
-    """
+    """The fastest correct backend, which is cached; None if none is. Of exact precisions the first correct counts."""
     progress.say("measuring inference backends once for this machine…")
     planes = starter.random_planes(MEASURED_BATCH)
     rates: dict[BackendSpec, float] = {}
@@ -197,21 +192,18 @@ def _measured_fastest(
     choice = max(rates, key=lambda backend: rates[backend] / (MIN_INT8_SPEEDUP if backend.precision == "int8" else 1.0))
     if not starter.has_differed:  # a refused backend may be correct with the next model's weights
         cached.write_choice(choice, rates)
-    fastest = max(rates, key=lambda backend: rates[backend])
+    fastest = max(rates, key=rates.__getitem__)
     progress.say(f"fastest: {fastest}, {rates[fastest]:,.0f} evaluations/s")
     if choice != fastest:
-        faster = rates[fastest] / rates[choice]
-        progress.say(
-            f"using {choice}, which is exact: {fastest} is {faster:.2f} times as fast, wanted {MIN_INT8_SPEEDUP}"
-        )
+        faster = f"{fastest} is {rates[fastest] / rates[choice]:.2f} times as fast, wanted {MIN_INT8_SPEEDUP}"
+        progress.say(f"using {choice}, which is exact: {faster}")
     return choice
 
 
 def available_backends(backend: str) -> list[BackendSpec]:
     """The backends that the option ``backend`` allows on this machine, in the order of preference without measurement.
 
-    ``auto`` leaves out torch.compile if OpenVINO is installed: it compiles for tens of seconds at every start and was
-    never faster than OpenVINO on the machines measured.
+    ``auto`` leaves out torch.compile, which starts slowly, if OpenVINO is installed.
     Raises UsageError if the backend is unknown, serves other methods only or isn't installed.
     """
     if backend not in NETWORK_BACKENDS:
@@ -239,7 +231,7 @@ def available_backends(backend: str) -> list[BackendSpec]:
 
 
 def _may_have_cuda() -> bool:
-    """Whether there is an NVIDIA driver; cheap, without importing torch."""
+    """Whether there is an NVIDIA driver, without importing torch."""
     return Path("/dev/nvidiactl").exists() or Path("/proc/driver/nvidia/version").exists() or os.name == "nt"
 
 
@@ -351,22 +343,10 @@ def evaluation_rate(evaluators: Sequence[Evaluator], planes: Planes, seconds: fl
 
 
 def run_together(works: Sequence[Callable[[], object]]) -> None:
-    """Run each in its own thread and wait for all. Raises the first exception that one of them raised."""
-    errors: list[BaseException] = []
-
-    def guarded(work: Callable[[], object]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(work,), daemon=True) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
+    """Run all at the same time, each in a thread, and wait for all. Raises the first one's exception."""
+    with ThreadPoolExecutor(len(works)) as threads:
+        for running in [threads.submit(work) for work in works]:
+            running.result()
 
 
 class _CachedChoice:
@@ -397,7 +377,6 @@ class _CachedChoice:
         self._put({"backend": asdict(backend), "evaluations_per_second": shown})
 
     def write_difference(self, name: str, difference: dict[str, float]) -> None:
-        """Cache a model's difference of int8 from float32; those of the latest models are kept."""
         known = self._entry().get("int8")
         known = dict(known) if isinstance(known, dict) else {}
         if known.pop(name, None) != difference:  # otherwise each start would write

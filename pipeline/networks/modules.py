@@ -3,16 +3,13 @@
     planes ─ conv ─ block 0 ─ block 1 (pooling) ─ block 2 ─ block 3 (pooling) … ─┬─ policy, reply, soft policy
                                                                                  └─ value, ownership, score
 
-A block is conv-norm-ReLU-conv-norm-add-ReLU, so each batch norm directly follows a convolution and folds into it
-exactly (``folding.py``). In every second block, the means and maxima of the block's input over the board pass through a
-linear layer and are added to every point of the first convolution's output, so that every point sees the whole board.
-Source: Wu 2019, arXiv 1902.10565, section 3.3 ("global pooling").
+A block is conv-norm-ReLU-conv-norm-add-ReLU, so each batch norm folds into a convolution exactly (``folding.py``). In
+every second block, the means and maxima of the block's input over the board pass through a linear layer and are added
+to every point of the first convolution's output. Source: Wu 2019, arXiv 1902.10565, section 3.3 ("global pooling").
 
 A network for boards of every size also reads the global planes, at one point of the board, and the mean of each channel
-times ``side_scale``; the boards of a batch have one size. See ``architecture.py``.
-
-Policy, opponent's reply and soft policy are three outputs over the same features, as in KataGo, computed together. All
-outputs are seen by the player to move. B batch, C planes, H×W board, P = H·W points, A actions, G global planes.
+times ``side_scale``; the boards of a batch have one size. All outputs are seen by the player to move.
+B batch, C planes, H×W board, P = H·W points, A actions, G global planes.
 """
 
 from __future__ import annotations

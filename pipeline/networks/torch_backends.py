@@ -155,9 +155,7 @@ def without_garbage_collection() -> Iterator[None]:
 
 
 class _Pass:
-    """Copy to the device, forward pass and copy back, for one batch size and one thread.
-
-    On a GPU it is captured as a CUDA graph, which starts with one call instead of some fifty that need Python's lock.
+    """Copy to the device, forward pass and copy back, for one batch size and one thread; on a GPU a CUDA graph.
 
     Must be created and destroyed in the capture thread: destroying buffers or a graph puts work on their stream, which
     would become part of a graph being captured there.

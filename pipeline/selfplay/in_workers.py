@@ -1,8 +1,7 @@
 """Self-play in workers: processes of this machine, or actors of a cluster.
 
 ``SelfplayExecutor`` is the worker's side: GameThreads on models and updates that the driver sends. ``DiskUpdates`` is
-the driver's: it looks at the disk now and then, as the threads of a local run do for every game. ``games_in_workers``
-makes the pool.
+the driver's: it looks at the disk now and then.
 
     update   JSON: {"learner": path of the model that plays, "generation": of games that start now, "others": whom the
              model may meet (opponents.Others), null if it plays only itself}

@@ -6,8 +6,6 @@ it is started again:
 
 - A generation's first run begins where the worker's last run was to end, whether or not it got there.
 - A later run of that generation plays the numbers that are missing from there on, then continues.
-
-Games of other workers don't matter, as they differ.
 """
 
 from __future__ import annotations

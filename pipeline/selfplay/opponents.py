@@ -5,9 +5,8 @@
     random      uniform over the legal moves         heuristic   a game's heuristic evaluation, one ply ahead
     pool:MODE   a member of the pool, chosen as ratings/pool.py describes
 
-A game's own seed determines its opponent and the learner's side, so game i is the same wherever it is played. Models
-that search play greedily, with self-play's readouts and without noise; the learner's opening moves make the games
-differ. Models without a search sample their moves as the learner does. If an entry leads to no opponent (no earlier
+A game's own seed determines its opponent and the learner's side. Models that search play greedily, with self-play's
+readouts and without noise; others sample their moves as the learner does. If an entry leads to no opponent (no earlier
 champion, an empty pool, the model itself), the model plays itself.
 """
 
@@ -79,10 +78,7 @@ class Mix:
 
 
 def parse_mix(text: str) -> Mix:
-    """``random=5,previous=30,pool:top-k=3=10,mirror=55`` → Mix.
-
-    Raises UsageError that names the entry, what was found and what was wanted.
-    """
+    """``random=5,previous=30,pool:top-k=3=10,mirror=55`` → Mix. Raises UsageError."""
     listed: set[str] = set()
     weights: dict[str, float] = {}
     for entry in text.split(","):

@@ -31,7 +31,7 @@ from pipeline.progress import Progress, say_first
 from pipeline.run.models import Model, NewestNumber, read_model, resolve_champion
 from pipeline.selfplay.opponents import OpponentSource, OthersReader
 from pipeline.selfplay.plan import Plan
-from pipeline.selfplay.variety import Dealer, Numbered
+from pipeline.selfplay.variety import Dealer, GamesOn, Numbered
 from pipeline.stalls import Watch
 from pipeline.workers.worker_pool import Counts, WorkerPool
 
@@ -54,7 +54,7 @@ class PlayedGame(NamedTuple):
 
 
 class ModelSource:
-    """The model that new games are played with: follows the champion.
+    """The model that new games are played with.
 
     champion: called for every game, returns the real directory of the model that plays. read: reads a model from there.
     """
@@ -91,9 +91,8 @@ class ModelSource:
 class GameThreads(WorkerPool[PlayedGame]):
     """See the module docstring. The first error of any thread stops all.
 
-    In this command, a thread plays every num_threads-th game in order, so that its batches are the same in every run,
-    and threads that hang are reported. In a worker, each thread takes the next game there is, and the driver looks for
-    workers that hang.
+    In this command, a thread plays every num_threads-th game in order, so that its batches are the same in every run.
+    In a worker, each thread takes the next game there is, and the driver, not this class, looks for hanging threads.
     """
 
     def __init__(
@@ -212,7 +211,7 @@ class GameThreads(WorkerPool[PlayedGame]):
         return not games.closed
 
     def _stopped(self, thread: int, actors: Sequence[Actor], dealer: Dealer) -> bool:
-        """Called before each round of the actors; lets them take up games that came after they had found none."""
+        """Called before each round of the actors; gives them games that came after they had found none."""
         games = self._queue(thread)
         if games or dealer:
             for actor, rows in zip(actors, self._rows, strict=True):
@@ -225,7 +224,7 @@ class GameThreads(WorkerPool[PlayedGame]):
             game,
             self._rows[board],
             self._plan.config,
-            map(self._starting, dealer.games_on(board)),
+            map(self._starting, GamesOn(dealer, board)),
             partial(self._source.player, thread),
             partial(self._finish, game),
             partial(self._meet, thread) if self._opponents else None,

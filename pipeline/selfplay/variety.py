@@ -1,8 +1,7 @@
 """Which board each game is played on, and with what komi, for models that play boards of all sizes with any komi.
 
-Both are sampled by the game's own seed, so a game is the same in any run and thread. A thread has an actor for each
-board, and the actors take turns, so that a batch for the network has positions of one size. A board that plays its
-games faster than its share allows skips turns, which keeps its batches full.
+Both are sampled by the game's own seed. A thread has an actor for each board, as a batch for the network has positions
+of one size; the actors take turns. A board that plays its games faster than its share allows skips turns.
 """
 
 from __future__ import annotations
@@ -93,10 +92,6 @@ class Dealer:
         self._take, self._variety = take, variety
         self._waiting: list[deque[Numbered]] = [deque() for _ in variety.games]
 
-    def games_on(self, board: int) -> Iterator[Numbered]:
-        """Ends when no game is left, and yields games again once there are new ones."""
-        return _OnBoard(self, board)
-
     def next_on(self, board: int) -> Numbered | None:
         waiting = self._waiting[board]
         while not waiting and (dealt := self._take()) is not None:
@@ -107,11 +102,7 @@ class Dealer:
         return Numbered(number, self._variety.with_setup(seed))
 
     def is_ahead(self, board: int) -> bool:
-        """Whether games wait for other boards, and none for this one.
-
-        If such boards skip turns, the games that have started are always about the first ones by number, so that each
-        board has its share of them.
-        """
+        """Whether games wait for other boards, and none for this one. It then skips turns, to keep to its share."""
         return bool(self) and not self._waiting[board]
 
     def __bool__(self) -> bool:
@@ -120,7 +111,9 @@ class Dealer:
 
 
 @dataclass
-class _OnBoard(Iterator[Numbered]):
+class GamesOn(Iterator[Numbered]):
+    """The games of a board. Ends when no game is left, and yields games again once there are new ones."""
+
     dealer: Dealer
     board: int
 

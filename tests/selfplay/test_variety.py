@@ -15,7 +15,7 @@ from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.plan import Plan
 from pipeline.selfplay.playing import GameThreads
-from pipeline.selfplay.variety import Dealer, Numbered, Variety
+from pipeline.selfplay.variety import Dealer, GamesOn, Numbered, Variety
 from tests.helpers import make_model
 
 HOME = parse_game("go:any,komi=7")
@@ -46,7 +46,7 @@ def test_every_game_is_dealt_once() -> None:
     variety = Variety.of(SelfplayConfig(boards="7=3,9=1"), HOME)
     games = iter(numbered(200))
     dealer = Dealer(lambda: next(games, None), variety)
-    hands = [dealer.games_on(board) for board in (0, 1)]
+    hands = [GamesOn(dealer, board) for board in (0, 1)]
     dealt: list[list[int]] = [[], []]
     turns = np.random.default_rng(1).integers(0, 2, 600)
     for board in turns:

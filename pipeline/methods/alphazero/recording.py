@@ -1,10 +1,7 @@
 """``GameBuffer``: the moves, visits and values of unfinished games, until they become game records.
 
-Doesn't play or write files. Moves of the learner, the model that learns from these games, are policy targets unless the
-caller says otherwise. Opponents' moves have no visits and are never targets.
-
-Axes: R rows (one unfinished game each), T plies, A actions, n rows named in a call. Values are seen by the player to
-move.
+Opponents' moves have no visits and are never policy targets. Axes: R rows (one unfinished game each), T plies, A
+actions, n rows named in a call. Values are seen by the player to move.
 """
 
 from __future__ import annotations
