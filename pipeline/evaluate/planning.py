@@ -1,9 +1,8 @@
 """What ``evaluate --watch`` decides about a model before its first game: the strategies that are due, and opponents.
 
-A *candidate* is a model of the followed folder with the settings for its generation, whenever it is evaluated. The
-*calendar* says which strategies are due for which models. It depends on the models' numbers and creation times, not on
-the clock, so every process gets the same calendar at any time. A *plan* is made once for each model, from the pool,
-champions and ratings of that moment.
+A *candidate* is a model of the followed folder with the settings for its generation. The *calendar* says which
+strategies are due for which models, by their numbers and creation times, not by the clock. A *plan* is made once for
+each model, from the pool, champions and ratings of that moment.
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ from pipeline.run.ratings import RatedPlayer, read_pool
 from pipeline.run_state import state_of_model
 from pipeline.schedules import RunState
 
-SettingsAt = Callable[[RunState], EvaluateConfig]
-"""The settings for a run state."""
+SettingsAt = Callable[[RunState], EvaluateConfig]  # the settings for a run state
 
 SEED_OFFSET = 1_000_003  # added to the seed, so that games differ from those of evaluate between the same players
 THE_POOL = "the pool"  # stands for all members of the pool if they are skipped
@@ -190,7 +188,7 @@ class Draft:
         return [*of_pool, *self._candidate.settings.benchmark] if strategy in (BENCHMARK, LADDER) else of_pool
 
     def _of_pool(self, strategy: str) -> list[str]:
-        """The specs of its opponents that the pool provides, and of the single opponent wherever it is from."""
+        """Those that the pool provides, and the single opponent wherever it is from."""
         return self._single() if strategy == SINGLE else list(self._members(strategy).values())
 
     def _members(self, strategy: str) -> dict[str, str]:
@@ -295,10 +293,7 @@ class Draft:
 
 
 def _strengths(config: EvaluateConfig, name: str, progress: Progress) -> dict[str, RatedPlayer]:
-    """All players' ratings, by the name that they are rated as, without the evaluations of player `name`.
-
-    So a plan that is made again is equal to the first.
-    """
+    """All players' ratings, without the evaluations of player `name`: a plan that is made again equals the first."""
     own = (config.output_dir / layout.WATCH).resolve()
     try:
         return rate(

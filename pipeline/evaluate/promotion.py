@@ -2,11 +2,8 @@
 
 The decision depends on results by game number, not on the order in which games end, so a killed, resumed or distributed
 match comes to the same decision. Games that failed or weren't played yet are missing; the match is decided when no
-missing game can change the decision.
-
-A match may end once its first games by number decide it. Its figures, as in summary.json, are of these games alone:
-other games that are over by then were short, and would overrate the player who wins fast. All results are the
-challenger's, in half points. Plays nothing and writes no files.
+missing game can change the decision. It may end once its first games by number decide it. Its figures, as in
+summary.json, are of these games alone (docs/statistics.md). All results are the challenger's, in half points.
 """
 
 from __future__ import annotations
@@ -119,19 +116,15 @@ def match_status(rule: Rule, games: Mapping[int, MatchGame]) -> MatchStatus:
 
 
 def deciding_games(rule: Rule, games: Mapping[int, MatchGame]) -> int | None:
-    """The smallest even n such that games 0 to n - 1 have all been played and decide the match; None if there is none.
-
-    n depends on results by number alone, not on which further games are over.
-    """
-    gap = next((number for number in range(rule.games) if number not in games), rule.games)
+    """The smallest even n such that games 0 to n - 1 have all been played and decide the match; None: there is none."""
 
     def is_decided(pairs: int) -> bool:
         return match_status(rule, _first_games(games, 2 * pairs)).decided
 
-    if not match_status(rule, games).decided or not is_decided(gap // 2):
+    pairs = next((number for number in range(rule.games) if number not in games), rule.games) // 2
+    if not match_status(rule, games).decided or not is_decided(pairs):
         return None
-    # A decided match stays decided.
-    return 2 * bisect_left(range(gap // 2), True, key=is_decided)
+    return 2 * bisect_left(range(pairs), True, key=is_decided)  # a decided match stays decided
 
 
 def score_so_far(rule: Rule, games: Mapping[int, MatchGame], stops_early: bool) -> str:
@@ -289,10 +282,7 @@ class EvaluateSummary:
 
 
 def summarise(rule: Rule, writer: MatchWriter, whole: bool = False) -> EvaluateSummary:
-    """The figures of a match so far, without promotion conditions and outcome.
-
-    whole: the match is always played to its end, so all games count.
-    """
+    """The figures of a match so far, without promotion conditions and outcome. whole: all games always count."""
     measured = None if whole else deciding_games(rule, writer.games)
     known = writer.games if measured is None else _first_games(writer.games, measured)
     status = match_status(rule, known)

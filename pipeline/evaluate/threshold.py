@@ -8,10 +8,9 @@ Where games count more than 1, the unit is a pair's points per game x (statistic
 
     mean ≥ z·s/√N,  s² = Σ (x − mean)² / (N − 1),  which is  S ≥ 0 and S²·(N − 1 + z²) ≥ z²·N·Q
 
-with S = Σ x and Q = Σ x². Between equals, x and −x are equally likely even if the dice favour a side, as swapping the
-players swaps the games. So, given all |x|, the signs are fair coins, and P(S ≥ t·√Q) ≤ exp(−t²/2) for *any*
-distribution of points (Hoeffding 1963), where t = z·√(N / (N − 1 + z²)). It is also at most 4.47 times the normal tail
-beyond t (Pinelis 1994, for this very statistic). For many pairs it is the normal tail itself, 2.3 %.
+with S = Σ x and Q = Σ x². Between equals, x and −x are equally likely. So, given all |x|, the signs are fair coins, and
+P(S ≥ t·√Q) ≤ exp(−t²/2) for *any* distribution of points (Hoeffding 1963), where t = z·√(N / (N − 1 + z²)). It is also
+at most 4.47 times the normal tail beyond t (Pinelis 1994, for this very statistic).
 """
 
 from __future__ import annotations
@@ -29,18 +28,14 @@ LEAST_PAIRS = 8  # among fewer pairs, equal values by luck alone would show no v
 
 
 def derived_threshold(games: int) -> float:
-    """1/2 + 1/√n: the share DEVIATIONS standard deviations (1/(2√n) each) above the mean of n fair games; at most 1.
-
-    .55 at 400 games, .60 at 100. Below 4 games, winning all is less than two deviations, and all must be won.
-    """
+    """1/2 + 1/√n: the share DEVIATIONS standard deviations (1/(2√n) each) above the mean of n fair games; at most 1."""
     return min(1.0, 0.5 + DEVIATIONS / (2 * math.sqrt(games))) if games else 1.0
 
 
 def gate_half_points(games: int, threshold: float | None = None) -> int:
     """The gate: the least half points whose share of `games` games reaches the threshold; None: the derived one.
 
-    Exact. A threshold counts as the decimal number it is written as (.55 of 400 games is 220, not 220.00000000000003).
-    The derived one counts as the root it is: (half − n)² ≥ DEVIATIONS²·n.
+    Exact: a threshold counts as the decimal number it is written as, the derived one as (half − n)² ≥ DEVIATIONS²·n.
     """
     if threshold is None:
         return min(2 * games, games + math.isqrt(DEVIATIONS**2 * games - 1) + 1) if games else 0
@@ -61,13 +56,8 @@ def false_promotion(games: int, gate: int) -> float:
     """The largest chance that an equal player reaches the gate, for any number of draws and any openings.
 
     With m decided games between equals, S = wins − losses must reach k = gate − games. For k ≥ 1 the chance of that
-    grows with m in steps of 2, as P(S=k−2) ≥ P(S=k). So it is largest with no draw, or with one (which adds half a
-    point to the even totals). For k ≤ 0 drawing every game passes.
-
-    Openings that favour a colour don't raise it. If one game of a pair is drawn, it is equally likely to be either, and
-    the other is a fair coin. If none is drawn, and the first player wins with chance p, the pair's deviation is ±2 with
-    chance p(1−p) ≤ 1/4 each, which is a mixture of two fair coins (with weight 4p(1−p)) and of none. So S is always a
-    mixture of sums of m ≤ games fair coins.
+    grows with m in steps of 2, so it is largest with no draw, or with one. For k ≤ 0 drawing every game passes.
+    Openings that favour a colour don't raise it: each pair is then a mixture of two fair coins, of one and of none.
     """
     if gate <= games:
         return 1.0

@@ -1,15 +1,13 @@
 """The games of a match: ``MatchThread`` plays many at once; ``conduct()`` lets a pool play all, and failed ones again.
 
-The thread is the referee: it keeps the positions, asks the player to move, and passes every move to both players.
-About half of each player's rows are active at a time. A game depends only on its opening, its number, the match's seed
-and the two players, if the players' arithmetic doesn't depend on thread, row and neighbouring games. So a match that is
-interrupted, or spread over threads and processes, is the same match.
+The thread is the referee: it keeps the positions, asks the player to move, and passes every move to both players. A
+game depends only on its opening, its number, the match's seed and the two players, if the players' arithmetic doesn't
+depend on thread, row and neighbouring games. So a match that is interrupted, or spread over processes, is the same.
 
 An outcome is a game or a failure; as JSON it is {"game": MatchGame} or {"failure": MatchFailure}.
-ThreadPool plays in this process, with a MatchThread in each thread; workers/ has pools of processes and Ray actors.
 
 Sides: CHALLENGER = 0, CHAMPION = 1. Players of a game: 0 moves first, 1 second; but a side that takes a handicap is
-player 0 of every game, and player 1 moves first. Axes: R rows, n rows named in a call. Writes no files.
+player 0 of every game, and player 1 moves first. Axes: R rows, n rows named in a call.
 """
 
 from __future__ import annotations
@@ -123,8 +121,7 @@ class _Unfinished:
 class MatchThread:
     """Plays games from a queue, up to num_rows at a time, and passes each to on_outcome when it ends or fails.
 
-    steps  number of steps made
-    live   number of games in play
+    steps: made so far; live: games in play
     """
 
     def __init__(
@@ -189,9 +186,8 @@ class MatchThread:
         rows, actions, values = decisions.rows, decisions.actions, decisions.values
         resigned = (actions == RESIGN) | self._give_up(side, rows, values)
         for row in rows[resigned].tolist():
-            challenger_won = side == CHAMPION
-            first_won = challenger_won == (self._challenger_player[row] == 0)
-            self._finish(row, 1 if first_won else -1, "resigned")
+            resigner_first = (side == CHALLENGER) == (self._challenger_player[row] == 0)
+            self._finish(row, -1 if resigner_first else 1, "resigned")
         rows, actions, values = rows[~resigned], actions[~resigned], values[~resigned]
         legal = self._play(side, rows, actions)
         rows, actions, values = rows[legal], actions[legal], values[legal]
@@ -369,8 +365,8 @@ def conduct(
 ) -> None:
     """Let the pool play the games, with up to ATTEMPTS at each, then close it.
 
-    When a thread or worker crashes, any of its games may be the cause. So games that used up their attempts in company
-    are tried again in smaller and smaller groups, until the guilty one crashes alone.
+    When a thread or worker crashes, games that used up their attempts in company are tried again in smaller and smaller
+    groups, until the guilty one crashes alone.
 
     on_outcomes  called with the outcomes since the last call; returns whether to play on. After False, or on
                  KeyboardInterrupt, the pool is closed, and on_outcomes gets the games that had ended by then

@@ -3,12 +3,9 @@
 An opening is a list of moves from the initial position. Pair k of a match plays opening k twice, with colours swapped.
 
 Sampled openings: the first 0 to MAX_RANDOM_PLIES moves are uniformly random. The others are sampled from the mean of
-the players' raw policies, or uniformly if no player has a policy. So openings are varied but sensible. They are fair
-between related models, but favour a model against an engine, which has no part in the sampling.
-
-Such a match should take its openings from a file, e.g. ``benchmarks/openings/go9.json``, with moves in the game's own
-notation: ``["C7", "G3", …]``. It serves every komi, as positions and moves are the same. Openings that are even with
-the file's komi may not be so with another, so both players must play each with both colours.
+the players' raw policies, or uniformly if no player has a policy. They favour a model against an engine, which has no
+part in the sampling. Such a match should take its openings from a file, e.g. ``benchmarks/openings/go9.json``, with
+moves in the game's own notation: ``["C7", "G3", …]``. It serves every komi.
 """
 
 from __future__ import annotations
@@ -54,8 +51,7 @@ def make_openings(
 
     stones: the first player's handicap stones, placed before the moves of each new opening; empty: no handicap.
     An opening that repeats another or ends the game is sampled again at a higher temperature. The last of ATTEMPTS is
-    accepted as it is: repeated, or cut short before the move that ends the game. Every opening has its own random
-    stream, so opening k doesn't depend on how many are made, unless it would repeat another.
+    accepted as it is. Every opening has its own random stream.
     """
     if plies == 0:
         return [[] for _ in range(num_pairs)]

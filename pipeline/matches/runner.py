@@ -1,7 +1,6 @@
 """``MatchRunner``: plays the matches of evaluate and tournament, from an empty folder to the last game.
 
-An *entrant* is a player that takes part in a match: its spec, its entry in the match record, and a model's weights. A
-MatchRunner opens match folders with a command's config and plays the missing games with a pool of threads, worker
+A MatchRunner opens match folders with a command's config and plays the missing games with a pool of threads, worker
 processes or Ray actors. In a worker, ``MatchExecutor`` plays them. The caller decides when a match is settled.
 """
 
@@ -99,15 +98,12 @@ class Entrant:
         return f"{self.name}={stones}{self.spec.path.resolve()}@{self.info.readouts}"
 
 
-Sides = tuple[Entrant, Entrant]
-"""Challenger, champion."""
+Sides = tuple[Entrant, Entrant]  # challenger, champion
 
 
 def load_entrant(text: str, readouts: int, models: Models = MappingProxyType({})) -> Entrant:
-    """The player that a spec string names.
+    """The player that a spec string names. readouts: for a model whose spec gives none; models: not read from the disk.
 
-    readouts  for a model whose spec gives none
-    models    the files of models that aren't read from the disk, by path
     Raises UsageError for an invalid spec, FileError for a model that can't be read.
     """
     spec = parse_player(text, lambda path: path if str(path) in models else resolve_champion(path))
@@ -115,9 +111,8 @@ def load_entrant(text: str, readouts: int, models: Models = MappingProxyType({})
         plain = PlayerInfo(name=spec.name, kind=spec.kind, spec=spec.text, handicap=spec.handicap)
         return Entrant(spec, plain, None)
     model = read_model(spec.path, models.get(str(spec.path)))
-    own = readouts if spec.readouts is None else spec.readouts
-    if not method_named(model.info.method).searches:
-        own = 0
+    searches = method_named(model.info.method).searches
+    own = 0 if not searches else readouts if spec.readouts is None else spec.readouts
     info = PlayerInfo(
         name=spec.name,
         kind="model",

@@ -86,13 +86,9 @@ class BatchSearch(Boards):
         self._gumbel: gumbel.Gumbel | None = None
         if config.algorithm != "puct":
             max_considered = min(config.max_num_considered_actions, game.num_actions)
-            self._gumbel = gumbel.Gumbel(
-                tables=np.empty((0, max_considered + 1, max_readouts), np.int32),
-                budget=np.zeros(num_rows, np.int32),
-                value_scale=config.value_scale,
-                max_visit_init=config.max_visit_init,
-                weights=np.empty(game.num_actions, np.float64),
-            )
+            tables = np.empty((0, max_considered + 1, max_readouts), np.int32)
+            budget, weights = np.zeros(num_rows, np.int32), np.empty(game.num_actions, np.float64)
+            self._gumbel = gumbel.Gumbel(tables, budget, config.value_scale, config.max_visit_init, weights)
         self._tables: dict[int, int] = {}  # readouts → index into the Gumbel tables
         batch = num_rows * leaves
         self._leaves = Leaves.empty(batch, game)
@@ -104,7 +100,7 @@ class BatchSearch(Boards):
         self.simulations = 0  # readouts so far, terminal ones included
         self.evaluations = 0  # by the network so far
 
-    # --- games -----------------------------------------------------------------------------------------------------
+    # Games
 
     def new_games(self, rows: Rows, seeds: KeyArray) -> None:  # type: ignore[override]  # a row also needs its stream
         """Set rows [n] to the initial position with empty trees. seeds [n] uint64: each row's random stream."""
@@ -139,7 +135,7 @@ class BatchSearch(Boards):
         self._drop_early_passes(legal, self.states[rows])
         return legal
 
-    # --- search ----------------------------------------------------------------------------------------------------
+    # Search
 
     def begin(self, rows: Rows, readouts: IntArray, explore: BoolArray) -> None:
         """Start a search in rows [n], whose games are not over.
@@ -219,16 +215,13 @@ class BatchSearch(Boards):
         return len(planes)
 
     def drop_batch(self) -> None:
-        """To call instead of expand() if the network failed: drops the trees of the last leaves(), ends their searches.
-
-        Positions stay.
-        """
+        """Instead of expand(), if the network failed: drops the trees of the last leaves(), ends their searches."""
         rows = np.unique(self.leaf_rows())
         self._drop_trees(rows)
         self._active[rows] = False
         self._num_waiting = 0
 
-    # --- what the search found -------------------------------------------------------------------------------------
+    # What the search found
 
     def root_table(self, rows: Rows) -> RootTable:
         """Visits [n, A] int32 and the network's priors [n, A] float32, without noise; 0 for illegal actions."""
@@ -240,9 +233,7 @@ class BatchSearch(Boards):
     def root_values(self, rows: Rows) -> FloatArray:
         """[n] float32: the mean of the network's value and all readouts' values, seen by the player to move.
 
-        For Gumbel too, as in mctx's search summary. It includes the actions that lost the halving, so it lies below the
-        winner's value. The paper's v_mix and the improved policy's expected completed q would be alternatives; they
-        haven't been compared as value targets.
+        For Gumbel too, as in mctx's search summary: it includes the actions that lost the halving.
         """
         roots = self._tree.node[rows, ROOT]
         return (roots["value"] + roots["value_sum"]) / (1 + roots["visits"]).astype(np.float32)
@@ -328,7 +319,7 @@ class BatchSearch(Boards):
         free = self._tree.node.shape[1] - used - self.num_leaves - 1
         return max(0, min(self.max_readouts, free))
 
-    # --- inside ----------------------------------------------------------------------------------------------------
+    # Inside
 
     def _drop_trees(self, rows: Rows | IntArray) -> None:
         for array in (self._tree.num_nodes, self._tree.num_edges, self._tree.remaining, self._tree.pending):

@@ -1,9 +1,8 @@
 """``Cluster`` and ``RayPool``: workers that are actors in a Ray cluster.
 
 Actors (ray_actor.py) are stateless and share no disk with the driver, the process that runs a command. Models travel
-through Ray's object store, once per version. The games of a lost actor are played by others under the same numbers. New
-CPUs are used within seconds. The pool asks an actor for outcomes only after taking the last ones, and no actor has more
-games than its capacity: so a slow driver slows the actors, and memory is bounded.
+through Ray's object store, once per version. The games of a lost actor are played by others under the same numbers. The
+pool asks an actor for outcomes only after taking the last ones: a slow driver slows the actors, and memory is bounded.
 
 The cluster must be running already (`ray start`). RAY_ADDRESS names it, as for any Ray program; the default is the one
 on this machine.
@@ -145,10 +144,7 @@ class Cluster:
             self.ray.kill(actor.handle)
 
     def put(self, models: Sequence[Path]) -> dict[str, Any]:
-        """References to the files of models in the object store, by path. Each version is put there once.
-
-        Releases all other models. Raises FileError.
-        """
+        """References to the files of models in the object store, by path. Releases all other models. Raises FileError."""
         put: dict[tuple[str, bytes], Any] = {}
         for path in models:
             files = model_files(path)
@@ -450,7 +446,7 @@ class RayPool(RemotePool[O, RayWorker]):
         self._models = self._cluster.put(models)
 
     def _bring_up_to_date(self, worker: RayWorker) -> None:
-        """Send a worker the last update unless it has had it, once it is ready."""
+        """Send a ready worker the last update unless it has had it."""
         if worker.ready and worker.update < self._update:
             worker.update = self._update
             update = json.dumps(self._job["update"]).encode()

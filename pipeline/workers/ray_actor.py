@@ -1,8 +1,7 @@
 """``JobActor``: an actor of a Ray cluster, which plays one job after another and keeps nothing between them.
 
-Needs no disk: jobs, models, orders and messages (see worker_pool.py) are bytes. Methods run concurrently in threads:
-the driver asks for outcomes (take) while it hands out numbers (give). This module doesn't import Ray;
-workers/cluster.py makes the actors.
+Needs no disk: jobs, models, orders and messages (see worker_pool.py) are bytes. Methods run concurrently in threads.
+This module doesn't import Ray; workers/cluster.py makes the actors.
 """
 
 from __future__ import annotations

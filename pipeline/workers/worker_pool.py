@@ -62,16 +62,11 @@ class Counts(NamedTuple):
     totals: Mapping[str, int] = {}
 
 
-class JobExecutor(ABC):
-    """Plays a job's games in a worker. Writes no files and may be killed at any time."""
+class JobExecutor(WorkerPool[Any]):
+    """Plays a job's games in a worker. Writes no files and may be killed at any time.
 
-    @abstractmethod
-    def give(self, numbers: Sequence[int]) -> None:
-        """As WorkerPool.give."""
-
-    @abstractmethod
-    def outcomes(self, seconds: float) -> list[Any]:
-        """As WorkerPool.outcomes, as JSON. Raises MuGoError if the job is impossible."""
+    Its outcomes are JSON. outcomes() raises MuGoError if the job is impossible.
+    """
 
     @abstractmethod
     def counts(self) -> Counts: ...
@@ -79,10 +74,6 @@ class JobExecutor(ABC):
     def warnings(self) -> list[str]:
         """Warnings for the user since the last call."""
         return []
-
-    @abstractmethod
-    def close(self) -> None:
-        """As WorkerPool.close."""
 
     def update(self, update: Any) -> None:  # noqa: B027  most jobs never change
         """Replace the job's "update", JSON whose content the job defines, for games that start from now on."""
@@ -223,10 +214,7 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
         return Counts(steps, [len(worker.games) for worker in self.workers], totals)
 
     def outcomes(self, seconds: float) -> list[O]:
-        """Reads messages until none waits or the time is up; once the pool is closed, all of them.
-
-        Raises MuGoError if the job is impossible.
-        """
+        """Reads messages until none waits or the time is up; once closed, all. Raises MuGoError for impossible jobs."""
         if not self._closed:
             if self._problem is not None:
                 raise self._problem
@@ -315,10 +303,7 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
         return f"it made no step for {stuck:.0f} seconds and was stopped" if stuck else ""
 
     def _taken_from(self, worker: W, problem: str) -> list[O]:
-        """The outcomes of a lost worker's games, except those to be played again.
-
-        The job is impossible after too many workers without a step, or too many crashes with the same game.
-        """
+        """The outcomes of a lost worker's games, except those to be played again; after too many, a problem."""
         problem = f"{worker.title}: {problem}"
         found = {number: self._reader.lost(number, problem) for number in sorted(worker.games)}
         worker.games = set()
