@@ -17,7 +17,6 @@ import os
 import queue
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -125,11 +124,8 @@ class SelfplayExecutor(JobExecutor):
         return self._threads.counts()
 
     def warnings(self) -> list[str]:
-        found = []
-        with suppress(queue.Empty):
-            while True:
-                found.append(self._progress.lines.get_nowait())
-        return found
+        lines = self._progress.lines
+        return [lines.get() for _ in range(lines.qsize())]
 
     def close(self) -> None:
         self._threads.close()

@@ -144,7 +144,7 @@ class Cluster:
             self.ray.kill(actor.handle)
 
     def put(self, models: Sequence[Path]) -> dict[str, Any]:
-        """References to the files of models in the object store, by path. Releases all other models. Raises FileError."""
+        """References to the files of models in the object store, by path; all others are released. Raises FileError."""
         put: dict[tuple[str, bytes], Any] = {}
         for path in models:
             files = model_files(path)

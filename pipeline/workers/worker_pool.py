@@ -75,7 +75,7 @@ class JobExecutor(WorkerPool[Any]):
         """Warnings for the user since the last call."""
         return []
 
-    def update(self, update: Any) -> None:  # noqa: B027  most jobs never change
+    def update(self, update: Any) -> None:
         """Replace the job's "update", JSON whose content the job defines, for games that start from now on."""
 
 

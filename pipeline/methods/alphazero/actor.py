@@ -235,7 +235,7 @@ class TreeActor(Actor):
             setup = seed.setup
             if encounter and self._job.game.sees_opponents and not encounter.opponent.learns:
                 setup = encounter.learner + 1
-            self._buffer.start(row, seed.game_id, seed.no_resign, opponent, learner, setup)
+            self._buffer.start(row, seed.game_id, seed.no_resign, opponent=opponent, learner=learner, setup=setup)
             self._kinds[row] = seed.kinds
             self._sure_plies[row] = 0
             begun.append(row)
