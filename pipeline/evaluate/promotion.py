@@ -31,18 +31,15 @@ POWER_ELO = 35.0  # the gain whose chance of passing the summary states
 class Rule:
     """What a challenger must achieve.
 
-    games               of the whole match; even
-    threshold           share of the points; None: derived from the number of games
-    sprt                decides instead of the threshold
     exclude_duplicates  of games with the same moves and colours only the one with the lowest number counts; the
                         threshold is a share of the remaining games
     max_result          the most points that a game counts. Above 1, points decide: the threshold is in points per game
                         over whole pairs, None: derived from their variance
     """
 
-    games: int
-    threshold: float | None = None
-    sprt: Sprt | None = None
+    games: int  # of the whole match; even
+    threshold: float | None = None  # share of the points; None: derived from the number of games
+    sprt: Sprt | None = None  # decides instead of the threshold
     exclude_duplicates: bool = False
     max_result: float = 1.0
 
@@ -65,28 +62,18 @@ def rule_of(header: MatchHeader) -> Rule:
 
 @dataclass(frozen=True)
 class MatchStatus:
-    """The status of a match after the games played so far.
+    """The status of a match after the games played so far."""
 
-    counted           games that count, by number
-    score             the challenger's score in these games
-    duplicates        games whose moves and colours repeat those of a game with a lower number
-    pair_scores       [games / 2] half points 0..4; None: not both played, VOID: one is an excluded duplicate
-    pair_points       [N] the challenger's points per game in the whole pairs that count
-    games_that_count  games of the whole match, played or not, without the duplicates excluded so far
-    gate              half points to reach in these games, unless sprt or points decide
-    passed            by the games so far; final only when decided
-    """
-
-    counted: dict[int, MatchGame]
-    score: Score
-    duplicates: int
-    pair_scores: list[int | None]
-    pair_points: list[float]
-    games_that_count: int
-    gate: int
+    counted: dict[int, MatchGame]  # games that count, by number
+    score: Score  # the challenger's in these games
+    duplicates: int  # games whose moves and colours repeat those of a game with a lower number
+    pair_scores: list[int | None]  # [games / 2] half points 0..4; None: not both played, VOID: an excluded duplicate
+    pair_points: list[float]  # [N] the challenger's points per game in the whole pairs that count
+    games_that_count: int  # games of the whole match, played or not, without the duplicates excluded so far
+    gate: int  # half points to reach in these games, unless sprt or points decide
     sprt: SprtState | None
     decided: bool
-    passed: bool
+    passed: bool  # by the games so far; final only when decided
 
     @property
     def pair_counts(self) -> statistics.Pentanomial:
@@ -145,22 +132,15 @@ def _first_games(games: Mapping[int, MatchGame], count: int) -> dict[int, MatchG
 
 @dataclass(frozen=True)
 class PointsSummary:
-    """The challenger's points in a match whose games count more than 1.
+    """The challenger's points in a match whose games count more than 1."""
 
-    per_game, low, high  mean over whole pairs, and its 95 % interval; None: unknown
-    deviation            standard deviation of a pair's points per game; None for fewer than two pairs
-    pairs                number of pairs with both games played
-    needed               points per game that promote, from the pairs' variance; None: unknown
-    won, lost            number of games by the name of their result
-    """
-
-    per_game: float
-    low: float | None
+    per_game: float  # mean over whole pairs
+    low: float | None  # its 95 % interval, to high; None: unknown
     high: float | None
-    deviation: float | None
-    pairs: int
-    needed: float | None
-    won: dict[str, int]
+    deviation: float | None  # standard deviation of a pair's points per game; None for fewer than two pairs
+    pairs: int  # number of pairs with both games played
+    needed: float | None  # points per game that promote, from the pairs' variance; None: unknown
+    won: dict[str, int]  # number of games by the name of their result
     lost: dict[str, int]
 
     def lines(self) -> list[str]:
@@ -191,28 +171,16 @@ class ConditionResult:
 class EvaluateSummary:
     """A match and its consequences. Wins, losses, shares and Elo are the challenger's; an Elo of None is unbounded.
 
-    share                    points per game; a draw counts 1/2
-    pairs                    number of pairs worth 0, 1/2, 1, 1 1/2, 2 points
-    duplicates               games whose moves and colours repeat another's
-    ends                     number of games by how they ended: played_out, move_limit, resigned
-    failed                   games that failed in both attempts
-    games_that_count         games of the match without excluded duplicates; points_needed refers to these
-    measured                 all figures are of the games below this number, which alone decide the match
-    tail_probability         that an equal player does at least this well; over games if none was drawn, else over pairs
-    threshold, points_needed None if the sequential test decides, like the next two
-    false_promotion_at_most  probability that an equal player passes, for any number of draws
-    power_35_elo             probability that a player 35 Elo stronger passes, without draws
-    guards                   the promotion conditions' results, by the conditions' text
-    points                   only if games count more than 1; points then decide: threshold is in points per game, None
-                             if derived; share, Elo and their intervals are of games won; points_needed and power_35_elo
-                             are None; tail and false promotion are over pairs, for any distribution of points
+    points: only if games count more than 1. Points then decide: threshold is in points per game, None if derived;
+    share, Elo and their intervals are of games won; points_needed and power_35_elo are None; tail and false
+    promotion are over pairs, for any distribution of points.
     """
 
     challenger: str
     champion: str
     game: str
     games: int
-    games_that_count: int
+    games_that_count: int  # without excluded duplicates; points_needed refers to these
     games_played: int
     wins: int
     losses: int
@@ -220,28 +188,28 @@ class EvaluateSummary:
     win_rate: float
     loss_rate: float
     draw_rate: float
-    share: float
+    share: float  # points per game; a draw counts 1/2
     share_low: float
     share_high: float
     average_length: float
     moving_first: Score
     moving_second: Score
-    pairs: list[int]
-    duplicates: int
-    ends: dict[str, int]
-    failed: int
-    measured: int
-    threshold: float | None
+    pairs: list[int]  # number of pairs worth 0, 1/2, 1, 1 1/2, 2 points
+    duplicates: int  # games whose moves and colours repeat another's
+    ends: dict[str, int]  # number of games by how they ended: played_out, move_limit, resigned
+    failed: int  # games that failed in both attempts
+    measured: int  # all figures are of the games below this number, which alone decide the match
+    threshold: float | None  # None if the sequential test decides, like points_needed and the two chances below
     points_needed: float | None
-    tail_probability: float
-    tail_over: str
-    false_promotion_at_most: float | None
-    power_35_elo: float | None
+    tail_probability: float  # that an equal player does at least this well
+    tail_over: str  # games if none was drawn, else pairs
+    false_promotion_at_most: float | None  # probability that an equal player passes, for any number of draws
+    power_35_elo: float | None  # probability that a player 35 Elo stronger passes, without draws
     elo: float | None
     elo_low: float | None
     elo_high: float | None
     sprt: SprtState | None
-    guards: dict[str, ConditionResult]
+    guards: dict[str, ConditionResult]  # the promotion conditions' results, by the conditions' text
     passed: bool
     promoted: bool
     reason: str

@@ -41,35 +41,26 @@ PAIR_SHARES = np.arange(5) / 4  # a pair's score as a share of its points
 
 @dataclass(frozen=True)
 class SprtState:
-    """The state of a test after its deciding pair, else after all pairs before the first missing one.
+    """The state of a test after its deciding pair, else after all pairs before the first missing one."""
 
-    decision      ACCEPTED, REJECTED or UNDECIDED
-    pairs         number of pairs that count, without VOID ones
-    llr           their log-likelihood ratio
-    lower, upper  bounds of rejection and acceptance; a rejection above `lower` was for too few remaining pairs
-    """
-
-    decision: str
-    pairs: int
-    llr: float
-    lower: float
-    upper: float
+    decision: str  # ACCEPTED, REJECTED or UNDECIDED
+    pairs: int  # number of pairs that count, without VOID ones
+    llr: float  # their log-likelihood ratio
+    lower: float  # bound of rejection; a rejection above it was for too few remaining pairs
+    upper: float  # bound of acceptance
 
 
 @dataclass(frozen=True)
 class Sprt:
     """The parameters of a test.
 
-    elo0, elo1  the challenger's Elo above the champion's under H0 and H1, converted to shares of the points
-    alpha       the rate at which challengers of strength elo0 are accepted
-    beta        the rate at which challengers of strength elo1 are rejected, without a limit on pairs
     Wald's bounds guarantee α/(1−β) and β/(1−α); the actual rates are lower (measured by benchmarks/promotion.py).
     """
 
-    elo0: float
-    elo1: float
-    alpha: float
-    beta: float
+    elo0: float  # the challenger's Elo above the champion's under H0
+    elo1: float  # under H1
+    alpha: float  # the rate at which challengers of strength elo0 are accepted
+    beta: float  # the rate at which challengers of strength elo1 are rejected, without a limit on pairs
 
     @staticmethod
     def parse(text: str) -> Sprt:

@@ -42,22 +42,16 @@ ENGINE_WAIT_SECONDS = 0.02  # an idle thread waits this long for each player bef
 
 @dataclass(frozen=True)
 class Pairing:
-    """The game, players, seed and openings of a match.
-
-    makers, names  the challenger's, the champion's
-    handicap_side  the side that takes a handicap in every game; None: neither
-    stones         the handicap stones of each opening; empty without a handicap
-    resign_threshold   a side whose own value is below this at two of its moves in a row has lost; NEVER: no value is
-    """
+    """The game, players, seed and openings of a match."""
 
     game: AnyGame
-    makers: tuple[MakePlayer, MakePlayer]
+    makers: tuple[MakePlayer, MakePlayer]  # the challenger's, the champion's
     names: tuple[str, str]
     seed: int
     openings: Sequence[Sequence[int]]
-    handicap_side: int | None = None
-    stones: Sequence[Sequence[int]] = ()
-    resign_threshold: float = NEVER
+    handicap_side: int | None = None  # the side that takes a handicap in every game; None: neither
+    stones: Sequence[Sequence[int]] = ()  # the handicap stones of each opening; empty without a handicap
+    resign_threshold: float = NEVER  # a side whose own value is below this at two of its moves in a row has lost
 
     def opening(self, index: int) -> tuple[list[int], list[int]]:
         """(handicap stones, moves) at the beginning of game `index`."""

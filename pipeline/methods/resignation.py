@@ -56,18 +56,12 @@ class NoResignGame:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The threshold found, and what it would have done in the games it was found on.
+    """The threshold found, and what it would have done in the games it was found on."""
 
-    threshold           NEVER if even the lowest allowed one is wrong too often; the numbers are then the lowest one's
-    games               games that never resign
-    resignations        games that would have been resigned
-    wrong_resignations  those whose first player to resign did not lose
-    """
-
-    threshold: float
-    games: int
-    resignations: int
-    wrong_resignations: int
+    threshold: float  # NEVER if even the lowest allowed one is wrong too often; the numbers are then the lowest one's
+    games: int  # that never resign
+    resignations: int  # games that would have been resigned
+    wrong_resignations: int  # those whose first player to resign did not lose
 
     @property
     def wrong_share(self) -> float:

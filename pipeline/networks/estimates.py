@@ -18,14 +18,10 @@ from pipeline.networks.modules import load_network
 
 
 class Estimates(NamedTuple):
-    """Seen by the player to move.
+    """Seen by the player to move."""
 
-    ownership  [B, P] float32 in [-1, 1]: the expected owner at the end of the game, +1 the player to move
-    score      [B] float32: the expected lead at the end, in the game's points
-    """
-
-    ownership: FloatArray
-    score: FloatArray
+    ownership: FloatArray  # [B, P] in [-1, 1]: the expected owner at the end of the game, +1 the player to move
+    score: FloatArray  # [B] the expected lead at the end, in the game's points
 
 
 def estimator(architecture: Architecture, weights: Weights) -> Callable[[Planes], Estimates]:

@@ -11,19 +11,13 @@ MAX_VARIATION = 30  # moves
 
 @dataclass(frozen=True)
 class Candidate:
-    """A move at the root.
-
-    visits         readouts that went through it
-    value_to_move  their mean, in [-1, 1], seen by the player to move at the root; without visits the root's value
-    prior          the network's, without noise
-    variation      this action, then the most visited ones
-    """
+    """A move at the root."""
 
     action: int
-    visits: int
-    value_to_move: float
-    prior: float
-    variation: tuple[int, ...]
+    visits: int  # readouts that went through it
+    value_to_move: float  # their mean, in [-1, 1], seen by the player to move at the root; the root's without visits
+    prior: float  # the network's, without noise
+    variation: tuple[int, ...]  # this action, then the most visited ones
 
 
 def candidates(tree: Tree, row: int) -> list[Candidate]:

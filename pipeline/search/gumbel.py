@@ -42,18 +42,13 @@ TARGET_SUM = 65_535  # sum of a policy target's integers, up to rounding
 
 
 class Gumbel(NamedTuple):
-    """The settings of a batch of searches.
+    """The settings of a batch of searches."""
 
-    tables  [B, M + 1, T] int32  table_of_considered_visits of each of B budgets, for at most M considered actions
-    budget  [R] int32            index of each row's table, or BY_PUCT
-    weights [A] float64          scratch
-    """
-
-    tables: IntArray
-    budget: IntArray
+    tables: IntArray  # [B, M + 1, T] table_of_considered_visits of B budgets, for at most M considered actions
+    budget: IntArray  # [R] index of each row's table, or BY_PUCT
     value_scale: float
     max_visit_init: float
-    weights: NDArray[np.float64]
+    weights: NDArray[np.float64]  # [A] scratch
 
 
 def sequence_of_considered_visits(max_num_considered_actions: int, readouts: int) -> list[int]:

@@ -52,12 +52,10 @@ NOT_STORED = {"output_dir", "network", "verbose", "backend", "threads", "workers
 class SelfplaySummary:
     """What one self-play run did. Speeds are of the playing itself, without loading the model.
 
-    opponents        name → games, and the model's own wins, draws and losses; also its points where a game may count
-                     more than 1; empty if the model only met itself
-    points_per_game  the first player's; None for games that always count 1
-    big_wins         name → games that counted more than 1
-    calibration      how the threshold was found in earlier games; empty if it was given. Shares of resignations that
-                     would have been wrong: the measured one, and the upper end of its one-sided 95 % interval
+    opponents    name → games, and the model's own wins, draws and losses; also its points where a game may count more
+                 than 1; empty if the model only met itself
+    calibration  how the threshold was found in earlier games; empty if it was given. Shares of resignations that would
+                 have been wrong: the measured one, and the upper end of its one-sided 95 % interval
     """
 
     model: str
@@ -81,8 +79,8 @@ class SelfplaySummary:
     opponents: dict[str, dict[str, float]] = field(default_factory=dict)
     calibration: dict[str, float] = field(default_factory=dict)
     note: str = ""
-    points_per_game: float | None = None
-    big_wins: dict[str, int] = field(default_factory=dict)
+    points_per_game: float | None = None  # the first player's; None for games that always count 1
+    big_wins: dict[str, int] = field(default_factory=dict)  # name → games that counted more than 1
 
     def lines(self) -> list[str]:
         """The short form."""

@@ -24,15 +24,11 @@ from pipeline.run.shards import MOST_NUMBER, RunNumbers, ShardMeta, meta_of
 
 @dataclass(frozen=True)
 class Numbering:
-    """The numbers of one run's games.
-
-    numbers    ascending
-    continues  the newest shard of the run that this one continues; None if it continues none
-    """
+    """The numbers of one run's games."""
 
     run: RunNumbers
-    numbers: list[int]
-    continues: ShardMeta | None
+    numbers: list[int]  # ascending
+    continues: ShardMeta | None  # the newest shard of the run that this one continues; None if it continues none
 
 
 def numbering(

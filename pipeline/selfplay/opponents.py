@@ -46,16 +46,12 @@ MAX_MODELS = 16  # opponents whose networks stay loaded; the least recently used
 
 @dataclass(frozen=True)
 class OpponentChoice:
-    """An opponent by a game's seed.
+    """An opponent by a game's seed."""
 
-    name       an entry of the mix       learner    the model's side, 0 or 1
-    seed       the opponent's, uint64    generator  for the choice among the pool's members
-    """
-
-    name: str
-    learner: int
-    seed: int
-    generator: np.random.Generator
+    name: str  # an entry of the mix
+    learner: int  # the model's side, 0 or 1
+    seed: int  # the opponent's, uint64
+    generator: np.random.Generator  # for the choice among the pool's members
 
 
 @dataclass(frozen=True)
@@ -118,18 +114,12 @@ def _wanted() -> str:
 
 
 class Others(BaseModel, frozen=True):
-    """The opponents that a learner may meet, as the disk says when it begins to play; `random` and `heuristic` aside.
+    """The opponents that a learner may meet, as the disk says when it begins to play; but for random and heuristic."""
 
-    previous         the champion before it; None: there is none
-    models           members of the pool, by name
-    built_ins        members of the pool: name → kind
-    rated, champions as in ratings/pool.py
-    """
-
-    previous: Path | None = None
-    models: dict[str, Path] = {}
-    built_ins: dict[str, str] = {}
-    rated: dict[str, RatedPlayer] = {}
+    previous: Path | None = None  # the champion before it; None: there is none
+    models: dict[str, Path] = {}  # members of the pool, by name
+    built_ins: dict[str, str] = {}  # members of the pool: name → kind
+    rated: dict[str, RatedPlayer] = {}  # as in ratings/pool.py, like champions
     champions: list[str] = []
 
     @property

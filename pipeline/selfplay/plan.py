@@ -20,20 +20,14 @@ from pipeline.selfplay.variety import Variety
 
 @dataclass
 class Plan:
-    """Raises UsageError if the model's game can't be played with this config.
+    """Raises UsageError if the model's game can't be played with this config."""
 
-    config   with the seed and the resignation threshold in force
-    game     the model's, on its own board
-    threads  of each process that plays       rows    games of each thread at a time
-    leaves   of one tree in a batch           mix     the opponents       variety  the boards
-    """
-
-    config: SelfplayConfig
-    game: AnyGame
+    config: SelfplayConfig  # with the seed and the resignation threshold in force
+    game: AnyGame  # the model's, on its own board
     method: Method
-    threads: int = 1
-    rows: int = 1
-    leaves: int = 1
+    threads: int = 1  # of each process that plays
+    rows: int = 1  # games of each thread at a time
+    leaves: int = 1  # of one tree in a batch
     mix: Mix = field(init=False)
     variety: Variety = field(init=False)
 

@@ -39,18 +39,10 @@ WAIT_SECONDS = 0.2
 
 
 class PlayedGame(NamedTuple):
-    """A game that has ended.
-
-    game        on the board it was played on
-    finished    None if it was dropped without a record
-    generation  the number of the newest model when it began
-    number      which of the worker's games it is
-    """
-
-    game: AnyGame
-    finished: FinishedGame | None
-    generation: int
-    number: int
+    game: AnyGame  # on the board it was played on
+    finished: FinishedGame | None  # None if it was dropped without a record
+    generation: int  # the number of the newest model when it began
+    number: int  # which of the worker's games it is
 
 
 class ModelSource:

@@ -36,15 +36,11 @@ class Numbered(NamedTuple):
 
 @dataclass(frozen=True)
 class Variety:
-    """The boards that games are played on.
+    """The boards that games are played on."""
 
-    games   one for each board       shares  of all games; they sum to 1
-    spread  of komi, in points; see the option komi_spread
-    """
-
-    games: Sequence[AnyGame]
-    shares: Sequence[float]
-    spread: float
+    games: Sequence[AnyGame]  # one for each board
+    shares: Sequence[float]  # of all games; they sum to 1
+    spread: float  # of komi, in points; see the option komi_spread
 
     @staticmethod
     def of(config: SelfplayConfig, home: AnyGame) -> Variety:

@@ -89,10 +89,8 @@ Metrics = dict[str, dict[str, float]]  # "train" (the last epoch), "holdout" and
 class TrainSummary:
     """What one training did; 0 where nothing was measured.
 
-    loss       the total training loss: its mean over the last epoch's steps
     value_gap  the new model's (v − z)² on the hold-out minus that on as many examples of the set; well above 0: it has
                memorised results. Not measured if the set's values aren't pure results (td_lambda)
-    metrics    "train", "holdout_before" and "holdout_after", by the objective's names
     """
 
     model: Path
@@ -103,13 +101,13 @@ class TrainSummary:
     steps_cut: int  # left out because of max_samples_per_position
     total_samples: int  # seen by the model and its ancestors in training
     resumed_from_step: int
-    loss: float
+    loss: float  # the total: its mean over the last epoch's steps
     holdout_examples: int
     value_gap: float
     seconds: float  # of this process's training steps
     samples_per_second: float
     method: str
-    metrics: Metrics
+    metrics: Metrics  # "train", "holdout_before" and "holdout_after", by the objective's names
 
     def lines(self) -> list[str]:
         """The short form."""

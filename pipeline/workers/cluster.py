@@ -257,22 +257,15 @@ class _Lost(Exception):
 
 @dataclass(eq=False, kw_only=True)
 class RayWorker(Worker):
-    """An actor as a worker.
-
-    begun    the pending answer of begin(); None once it has arrived
-    asked    the pending answer of take()
-    ready    whether it has begun the job and gets games
-    answers  how many it has given
-    update   the number of the last update sent to it
-    """
+    """An actor as a worker."""
 
     actor: _Actor
-    begun: Any
-    asked: Any = None
-    ready: bool = False
-    answers: int = 0
+    begun: Any  # the pending answer of begin(); None once it has arrived
+    asked: Any = None  # the pending answer of take()
+    ready: bool = False  # whether it has begun the job and gets games
+    answers: int = 0  # how many it has given
     silence: Watch = field(default_factory=Watch)
-    update: int = 0
+    update: int = 0  # the number of the last update sent to it
 
     @property
     def title(self) -> str:

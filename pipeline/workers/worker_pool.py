@@ -125,18 +125,13 @@ Updates = Callable[[], tuple[Any, Sequence[Path]] | None]
 
 @dataclass(eq=False)
 class Worker(ABC):
-    """A worker as seen by the pool.
-
-    games   given and not finished
-    counts  as last reported; without threads: never
-    loaded  whether it has made a step or ended a game
-    """
+    """A worker as seen by the pool."""
 
     number: int
-    games: set[int] = field(default_factory=set)
-    counts: Counts = field(default_factory=lambda: Counts([], []))
+    games: set[int] = field(default_factory=set)  # given and not finished
+    counts: Counts = field(default_factory=lambda: Counts([], []))  # as last reported; without threads: never
     started: float = field(default_factory=time.monotonic)
-    loaded: bool = False
+    loaded: bool = False  # whether it has made a step or ended a game
     watch: Watch = field(default_factory=Watch)
 
     @property

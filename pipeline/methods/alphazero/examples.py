@@ -235,16 +235,12 @@ def _moves_of_non_learners(table: GameTable, to_move: NDArray[np.int8]) -> Index
 
 
 class _Visits(NamedTuple):
-    """The root visits of n positions, as a list of E visited actions: a dense array would be mostly zeros.
+    """The root visits of n positions, as a list of E visited actions: a dense array would be mostly zeros."""
 
-    owner    [E] index of the position   actions  [E]   shares  [E] of the position's visits
-    weight   [n] 1 if they are a policy target
-    """
-
-    owner: IndexArray
-    actions: IndexArray
-    shares: NDArray[np.float32]
-    weight: NDArray[np.uint8]
+    owner: IndexArray  # [E] index of the position
+    actions: IndexArray  # [E]
+    shares: NDArray[np.float32]  # [E] of the position's visits
+    weight: NDArray[np.uint8]  # [n] 1 if they are a policy target
 
 
 def _visits(game: Game, table: GameTable, positions: Positions, row: IndexArray, to_move: NDArray[np.int8]) -> _Visits:
