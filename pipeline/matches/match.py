@@ -12,9 +12,6 @@ player 0 of every game, and player 1 moves first. Axes: R rows, n rows named in 
 
 from __future__ import annotations
 
-import queue
-import threading
-from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,8 +26,8 @@ from pipeline.games.replay import handicap_start
 from pipeline.methods.resignation import NEVER
 from pipeline.players.player import RESIGN, Boards, Decisions, MakePlayer, Player, PlayerFault, Rows
 from pipeline.run.matches import MatchFailure, MatchGame, challenger_player, games_per_opening
-from pipeline.stalls import Watch
 from pipeline.workers import worker_pool
+from pipeline.workers.worker_pool import GameQueue
 
 Outcome = MatchGame | MatchFailure
 WorkerPool = worker_pool.WorkerPool[Outcome]
@@ -57,43 +54,6 @@ class Pairing:
         """(handicap stones, moves) at the beginning of game `index`."""
         number = index // games_per_opening(self.handicap_side)
         return list(self.stones[number]) if self.stones else [], list(self.openings[number])
-
-
-class GameQueue:
-    """Numbers of the games still to be played, shared by threads."""
-
-    def __init__(self) -> None:
-        self._numbers: deque[int] = deque()
-        self._changed = threading.Condition()
-        self._closed = False
-
-    def give(self, numbers: Sequence[int]) -> None:
-        """Add numbers at the front of the queue."""
-        with self._changed:
-            self._numbers.extendleft(reversed(numbers))
-            self._changed.notify_all()
-
-    def take(self) -> int | None:
-        with self._changed:
-            return self._numbers.popleft() if self._numbers and not self._closed else None
-
-    def wait(self, seconds: float) -> None:
-        """Wait until the queue has a number or is closed, at most this long."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or bool(self._numbers), seconds)
-
-    def close(self) -> None:
-        """Makes threads stop at their next step and drop the games in play."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-
-    @property
-    def closed(self) -> bool:
-        return self._closed
-
-    def __bool__(self) -> bool:
-        return bool(self._numbers)
 
 
 @dataclass
@@ -428,71 +388,29 @@ class _Trials:
         return self.left.difference(*self._suspects)
 
 
-class ThreadPool(WorkerPool):
+class ThreadPool(worker_pool.ThreadPool[Outcome]):
     """MatchThreads in this process. One that raises loses its games and is replaced by one with fresh players.
 
-    watched        whether outcomes() and close() raise Hung for a thread that hangs, as it can't be replaced; worker
-                   processes are watched from outside
     match_threads  by number; None until its players are made
     """
 
     def __init__(self, pairing: Pairing, num_threads: int, num_rows: int, watched: bool = True) -> None:
-        self._pairing = pairing
-        self._watch = Watch() if watched else None
-        self._num_rows = num_rows
-        self._arrived: queue.SimpleQueue[Outcome | BaseException] = queue.SimpleQueue()
-        self._problem: BaseException | None = None
-        self._games = GameQueue()
+        self._pairing, self._num_rows = pairing, num_rows
         self.match_threads: list[MatchThread | None] = [None] * num_threads
-        self._threads = [
-            threading.Thread(target=self._run, args=(number,), daemon=True) for number in range(num_threads)
-        ]
-        for thread in self._threads:
-            thread.start()
+        super().__init__(num_threads, 1, watched)
 
-    def give(self, numbers: Sequence[int]) -> None:
-        self._games.give(numbers)
+    def steps_made(self) -> list[object]:
+        made = [one and (id(one), one.steps) for one in self.match_threads]  # None: it is making its players
+        return [count or () if one.is_alive() else None for one, count in zip(self.threads, made, strict=True)]
 
-    def outcomes(self, seconds: float) -> list[Outcome]:
-        """Raises the error that kept a thread's players from being made."""
-        if self._problem is not None and not self._games.closed:
-            raise self._problem
-        found: list[Outcome] = []
-        while self._problem is None or self._games.closed:
+    def play(self, thread: int) -> None:
+        (games,) = self.queues
+        while not games.closed:
+            match_thread = MatchThread(self._pairing, self._num_rows, thread, games, self.arrived.put)
+            self.match_threads[thread] = match_thread
             try:
-                one = self._arrived.get(timeout=seconds) if seconds > 0 and not found else self._arrived.get_nowait()
-            except queue.Empty:
-                break
-            if isinstance(one, BaseException):
-                self._problem = self._problem or one
-            else:
-                found.append(one)
-        if self._watch is not None and not found and not self._games.closed:
-            self._watch.look(self._counts())
-        return found
-
-    def close(self) -> None:
-        self._games.close()
-        if self._watch is not None:
-            self._watch.join(self._threads, self._counts)
-        for thread in self._threads:
-            thread.join()
-
-    def _counts(self) -> list[object]:
-        """For the watch. A thread that is making its players has made no step."""
-        made = [one and (id(one), one.steps) for one in self.match_threads]
-        return [count or () if one.is_alive() else None for one, count in zip(self._threads, made, strict=True)]
-
-    def _run(self, number: int) -> None:
-        try:
-            while not self._games.closed:
-                match_thread = MatchThread(self._pairing, self._num_rows, number, self._games, self._arrived.put)
-                self.match_threads[number] = match_thread
-                try:
-                    match_thread.run()
-                except BaseException as error:  # a player's: KeyboardInterrupt is raised in the main thread
-                    match_thread.abandon(f"{type(error).__name__}: {' '.join(str(error).split())}")
-                finally:
-                    match_thread.close()
-        except BaseException as error:  # the players can't be made: outcomes() raises it
-            self._arrived.put(error)
+                match_thread.run()
+            except BaseException as error:  # a player's: KeyboardInterrupt is raised in the main thread
+                match_thread.abandon(f"{type(error).__name__}: {' '.join(str(error).split())}")
+            finally:
+                match_thread.close()

@@ -6,7 +6,6 @@ numbers: a number and the run's seed make a game, so it is the same wherever it 
 
 from __future__ import annotations
 
-import queue
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.games.contract import AnyGame
-from pipeline.matches.match import GameQueue
 from pipeline.methods.method import (
     Actor,
     ActorJob,
@@ -32,8 +30,7 @@ from pipeline.run.models import Model, NewestNumber, read_model, resolve_champio
 from pipeline.selfplay.opponents import OpponentSource, OthersReader
 from pipeline.selfplay.plan import Plan
 from pipeline.selfplay.variety import Dealer, GamesOn, Numbered
-from pipeline.stalls import Watch
-from pipeline.workers.worker_pool import Counts, WorkerPool
+from pipeline.workers.worker_pool import Counts, GameQueue, ThreadPool
 
 WAIT_SECONDS = 0.2
 
@@ -80,12 +77,14 @@ class ModelSource:
         return [Learner(model.info.name, one, model.path) for one in self._plan.load(model, self.progress)]
 
 
-class GameThreads(WorkerPool[PlayedGame]):
-    """See the module docstring. The first error of any thread stops all.
+class GameThreads(ThreadPool[PlayedGame]):
+    """See the module docstring.
 
     In this command, a thread plays every num_threads-th game in order, so that its batches are the same in every run.
     In a worker, each thread takes the next game there is, and the driver, not this class, looks for hanging threads.
     """
+
+    most_at_once = 1
 
     def __init__(
         self,
@@ -97,27 +96,17 @@ class GameThreads(WorkerPool[PlayedGame]):
     ) -> None:
         """generation: called for every game."""
         self._plan, self._source, self._opponents, self._generation = plan, source, opponents, generation
-        self._watch = None if in_worker else Watch()
         self._begun: dict[int, tuple[int, int]] = {}  # ids of games in play → their generations and numbers
         self._left = 0  # games that were given and not yet returned
         self._rows = plan.variety.rows(plan.rows)  # of each board's actor
-        self._queues = [GameQueue() for _ in range(1 if in_worker else plan.threads)]
+        # Of each thread the counts of its former actors, and the actors that play. Replaced as a pair.
         self._actors: list[tuple[Counter[str], Sequence[Actor]]] = [(Counter(), [])] * plan.threads
-        """Of each thread the counts of its former actors, and the actors that play. Replaced as a pair."""
         self._idle = [True] * plan.threads
-        self._arrived: queue.SimpleQueue[PlayedGame | BaseException] = queue.SimpleQueue()
-        self._failure: BaseException | None = None
-        self._closed = False
-        self._threads = [
-            threading.Thread(target=self._run, args=(thread,), daemon=True) for thread in range(plan.threads)
-        ]
-        for thread in self._threads:
-            thread.start()
+        super().__init__(plan.threads, 1 if in_worker else plan.threads, watched=not in_worker)
 
     def give(self, numbers: Sequence[int]) -> None:
         self._left += len(numbers)
-        for first, games in enumerate(self._queues):
-            games.give(numbers[first :: len(self._queues)])
+        super().give(numbers)
 
     @property
     def done(self) -> bool:
@@ -125,33 +114,9 @@ class GameThreads(WorkerPool[PlayedGame]):
         return self._left == 0
 
     def outcomes(self, seconds: float) -> list[PlayedGame]:
-        """At most one, so that an interrupt loses no others. Once every thread has ended, raises the first error."""
-        ended = not any(thread.is_alive() for thread in self._threads)
-        while True:
-            try:
-                one = self._arrived.get(timeout=seconds) if seconds > 0 and not ended else self._arrived.get_nowait()
-            except queue.Empty:
-                break
-            if isinstance(one, PlayedGame):
-                self._left -= 1
-                return [one]
-            self._failure = self._failure or one
-            self._stop()
-        if not self._closed:
-            if self._watch is not None:
-                self._watch.look(self._steps_made())
-            if self._failure is not None and ended:
-                raise self._failure
-        return []
-
-    def close(self) -> None:
-        """Afterwards outcomes() raises nothing."""
-        self._closed = True
-        self._stop()
-        if self._watch is not None:
-            self._watch.join(self._threads, self._steps_made)
-        for thread in self._threads:
-            thread.join()
+        found = super().outcomes(seconds)
+        self._left -= len(found)
+        return found
 
     def counts(self) -> Counts:
         """Totals: "plies" and "evaluations", those of unfinished games included."""
@@ -160,38 +125,29 @@ class GameThreads(WorkerPool[PlayedGame]):
         totals = {name: sum(one[name] for one in now) for name in ("plies", "evaluations")}
         return Counts([one["steps"] for one in now], live, totals)
 
-    def _stop(self) -> None:
-        for games in self._queues:
-            games.close()
-
-    def _steps_made(self) -> list[object]:
-        """For the watch."""
+    def steps_made(self) -> list[object]:
         return [
             tuple((actor.steps, actor.plies, actor.evaluations, actor.live) for actor in actors)
             if thread.is_alive() and not idle
             else None
-            for thread, idle, (_, actors) in zip(self._threads, self._idle, self._actors, strict=True)
+            for thread, idle, (_, actors) in zip(self.threads, self._idle, self._actors, strict=True)
         ]
 
-    def _run(self, thread: int) -> None:
-        """In a thread of its own: play games until the queue is closed."""
-        try:
-            variety = self._plan.variety
-            dealer = Dealer(partial(self._take, thread), variety)
-            before: Counter[str] = Counter()
-            while self._wait_for_games(thread, dealer):
-                actors = [
-                    self._plan.method.actor(self._job(thread, dealer, board, game))
-                    for board, game in enumerate(variety.games)
-                ]
-                self._actors[thread] = before, actors
-                run_in_turn(actors, partial(self._stopped, thread, actors, dealer), dealer.is_ahead)
-                for actor in actors:
-                    actor.close()
-                before = before + _counted(actors)
-                self._actors[thread] = before, []
-        except BaseException as error:  # raised by outcomes()
-            self._arrived.put(error)
+    def play(self, thread: int) -> None:
+        variety = self._plan.variety
+        dealer = Dealer(partial(self._take, thread), variety)
+        before: Counter[str] = Counter()
+        while self._wait_for_games(thread, dealer):
+            actors = [
+                self._plan.method.actor(self._job(thread, dealer, board, game))
+                for board, game in enumerate(variety.games)
+            ]
+            self._actors[thread] = before, actors
+            run_in_turn(actors, partial(self._stopped, thread, actors, dealer), dealer.is_ahead)
+            for actor in actors:
+                actor.close()
+            before = before + _counted(actors)
+            self._actors[thread] = before, []
 
     def _wait_for_games(self, thread: int, dealer: Dealer) -> bool:
         """Whether there are games: in the queue, or dealt to a board whose actor had asked before they came."""
@@ -225,7 +181,7 @@ class GameThreads(WorkerPool[PlayedGame]):
         )
 
     def _queue(self, thread: int) -> GameQueue:
-        return self._queues[thread % len(self._queues)]
+        return self.queues[thread % len(self.queues)]
 
     def _take(self, thread: int) -> Numbered | None:
         number = self._queue(thread).take()
@@ -243,12 +199,12 @@ class GameThreads(WorkerPool[PlayedGame]):
         return dealt.seed
 
     def _finish(self, game: AnyGame, finished: FinishedGame) -> None:
-        self._arrived.put(PlayedGame(game, finished, *self._begun.pop(finished.record.game_id)))
+        self.arrived.put(PlayedGame(game, finished, *self._begun.pop(finished.record.game_id)))
 
     def _drop(self, game: AnyGame, game_id: int, fault: str) -> None:
         generation, number = self._begun.pop(game_id)
         self._source.progress.warn(f"game {number} counts for nobody: {fault}")
-        self._arrived.put(PlayedGame(game, None, generation, number))
+        self.arrived.put(PlayedGame(game, None, generation, number))
 
     def _meet(self, thread: int, seed: GameSeed, learner: Learner) -> Encounter | None:
         assert self._opponents is not None and learner.path is not None

@@ -1,6 +1,7 @@
 """Worker pools: numbers of games go in, outcomes come out in any order.
 
     WorkerPool   the interface of threads of this process, worker processes and Ray actors
+    ThreadPool   threads of this process
     RemotePool   hands out numbers to workers; one that dies or hangs harms only its own games
     JobExecutor  plays a job's games in a worker: the same numbers in, outcomes out as JSON
 
@@ -16,7 +17,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import queue
 import sys
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections import Counter, deque
@@ -49,6 +52,120 @@ class WorkerPool(ABC, Generic[O]):
     @abstractmethod
     def close(self) -> None:
         """Stop playing. outcomes() still returns earlier outcomes."""
+
+
+# In this process
+
+
+class GameQueue:
+    """Numbers of the games still to be played, shared by threads."""
+
+    def __init__(self) -> None:
+        self._numbers: deque[int] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def give(self, numbers: Sequence[int]) -> None:
+        """Add numbers at the front of the queue."""
+        with self._changed:
+            self._numbers.extendleft(reversed(numbers))
+            self._changed.notify_all()
+
+    def take(self) -> int | None:
+        with self._changed:
+            return self._numbers.popleft() if self._numbers and not self._closed else None
+
+    def wait(self, seconds: float) -> None:
+        """Wait until the queue has a number or is closed, at most this long."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or bool(self._numbers), seconds)
+
+    def close(self) -> None:
+        """Makes threads stop at their next step and drop the games in play."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def __bool__(self) -> bool:
+        return bool(self._numbers)
+
+
+class ThreadPool(WorkerPool[O]):
+    """Threads of this process that play games from queues. The first error of any thread stops all.
+
+    most_at_once  outcomes that one call of outcomes() returns at most, as an interrupt may lose them
+    """
+
+    most_at_once = sys.maxsize
+
+    def __init__(self, num_threads: int, num_queues: int, watched: bool) -> None:
+        """Starts the threads, so a subclass calls it last. num_queues: 1, or one for each thread.
+
+        watched: whether a thread that hangs raises Hung, as it can't be replaced; workers are watched from outside.
+        """
+        self.queues = [GameQueue() for _ in range(num_queues)]
+        self.arrived: queue.SimpleQueue[O | BaseException] = queue.SimpleQueue()
+        self._watch = Watch() if watched else None
+        self._failure: BaseException | None = None
+        self._closed = False
+        self.threads = [threading.Thread(target=self._run, args=(one,), daemon=True) for one in range(num_threads)]
+        for thread in self.threads:
+            thread.start()
+
+    @abstractmethod
+    def play(self, thread: int) -> None:
+        """In a thread of its own: play games until its queue is closed, and put the outcomes into `arrived`."""
+
+    @abstractmethod
+    def steps_made(self) -> list[object]:
+        """For the watch: see stalls.Counts."""
+
+    def give(self, numbers: Sequence[int]) -> None:
+        for first, games in enumerate(self.queues):
+            games.give(numbers[first :: len(self.queues)])
+
+    def outcomes(self, seconds: float) -> list[O]:
+        """Once every thread has ended, raises the first error of any, unless the pool is closed."""
+        ended = not any(thread.is_alive() for thread in self.threads)
+        found: list[O] = []
+        while len(found) < self.most_at_once:
+            try:
+                one = self.arrived.get(seconds > 0 and not found and not ended, seconds)
+            except queue.Empty:
+                break
+            if isinstance(one, BaseException):
+                self._failure = self._failure or one
+                self._stop()
+            else:
+                found.append(one)
+        if not found and not self._closed:
+            if self._watch is not None:
+                self._watch.look(self.steps_made())
+            if self._failure is not None and ended:
+                raise self._failure
+        return found
+
+    def close(self) -> None:
+        self._closed = True
+        self._stop()
+        if self._watch is not None:
+            self._watch.join(self.threads, self.steps_made)
+        for thread in self.threads:
+            thread.join()
+
+    def _stop(self) -> None:
+        for games in self.queues:
+            games.close()
+
+    def _run(self, thread: int) -> None:
+        try:
+            self.play(thread)
+        except BaseException as error:  # raised by outcomes()
+            self.arrived.put(error)
 
 
 # In a worker

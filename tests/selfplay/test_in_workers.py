@@ -14,7 +14,6 @@ import pytest
 
 from pipeline.errors import MuGoError
 from pipeline.games.specs import parse_game
-from pipeline.matches.match import GameQueue
 from pipeline.methods.method import ActorJob, FinishedGame, Learner, game_seeds
 from pipeline.methods.named import method_named
 from pipeline.progress import SILENT
@@ -29,6 +28,7 @@ from pipeline.selfplay.opponents import Others
 from pipeline.selfplay.plan import Plan
 from pipeline.selfplay.playing import ModelSource, PlayedGame
 from pipeline.train.config import InitConfig
+from pipeline.workers.worker_pool import GameQueue
 from tests.families import having
 from tests.helpers import make_champion
 
@@ -123,7 +123,7 @@ def test_games_that_had_ended_come_before_the_error_of_their_thread(tmp_path, mo
     remote = executor_for(path, rows=2)
     try:
         remote.give(range(10))
-        remote._threads._threads[0].join()
+        remote._threads.threads[0].join()
         numbers = [played_game(outcome, {game.spec: game})[0] for outcome in remote.outcomes(5.0)]
         assert len(numbers) >= 3 and set(numbers) <= {0, 1, 2, 3}
         for _ in range(2):

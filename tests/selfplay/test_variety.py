@@ -83,7 +83,7 @@ def test_a_game_dealt_to_a_board_that_had_found_none_is_played() -> None:
     threads = threads_of(SelfplayConfig(boards="7=1,9=1", seed=1), OneMove, 1)
     variety = threads._plan.variety
     number = next(number for number in range(100) if variety.board_of(threads.numbered(number).seed) == 0)
-    (games,), asked = threads._queues, itertools.count()
+    (games,), asked = threads.queues, itertools.count()
     take = games.take
     games.take = lambda: take() if next(asked) else None  # type: ignore[method-assign]
     threads.give([number])
