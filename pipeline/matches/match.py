@@ -27,7 +27,7 @@ from pipeline.methods.resignation import NEVER
 from pipeline.players.player import RESIGN, Boards, Decisions, MakePlayer, Player, PlayerFault, Rows
 from pipeline.run.matches import MatchFailure, MatchGame, challenger_player, games_per_opening
 from pipeline.workers import worker_pool
-from pipeline.workers.worker_pool import GameQueue
+from pipeline.workers.worker_pool import Counts, GameQueue
 
 Outcome = MatchGame | MatchFailure
 WorkerPool = worker_pool.WorkerPool[Outcome]
@@ -290,13 +290,8 @@ class MatchThread:
 # Pools
 
 
-def json_of(outcome: Outcome) -> dict[str, Any]:
-    kind = "game" if isinstance(outcome, MatchGame) else "failure"
-    return {kind: outcome.model_dump(mode="json")}
-
-
 def _outcome_of(said: dict[str, Any]) -> tuple[int, Outcome]:
-    """(the game's number, the outcome) from json_of(). Raises ValueError, TypeError or KeyError for anything else."""
+    """(the game's number, the outcome) from ThreadPool.encode(). Raises ValueError, TypeError or KeyError for others."""
     if "game" in said:
         game = MatchGame.model_validate(said["game"])
         return game.index, game
@@ -398,6 +393,13 @@ class ThreadPool(worker_pool.ThreadPool[Outcome]):
         self._pairing, self._num_rows = pairing, num_rows
         self.match_threads: list[MatchThread | None] = [None] * num_threads
         super().__init__(num_threads, 1, watched)
+
+    def encode(self, outcome: Outcome) -> Any:
+        return {"game" if isinstance(outcome, MatchGame) else "failure": outcome.model_dump(mode="json")}
+
+    def counts(self) -> Counts:
+        threads = self.match_threads
+        return Counts([one.steps if one else 0 for one in threads], [one.live if one else 0 for one in threads])
 
     def steps_made(self) -> list[object]:
         made = [one and (id(one), one.steps) for one in self.match_threads]  # None: it is making its players

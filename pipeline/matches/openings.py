@@ -99,7 +99,8 @@ def sample_moves(
             legal, planes = game.legal_and_observe(states[rows], past)
         else:
             legal = game.legal(states[rows], past)
-        chances = _uniform(game, legal)
+        chances = game.passing_last(legal).astype(np.float64)  # a pass only if it is the only move
+        chances /= chances.sum(axis=1, keepdims=True).clip(1)
         if game.has_chance:
             chances = _with_outcomes(game, states[rows], chances)
         if policies:
@@ -117,12 +118,6 @@ def sample_moves(
         for row, action in zip(rows.tolist(), actions.tolist(), strict=True):
             openings[row].append(action)
     return openings
-
-
-def _uniform(game: AnyGame, legal: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """[n, A] equal probabilities of the legal moves, of a pass only if it is the only one; all 0 without a move."""
-    chosen = game.passing_last(legal)
-    return chosen / chosen.sum(axis=1, keepdims=True).clip(1)
 
 
 def _with_outcomes(game: AnyGame, states: States, chances: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -28,6 +28,7 @@ from pipeline.games.contract import FloatArray, Game
 Weights = dict[str, FloatArray]
 
 NORM_EPSILON = 1e-5  # of every batch norm
+NORM_PARTS = ("weight", "bias", "running_mean", "running_var")
 MAX_BLOCKS, MIN_CHANNELS, MAX_CHANNELS = 64, 4, 1024
 # Width of the value head's hidden layer. Of 32 units, half die within minutes of training (docs/log, 2026-11-25).
 VALUE_HIDDEN = 64
@@ -177,7 +178,7 @@ def weight_shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:
 
     def convolution(name: str, inputs: int, outputs: int, kernel: int) -> None:
         shapes[f"{name}.conv.weight"] = (outputs, inputs, kernel, kernel)
-        for part in ("weight", "bias", "running_mean", "running_var"):
+        for part in NORM_PARTS:
             shapes[f"{name}.norm.{part}"] = (outputs,)
 
     def linear(name: str, inputs: int, outputs: int) -> None:

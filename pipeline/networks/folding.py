@@ -18,6 +18,7 @@ from pipeline.games.contract import Evaluation, FloatArray, Planes
 from pipeline.games.margins import SLOPE
 from pipeline.networks.architecture import (
     NORM_EPSILON,
+    NORM_PARTS,
     POOLED,
     Architecture,
     Weights,
@@ -41,7 +42,12 @@ def fold(architecture: Architecture, weights: Weights) -> Weights:
     folded: Weights = {}
     for name in weight_shapes(architecture):
         if name.endswith(".conv.weight"):
-            _fold_convolution(weights, name.removesuffix(".conv.weight"), folded)
+            layer = name.removesuffix(".conv.weight")
+            norm = (weights[f"{layer}.norm.{part}"].astype(np.float64) for part in NORM_PARTS)
+            scale, shift, mean, variance = norm
+            scale /= np.sqrt(variance + NORM_EPSILON)
+            folded[f"{layer}.weight"] = (weights[name] * scale[:, None, None, None]).astype(np.float32)
+            folded[f"{layer}.bias"] = (shift - mean * scale).astype(np.float32)
         elif ".norm." not in name and not name.startswith(TRAINING_ONLY):
             folded[name] = np.asarray(weights[name], np.float32)
             if architecture.any_board and name.endswith(POOLED):
@@ -62,15 +68,6 @@ def margin_network(architecture: Architecture, weights: Weights) -> tuple[Archit
     """
     score = {f"value_output.{part}": np.float32(SLOPE) * weights[f"score.{part}"] for part in ("weight", "bias")}
     return replace(architecture, value_head="scalar"), {**weights, **score}
-
-
-def _fold_convolution(weights: Weights, name: str, folded: Weights) -> None:
-    scale, shift, mean, variance = (
-        weights[f"{name}.norm.{part}"].astype(np.float64) for part in ("weight", "bias", "running_mean", "running_var")
-    )
-    scale /= np.sqrt(variance + NORM_EPSILON)
-    folded[f"{name}.weight"] = (weights[f"{name}.conv.weight"] * scale[:, None, None, None]).astype(np.float32)
-    folded[f"{name}.bias"] = (shift - mean * scale).astype(np.float32)
 
 
 def evaluate_plain(architecture: Architecture, folded: Weights, planes: Planes | FloatArray) -> Evaluation:

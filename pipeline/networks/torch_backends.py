@@ -24,6 +24,7 @@ from pipeline.networks.modules import per_point_logits, pooled, split_planes, va
 
 HALVES_PER_COMPLEX128 = 8  # 16-bit numbers in a complex128
 WARM_UPS = 3  # before capturing a graph: libraries choose kernels and allocate memory
+_LOCKS: dict[tuple[torch.device, int], threading.Lock] = {}  # by stream
 
 
 class FoldedNetwork(nn.Module):
@@ -172,7 +173,9 @@ class _Pass:
         self._network, self._stream, self._device = network, stream, device
         self._graph: torch.cuda.CUDAGraph | None = None
         if stream is not None:
-            self._lock = _lock_of(stream)
+            # PyTorch has 32 streams and reuses them, so threads may share one. Work that a thread starts on a stream
+            # while another captures on it would end up in the graph.
+            self._lock = _LOCKS.setdefault((stream.device, stream.cuda_stream), threading.Lock())
             with self._lock, torch.inference_mode(), torch.cuda.device(device), torch.cuda.stream(stream):
                 for _ in range(WARM_UPS):
                     self._run()
@@ -237,16 +240,6 @@ def _capture_thread() -> ThreadPoolExecutor:
 def _destroy(passes: dict[int, _Pass]) -> None:
     with suppress(RuntimeError):  # the interpreter is shutting down
         _capture_thread().submit(passes.clear)
-
-
-_LOCKS: dict[tuple[torch.device, int], threading.Lock] = {}
-
-
-def _lock_of(stream: torch.cuda.Stream) -> threading.Lock:
-    """PyTorch has 32 streams and reuses them, so threads may share one. Work that a thread starts on a stream while
-    another captures on it would end up in the graph.
-    """
-    return _LOCKS.setdefault((stream.device, stream.cuda_stream), threading.Lock())
 
 
 def _split(outputs: Tensor) -> Evaluation:

@@ -37,7 +37,7 @@ from pipeline.selfplay.playing import GameThreads, ModelSource, PlayedGame
 from pipeline.stalls import HANG_SECONDS
 from pipeline.workers.cluster import Cluster, RayPool
 from pipeline.workers.processes import ProcessPool
-from pipeline.workers.worker_pool import Counts, JobExecutor, Models, OutcomeReader, RemotePool
+from pipeline.workers.worker_pool import Models, OutcomeReader, RemotePool
 
 AHEAD = 2  # a worker is given this many times the games that it plays at once, so that it never waits
 UPDATE_SECONDS = 1.0  # between two looks at the disk
@@ -85,7 +85,7 @@ class _Warnings(Progress):
         self.lines.put(text)
 
 
-class SelfplayExecutor(JobExecutor):
+class SelfplayExecutor(GameThreads):
     """See the module docstring. job: Plan.to_job(), and "update"."""
 
     def __init__(self, job: dict[str, Any], models: Models) -> None:
@@ -98,37 +98,21 @@ class SelfplayExecutor(JobExecutor):
         opponents = None
         if not plan.mix.only_mirror:
             opponents = OpponentSource(plan, self._progress, self._others.__getitem__, self._read)
-        self._threads = GameThreads(plan, source, opponents, lambda: self._generation, in_worker=True)
+        super().__init__(plan, source, opponents, lambda: self._newest, in_worker=True)
 
     def update(self, update: Any) -> None:
         learner = Path(update["learner"])
         if update["others"] is not None:
             self._others[learner] = Others.model_validate(update["others"])
-        self._generation: int = update["generation"]
+        self._newest: int = update["generation"]
         self._learner = learner  # last: a game that starts now finds its opponents
 
-    def give(self, numbers: Sequence[int]) -> None:
-        self._threads.give(numbers)
-
-    def outcomes(self, seconds: float) -> list[str]:
-        found = self._threads.outcomes(seconds)
-        try:
-            while more := self._threads.outcomes(0.0):
-                found += more
-        except Exception:  # raised again by the next call: first come the games that had ended
-            if not found:
-                raise
-        return [outcome_of(played) for played in found]
-
-    def counts(self) -> Counts:
-        return self._threads.counts()
+    def encode(self, outcome: PlayedGame) -> str:
+        return outcome_of(outcome)
 
     def warnings(self) -> list[str]:
         lines = self._progress.lines
         return [lines.get() for _ in range(lines.qsize())]
-
-    def close(self) -> None:
-        self._threads.close()
 
     def _read(self, path: Path) -> Model:
         return read_model(path, self._models.get(str(path)))

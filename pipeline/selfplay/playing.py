@@ -6,6 +6,7 @@ numbers: a number and the run's seed make a game, so it is the same wherever it 
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -84,8 +85,6 @@ class GameThreads(ThreadPool[PlayedGame]):
     In a worker, each thread takes the next game there is, and the driver, not this class, looks for hanging threads.
     """
 
-    most_at_once = 1
-
     def __init__(
         self,
         plan: Plan,
@@ -102,6 +101,7 @@ class GameThreads(ThreadPool[PlayedGame]):
         # Of each thread the counts of its former actors, and the actors that play. Replaced as a pair.
         self._actors: list[tuple[Counter[str], Sequence[Actor]]] = [(Counter(), [])] * plan.threads
         self._idle = [True] * plan.threads
+        self.most_at_once = sys.maxsize if in_worker else 1
         super().__init__(plan.threads, 1 if in_worker else plan.threads, watched=not in_worker)
 
     def give(self, numbers: Sequence[int]) -> None:

@@ -227,12 +227,14 @@ class Trainer:
         mine = slice(self._rank, None, self._processes)  # share i belongs to process i mod processes
         replicas = self._replicas[: len(shares[mine])]
         parts: list[Any] = list(self._each(self._forward, replicas, shares[mine]))
-        whole = self._gather_outputs(parts, inputs, [len(share) for share in shares])
+        sizes = [len(share) for share in shares]
+        whole = self._gather_outputs(parts, inputs, sizes)
         outputs = whole._make(field.requires_grad_() for field in whole)
         terms = objective.losses(outputs, batch)
         terms["total"].backward()
-        gradients = _split_gradients(outputs, [len(share) for share in shares])
-        list(self._each(_backward, parts, gradients[mine]))
+        # Of each replica's outputs; None for outputs that the loss doesn't depend on.
+        split = [[None] * len(sizes) if field.grad is None else field.grad.split(sizes) for field in outputs]
+        list(self._each(_backward, parts, list(zip(*split, strict=True))[mine]))
         self._combine_replicas(replicas, len(shares))
         norm = torch.nn.utils.clip_grad_norm_(self._parameters.values(), self._config.gradient_clip)
         with torch.no_grad():
@@ -375,12 +377,6 @@ def _without_denormals() -> Iterator[None]:
         yield
     finally:
         torch.set_flush_denormal(False)
-
-
-def _split_gradients(outputs: Any, sizes: list[int]) -> list[tuple[torch.Tensor | None, ...]]:
-    """For each replica, with `sizes` rows, its outputs' gradients; None for outputs that the loss doesn't depend on."""
-    split = [[None] * len(sizes) if field.grad is None else field.grad.split(sizes) for field in outputs]
-    return list(zip(*split, strict=True))
 
 
 def _backward(outputs: Any, gradients: Sequence[torch.Tensor | None]) -> None:

@@ -1,9 +1,9 @@
 """Worker pools: numbers of games go in, outcomes come out in any order.
 
     WorkerPool   the interface of threads of this process, worker processes and Ray actors
-    ThreadPool   threads of this process
     RemotePool   hands out numbers to workers; one that dies or hangs harms only its own games
-    JobExecutor  plays a job's games in a worker: the same numbers in, outcomes out as JSON
+    JobExecutor  the pool in a worker: its outcomes can become JSON
+    ThreadPool   threads of this process, which is the command or a worker
 
 A job describes the games as JSON; a worker makes a JobExecutor from it and needs nothing else. The job also determines
 the type O of outcomes, which pools don't interpret. A worker never has more numbers than its capacity, which bounds the
@@ -54,6 +54,65 @@ class WorkerPool(ABC, Generic[O]):
         """Stop playing. outcomes() still returns earlier outcomes."""
 
 
+# In a worker
+
+
+class Counts(NamedTuple):
+    """Progress of games: for each thread the steps made and the games in play, and the totals of named counters."""
+
+    steps: Sequence[int]
+    live: Sequence[int]
+    totals: Mapping[str, int] = {}
+
+
+class JobExecutor(WorkerPool[O]):
+    """A pool that may be a worker's, to play a job's games. Writes no files and may be killed at any time.
+
+    There outcomes() raises MuGoError if the job is impossible.
+    """
+
+    @abstractmethod
+    def counts(self) -> Counts: ...
+
+    def encode(self, outcome: O) -> Any:
+        """As JSON."""
+        return outcome
+
+    def warnings(self) -> list[str]:
+        """Warnings for the user since the last call."""
+        return []
+
+    def update(self, update: Any) -> None:
+        """Replace the job's "update", JSON whose content the job defines, for games that start from now on."""
+
+
+Models = Mapping[str, Mapping[str, bytes]]
+"""The files of models (run.models.model_files) by the path in the job, which may not exist on the worker's machine."""
+
+
+def make_executor(job: dict[str, Any], models: Models) -> JobExecutor[Any]:
+    """The executor of a job, made by the ``module:function`` of its "executor". Raises MuGoError if that is impossible.
+
+    models: more may be added later, before update() names them.
+    """
+    module, name = job["executor"].split(":")
+    make: Callable[[dict[str, Any], Models], JobExecutor[Any]] = getattr(importlib.import_module(module), name)
+    return make(job, models)
+
+
+def message_of(
+    executor: JobExecutor[Any] | None, outcomes: Sequence[Any] = (), error: MuGoError | None = None
+) -> bytes:
+    """A worker's message, with all that its executor has to report."""
+    message: dict[str, Any] = {"outcomes": []}
+    if executor is not None:
+        message["outcomes"] = list(map(executor.encode, outcomes))
+        message |= executor.counts()._asdict() | {"warnings": executor.warnings()}
+    if error is not None:
+        message |= {"error": str(error), "exit_code": error.exit_code}
+    return json.dumps(message).encode()
+
+
 # In this process
 
 
@@ -94,7 +153,7 @@ class GameQueue:
         return bool(self._numbers)
 
 
-class ThreadPool(WorkerPool[O]):
+class ThreadPool(JobExecutor[O]):
     """Threads of this process that play games from queues. The first error of any thread stops all.
 
     most_at_once  outcomes that one call of outcomes() returns at most, as an interrupt may lose them
@@ -166,58 +225,6 @@ class ThreadPool(WorkerPool[O]):
             self.play(thread)
         except BaseException as error:  # raised by outcomes()
             self.arrived.put(error)
-
-
-# In a worker
-
-
-class Counts(NamedTuple):
-    """Progress of games: for each thread the steps made and the games in play, and the totals of named counters."""
-
-    steps: Sequence[int]
-    live: Sequence[int]
-    totals: Mapping[str, int] = {}
-
-
-class JobExecutor(WorkerPool[Any]):
-    """Plays a job's games in a worker. Writes no files and may be killed at any time.
-
-    Its outcomes are JSON. outcomes() raises MuGoError if the job is impossible.
-    """
-
-    @abstractmethod
-    def counts(self) -> Counts: ...
-
-    def warnings(self) -> list[str]:
-        """Warnings for the user since the last call."""
-        return []
-
-    def update(self, update: Any) -> None:
-        """Replace the job's "update", JSON whose content the job defines, for games that start from now on."""
-
-
-Models = Mapping[str, Mapping[str, bytes]]
-"""The files of models (run.models.model_files) by the path in the job, which may not exist on the worker's machine."""
-
-
-def make_executor(job: dict[str, Any], models: Models) -> JobExecutor:
-    """The executor of a job, made by the ``module:function`` of its "executor". Raises MuGoError if that is impossible.
-
-    models: more may be added later, before update() names them.
-    """
-    module, name = job["executor"].split(":")
-    make: Callable[[dict[str, Any], Models], JobExecutor] = getattr(importlib.import_module(module), name)
-    return make(job, models)
-
-
-def message_of(executor: JobExecutor | None, outcomes: Sequence[Any] = (), error: MuGoError | None = None) -> bytes:
-    """A worker's message, with all that its executor has to report."""
-    message: dict[str, Any] = {"outcomes": outcomes}
-    if executor is not None:
-        message |= executor.counts()._asdict() | {"warnings": executor.warnings()}
-    if error is not None:
-        message |= {"error": str(error), "exit_code": error.exit_code}
-    return json.dumps(message).encode()
 
 
 # In the process that leads

@@ -36,7 +36,7 @@ from tests.helpers import make_champion
 def finished_by(executor: SelfplayExecutor, games: dict[str, Any], count: int) -> list[PlayedGame]:
     found: list[str] = []
     while len(found) < count:
-        found += executor.outcomes(5.0)
+        found += map(executor.encode, executor.outcomes(5.0))
     return [played_game(outcome, games)[1] for outcome in found]
 
 
@@ -123,8 +123,8 @@ def test_games_that_had_ended_come_before_the_error_of_their_thread(tmp_path, mo
     remote = executor_for(path, rows=2)
     try:
         remote.give(range(10))
-        remote._threads.threads[0].join()
-        numbers = [played_game(outcome, {game.spec: game})[0] for outcome in remote.outcomes(5.0)]
+        remote.threads[0].join()
+        numbers = [played_game(outcome, {game.spec: game})[0] for outcome in map(remote.encode, remote.outcomes(5.0))]
         assert len(numbers) >= 3 and set(numbers) <= {0, 1, 2, 3}
         for _ in range(2):
             with pytest.raises(MuGoError, match="no fifth game"):

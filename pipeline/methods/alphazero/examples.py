@@ -112,8 +112,9 @@ def _of_one_board(
         raise table.error(table.row[index], "visits of an illegal action", wanted.ply[index])
     policy = np.zeros((len(wanted), game.num_actions), np.float16)
     policy[visits.owner, visits.actions] = visits.shares
-    if game.sees_opponents:
-        not_learners = _moves_of_non_learners(table, to_move)
+    if game.sees_opponents:  # networks learn to predict the moves of an opponent that doesn't learn
+        setups, flags = table.setups[table.row], table.per_move("flags", np.uint8(NO_VALUE))[table.ply, table.row]
+        not_learners = np.flatnonzero((setups != 0) & (to_move != setups - 1) & (flags & DRAWN == 0))
         policy[not_learners] = 0
         policy[not_learners, table.moves[table.ply, table.row][not_learners]] = 1
         visits.weight[not_learners] = 1
@@ -226,12 +227,6 @@ def _td_values(table: GameTable, movers: NDArray[np.int8], td_lambda: NDArray[np
         target = lambdas[ply] * target + (1 - lambdas[ply]) * searched[ply]
         targets[ply] = target
     return targets[table.ply, table.row]
-
-
-def _moves_of_non_learners(table: GameTable, to_move: NDArray[np.int8]) -> IndexArray:
-    """Indexes of the wanted positions in which an opponent that doesn't learn chose the move. to_move [N]."""
-    setups, flags = table.setups[table.row], table.per_move("flags", np.uint8(NO_VALUE))[table.ply, table.row]
-    return np.flatnonzero((setups != 0) & (to_move != setups - 1) & (flags & DRAWN == 0))
 
 
 class _Visits(NamedTuple):

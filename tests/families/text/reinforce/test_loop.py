@@ -379,8 +379,9 @@ def played_by_a_worker(model: Path, count: int) -> list[PlayedGame]:
         worker.give(range(count))
         deadline = time.monotonic() + 60
         while len(found) < count and time.monotonic() < deadline:
-            found.update(played_game(outcome, {game.spec: game}) for outcome in worker.outcomes(0.1))
-        assert sorted(found) == list(range(count)) and not worker._threads._begun
+            said = map(worker.encode, worker.outcomes(0.1))
+            found.update(played_game(outcome, {game.spec: game}) for outcome in said)
+        assert sorted(found) == list(range(count)) and not worker._begun
         assert len(worker.warnings()) == sum(played.finished is None for played in found.values())
     finally:
         worker.close()
