@@ -291,7 +291,7 @@ class MatchThread:
 
 
 def _outcome_of(said: dict[str, Any]) -> tuple[int, Outcome]:
-    """(the game's number, the outcome) from ThreadPool.encode(). Raises ValueError, TypeError or KeyError for others."""
+    """(the game's number, the outcome) from ThreadPool.encode(). Raises ValueError, TypeError or KeyError otherwise."""
     if "game" in said:
         game = MatchGame.model_validate(said["game"])
         return game.index, game

@@ -69,6 +69,7 @@ class GameSeed:
     encounter: int  # seed of the choice of an opponent and its side, and of the opponent's randomness
     kinds: int  # key of the counter-based RNG that chooses the moves searched in full
     setup: int = 0  # see AnyGame.begin
+    number: int = 0  # which of its worker's games it is
 
 
 def game_seeds(
@@ -84,7 +85,7 @@ def game_seeds(
         stream = np.random.PCG64(np.random.SeedSequence([seed, number], spawn_key=spawn_key))
         first, second, fraction, encounter, kinds = stream.random_raw(5).tolist()
         no_resign = (fraction >> 11) * 2.0**-53 < no_resign_fraction
-        yield GameSeed(first, second, no_resign, encounter, kinds)
+        yield GameSeed(first, second, no_resign, encounter, kinds, number=number)
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,7 @@ from pipeline.progress import Progress, say_first
 from pipeline.run.models import Model, NewestNumber, read_model, resolve_champion
 from pipeline.selfplay.opponents import OpponentSource, OthersReader
 from pipeline.selfplay.plan import Plan
-from pipeline.selfplay.variety import Dealer, GamesOn, Numbered
+from pipeline.selfplay.variety import Dealer, GamesOn
 from pipeline.workers.worker_pool import Counts, GameQueue, ThreadPool
 
 WAIT_SECONDS = 0.2
@@ -183,20 +183,20 @@ class GameThreads(ThreadPool[PlayedGame]):
     def _queue(self, thread: int) -> GameQueue:
         return self.queues[thread % len(self.queues)]
 
-    def _take(self, thread: int) -> Numbered | None:
+    def _take(self, thread: int) -> GameSeed | None:
         number = self._queue(thread).take()
-        return None if number is None else self.numbered(number)
+        return None if number is None else self.seed_of(number)
 
-    def numbered(self, number: int) -> Numbered:
+    def seed_of(self, number: int) -> GameSeed:
         config = self._plan.config
         assert config.seed is not None
         (seed,) = game_seeds(config.seed, iter([number]), config.no_resign_fraction, config.worker)
-        return Numbered(number, seed)
+        return seed
 
-    def _starting(self, dealt: Numbered) -> GameSeed:
-        """The seed of a game that starts. Notes its generation, because models are made meanwhile."""
-        self._begun[dealt.seed.game_id] = self._generation(), dealt.number
-        return dealt.seed
+    def _starting(self, seed: GameSeed) -> GameSeed:
+        """Notes a starting game's generation, because models are made meanwhile."""
+        self._begun[seed.game_id] = self._generation(), seed.number
+        return seed
 
     def _finish(self, game: AnyGame, finished: FinishedGame) -> None:
         self.arrived.put(PlayedGame(game, finished, *self._begun.pop(finished.record.game_id)))

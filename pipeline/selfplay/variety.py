@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import NamedTuple
 
 import numpy as np
 
@@ -25,13 +24,6 @@ MAX_SETUP = 30  # half points of komi
 HALF_POINTS = 2  # setups in a point
 # Parts of a thread's rows that a board may have. Batches of these sizes aren't padded, see backends.Backend.fractions.
 PARTS = tuple(part / 2**halvings for halvings in range(6) for part in (1, 0.75))
-
-
-class Numbered(NamedTuple):
-    """A game to be played. number: which of the worker's games it is."""
-
-    number: int
-    seed: GameSeed
 
 
 @dataclass(frozen=True)
@@ -83,19 +75,16 @@ class Dealer:
     Games are dealt in the order of their numbers; those for other boards than the one that asks wait for theirs.
     """
 
-    def __init__(self, take: Callable[[], Numbered | None], variety: Variety) -> None:
+    def __init__(self, take: Callable[[], GameSeed | None], variety: Variety) -> None:
         """take: returns the next game; None: there is none now."""
         self._take, self._variety = take, variety
-        self._waiting: list[deque[Numbered]] = [deque() for _ in variety.games]
+        self._waiting: list[deque[GameSeed]] = [deque() for _ in variety.games]
 
-    def next_on(self, board: int) -> Numbered | None:
+    def next_on(self, board: int) -> GameSeed | None:
         waiting = self._waiting[board]
         while not waiting and (dealt := self._take()) is not None:
-            self._waiting[self._variety.board_of(dealt.seed)].append(dealt)
-        if not waiting:
-            return None
-        number, seed = waiting.popleft()
-        return Numbered(number, self._variety.with_setup(seed))
+            self._waiting[self._variety.board_of(dealt)].append(dealt)
+        return self._variety.with_setup(waiting.popleft()) if waiting else None
 
     def is_ahead(self, board: int) -> bool:
         """Whether games wait for other boards, and none for this one. It then skips turns, to keep to its share."""
@@ -107,13 +96,13 @@ class Dealer:
 
 
 @dataclass
-class GamesOn(Iterator[Numbered]):
+class GamesOn(Iterator[GameSeed]):
     """The games of a board. Ends when no game is left, and yields games again once there are new ones."""
 
     dealer: Dealer
     board: int
 
-    def __next__(self) -> Numbered:
+    def __next__(self) -> GameSeed:
         if (dealt := self.dealer.next_on(self.board)) is None:
             raise StopIteration
         return dealt

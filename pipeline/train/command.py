@@ -347,7 +347,7 @@ class _Run:
                 weights, optimizer = found.weights, found.optimizer
                 self._progress.say(f"resuming at step {self._done.step} of {self._steps}")
             if self._group:
-                self._group.check_same("the step to resume from", self._done.step if found else 0)
+                self._group.agree("resume", {"the step to resume from": self._done.step if found else 0})
             objective = method.objective(self._grown.architecture, config)
             self._trainer = Trainer(objective, weights, config, optimizer, self._group)
         if found is None:

@@ -102,9 +102,24 @@ class ProcessGroup:
         self._wait(name, seconds, f"{self.processes.named(of)} hasn't answered for {seconds:.0f} seconds")
         return json.loads(self._store.get(name))
 
-    def check_same(self, what: str, value: Any) -> None:
-        """Raises MuGoError unless value is the same in all processes. All must call it."""
-        _agree(self, what, {what: value}, HANG_SECONDS)
+    def agree(self, name: str, mine: dict[str, Any], seconds: float = HANG_SECONDS, cores: int = 0) -> int:
+        """Raises MuGoError, printed by the first, unless all facts are equal in all processes. All must call it.
+
+        Returns the fewest cores of any process.
+        """
+        self.publish(f"{name} {self.rank}", {"facts": mine, "cores": cores, "host": layout.this_host()})
+        if self.first:
+            all_facts = [self.receive(f"{name} {rank}", rank, seconds) for rank in range(self.count)]
+            for rank, other in enumerate(all_facts):
+                for fact in {**mine, **other["facts"]}:
+                    one, another = (_shown(facts.get(fact)) for facts in (mine, other["facts"]))
+                    if one != another:
+                        raise MuGoError(
+                            f"{fact} differs: {one} in {self.processes.named(0)}, {another} in "
+                            f"{self.processes.named(rank)} on {other['host']}; wanted the same in all; start them alike"
+                        )
+            self.publish(f"{name} agreed", min(one["cores"] for one in all_facts))
+        return self.receive(f"{name} agreed", 0, seconds)
 
     def _wait(self, name: str, seconds: float, problem: str) -> None:
         """Wait until the name is in the store, but end if another process does."""
@@ -224,7 +239,7 @@ def process_group(processes: Processes, settings: dict[str, Any]) -> Iterator[Pr
         cores = max(1, available_cores() // processes.local_count)
         group = ProcessGroup(processes, store, device, cores)
         try:
-            group.cores = _agree(group, "processes", _identity(device, settings), JOIN_SECONDS, cores)
+            group.cores = group.agree("processes", _identity(device, settings), JOIN_SECONDS, cores)
             backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
             with _connecting(processes):
                 dist.init_process_group(
@@ -316,24 +331,6 @@ def _identity(device: torch.device, settings: dict[str, Any]) -> dict[str, Any]:
         "processor": f"{platform.machine()} {device.type} {capability}",
         **settings,
     }
-
-
-def _agree(group: ProcessGroup, name: str, mine: dict[str, Any], seconds: float, cores: int = 0) -> int:
-    """Returns the fewest cores of any process. Raises MuGoError, printed by the first, unless all facts are equal."""
-    processes = group.processes
-    group.publish(f"{name} {group.rank}", {"facts": mine, "cores": cores, "host": layout.this_host()})
-    if group.first:
-        all_facts = [group.receive(f"{name} {rank}", rank, seconds) for rank in range(group.count)]
-        for rank, other in enumerate(all_facts):
-            for fact in {**mine, **other["facts"]}:
-                one, another = (_shown(facts.get(fact)) for facts in (mine, other["facts"]))
-                if one != another:
-                    raise MuGoError(
-                        f"{fact} differs: {one} in {processes.named(0)}, {another} in {processes.named(rank)} on "
-                        f"{other['host']}; wanted the same in all; start them alike"
-                    )
-        group.publish(f"{name} agreed", min(one["cores"] for one in all_facts))
-    return group.receive(f"{name} agreed", 0, seconds)
 
 
 def _shown(value: Any) -> str:
