@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -297,7 +297,7 @@ class MatchRunner:
         writer: MatchWriter,
         entrants: Sides,
         settled: Callable[[MatchWriter], bool],
-        score: Callable[[MatchWriter], str] = lambda writer: score_text(writer.games.values()),
+        score: Callable[[MatchWriter], str] = lambda writer: results(*astuple(score_of(writer.games.values()))),
     ) -> None:
         """Play the missing games until the match is settled, or every game has ended or failed twice.
 
@@ -431,11 +431,6 @@ class MatchRunner:
         if self._factory is None or self._factory.size != (threads, rows):
             self._factory = PlayerFactory(self.config, threads, rows, self._progress)
         return self._factory
-
-
-def score_text(games: Iterable[MatchGame]) -> str:
-    """The challenger's."""
-    return results(*astuple(score_of(games)))
 
 
 def write_sgfs(game: Game, writer: MatchWriter, directory: Path | None) -> None:

@@ -204,22 +204,21 @@ class BatchSearch(Boards):
         self._num_waiting = 0
 
     def step(self, evaluate: Evaluate) -> int:
-        """Evaluate the next batch; returns its size. Any error of the network leaves no batch, see drop_batch."""
+        """Evaluate the next batch; returns its size.
+
+        Any error of the network drops the batch and its rows' trees, and ends their searches. Positions stay.
+        """
         planes = self.leaves()
         if len(planes):
             try:
                 self.expand(*evaluate(planes))
             except Exception:
-                self.drop_batch()
+                rows = np.unique(self.leaf_rows())
+                self._drop_trees(rows)
+                self.stop(rows)
+                self._num_waiting = 0
                 raise
         return len(planes)
-
-    def drop_batch(self) -> None:
-        """Instead of expand(), if the network failed: drops the trees of the last leaves(), ends their searches."""
-        rows = np.unique(self.leaf_rows())
-        self._drop_trees(rows)
-        self._active[rows] = False
-        self._num_waiting = 0
 
     # What the search found
 

@@ -31,7 +31,7 @@ from pipeline.progress import Progress
 from pipeline.run import layout
 from pipeline.run.models import model_files
 from pipeline.stalls import Hung, Watch
-from pipeline.workers.ray_actor import JobActor, identity, packed_files
+from pipeline.workers.ray_actor import JobActor, identity
 from pipeline.workers.worker_pool import OutcomeReader, RemotePool, Updates, Worker
 
 O = TypeVar("O")  # noqa: E741  an outcome
@@ -149,7 +149,7 @@ class Cluster:
         for path in models:
             files = model_files(path)
             key = str(path), files[layout.MODEL_JSON]
-            put[key] = self._put[key] if key in self._put else self.ray.put(packed_files(files))
+            put[key] = self._put[key] if key in self._put else self.ray.put(files)
         self._put = put
         return {path: reference for (path, _), reference in put.items()}
 

@@ -20,7 +20,6 @@ import pytest
 
 from pipeline.errors import FileError, MuGoError
 from pipeline.workers import cluster as module
-from pipeline.workers.ray_actor import packed_files, unpacked_files
 from pipeline.workers.worker_pool import OutcomeReader
 from tests.helpers import Heard, make_model
 from tests.workers.fake_executor import AGAIN, TOLD, job_of
@@ -45,11 +44,6 @@ def played(pool, numbers, act=lambda found: None, seconds=60.0):
 
 def pool_of(cluster, job, reader: OutcomeReader = AGAIN, capacity=4, hang_seconds=60.0, **options) -> module.RayPool:
     return module.RayPool(cluster, reader, job, [], capacity, hang_seconds, **options)
-
-
-def test_files_are_what_was_packed():
-    files = {"a": b"1", "b": b"", "c": bytes(1000)}
-    assert unpacked_files(packed_files(files)) == files
 
 
 def test_every_game_is_played_once_and_actors_are_used_again(nodes):
