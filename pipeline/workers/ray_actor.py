@@ -1,7 +1,7 @@
 """``JobActor``: an actor of a Ray cluster, which plays one job after another and keeps nothing between them.
 
 Needs no disk: jobs, orders and messages (see worker_pool.py) are bytes, and a model's files bytes by name, so that Ray
-pickles nothing. Methods run concurrently in threads. This module doesn't import Ray; workers/cluster.py makes the actors.
+pickles nothing. Methods run concurrently in threads. Doesn't import Ray; workers/cluster.py makes the actors.
 """
 
 from __future__ import annotations
