@@ -14,6 +14,7 @@ B batch, C planes, H×W board, P = H·W points, A actions, G global planes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from pipeline.games.contract import FloatArray, Planes
 from pipeline.networks.architecture import (
     NORM_EPSILON,
     POLICY_HEADS,
@@ -28,6 +30,7 @@ from pipeline.networks.architecture import (
     Architecture,
     Weights,
     check_weights,
+    side_of,
     side_scale,
     weight_shapes,
 )
@@ -204,3 +207,26 @@ def network_weights(network: Network) -> Weights:
         name: np.array(state[name].detach().float().cpu().contiguous().numpy(), np.float32, order="C")
         for name in weight_shapes(network.architecture)
     }
+
+
+class Estimates(NamedTuple):
+    """Of B positions, for people to look at; seen by the player to move."""
+
+    ownership: FloatArray  # [B, P] in [-1, 1]: the expected owner at the end of the game, +1 the player to move
+    score: FloatArray  # [B] the expected lead at the end, in the game's points
+
+
+def estimator(architecture: Architecture, weights: Weights) -> Callable[[Planes], Estimates]:
+    """A function that estimates planes [B, C, H, W]; it ignores planes added to the game since the network was made.
+
+    Unfolded torch in float32: much slower than ``inference.py``, for a few positions at a time.
+    """
+    network = load_network(architecture, weights).eval()
+
+    @torch.inference_mode()
+    def estimate(planes: Planes) -> Estimates:
+        outputs = network(torch.from_numpy(np.ascontiguousarray(planes[:, : architecture.planes])))
+        score = outputs.score * side_of(outputs.ownership_logits.shape[1])
+        return Estimates(torch.tanh(outputs.ownership_logits).numpy(), score.numpy())
+
+    return estimate

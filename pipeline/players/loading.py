@@ -27,7 +27,7 @@ from pipeline.run import layout
 from pipeline.run.models import Model, read_calibration
 
 if TYPE_CHECKING:
-    from pipeline.networks.estimates import Estimates
+    from pipeline.networks.modules import Estimates
 
 CALIBRATION_POSITIONS, CALIBRATION_GAMES = 512, 16  # of random games
 LEAST_SHARE = 2  # fewest positions of one tree per core: two take a fifth of the time of sixteen (docs/log)
@@ -192,8 +192,8 @@ def load_tree_evaluator(model: Model, leaves: int, backend: str, progress: Progr
 
 
 def load_estimator(model: Model) -> Callable[[Planes], Estimates]:
-    """Estimates ownership and score of single positions: networks/estimates.py. Raises FileError naming the model."""
-    from pipeline.networks.estimates import estimator
+    """Estimates ownership and score of single positions: networks/modules.py. Raises FileError naming the model."""
+    from pipeline.networks.modules import estimator
 
     with naming(model.path):
         return estimator(Architecture.from_dict(model.info.architecture), model.weights)

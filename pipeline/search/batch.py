@@ -17,6 +17,8 @@ evaluation; or mixed: Gumbel for rows whose begin() says explore, PUCT for the o
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,9 +37,8 @@ from pipeline.games.contract import (
     States,
 )
 from pipeline.search import gumbel, kernels, puct
-from pipeline.search.candidates import Candidate, candidates
 from pipeline.search.options import SearchOptions
-from pipeline.search.tree import EDGE_ARRAYS, NO_PARENT, ROOT, Leaves, empty_tree
+from pipeline.search.tree import EDGE_ARRAYS, NO_PARENT, ROOT, Leaves, Tree, empty_tree
 
 RootTable = tuple[IntArray, FloatArray]  # visits and priors [n, A]
 
@@ -46,7 +47,19 @@ RootTable = tuple[IntArray, FloatArray]  # visits and priors [n, A]
 READOUTS_PER_LEAF = 16
 MAX_ROUNDS = 4  # of selection for one batch: terminal leaves need no network, so a further round replaces them
 ROWS_PER_ENDED = 12  # a further round pays if one row in this many reached a terminal leaf
+MAX_VARIATION = 30  # moves of a candidate's
 GROWTH = 1.25  # of the room for edges; all rows get what the fullest one needs, so it grows in small steps
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A move at the root."""
+
+    action: int
+    visits: int  # readouts that went through it
+    value_to_move: float  # their mean, in [-1, 1], seen by the player to move at the root; the root's without visits
+    prior: float  # the network's, without noise
+    variation: tuple[int, ...]  # this action, then the most visited ones
 
 
 class BatchSearch(Boards):
@@ -304,7 +317,7 @@ class BatchSearch(Boards):
 
         With lcb_deviations the move that choose() takes comes first.
         """
-        found = candidates(self._tree, row)
+        found = _candidates(self._tree, row)
         if self._config.lcb_deviations > 0.0 and found:
             chosen = self.choose(np.array([row]), np.zeros(1, np.float32))[0]
             found.sort(key=lambda move: move.action != chosen)
@@ -419,3 +432,41 @@ class BatchSearch(Boards):
                 new[row, :used] = old[row, :used]  # pages beyond stay untouched and cost no memory
             self._tree = self._tree._replace(**{name: new})
             del old
+
+
+def _candidates(tree: Tree, row: int) -> list[Candidate]:
+    """As BatchSearch.candidates; empty if the root isn't expanded."""
+    if not tree.num_nodes[row]:
+        return []
+    root = tree.node[row, ROOT]
+    start = int(root["edge_start"])
+    found = []
+    for i in range(start, start + int(root["num_visited"])):
+        edge = tree.edge[row, i]
+        visits = int(edge["visits"])
+        if visits:
+            action = int(tree.edge_action[row, i])
+            value = float(edge["value_sum"]) / visits
+            variation = (action, *_most_visited(tree, row, int(edge["child"])))
+            found.append(Candidate(action, visits, value, float(tree.edge_prior[row, i]), variation))
+    if found:
+        return sorted(found, key=lambda move: (-move.visits, -move.value_to_move, move.action))
+    edges = range(start, start + int(root["edge_count"]))
+    unvisited = [(int(tree.edge_action[row, i]), float(tree.edge_prior[row, i])) for i in edges]
+    value = float(root["value"])
+    return [Candidate(action, 0, value, prior, (action,)) for action, prior in sorted(unvisited, key=lambda a: -a[1])]
+
+
+def _most_visited(tree: Tree, row: int, node: int) -> list[int]:
+    """The most visited path down from a node; ties: the higher prior."""
+    path: list[int] = []
+    while node >= 0 and len(path) < MAX_VARIATION - 1:
+        start, count = int(tree.node[row, node]["edge_start"]), int(tree.node[row, node]["num_visited"])
+        if not count:
+            break
+        best = max(range(start, start + count), key=lambda i: (tree.edge[row, i]["visits"], tree.edge_prior[row, i]))
+        if not tree.edge[row, best]["visits"]:
+            break
+        path.append(int(tree.edge_action[row, best]))
+        node = int(tree.edge[row, best]["child"])
+    return path

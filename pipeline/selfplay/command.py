@@ -36,8 +36,7 @@ from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.coordination import PlayedGames, alone, check_same_game, wait_for_games
 from pipeline.selfplay.numbering import Numbering, numbering
 from pipeline.selfplay.opponents import MIRROR, parse_mix
-from pipeline.selfplay.plan import Plan
-from pipeline.selfplay.playing import GameThreads, ModelSource, PlayedGame, games_here
+from pipeline.selfplay.playing import GameThreads, ModelSource, Plan, PlayedGame, games_here
 from pipeline.workers.processes import check_workers
 
 if TYPE_CHECKING:

@@ -32,8 +32,7 @@ from pipeline.run.arrays import metadata_of, pack
 from pipeline.run.models import Model, check_game, newest_number, read_info, read_model, resolve_champion
 from pipeline.run.shards import End, GameRecord
 from pipeline.selfplay.opponents import OpponentSource, Others, OthersReader
-from pipeline.selfplay.plan import Plan
-from pipeline.selfplay.playing import GameThreads, ModelSource, PlayedGame
+from pipeline.selfplay.playing import GameThreads, ModelSource, Plan, PlayedGame
 from pipeline.stalls import HANG_SECONDS
 from pipeline.workers.cluster import Cluster, RayPool
 from pipeline.workers.processes import ProcessPool

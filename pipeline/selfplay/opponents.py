@@ -37,7 +37,7 @@ from pipeline.run.models import Model, check_game, game_as_seen, has_model, read
 from pipeline.run.ratings import RatedPlayer, read_pool, read_ratings
 
 if TYPE_CHECKING:
-    from pipeline.selfplay.plan import Plan
+    from pipeline.selfplay.playing import Plan
 
 MIRROR, CHAMPION, PREVIOUS, POOL = "mirror", "champion", "previous", "pool:"
 NO_ENGINES, NO_PLUGINS = (f"{kind} don't take part in self-play" for kind in ("engines", "plugins"))

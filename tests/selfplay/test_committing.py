@@ -16,8 +16,7 @@ from pipeline.run.shards import GameRecord, RunNumbers, newest_shards, read_shar
 from pipeline.selfplay import command
 from pipeline.selfplay.command import Committer
 from pipeline.selfplay.config import SelfplayConfig
-from pipeline.selfplay.plan import Plan
-from pipeline.selfplay.playing import PlayedGame
+from pipeline.selfplay.playing import Plan, PlayedGame
 
 
 def finished(game_id: int, player: str = "000001-a") -> FinishedGame:

@@ -25,8 +25,7 @@ from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.in_workers import SelfplayExecutor, outcome_of, played_game
 from pipeline.selfplay.opponents import Others
-from pipeline.selfplay.plan import Plan
-from pipeline.selfplay.playing import ModelSource, PlayedGame
+from pipeline.selfplay.playing import ModelSource, Plan, PlayedGame
 from pipeline.train.config import InitConfig
 from pipeline.workers.worker_pool import GameQueue
 from tests.families import having

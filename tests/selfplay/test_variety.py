@@ -13,8 +13,7 @@ from pipeline.methods.method import Actor, ActorJob, FinishedGame, GameSeed, gam
 from pipeline.run.shards import GameRecord, newest_shards, read_shard
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.config import SelfplayConfig
-from pipeline.selfplay.plan import Plan
-from pipeline.selfplay.playing import GameThreads
+from pipeline.selfplay.playing import GameThreads, Plan
 from pipeline.selfplay.variety import Dealer, GamesOn, Variety
 from tests.helpers import make_model
 

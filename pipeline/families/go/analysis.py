@@ -43,7 +43,7 @@ from pipeline.progress import Progress
 from pipeline.run.models import Model
 
 if TYPE_CHECKING:
-    from pipeline.networks.estimates import Estimates
+    from pipeline.networks.modules import Estimates
 
 ROWS = 8  # positions searched at a time
 LINES_PER_BATCH = 16  # read at most between two batches, so that the first answers come soon after many queries

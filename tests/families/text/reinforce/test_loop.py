@@ -51,8 +51,7 @@ from pipeline.run.shards import BOTH, Shard, newest_shards, read_shard
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.in_workers import SelfplayExecutor, played_game
-from pipeline.selfplay.plan import Plan
-from pipeline.selfplay.playing import PlayedGame
+from pipeline.selfplay.playing import Plan, PlayedGame
 from pipeline.train.command import train
 from pipeline.train.config import ExportConfig, InitConfig, TrainConfig
 from pipeline.train.export import export
