@@ -315,9 +315,7 @@ def _number(model: Path) -> int:
 
 def _stored_settings(settings: EvaluateConfig) -> dict[str, Any]:
     """The settings that a plan's games depend on. opening_plies only if given: games with dice have none."""
-    left_out = {*MACHINE_OPTIONS, "game"}
+    names = set(MatchOptions.model_fields) - {*MACHINE_OPTIONS, "game"}
     if "opening_plies" not in settings.model_fields_set:
-        left_out.add("opening_plies")
-    fields = MatchOptions(**{name: getattr(settings, name) for name in MatchOptions.model_fields})
-    stored = fields.model_dump(mode="json", exclude=left_out)
-    return {**stored, "seed": settings.seed + SEED_OFFSET}
+        names.remove("opening_plies")
+    return {**settings.model_dump(mode="json", include=names), "seed": settings.seed + SEED_OFFSET}

@@ -206,11 +206,6 @@ class _Layers:
         maximum = self.ops.max_pool(x, ones, ones, nothing, nothing, board, "floor", "explicit").output(0)
         return self.flat(self.ops.concat([mean, maximum], 1))
 
-    def at_first_point(self, x: Any) -> Any:
-        """[B, C] of [B, C, H, W]"""
-        first = self.ops.slice(x, *(np.array(one) for one in ([0, 0], [1, 1], [1, 1], [2, 3])))
-        return self.ops.squeeze(first, np.array([2, 3]))
-
     def flat(self, x: Any) -> Any:
         return self.ops.reshape(x, np.array([x.shape[0], -1]), False)
 
@@ -244,7 +239,9 @@ def openvino_model(
     else:
         split = [architecture.local_planes, architecture.global_planes]
         local_planes, global_planes = ops.variadic_split(planes, 1, split).outputs()
-        added = layers.linear(ops.convert(layers.at_first_point(global_planes), "f32"), "stem_globals")
+        at_first_point = ops.slice(global_planes, *(np.array(one) for one in ([0, 0], [1, 1], [1, 1], [2, 3])))
+        everywhere = ops.convert(ops.squeeze(at_first_point, np.array([2, 3])), "f32")
+        added = layers.linear(everywhere, "stem_globals")
         x = layers.convolution(ops.convert(local_planes, "f32"), "stem")
         x = ops.add(x, ops.unsqueeze(added, np.array([2, 3])))
     x = ops.relu(x)

@@ -380,12 +380,12 @@ class _Session:
         self._pool, self._committer, self._tally, self._progress = pool, committer, tally, progress
         self._waiting: deque[PlayedGame] = deque()  # to be committed
         self._started = self._shown = time.monotonic()
-        self._total = 0  # games to be played
+        self._total = self._left = 0  # games to be played; those that haven't come back
 
     def play(self, numbers: Sequence[int], ended: Callable[[], bool]) -> float:
         """Play and commit these games, or those that have finished when the run is ended; returns the seconds."""
         self._started = time.monotonic()
-        self._total = len(numbers)
+        self._total = self._left = len(numbers)
         self._progress.start("selfplay", self._total, "games")
         self._progress.left(None)
         try:
@@ -405,11 +405,12 @@ class _Session:
 
     def _take_games(self, ended: Callable[[], bool]) -> None:
         """Commit games as they end until all have, or the run is ended. Raises what the pool raises."""
-        while (self._waiting or not self._pool.done) and not ended():
+        while self._left and not ended():
             if not self._waiting:
                 self._waiting.extend(self._pool.outcomes(max(0.0, min(self._committer.due_in(), SHOWN_EVERY))))
             if self._waiting:
                 played = self._waiting.popleft()
+                self._left -= 1
                 self._take(played)
                 if played.finished is not None:
                     self._progress.advance()

@@ -149,27 +149,12 @@ class GameThreads(ThreadPool[PlayedGame]):
         """generation: called for every game."""
         self._plan, self._source, self._opponents, self._generation = plan, source, opponents, generation
         self._begun: dict[int, tuple[int, int]] = {}  # ids of games in play → their generations and numbers
-        self._left = 0  # games that were given and not yet returned
         self._rows = plan.variety.rows(plan.rows)  # of each board's actor
         # Of each thread the counts of its former actors, and the actors that play. Replaced as a pair.
         self._actors: list[tuple[Counter[str], Sequence[Actor]]] = [(Counter(), [])] * plan.threads
         self._idle = [True] * plan.threads
         self.most_at_once = sys.maxsize if in_worker else 1
         super().__init__(plan.threads, 1 if in_worker else plan.threads, watched=not in_worker)
-
-    def give(self, numbers: Sequence[int]) -> None:
-        self._left += len(numbers)
-        super().give(numbers)
-
-    @property
-    def done(self) -> bool:
-        """Whether all given games have ended, and were returned."""
-        return self._left == 0
-
-    def outcomes(self, seconds: float) -> list[PlayedGame]:
-        found = super().outcomes(seconds)
-        self._left -= len(found)
-        return found
 
     def counts(self) -> Counts:
         """Totals: "plies" and "evaluations", those of unfinished games included."""

@@ -75,33 +75,31 @@ class Dataset:
         self._held: tuple[tuple[int, ...], dict[str, NDArray[Any]]] | None = None
 
         kinds: list[Counter[int]] = []  # of each chunk: its number of examples of each kind
-        sizes, kept, examples, total_bytes, largest = [], [], [], 0, 1
+        kept, examples, total_bytes, largest = [], [], 0, 1
         for path in self._paths:
             chunk = read_chunk(path, game.spec, self._types)
             columns = {name: chunk.columns[name] for name in self._types}
             num_bytes = sum(column.nbytes for column in columns.values())
-            sizes.append(chunk.num_examples)
             kinds.append(Counter(_kinds(method, columns).tolist()))
             total_bytes, largest = total_bytes + num_bytes, max(largest, num_bytes)
             self.window = chunk.header.window
             examples.append(example_numbers(chunk.shards, *(chunk.columns[name] for name in ORIGIN)))
             if total_bytes <= memory_bytes:
                 kept.append(columns)
-        if not sum(sizes):
+        if not sum(map(len, examples)):
             raise FileError(self._paths[0], "the set holds no examples to train on; run gather again")
         self.examples = np.concatenate(examples)
-        self._sizes = np.array(sizes, np.int64)
         self.kinds = sorted(set().union(*kinds))
         self._counts = np.array([[one[kind] for kind in self.kinds] for one in kinds], np.int64)  # [chunks, kinds]
         if total_bytes <= memory_bytes:
-            self._chunks_per_group = len(sizes)
-            self._held = tuple(range(len(sizes))), _joined(kept, self._types)
+            self._chunks_per_group = len(kept)
+            self._held = tuple(range(len(kept))), _joined(kept, self._types)
         else:
             self._chunks_per_group = max(1, int(memory_bytes // largest))
 
     @property
     def num_examples(self) -> int:
-        return int(self._sizes.sum())
+        return int(self._counts.sum())
 
     def _groups(self, epoch: int) -> list[tuple[int, ...]]:
         """The chunks (indices) of each group, in order."""
@@ -188,7 +186,7 @@ class Dataset:
             self._held = None  # free the previous group, so that two are never in memory
             chunks = [read_chunk(self._paths[index], self.game.spec, self._types) for index in group]
             for index, chunk in zip(group, chunks, strict=True):
-                if chunk.num_examples != self._sizes[index]:
+                if chunk.num_examples != self._counts[index].sum():
                     raise FileError(chunk.path, f"it changed during training: {chunk.num_examples} examples now")
             self._held = group, _joined([chunk.columns for chunk in chunks], self._types)
         return self._held[1]

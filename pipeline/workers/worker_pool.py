@@ -319,11 +319,6 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
         for worker in self.workers:
             self._feed(worker)
 
-    @property
-    def done(self) -> bool:
-        """Whether all given games have ended."""
-        return not self._waiting and not any(worker.games for worker in self.workers)
-
     def counts(self) -> Counts:
         """Totals are over all workers, including those that are gone."""
         totals = Counter(self._totals)

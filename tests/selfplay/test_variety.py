@@ -87,7 +87,7 @@ def test_a_game_dealt_to_a_board_that_had_found_none_is_played() -> None:
     games.take = lambda: take() if next(asked) else None  # type: ignore[method-assign]
     threads.give([number])
     found = []
-    while not threads.done:
+    while not found:
         found += threads.outcomes(5.0)
     threads.close()
     assert [(played.number, played.game) for played in found] == [(number, variety.games[0])]

@@ -33,7 +33,7 @@ def played(pool, numbers, act=lambda found: None, seconds=60.0):
     deadline = time.monotonic() + seconds
     try:
         pool.give(numbers)
-        while not pool.done:
+        while len(found) < len(numbers):
             assert time.monotonic() < deadline, (pool.workers, found)
             found += pool.outcomes(0.2)
             act(found)

@@ -30,9 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.counter_rng import uniforms
-from pipeline.games.contract import Actions, BoolArray, FloatArray, Planes
+from pipeline.games.contract import Actions, BoolArray, FloatArray, Planes, Rows
 from pipeline.methods.alphazero.options import TreeActorOptions
-from pipeline.methods.alphazero.recording import GameBuffer, Rows
+from pipeline.methods.alphazero.recording import GameBuffer
 from pipeline.methods.method import Actor, ActorJob, Encounter, FinishedGame, Learner
 from pipeline.methods.opponents import ActiveOpponents
 from pipeline.options import taken

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.games.contract import Actions, FloatArray, IntArray
+from pipeline.games.contract import Actions, FloatArray, IntArray, Rows
 from pipeline.methods.resignation import PLIES, resignation_values
 from pipeline.run.shards import DRAWN, NO_VALUE, POLICY_COUNTS, End, GameRecord
 
-Rows = NDArray[np.int64]
 MIN_PRIOR = 1e-12  # a float32 softmax may underflow to 0, which would make the surprise infinite
 
 
