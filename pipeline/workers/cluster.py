@@ -379,31 +379,23 @@ class RayPool(RemotePool[O, RayWorker]):
         return found
 
     def _check(self, worker: RayWorker) -> list[O]:
-        if stuck := self._stuck(worker):
-            return self._lost(worker, stuck)
         if worker.silence.stuck([worker.answers or None], SILENT_SECONDS):
             return self._lost(worker, f"it hasn't answered for {SILENT_SECONDS:.0f} seconds", blameless=True)
         return []
 
     def _lost(self, worker: RayWorker, problem: str, blameless: bool = False) -> list[O]:
-        """As RemotePool._lost. The games of a blameless worker are silently played by others."""
-        lost: list[O] = []
         if blameless:
             worker.actor.node.suspect_until = time.monotonic() + SUSPECT_SECONDS
             if worker.ready:
                 games = counted(len(worker.games), "game")
                 self._cluster.progress.warn(f"{worker.title}: {problem}; others play its {games}")
-            self._waiting.extendleft(sorted(worker.games, reverse=True))
-            worker.games = set()
-        else:
-            lost = self._taken_from(worker, problem)
+        return super()._lost(worker, problem, blameless)
+
+    def _replace(self, worker: RayWorker) -> None:
+        """Actors are started by _recruit()."""
         self._cluster.kill(worker.actor)
         self.workers.remove(worker)
         self._arrived = deque((other, data) for other, data in self._arrived if other is not worker)
-        self._totals.update(worker.counts.totals)
-        for other in self.workers:
-            self._feed(other)
-        return lost
 
     # Workers
 

@@ -343,7 +343,9 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
             if received is None or (left <= 0 and not self._closed):
                 if not self._closed:
                     for worker in list(self.workers):
-                        found += self._check(worker)
+                        stuck = worker.stuck(self._hang_seconds)
+                        stopped = f"it made no step for {stuck:.0f} seconds and was stopped"
+                        found += self._lost(worker, stopped) if stuck else self._check(worker)
                 break
         return found
 
@@ -357,11 +359,11 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
 
     @abstractmethod
     def _check(self, worker: W) -> list[O]:
-        """Replace a worker that hangs or has ended, which no message reports. Returns the outcomes of its games."""
+        """Replace a worker that is gone, which no message reports. Returns the outcomes of its games."""
 
     @abstractmethod
-    def _lost(self, worker: W, problem: str) -> list[O]:
-        """Give a worker up; the job's OutcomeReader decides what becomes of its games. Returns their outcomes."""
+    def _replace(self, worker: W) -> None:
+        """Stop a worker, and start another unless the job is impossible."""
 
     def _feed(self, worker: W) -> None:
         in_play = sum(len(one.games) for one in self.workers)
@@ -411,18 +413,27 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
             self._feed(worker)
         return [outcome for _, outcome in found]
 
-    def _stuck(self, worker: W) -> str:
-        """The problem of a worker that hangs; "" if it doesn't."""
-        stuck = worker.stuck(self._hang_seconds)
-        return f"it made no step for {stuck:.0f} seconds and was stopped" if stuck else ""
+    def _lost(self, worker: W, problem: str, blameless: bool = False) -> list[O]:
+        """Replace a worker. Returns the outcomes of its games, except those to be played again.
 
-    def _taken_from(self, worker: W, problem: str) -> list[O]:
-        """The outcomes of a lost worker's games, except those to be played again; after too many, a problem."""
+        The games of a blameless worker are silently played by others. After too many lost workers without a step, or
+        with the same game, the job is impossible.
+        """
         problem = f"{worker.title}: {problem}"
-        found = {number: self._reader.lost(number, problem) for number in sorted(worker.games)}
+        found = {number: None if blameless else self._reader.lost(number, problem) for number in sorted(worker.games)}
         worker.games = set()
         again = [number for number, outcome in found.items() if outcome is None]
         self._waiting.extendleft(reversed(again))
+        if not blameless:
+            self._blame(worker, again, problem)
+        self._totals.update(worker.counts.totals)
+        self._replace(worker)
+        if self._problem is None:
+            for other in self.workers:
+                self._feed(other)
+        return [outcome for outcome in found.values() if outcome is not None]
+
+    def _blame(self, worker: W, again: Sequence[int], problem: str) -> None:
         self._crashes.update(again)
         if again and (crashes := self._crashes[guilty := max(again, key=self._crashes.__getitem__)]) > MAX_CRASHES:
             self._problem = MuGoError(
@@ -434,4 +445,3 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
             self._problem = MuGoError(
                 f"{problem}, before it played anything, like {self._failed_starts - 1} before it; see its stderr"
             )
-        return [outcome for outcome in found.values() if outcome is not None]
