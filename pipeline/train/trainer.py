@@ -51,8 +51,8 @@ from pipeline.games.contract import FloatArray
 from pipeline.machine import available_cores
 from pipeline.methods.method import Objective, Weights
 from pipeline.networks.backends import has_fast_bfloat16
+from pipeline.networks.torch_backends import without_garbage_collection
 from pipeline.train.config import TrainConfig
-from pipeline.train.cuda_graph_pass import CudaGraphPass, Pass
 from pipeline.train.muon import Muon
 
 if TYPE_CHECKING:
@@ -65,6 +65,9 @@ STEP = "step"  # the optimiser's steps over all runs
 RAW = "raw"  # prefix of the trained weights' names if the model's weights are their average
 AVERAGED = "averaged_steps"
 MOST_STEPS = 2**53  # optimisers count in float64, which has every integer up to here
+Pass = Callable[[Any], tuple[torch.Tensor, ...]]
+EAGER_CALLS = 2  # of a pass with each shape before its capture: libraries choose their kernels meanwhile
+MAX_SHAPES = 4  # that are captured; an epoch has batches of two sizes, a run on several boards more shapes
 REPLICA_ROWS = 64  # fewest rows per replica: with fewer, its norms' statistics would be too noisy
 # By default glibc returns the memory that each step frees and gets it back zeroed: 11 % of a step's CPU time (docs/log,
 # 2026-11-25).
@@ -447,6 +450,52 @@ def _raw_weights(weights: Weights, arrays: Arrays) -> Weights | None:
     if not any(name.startswith(f"{RAW}.") for name in arrays):
         return None
     return {name: _stored(arrays, f"{RAW}.{name}", array.shape) for name, array in weights.items()}
+
+
+class CudaGraphPass:
+    """Calls a function that leaves gradients in parameters; captures it as a graph for each shape of batch.
+
+    Launching a small network's thousand operations from Python takes three times as long as the GPU needs for them.
+    """
+
+    def __init__(self, function: Pass, parameters: Sequence[torch.Tensor], device: torch.device) -> None:
+        """function: copies a batch to the device itself; all other tensors that it uses must stay in place."""
+        self._function, self._parameters, self._device = function, parameters, device
+        self._calls: dict[Any, int] = {}
+        self._graphs: dict[Any, _Graph] = {}
+
+    def __call__(self, batch: Any) -> tuple[torch.Tensor, ...]:
+        """What the function returns. The returned tensors and the gradients are overwritten by the next call."""
+        shapes = tuple((part.shape, part.dtype) for part in batch)
+        if (graph := self._graphs.get(shapes)) is None:
+            calls = self._calls[shapes] = self._calls.get(shapes, 0) + 1
+            if calls <= EAGER_CALLS or len(self._graphs) == MAX_SHAPES:
+                return self._function(batch)
+            pool = next((one.graph.pool() for one in self._graphs.values()), None)
+            graph = self._graphs[shapes] = _Graph(self._function, self._parameters, batch, self._device, pool)
+        return graph.replay(batch)
+
+
+class _Graph:
+    def __init__(
+        self, function: Pass, parameters: Sequence[torch.Tensor], batch: Any, device: torch.device, pool: Any
+    ) -> None:
+        """pool: memory shared with the other graphs, which never run at the same time."""
+        self._parameters = parameters
+        self._batch = batch._make(torch.empty_like(part, device=device) for part in batch)
+        self.graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize(device)
+        with without_garbage_collection(), torch.cuda.graph(self.graph, pool=pool):  # captures, computes nothing
+            self._found = function(self._batch)
+        self._gradients = [parameter.grad for parameter in parameters]
+
+    def replay(self, batch: Any) -> tuple[torch.Tensor, ...]:
+        for held, part in zip(self._batch, batch, strict=True):
+            held.copy_(part, non_blocking=True)
+        self.graph.replay()
+        for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
+            parameter.grad = gradient
+        return self._found
 
 
 def samples_per_second(trainer: Trainer, batches: Iterable[Any], seconds: float) -> float:
