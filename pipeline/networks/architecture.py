@@ -273,8 +273,8 @@ def grow(weights: Weights, old: Architecture, new: Architecture, seed: int) -> W
         new planes    which the game has gained since the network was made, are read with weight 0
         all boards    if a network for one board becomes one for all, it reads their additional inputs with weight 0
 
-    All learn from the first step, since a weight of 0 has a gradient. new: from grown_architecture(old, …); seed: of the
-    random weights. Source: Chen, Goodfellow & Shlens 2016, "Net2Net".
+    All learn from the first step, since a weight of 0 has a gradient. new: from grown_architecture(old, …).
+    Source: Chen, Goodfellow & Shlens 2016, "Net2Net".
     """
     grown = random_weights(new, seed)
     if new.any_board and not old.any_board:

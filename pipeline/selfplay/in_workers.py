@@ -4,7 +4,7 @@
 the driver's: it looks at the disk now and then.
 
     update   JSON: {"learner": path of the model that plays, "generation": of games that start now, "others": whom the
-             model may meet (opponents.Others), null if it plays only itself}
+             model may meet (opponents.Others)}
     outcome  a PlayedGame in base64: safetensors with the arrays of the record and the final state, and the rest as JSON
              in its metadata. Unversioned, because it is never stored
 """
@@ -94,15 +94,12 @@ class SelfplayExecutor(GameThreads):
         self._progress = _Warnings()
         self.update(job["update"])
         source = ModelSource(plan, lambda: self._learner, self._progress, self._read)
-        opponents = None
-        if not plan.mix.only_mirror:
-            opponents = OpponentSource(plan, self._progress, self._others.__getitem__, self._read)
+        opponents = OpponentSource(plan, self._progress, self._others.__getitem__, self._read)
         super().__init__(plan, source, opponents, lambda: self._newest, in_worker=True)
 
     def update(self, update: Any) -> None:
         learner = Path(update["learner"])
-        if update["others"] is not None:
-            self._others[learner] = Others.model_validate(update["others"])
+        self._others[learner] = Others.model_validate(update["others"])
         self._newest: int = update["generation"]
         self._learner = learner  # last: a game that starts now finds its opponents
 
@@ -129,7 +126,7 @@ class DiskUpdates:
     def __init__(self, plan: Plan, progress: Progress) -> None:
         """Raises as OpponentSource.meet for models that can't play."""
         self._plan, self._progress = plan, progress
-        self._reader = None if plan.mix.only_mirror else OthersReader(plan, progress)
+        self._reader = OthersReader(plan, progress)
         self._learner: Path | None = None
         self.update: dict[str, Any] = {}
         self._look()
@@ -147,14 +144,13 @@ class DiskUpdates:
         if path != self._learner:
             info = read_info(path)
             self._plan.check(info, path)
-            others = None if self._reader is None else self._reader.of(path)
-            met = [] if others is None else others.paths
-            for other in met:
+            others = self._reader.of(path)
+            for other in others.paths:
                 check_game(read_info(other), self._plan.game.spec, other)
             if self._learner is not None:
                 self._progress.say(f"new games are played by {info.name}")
-            self._learner, self.name, self.models = path, info.name, [path, *met]
-            self._met = None if others is None else others.model_dump(mode="json")
+            self._learner, self.name, self.models = path, info.name, [path, *others.paths]
+            self._met = others.model_dump(mode="json")
         self.update = {"learner": str(path), "generation": newest_number(path.parent), "others": self._met}
 
 

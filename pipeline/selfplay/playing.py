@@ -142,7 +142,7 @@ class GameThreads(ThreadPool[PlayedGame]):
         self,
         plan: Plan,
         source: ModelSource,
-        opponents: OpponentSource | None,
+        opponents: OpponentSource,
         generation: Callable[[], int],
         in_worker: bool = False,
     ) -> None:
@@ -213,7 +213,7 @@ class GameThreads(ThreadPool[PlayedGame]):
             map(self._starting, GamesOn(dealer, board)),
             partial(self._source.player, thread),
             partial(self._finish, game),
-            partial(self._meet, thread) if self._opponents else None,
+            None if self._plan.mix.only_mirror else partial(self._meet, thread),
             self._plan.leaves,
             partial(self._drop, game),
         )
@@ -245,7 +245,7 @@ class GameThreads(ThreadPool[PlayedGame]):
         self.arrived.put(PlayedGame(game, None, generation, number))
 
     def _meet(self, thread: int, seed: GameSeed, learner: Learner) -> Encounter | None:
-        assert self._opponents is not None and learner.path is not None
+        assert learner.path is not None
         return self._opponents.meet(thread, seed.encounter, learner.path)
 
 
@@ -258,8 +258,6 @@ def games_here(plan: Plan, progress: Progress) -> tuple[GameThreads, ModelSource
     network = plan.config.network
     say_first(progress, LOADING)
     source = ModelSource(plan, partial(resolve_champion, network), progress)
-    opponents = None
-    if not plan.mix.only_mirror:
-        opponents = OpponentSource(plan, progress, OthersReader(plan, progress).of)
-        opponents.prepare(source.path)
+    opponents = OpponentSource(plan, progress, OthersReader(plan, progress).of)
+    opponents.prepare(source.path)
     return GameThreads(plan, source, opponents, NewestNumber(source.path.parent)), source

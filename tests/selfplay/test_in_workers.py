@@ -75,7 +75,7 @@ def test_games_that_come_a_few_at_a_time_are_those_of_a_run(tmp_path, monkeypatc
     selfplay(config)
     boards = {played.game.spec: played.game for played in here.values()}
     learner, previous = tmp_path / "saved_models/000001-test", tmp_path / "saved_models/000000-test"
-    others = None if spec == "go:any" else Others(previous=previous).model_dump(mode="json")
+    others = {} if spec == "go:any" else Others(previous=previous).model_dump(mode="json")
     plan = Plan(config, parse_game(spec), method_named("alphazero"), threads=1, rows=8)
     job = {**plan.to_job(), "update": {"learner": str(learner), "generation": 1, "others": others}}
     models = {str(path): model_files(path) for path in (learner, previous)}
@@ -104,7 +104,7 @@ def executor_for(model: Path, rows: int, threads: int = 1) -> SelfplayExecutor:
     """Its model plays tic-tac-toe against itself."""
     config = SelfplayConfig(backend="torch", seed=3)
     plan = Plan(config, parse_game("tictactoe"), method_named("alphazero"), threads, rows)
-    job = {**plan.to_job(), "update": {"learner": str(model), "generation": 0, "others": None}}
+    job = {**plan.to_job(), "update": {"learner": str(model), "generation": 0, "others": {}}}
     return SelfplayExecutor(job, {str(model): model_files(model)})
 
 
