@@ -179,27 +179,9 @@ def counts_by_name(games: Iterable[Played], names: Mapping[float, str]) -> tuple
 
 def binomial_tail(wins: int, games: int, share: float = 0.5) -> float:
     """P(at least `wins` of `games` independent games are won), each with probability `share`."""
-    if wins <= 0:
-        return 1.0
-    if wins > games:
-        return 0.0
-    if share == 0.5:
-        ways = term = math.comb(games, wins)
-        for k in range(wins, games):
-            term = term * (games - k) // (k + 1)
-            ways += term
-        return ways / 2**games
-    if not 0 < share < 1:
-        return float(share >= 1)
-    log_win, log_loss = math.log(share), math.log1p(-share)
-    all_ways = math.lgamma(games + 1)
-    return min(
-        1.0,
-        math.fsum(
-            math.exp(all_ways - math.lgamma(k + 1) - math.lgamma(games - k + 1) + k * log_win + (games - k) * log_loss)
-            for k in range(wins, games + 1)
-        ),
-    )
+    from scipy.special import bdtrc  # slow to import, and rarely needed
+
+    return 1.0 if wins <= 0 else 0.0 if wins > games else float(bdtrc(wins - 1, games, share))
 
 
 def pair_tail(counts: Pentanomial) -> float:
