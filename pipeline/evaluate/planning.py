@@ -214,7 +214,8 @@ class Draft:
             return [text]
         champions = read_champions(self._home)
         if text == CHAMPION:
-            older = [path for path in champions if _number(path) < number]
+            named = [(path, layout.parse_model_name(path.name)) for path in champions]
+            older = [path for path, name in named if name is not None and name.number < number]
             if not older:
                 self._skip(CHAMPION, "no older model was champion", again=False)
                 return []
@@ -306,11 +307,6 @@ def _strengths(config: EvaluateConfig, name: str, progress: Progress) -> dict[st
     except MuGoError as error:
         progress.warn(f"all players count as unrated: {error}")
         return {}
-
-
-def _number(model: Path) -> int:
-    name = layout.parse_model_name(model.name)
-    return layout.MAX_NUMBER + 1 if name is None else name.number
 
 
 def _stored_settings(settings: EvaluateConfig) -> dict[str, Any]:

@@ -244,11 +244,9 @@ class _Watcher:
     def _finish(self, record: Evaluation) -> Evaluation:
         """Update ratings and pool, then mark the record as finished."""
         rating, error = None, None
+        ratings = RatingsConfig(directory=folders_of_matches(self._config), output=self._config.ratings)
         try:
-            rated = rate_and_write(
-                RatingsConfig(directory=folders_of_matches(self._config), output=self._config.ratings), self.progress
-            )
-            for row in rated.rows:
+            for row in rate_and_write(ratings, self.progress).rows:
                 if row.name == record.rated_as:
                     rating, error = row.rating, row.error
         except NotYet:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 MIRROR, CHAMPION, PREVIOUS, POOL = "mirror", "champion", "previous", "pool:"
 NO_ENGINES, NO_PLUGINS = (f"{kind} don't take part in self-play" for kind in ("engines", "plugins"))
+NAMES = f"{MIRROR}, {CHAMPION}, {PREVIOUS}, {', '.join(BUILT_INS)} or {POOL}MODE, where MODE is one of {MODES}"
 MAX_MODELS = 16  # opponents whose networks stay loaded; the least recently used is dropped first
 
 
@@ -81,7 +82,7 @@ def parse_mix(text: str) -> Mix:
         name, equals, number = (part.strip() for part in entry.rpartition("="))
         where = f"selfplay --opponents, entry {entry.strip()!r}"
         if not equals or not name:
-            raise UsageError(f"{where}: wanted NAME=WEIGHT, where NAME is {_wanted()}")
+            raise UsageError(f"{where}: wanted NAME=WEIGHT, where NAME is {NAMES}")
         if name in listed:
             raise UsageError(f"{where}: {name} has a weight already; wanted each name once")
         listed.add(name)
@@ -106,11 +107,7 @@ def _check_name(name: str, where: str) -> None:
             raise UsageError(f"{where}: {error}; then =WEIGHT") from error
     elif name not in (MIRROR, PREVIOUS, *BUILT_INS):
         problem = NO_ENGINES if is_engine(name) else f"unknown opponent {name!r}"
-        raise UsageError(f"{where}: {problem}; wanted {_wanted()}")
-
-
-def _wanted() -> str:
-    return f"{MIRROR}, {CHAMPION}, {PREVIOUS}, {', '.join(BUILT_INS)} or {POOL}MODE, where MODE is one of {MODES}"
+        raise UsageError(f"{where}: {problem}; wanted {NAMES}")
 
 
 class Others(BaseModel, frozen=True):
