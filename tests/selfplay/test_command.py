@@ -22,7 +22,7 @@ from pipeline.run import atomic
 from pipeline.run.models import set_champion
 from pipeline.run.shards import BOTH, End, GameRecord, newest_shards, read_shard
 from pipeline.selfplay import command as stage
-from pipeline.selfplay import committing, playing
+from pipeline.selfplay import playing
 from pipeline.selfplay.command import plies_left, selfplay
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.coordination import check_same_game
@@ -299,7 +299,7 @@ def test_when_the_disk_is_full_the_error_is_raised_and_nothing_is_half_written(t
     def full(*args, **kwargs):
         raise FileError(tmp_path, "the disk is full")
 
-    monkeypatch.setattr(committing, "write_shard", full)
+    monkeypatch.setattr(stage, "write_shard", full)
     with pytest.raises(FileError, match="full"):
         selfplay(config_for(tmp_path))
 
