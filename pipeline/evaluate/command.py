@@ -211,7 +211,6 @@ def _check_rule(config: EvaluateConfig, game: Game, entrants: Sides) -> None:
 
 
 def _condition_folder(config: EvaluateConfig, challenger: Entrant, condition: Condition) -> Path:
-    """Separate from matches requested by name, which may have other settings."""
     return config.output_dir / layout.REQUIRED / layout.match_name(challenger.name, condition.opponent.name)
 
 
@@ -227,10 +226,7 @@ def _play(
     settings: dict[str, Any],
     stops_early: bool,
 ) -> EvaluateSummary:
-    """Play the match to its end, or with stops_early until it is decided. Call it under the match's lock.
-
-    Raises MuGoError if the decision depends on games that failed twice.
-    """
+    """Play the match to its end, or with stops_early until it is decided. Call it under the match's lock."""
     # A promotion condition's share may change between runs without making its games invalid, so the match omits it.
     threshold = rule.threshold if settings else None
     needed = not stops_early or deciding_games(rule, {}) is None
@@ -281,10 +277,7 @@ def _play_condition(
 
 
 def _conclude(config: EvaluateConfig, summary: EvaluateSummary, entrants: Sides, progress: Progress) -> EvaluateSummary:
-    """Write the summary and promote. After a kill in between, the next run completes the pending promotion.
-
-    A match that has already promoted its challenger keeps that outcome.
-    """
+    """Write the summary and promote, unless an earlier run has. After a kill in between, the next run completes it."""
     challenger, champion = entrants
     folder, home, model = Path(summary.match), _home(champion), challenger.spec.path
 
@@ -316,10 +309,7 @@ def _conclude(config: EvaluateConfig, summary: EvaluateSummary, entrants: Sides,
 
 
 def _was_promoted(before: dict[str, Any], home: Path | None, entrants: Sides) -> bool:
-    """Whether an earlier run, which left the summary `before`, has promoted the challenger by this match.
-
-    False if this match's champion is champion again.
-    """
+    """Whether an earlier run, which left the summary `before`, has promoted the challenger, which still stands."""
     if home is None or not (before.get("promoted") or before.get(PENDING)):
         return False
     challenger, champion = entrants
@@ -346,10 +336,7 @@ def _why_not(config: EvaluateConfig, home: Path | None, entrants: Sides) -> str:
 
 
 def _join_pool(config: EvaluateConfig, model: Path, progress: Progress) -> dict[str, Any]:
-    """Add a promoted model to the pool; returns the mark for the summary, {} if it joined.
-
-    An error neither undoes the promotion nor prevents its summary; the next run with this champion tries again.
-    """
+    """Add a promoted model to the pool; returns the mark for the summary, with which the next run tries again."""
     try:
         pool("add", str(model), config.pool, config.ratings, progress=progress)
     except MuGoError as error:

@@ -1,9 +1,8 @@
 """What ``evaluate --watch`` decides about a model before its first game: the strategies that are due, and opponents.
 
-A *candidate* is a model of the followed folder with the settings for its generation, whenever it is evaluated. The
-*calendar* says which strategies are due for which models. It depends on the models' numbers and creation times, not on
-the clock, so every process gets the same calendar at any time. A *plan* is made once for each model, from the pool,
-champions and ratings of that moment.
+A *candidate* is a model of the followed folder with the settings for its generation. The *calendar* says which
+strategies are due for which models, by their numbers and creation times, not by the clock. A *plan* is made once for
+each model, from the pool, champions and ratings of that moment.
 """
 
 from __future__ import annotations
@@ -32,8 +31,7 @@ from pipeline.run.models import read_champions, read_info, state_of
 from pipeline.run.ratings import RatedPlayer, read_pool
 from pipeline.schedules import RunState
 
-SettingsAt = Callable[[RunState], EvaluateConfig]
-"""The settings for a run state."""
+SettingsAt = Callable[[RunState], EvaluateConfig]  # the settings for a run state
 
 SEED_OFFSET = 1_000_003  # added to the seed, so that games differ from those of evaluate between the same players
 THE_POOL = "the pool"  # stands for all members of the pool if they are skipped
@@ -189,7 +187,7 @@ class Draft:
         return [*of_pool, *self._candidate.settings.benchmark] if strategy in (BENCHMARK, LADDER) else of_pool
 
     def _of_pool(self, strategy: str) -> list[str]:
-        """The specs of its opponents that the pool provides, and of the single opponent wherever it is from."""
+        """Those that the pool provides, and the single opponent wherever it is from."""
         return self._single() if strategy == SINGLE else list(self._members(strategy).values())
 
     def _members(self, strategy: str) -> dict[str, str]:
@@ -215,7 +213,8 @@ class Draft:
             return [text]
         champions = read_champions(self._home)
         if text == CHAMPION:
-            older = [path for path in champions if _number(path) < number]
+            named = [(path, layout.parse_model_name(path.name)) for path in champions]
+            older = [path for path, name in named if name is not None and name.number < number]
             if not older:
                 self._skip(CHAMPION, "no older model was champion", again=False)
                 return []
@@ -294,10 +293,7 @@ class Draft:
 
 
 def _strengths(config: EvaluateConfig, name: str, progress: Progress) -> dict[str, RatedPlayer]:
-    """All players' ratings, by the name that they are rated as, without the evaluations of player `name`.
-
-    So a plan that is made again is equal to the first.
-    """
+    """All players' ratings, without the evaluations of player `name`: a plan that is made again equals the first."""
     own = (config.output_dir / layout.WATCH).resolve()
     try:
         return rate(
@@ -312,16 +308,9 @@ def _strengths(config: EvaluateConfig, name: str, progress: Progress) -> dict[st
         return {}
 
 
-def _number(model: Path) -> int:
-    name = layout.parse_model_name(model.name)
-    return layout.MAX_NUMBER + 1 if name is None else name.number
-
-
 def _stored_settings(settings: EvaluateConfig) -> dict[str, Any]:
     """The settings that a plan's games depend on. opening_plies only if given: games with dice have none."""
-    left_out = {*MACHINE_OPTIONS, "game"}
+    names = set(MatchOptions.model_fields) - {*MACHINE_OPTIONS, "game"}
     if "opening_plies" not in settings.model_fields_set:
-        left_out.add("opening_plies")
-    fields = MatchOptions(**{name: getattr(settings, name) for name in MatchOptions.model_fields})
-    stored = fields.model_dump(mode="json", exclude=left_out)
-    return {**stored, "seed": settings.seed + SEED_OFFSET}
+        names.remove("opening_plies")
+    return {**settings.model_dump(mode="json", include=names), "seed": settings.seed + SEED_OFFSET}

@@ -2,11 +2,8 @@
 
 The decision depends on results by game number, not on the order in which games end, so a killed, resumed or distributed
 match comes to the same decision. Games that failed or weren't played yet are missing; the match is decided when no
-missing game can change the decision.
-
-A match may end once its first games by number decide it. Its figures, as in summary.json, are of these games alone:
-other games that are over by then were short, and would overrate the player who wins fast. All results are the
-challenger's, in half points. Plays nothing and writes no files.
+missing game can change the decision. It may end once its first games by number decide it. Its figures, as in
+summary.json, are of these games alone (docs/statistics.md). All results are the challenger's, in half points.
 """
 
 from __future__ import annotations
@@ -34,18 +31,15 @@ POWER_ELO = 35.0  # the gain whose chance of passing the summary states
 class Rule:
     """What a challenger must achieve.
 
-    games               of the whole match; even
-    threshold           share of the points; None: derived from the number of games and of draws
-    sprt                decides instead of the threshold
     exclude_duplicates  of games with the same moves and colours only the one with the lowest number counts; the
                         threshold is a share of the remaining games
     max_result          the most points that a game counts. Above 1, points decide: the threshold is in points per game
                         over whole pairs, None: derived from their variance
     """
 
-    games: int
-    threshold: float | None = None
-    sprt: Sprt | None = None
+    games: int  # of the whole match; even
+    threshold: float | None = None  # share of the points; None: derived from the numbers of games and draws
+    sprt: Sprt | None = None  # decides instead of the threshold
     exclude_duplicates: bool = False
     max_result: float = 1.0
 
@@ -68,28 +62,18 @@ def rule_of(header: MatchHeader) -> Rule:
 
 @dataclass(frozen=True)
 class MatchStatus:
-    """The status of a match after the games played so far.
+    """The status of a match after the games played so far."""
 
-    counted           games that count, by number
-    score             the challenger's score in these games
-    duplicates        games whose moves and colours repeat those of a game with a lower number
-    pair_scores       [games / 2] half points 0..4; None: not both played, VOID: one is an excluded duplicate
-    pair_points       [N] the challenger's points per game in the whole pairs that count
-    games_that_count  games of the whole match, played or not, without the duplicates excluded so far
-    gate              half points to reach in these games, with the draws so far, unless sprt or points decide
-    passed            by the games so far; final only when decided
-    """
-
-    counted: dict[int, MatchGame]
-    score: Score
-    duplicates: int
-    pair_scores: list[int | None]
-    pair_points: list[float]
-    games_that_count: int
-    gate: int
+    counted: dict[int, MatchGame]  # games that count, by number
+    score: Score  # the challenger's in these games
+    duplicates: int  # games whose moves and colours repeat those of a game with a lower number
+    pair_scores: list[int | None]  # [games / 2] half points 0..4; None: not both played, VOID: an excluded duplicate
+    pair_points: list[float]  # [N] the challenger's points per game in the whole pairs that count
+    games_that_count: int  # games of the whole match, played or not, without the duplicates excluded so far
+    gate: int  # half points to reach in these, with the draws so far, unless sprt or points decide
     sprt: SprtState | None
     decided: bool
-    passed: bool
+    passed: bool  # by the games so far; final only when decided
 
     @property
     def pair_counts(self) -> statistics.Pentanomial:
@@ -119,19 +103,15 @@ def match_status(rule: Rule, games: Mapping[int, MatchGame]) -> MatchStatus:
 
 
 def deciding_games(rule: Rule, games: Mapping[int, MatchGame]) -> int | None:
-    """The smallest even n such that games 0 to n - 1 have all been played and decide the match; None if there is none.
-
-    n depends on results by number alone, not on which further games are over.
-    """
-    gap = next((number for number in range(rule.games) if number not in games), rule.games)
+    """The smallest even n such that games 0 to n - 1 have all been played and decide the match; None: there is none."""
 
     def is_decided(pairs: int) -> bool:
         return match_status(rule, _first_games(games, 2 * pairs)).decided
 
-    if not match_status(rule, games).decided or not is_decided(gap // 2):
+    pairs = next((number for number in range(rule.games) if number not in games), rule.games) // 2
+    if not match_status(rule, games).decided or not is_decided(pairs):
         return None
-    # A decided match stays decided.
-    return 2 * bisect_left(range(gap // 2), True, key=is_decided)
+    return 2 * bisect_left(range(pairs), True, key=is_decided)  # a decided match stays decided
 
 
 def score_so_far(rule: Rule, games: Mapping[int, MatchGame], stops_early: bool) -> str:
@@ -152,22 +132,15 @@ def _first_games(games: Mapping[int, MatchGame], count: int) -> dict[int, MatchG
 
 @dataclass(frozen=True)
 class PointsSummary:
-    """The challenger's points in a match whose games count more than 1.
+    """The challenger's points in a match whose games count more than 1."""
 
-    per_game, low, high  mean over whole pairs, and its 95 % interval; None: unknown
-    deviation            standard deviation of a pair's points per game; None for fewer than two pairs
-    pairs                number of pairs with both games played
-    needed               points per game that promote, from the pairs' variance; None: unknown
-    won, lost            number of games by the name of their result
-    """
-
-    per_game: float
-    low: float | None
+    per_game: float  # mean over whole pairs
+    low: float | None  # its 95 % interval, to high; None: unknown
     high: float | None
-    deviation: float | None
-    pairs: int
-    needed: float | None
-    won: dict[str, int]
+    deviation: float | None  # standard deviation of a pair's points per game; None for fewer than two pairs
+    pairs: int  # number of pairs with both games played
+    needed: float | None  # points per game that promote, from the pairs' variance; None: unknown
+    won: dict[str, int]  # number of games by the name of their result
     lost: dict[str, int]
 
     def lines(self) -> list[str]:
@@ -198,30 +171,16 @@ class ConditionResult:
 class EvaluateSummary:
     """A match and its consequences. Wins, losses, shares and Elo are the challenger's; an Elo of None is unbounded.
 
-    share                    points per game; a draw counts 1/2
-    pairs                    number of pairs worth 0, 1/2, 1, 1 1/2, 2 points
-    duplicates               games whose moves and colours repeat another's
-    ends                     number of games by how they ended: played_out, move_limit, resigned
-    failed                   games that failed in both attempts
-    games_that_count         games of the match without excluded duplicates; points_needed refers to these
-    measured                 all figures are of the games below this number, which alone decide the match
-    tail_probability         that an equal player does at least this well; over games if none was drawn, else over pairs
-    threshold                share of the points, if derived: without draws; None if the sequential test decides, like
-                             the next three
-    points_needed            with the draws so far, which lower a derived threshold
-    false_promotion_at_most  probability that an equal player passes, for any number of draws
-    power_35_elo             probability that a player 35 Elo stronger passes, without draws
-    guards                   the promotion conditions' results, by the conditions' text
-    points                   only if games count more than 1; points then decide: threshold is in points per game, None
-                             if derived; share, Elo and their intervals are of games won; points_needed and power_35_elo
-                             are None; tail and false promotion are over pairs, for any distribution of points
+    points: only if games count more than 1. Points then decide: threshold is in points per game, None if derived;
+    share, Elo and their intervals are of games won; points_needed and power_35_elo are None; tail and false
+    promotion are over pairs, for any distribution of points.
     """
 
     challenger: str
     champion: str
     game: str
     games: int
-    games_that_count: int
+    games_that_count: int  # without excluded duplicates; points_needed refers to these
     games_played: int
     wins: int
     losses: int
@@ -229,28 +188,28 @@ class EvaluateSummary:
     win_rate: float
     loss_rate: float
     draw_rate: float
-    share: float
+    share: float  # points per game; a draw counts 1/2
     share_low: float
     share_high: float
     average_length: float
     moving_first: Score
     moving_second: Score
-    pairs: list[int]
-    duplicates: int
-    ends: dict[str, int]
-    failed: int
-    measured: int
-    threshold: float | None
-    points_needed: float | None
-    tail_probability: float
-    tail_over: str
-    false_promotion_at_most: float | None
-    power_35_elo: float | None
+    pairs: list[int]  # number of pairs worth 0, 1/2, 1, 1 1/2, 2 points
+    duplicates: int  # games whose moves and colours repeat another's
+    ends: dict[str, int]  # number of games by how they ended: played_out, move_limit, resigned
+    failed: int  # games that failed in both attempts
+    measured: int  # all figures are of the games below this number, which alone decide the match
+    threshold: float | None  # without draws, if derived; None if the sequential test decides, like the next
+    points_needed: float | None  # with the draws so far, which change a derived threshold
+    tail_probability: float  # that an equal player does at least this well
+    tail_over: str  # games if none was drawn, else pairs
+    false_promotion_at_most: float | None  # probability that an equal player passes, for any number of draws
+    power_35_elo: float | None  # probability that a player 35 Elo stronger passes, without draws
     elo: float | None
     elo_low: float | None
     elo_high: float | None
     sprt: SprtState | None
-    guards: dict[str, ConditionResult]
+    guards: dict[str, ConditionResult]  # the promotion conditions' results, by the conditions' text
     passed: bool
     promoted: bool
     reason: str
@@ -291,10 +250,7 @@ class EvaluateSummary:
 
 
 def summarise(rule: Rule, writer: MatchWriter, whole: bool = False) -> EvaluateSummary:
-    """The figures of a match so far, without promotion conditions and outcome.
-
-    whole: the match is always played to its end, so all games count.
-    """
+    """The figures of a match so far, without promotion conditions and outcome. whole: all games always count."""
     measured = None if whole else deciding_games(rule, writer.games)
     known = writer.games if measured is None else _first_games(writer.games, measured)
     status = match_status(rule, known)

@@ -1,17 +1,15 @@
 """A sequential promotion test: it stops as soon as the pairs of games clearly favour one of two strengths.
 
 The generalised sequential probability ratio test (GSPRT) of H0 "the challenger is elo0 stronger" against H1 "it is elo1
-stronger". It observes *whole pairs* (see statistics.py), as counts of their five scores (pentanomial): the two games of
-an opening share its bias, while pairs are independent. After each pair it computes the log-likelihood ratio (LLR) of
-the best distribution with H1's mean to the best one with H0's. An LLR of at least log((1−β)/α) accepts, one of at most
-log(β/(1−α)) rejects (Wald's bounds).
+stronger". It observes *whole pairs* (see statistics.py), as counts of their five scores (pentanomial). After each pair
+it computes the log-likelihood ratio (LLR) of the best distribution with H1's mean to the best one with H0's. An LLR of
+at least log((1−β)/α) accepts, one of at most log(β/(1−α)) rejects (Wald's bounds).
 
-The number of pairs is limited. A challenger not accepted by the last pair is rejected, so the limit can only lower the
-rate of false promotions. It is rejected earlier if winning all remaining pairs would no longer be enough.
+The number of pairs is limited. A challenger not accepted by the last pair is rejected, which can only lower the rate of
+false promotions; it is rejected earlier if winning all remaining pairs would no longer be enough.
 
 Sources: A. Wald 1945, "Sequential tests of statistical hypotheses"; M. Van den Bergh's notes on the GSPRT, as used by
 fishtest, which tests chess engines: cantate.be/Fishtest/support_MLE_multinomial.pdf (Proposition 1.1).
-Knows no games or files.
 
 The last axis of counts is the pair's score, 0..4 half points.
 """
@@ -43,36 +41,26 @@ PAIR_SHARES = np.arange(5) / 4  # a pair's score as a share of its points
 
 @dataclass(frozen=True)
 class SprtState:
-    """The state of a test after its deciding pair, else after all pairs before the first missing one.
+    """The state of a test after its deciding pair, else after all pairs before the first missing one."""
 
-    decision      ACCEPTED, REJECTED or UNDECIDED
-    pairs         number of pairs that count, without VOID ones
-    llr           their log-likelihood ratio
-    lower, upper  bounds of rejection and acceptance; a rejection above `lower` was for too few remaining pairs
-    """
-
-    decision: str
-    pairs: int
-    llr: float
-    lower: float
-    upper: float
+    decision: str  # ACCEPTED, REJECTED or UNDECIDED
+    pairs: int  # number of pairs that count, without VOID ones
+    llr: float  # their log-likelihood ratio
+    lower: float  # bound of rejection; a rejection above it was for too few remaining pairs
+    upper: float  # bound of acceptance
 
 
 @dataclass(frozen=True)
 class Sprt:
     """The parameters of a test.
 
-    elo0, elo1  the challenger's Elo above the champion's under H0 and H1, converted to shares of the points
-    alpha       the rate at which challengers of strength elo0 are accepted
-    beta        the rate at which challengers of strength elo1 are rejected, without a limit on pairs
-    Wald's bounds guarantee α/(1−β) and β/(1−α). Because the LLR oversteps the bounds, the actual rates are near or
-    below α and β (measured by benchmarks/promotion.py).
+    Wald's bounds guarantee α/(1−β) and β/(1−α); the actual rates are lower (measured by benchmarks/promotion.py).
     """
 
-    elo0: float
-    elo1: float
-    alpha: float
-    beta: float
+    elo0: float  # the challenger's Elo above the champion's under H0
+    elo1: float  # under H1
+    alpha: float  # the rate at which challengers of strength elo0 are accepted
+    beta: float  # the rate at which challengers of strength elo1 are rejected, without a limit on pairs
 
     @staticmethod
     def parse(text: str) -> Sprt:
@@ -130,9 +118,8 @@ class Sprt:
         """The test over pairs 0, 1, 2 … of a match of at most max_pairs.
 
         pair_scores, by pair number: 0..4 half points; VOID if one of its games is an excluded duplicate (the pair
-        doesn't count, but uses up its place among max_pairs); None if not both games have been played, as for pairs
-        beyond the end of the sequence. The test stops at the first None, so games that happen to end early can't bias
-        it.
+        doesn't count, but uses up its place among max_pairs); None if not both games have been played. The test stops
+        at the first None, so games that happen to end early can't bias it.
         """
         known = list(takewhile(lambda score: score is not None, pair_scores[:max_pairs]))
         seen = np.zeros((len(known) + 1, 5), np.int64)  # after 0, 1, … pairs

@@ -10,10 +10,9 @@ Where games count more than 1, the unit is a pair's points per game x (statistic
 
     mean ≥ z·s/√N,  s² = Σ (x − mean)² / (N − 1),  which is  S ≥ 0 and S²·(N − 1 + z²) ≥ z²·N·Q
 
-with S = Σ x and Q = Σ x². Between equals, x and −x are equally likely even if the dice favour a side, as swapping the
-players swaps the games. So, given all |x|, the signs are fair coins, and P(S ≥ t·√Q) ≤ exp(−t²/2) for *any*
-distribution of points (Hoeffding 1963), where t = z·√(N / (N − 1 + z²)). It is also at most 4.47 times the normal tail
-beyond t (Pinelis 1994, for this very statistic). For many pairs it is the normal tail itself, 2.3 %.
+with S = Σ x and Q = Σ x². Between equals, x and −x are equally likely. So, given all |x|, the signs are fair coins, and
+P(S ≥ t·√Q) ≤ exp(−t²/2) for *any* distribution of points (Hoeffding 1963), where t = z·√(N / (N − 1 + z²)). It is also
+at most 4.47 times the normal tail beyond t (Pinelis 1994, for this very statistic).
 """
 
 from __future__ import annotations
@@ -33,10 +32,7 @@ LEAST_PAIRS = 8  # among fewer pairs, equal values by luck alone would show no v
 
 
 def derived_threshold(games: int) -> float:
-    """1/2 + 1/√n: the share DEVIATIONS standard deviations (1/(2√n) each) above the mean of n fair games; at most 1.
-
-    .55 at 400 games, .60 at 100. Below 4 games, winning all is less than two deviations, and all must be won.
-    """
+    """1/2 + 1/√n: the share DEVIATIONS standard deviations (1/(2√n) each) above the mean of n fair games; at most 1."""
     return min(1.0, 0.5 + DEVIATIONS / (2 * math.sqrt(games))) if games else 1.0
 
 

@@ -1,13 +1,11 @@
 """``evaluate --watch``: evaluates every new model of a folder beside training. Promotes none.
 
-A watcher decides which matches to play. A match runner plays them, match folders store them, and they count for ratings
-like all matches. The decisions for a model are its *plan* (planning.py). The plan is written before the first game and
-holds until the last, also for a process that resumes after a kill. Evaluations already begun come first, then the
-newest model, then older ones.
+The decisions for a model are its *plan* (planning.py), which is written before the first game and holds until the last,
+also for a process that resumes after a kill. Evaluations already begun come first, then the newest model, then older
+ones. Their matches count for ratings like all matches.
 
 A model that can't be loaded, a missing engine or a missing member of the pool is skipped and reported. The model's file
-lists skipped opponents, and the next run tries them again. Evaluated models join the pool if their rating is high
-enough.
+lists skipped opponents, and the next run tries them again. Evaluated models that are rated high enough join the pool.
 """
 
 from __future__ import annotations
@@ -67,7 +65,7 @@ def watch(
 ) -> Iterator[Evaluation]:
     """Yield each finished evaluation; endless, unless config.once. See the module docstring.
 
-    settings_at: the settings for a model's run state; config has the paths. wait: called when there is nothing to do.
+    settings_at: of a model's run state; config has the paths. wait: called when there is nothing to do.
     Raises NotYet if another watcher is at work, or with config.once if there was no model to evaluate; UsageError for
     conflicting options or wrong players; FileError if its files can't be written; Hung.
     """
@@ -198,10 +196,7 @@ class _Watcher:
         return finished
 
     def _begin(self, candidate: Candidate) -> _Playing | None:
-        """Make, complete or continue a plan. Everything after it depends on the record and the games alone.
-
-        None if all opponents to try again are still missing. Raises FileError for a model that can't be evaluated.
-        """
+        """Make, complete or continue a plan. Returns and raises as evaluate()."""
         record, settings = self._records.get(candidate.name), candidate.settings
         planned = record.settings.get("readouts") if record is not None else None
         readouts = planned if isinstance(planned, int) else settings.readouts
@@ -250,11 +245,9 @@ class _Watcher:
     def _finish(self, record: Evaluation) -> Evaluation:
         """Update ratings and pool, then mark the record as finished."""
         rating, error = None, None
+        ratings = RatingsConfig(directory=folders_of_matches(self._config), output=self._config.ratings)
         try:
-            rated = rate_and_write(
-                RatingsConfig(directory=folders_of_matches(self._config), output=self._config.ratings), self.progress
-            )
-            for row in rated.rows:
+            for row in rate_and_write(ratings, self.progress).rows:
                 if row.name == record.rated_as:
                     rating, error = row.rating, row.error
         except NotYet:
@@ -310,10 +303,7 @@ class _Playing:
         )
 
     def _meet(self, name: str) -> Result | None:
-        """Play the match with this opponent unless it has been played; None if it has no games.
-
-        If the two already played when the opponent was evaluated, that match counts.
-        """
+        """Play the match with this opponent unless one of the two has been evaluated by it; None if it has no games."""
         if name in self._results or name in self._skipped:
             return self._results.get(name)
         opponent = self.record.planned[name]

@@ -1,22 +1,17 @@
 """The games of a match: ``MatchThread`` plays many at once; ``conduct()`` lets a pool play all, and failed ones again.
 
-The thread is the referee: it keeps the positions, asks the player to move, and passes every move to both players.
-About half of each player's rows are active at a time. A game depends only on its opening, its number, the match's seed
-and the two players, if the players' arithmetic doesn't depend on thread, row and neighbouring games. So a match that is
-interrupted, or spread over threads and processes, is the same match.
+The thread is the referee: it keeps the positions, asks the player to move, and passes every move to both players. A
+game depends only on its opening, its number, the match's seed and the two players, if the players' arithmetic doesn't
+depend on thread, row and neighbouring games. So a match that is interrupted, or spread over processes, is the same.
 
 An outcome is a game or a failure; as JSON it is {"game": MatchGame} or {"failure": MatchFailure}.
-ThreadPool plays in this process, with a MatchThread in each thread; workers/ has pools of processes and Ray actors.
 
 Sides: CHALLENGER = 0, CHAMPION = 1. Players of a game: 0 moves first, 1 second; but a side that takes a handicap is
-player 0 of every game, and player 1 moves first. Axes: R rows, n rows named in a call. Writes no files.
+player 0 of every game, and player 1 moves first. Axes: R rows, n rows named in a call.
 """
 
 from __future__ import annotations
 
-import queue
-import threading
-from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,8 +26,8 @@ from pipeline.games.replay import handicap_start
 from pipeline.methods.resignation import NEVER, resigns
 from pipeline.players.player import RESIGN, Boards, Decisions, MakePlayer, Player, PlayerFault, Rows
 from pipeline.run.matches import MatchFailure, MatchGame, challenger_player, games_per_opening
-from pipeline.stalls import Watch
 from pipeline.workers import worker_pool
+from pipeline.workers.worker_pool import Counts, GameQueue
 
 Outcome = MatchGame | MatchFailure
 WorkerPool = worker_pool.WorkerPool[Outcome]
@@ -44,64 +39,21 @@ ENGINE_WAIT_SECONDS = 0.02  # an idle thread waits this long for each player bef
 
 @dataclass(frozen=True)
 class Pairing:
-    """The game, players, seed and openings of a match.
-
-    makers, names  the challenger's, the champion's
-    handicap_side  the side that takes a handicap in every game; None: neither
-    stones         the handicap stones of each opening; empty without a handicap
-    resign_threshold   see methods/resignation.py
-    """
+    """The game, players, seed and openings of a match."""
 
     game: AnyGame
-    makers: tuple[MakePlayer, MakePlayer]
+    makers: tuple[MakePlayer, MakePlayer]  # the challenger's, the champion's
     names: tuple[str, str]
     seed: int
     openings: Sequence[Sequence[int]]
-    handicap_side: int | None = None
-    stones: Sequence[Sequence[int]] = ()
-    resign_threshold: float = NEVER
+    handicap_side: int | None = None  # the side that takes a handicap in every game; None: neither
+    stones: Sequence[Sequence[int]] = ()  # the handicap stones of each opening; empty without a handicap
+    resign_threshold: float = NEVER  # a side whose own value is below this at two of its moves in a row has lost
 
     def opening(self, index: int) -> tuple[list[int], list[int]]:
         """(handicap stones, moves) at the beginning of game `index`."""
         number = index // games_per_opening(self.handicap_side)
         return list(self.stones[number]) if self.stones else [], list(self.openings[number])
-
-
-class GameQueue:
-    """Numbers of the games still to be played, shared by threads."""
-
-    def __init__(self) -> None:
-        self._numbers: deque[int] = deque()
-        self._changed = threading.Condition()
-        self._closed = False
-
-    def give(self, numbers: Sequence[int]) -> None:
-        """Add numbers at the front of the queue."""
-        with self._changed:
-            self._numbers.extendleft(reversed(numbers))
-            self._changed.notify_all()
-
-    def take(self) -> int | None:
-        with self._changed:
-            return self._numbers.popleft() if self._numbers and not self._closed else None
-
-    def wait(self, seconds: float) -> None:
-        """Wait until the queue has a number or is closed, at most this long."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or bool(self._numbers), seconds)
-
-    def close(self) -> None:
-        """Makes threads stop at their next step and drop the games in play."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-
-    @property
-    def closed(self) -> bool:
-        return self._closed
-
-    def __bool__(self) -> bool:
-        return bool(self._numbers)
 
 
 @dataclass
@@ -123,8 +75,7 @@ class _Unfinished:
 class MatchThread:
     """Plays games from a queue, up to num_rows at a time, and passes each to on_outcome when it ends or fails.
 
-    steps  number of steps made
-    live   number of games in play
+    steps: made so far; live: games in play
     """
 
     def __init__(
@@ -189,9 +140,8 @@ class MatchThread:
         rows, actions, values = decisions.rows, decisions.actions, decisions.values
         resigned = (actions == RESIGN) | self._give_up(side, rows, values)
         for row in rows[resigned].tolist():
-            challenger_won = side == CHAMPION
-            first_won = challenger_won == (self._challenger_player[row] == 0)
-            self._finish(row, 1 if first_won else -1, "resigned")
+            resigner_first = (side == CHALLENGER) == (self._challenger_player[row] == 0)
+            self._finish(row, -1 if resigner_first else 1, "resigned")
         rows, actions, values = rows[~resigned], actions[~resigned], values[~resigned]
         legal = self._play(side, rows, actions)
         rows, actions, values = rows[legal], actions[legal], values[legal]
@@ -338,13 +288,8 @@ class MatchThread:
 # Pools
 
 
-def json_of(outcome: Outcome) -> dict[str, Any]:
-    kind = "game" if isinstance(outcome, MatchGame) else "failure"
-    return {kind: outcome.model_dump(mode="json")}
-
-
 def _outcome_of(said: dict[str, Any]) -> tuple[int, Outcome]:
-    """(the game's number, the outcome) from json_of(). Raises ValueError, TypeError or KeyError for anything else."""
+    """(the game's number, the outcome) from ThreadPool.encode(). Raises ValueError, TypeError or KeyError otherwise."""
     if "game" in said:
         game = MatchGame.model_validate(said["game"])
         return game.index, game
@@ -367,8 +312,8 @@ def conduct(
 ) -> None:
     """Let the pool play the games, with up to ATTEMPTS at each, then close it.
 
-    When a thread or worker crashes, any of its games may be the cause. So games that used up their attempts in company
-    are tried again in smaller and smaller groups, until the guilty one crashes alone.
+    When a thread or worker crashes, games that used up their attempts in company are tried again in smaller and smaller
+    groups, until the guilty one crashes alone.
 
     on_outcomes  called with the outcomes since the last call; returns whether to play on. After False, or on
                  KeyboardInterrupt, the pool is closed, and on_outcomes gets the games that had ended by then
@@ -436,71 +381,36 @@ class _Trials:
         return self.left.difference(*self._suspects)
 
 
-class ThreadPool(WorkerPool):
+class ThreadPool(worker_pool.ThreadPool[Outcome]):
     """MatchThreads in this process. One that raises loses its games and is replaced by one with fresh players.
 
-    watched        whether outcomes() and close() raise Hung for a thread that hangs, as it can't be replaced; worker
-                   processes are watched from outside
     match_threads  by number; None until its players are made
     """
 
     def __init__(self, pairing: Pairing, num_threads: int, num_rows: int, watched: bool = True) -> None:
-        self._pairing = pairing
-        self._watch = Watch() if watched else None
-        self._num_rows = num_rows
-        self._arrived: queue.SimpleQueue[Outcome | BaseException] = queue.SimpleQueue()
-        self._problem: BaseException | None = None
-        self._games = GameQueue()
+        self._pairing, self._num_rows = pairing, num_rows
         self.match_threads: list[MatchThread | None] = [None] * num_threads
-        self._threads = [
-            threading.Thread(target=self._run, args=(number,), daemon=True) for number in range(num_threads)
-        ]
-        for thread in self._threads:
-            thread.start()
+        super().__init__(num_threads, 1, watched)
 
-    def give(self, numbers: Sequence[int]) -> None:
-        self._games.give(numbers)
+    def encode(self, outcome: Outcome) -> Any:
+        return {"game" if isinstance(outcome, MatchGame) else "failure": outcome.model_dump(mode="json")}
 
-    def outcomes(self, seconds: float) -> list[Outcome]:
-        """Raises the error that kept a thread's players from being made."""
-        if self._problem is not None and not self._games.closed:
-            raise self._problem
-        found: list[Outcome] = []
-        while self._problem is None or self._games.closed:
+    def counts(self) -> Counts:
+        threads = self.match_threads
+        return Counts([one.steps if one else 0 for one in threads], [one.live if one else 0 for one in threads])
+
+    def steps_made(self) -> list[object]:
+        made = [one and (id(one), one.steps) for one in self.match_threads]  # None: it is making its players
+        return [count or () if one.is_alive() else None for one, count in zip(self.threads, made, strict=True)]
+
+    def play(self, thread: int) -> None:
+        (games,) = self.queues
+        while not games.closed:
+            match_thread = MatchThread(self._pairing, self._num_rows, thread, games, self.arrived.put)
+            self.match_threads[thread] = match_thread
             try:
-                one = self._arrived.get(timeout=seconds) if seconds > 0 and not found else self._arrived.get_nowait()
-            except queue.Empty:
-                break
-            if isinstance(one, BaseException):
-                self._problem = self._problem or one
-            else:
-                found.append(one)
-        if self._watch is not None and not found and not self._games.closed:
-            self._watch.look(self._counts())
-        return found
-
-    def close(self) -> None:
-        self._games.close()
-        if self._watch is not None:
-            self._watch.join(self._threads, self._counts)
-        for thread in self._threads:
-            thread.join()
-
-    def _counts(self) -> list[object]:
-        """For the watch. A thread that is making its players has made no step."""
-        made = [one and (id(one), one.steps) for one in self.match_threads]
-        return [count or () if one.is_alive() else None for one, count in zip(self._threads, made, strict=True)]
-
-    def _run(self, number: int) -> None:
-        try:
-            while not self._games.closed:
-                match_thread = MatchThread(self._pairing, self._num_rows, number, self._games, self._arrived.put)
-                self.match_threads[number] = match_thread
-                try:
-                    match_thread.run()
-                except BaseException as error:  # a player's: KeyboardInterrupt is raised in the main thread
-                    match_thread.abandon(f"{type(error).__name__}: {' '.join(str(error).split())}")
-                finally:
-                    match_thread.close()
-        except BaseException as error:  # the players can't be made: outcomes() raises it
-            self._arrived.put(error)
+                match_thread.run()
+            except BaseException as error:  # a player's: KeyboardInterrupt is raised in the main thread
+                match_thread.abandon(f"{type(error).__name__}: {' '.join(str(error).split())}")
+            finally:
+                match_thread.close()

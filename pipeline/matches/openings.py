@@ -3,12 +3,9 @@
 An opening is a list of moves from the initial position. Pair k of a match plays opening k twice, with colours swapped.
 
 Sampled openings: the first 0 to MAX_RANDOM_PLIES moves are uniformly random. The others are sampled from the mean of
-the players' raw policies, or uniformly if no player has a policy. So openings are varied but sensible. They are fair
-between related models, but favour a model against an engine, which has no part in the sampling.
-
-Such a match should take its openings from a file, e.g. ``benchmarks/openings/go9.json``, with moves in the game's own
-notation: ``["C7", "G3", …]``. It serves every komi, as positions and moves are the same. Openings that are even with
-the file's komi may not be so with another, so both players must play each with both colours.
+the players' raw policies, or uniformly if no player has a policy. They favour a model against an engine, which has no
+part in the sampling. Such a match should take its openings from a file, e.g. ``benchmarks/openings/go9.json``, with
+moves in the game's own notation: ``["C7", "G3", …]``. It serves every komi.
 """
 
 from __future__ import annotations
@@ -54,8 +51,7 @@ def make_openings(
 
     stones: the first player's handicap stones, placed before the moves of each new opening; empty: no handicap.
     An opening that repeats another or ends the game is sampled again at a higher temperature. The last of ATTEMPTS is
-    accepted as it is: repeated, or cut short before the move that ends the game. Every opening has its own random
-    stream, so opening k doesn't depend on how many are made, unless it would repeat another.
+    accepted as it is. Every opening has its own random stream.
     """
     if plies == 0:
         return [[] for _ in range(num_pairs)]
@@ -103,7 +99,8 @@ def sample_moves(
             legal, planes = game.legal_and_observe(states[rows], past)
         else:
             legal = game.legal(states[rows], past)
-        chances = _uniform(game, legal)
+        chances = game.passing_last(legal).astype(np.float64)  # a pass only if it is the only move
+        chances /= chances.sum(axis=1, keepdims=True).clip(1)
         if game.has_chance:
             chances = _with_outcomes(game, states[rows], chances)
         if policies:
@@ -121,12 +118,6 @@ def sample_moves(
         for row, action in zip(rows.tolist(), actions.tolist(), strict=True):
             openings[row].append(action)
     return openings
-
-
-def _uniform(game: AnyGame, legal: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """[n, A] equal probabilities of the legal moves, of a pass only if it is the only one; all 0 without a move."""
-    chosen = game.passing_last(legal)
-    return chosen / chosen.sum(axis=1, keepdims=True).clip(1)
 
 
 def _with_outcomes(game: AnyGame, states: States, chances: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field
 
 from pipeline.networks.options import Backend
 from pipeline.options import Options
 from pipeline.search.options import PlaySearchOptions
-from pipeline.workers.options import Runner
+
+Runner = Annotated[
+    str,
+    Field(
+        pattern="^(local|ray)$",
+        description="Where games are played: local, on this machine; ray, on the whole Ray cluster that RAY_ADDRESS "
+        "names or that runs here; see docs/machines.md.",
+    ),
+]
 
 
 class WorkerOptions(Options):

@@ -1,8 +1,7 @@
 """``MatchRunner``: plays the matches of evaluate and tournament, from an empty folder to the last game.
 
-An *entrant* is a player that takes part in a match: its spec, its entry in the match record, and a model's weights. A
-MatchRunner opens match folders with a command's config and plays the missing games with a pool of threads, worker
-processes or Ray actors. In a worker, ``MatchExecutor`` plays them. The caller decides when a match is settled.
+A MatchRunner opens match folders with a command's config and plays the missing games with a pool of threads, worker
+processes or Ray actors. In a worker, a ``match_executor`` plays them. The caller decides when a match is settled.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -24,7 +23,7 @@ from pipeline.games.records import PlayedGame, RecordText
 from pipeline.games.sgf import SgfFormat, sgf_name
 from pipeline.games.specs import parse_game
 from pipeline.machine import available_cores
-from pipeline.matches.match import READER, Pairing, ThreadPool, WorkerPool, conduct, json_of
+from pipeline.matches.match import READER, Pairing, ThreadPool, WorkerPool, conduct
 from pipeline.matches.openings import choose_openings, make_openings, read_openings
 from pipeline.matches.options import MatchOptions
 from pipeline.matches.statistics import score_of
@@ -49,7 +48,7 @@ from pipeline.run.matches import (
 )
 from pipeline.run.models import Model, check_game, game_as_seen, read_model, resolve_champion
 from pipeline.workers.processes import ProcessPool, check_workers
-from pipeline.workers.worker_pool import Counts, JobExecutor, Models
+from pipeline.workers.worker_pool import Models
 
 if TYPE_CHECKING:
     from pipeline.workers.cluster import Cluster
@@ -60,7 +59,7 @@ PLACEMENTS = 8  # attempts at handicap stones that no other game has
 STONES = 0x57  # keeps the seeds of placements apart from those of games and openings
 DIGEST = 16  # characters that identify a file of openings
 GAMES_NAMED = 8  # in a warning about games that failed for the same reason
-EXECUTOR = "pipeline.matches.runner:MatchExecutor"
+EXECUTOR = "pipeline.matches.runner:match_executor"
 
 
 @dataclass(frozen=True)
@@ -99,15 +98,12 @@ class Entrant:
         return f"{self.name}={stones}{self.spec.path.resolve()}@{self.info.readouts}"
 
 
-Sides = tuple[Entrant, Entrant]
-"""Challenger, champion."""
+Sides = tuple[Entrant, Entrant]  # challenger, champion
 
 
 def load_entrant(text: str, readouts: int, models: Models = MappingProxyType({})) -> Entrant:
-    """The player that a spec string names.
+    """The player that a spec string names. readouts: for a model whose spec gives none; models: not read from the disk.
 
-    readouts  for a model whose spec gives none
-    models    the files of models that aren't read from the disk, by path
     Raises UsageError for an invalid spec, FileError for a model that can't be read.
     """
     spec = parse_player(text, lambda path: path if str(path) in models else resolve_champion(path))
@@ -115,9 +111,8 @@ def load_entrant(text: str, readouts: int, models: Models = MappingProxyType({})
         plain = PlayerInfo(name=spec.name, kind=spec.kind, spec=spec.text, handicap=spec.handicap)
         return Entrant(spec, plain, None)
     model = read_model(spec.path, models.get(str(spec.path)))
-    own = readouts if spec.readouts is None else spec.readouts
-    if not method_named(model.info.method).searches:
-        own = 0
+    searches = method_named(model.info.method).searches
+    own = 0 if not searches else readouts if spec.readouts is None else spec.readouts
     info = PlayerInfo(
         name=spec.name,
         kind="model",
@@ -302,7 +297,7 @@ class MatchRunner:
         writer: MatchWriter,
         entrants: Sides,
         settled: Callable[[MatchWriter], bool],
-        score: Callable[[MatchWriter], str] = lambda writer: score_text(writer.games.values()),
+        score: Callable[[MatchWriter], str] = lambda writer: results(*astuple(score_of(writer.games.values()))),
     ) -> None:
         """Play the missing games until the match is settled, or every game has ended or failed twice.
 
@@ -438,11 +433,6 @@ class MatchRunner:
         return self._factory
 
 
-def score_text(games: Iterable[MatchGame]) -> str:
-    """The challenger's."""
-    return results(*astuple(score_of(games)))
-
-
 def write_sgfs(game: Game, writer: MatchWriter, directory: Path | None) -> None:
     """Write an SGF record of every game that is new or has none; does nothing for a game without SGF.
 
@@ -485,34 +475,17 @@ def _warn_of(failed: Sequence[MatchFailure], given_up: set[int], progress: Progr
 # In a worker
 
 
-class MatchExecutor(JobExecutor):
-    """Plays the games of one match in threads."""
+def match_executor(job: dict[str, Any], models: Models) -> ThreadPool:
+    """Plays the games of one match. job: written by MatchRunner. models: that came with it; others are on the disk.
 
-    def __init__(self, job: dict[str, Any], models: Models) -> None:
-        """job: written by MatchRunner. models: that came with it; others are read from the disk.
-
-        Raises UsageError or FileError for a player that can't be found, FileError if a model's weights have changed.
-        """
-        entrants = [load_entrant(text, 0, models) for text in job["players"]]
-        for entrant, weights in zip(entrants, job["weights"], strict=True):
-            if entrant.info.weights != weights:
-                raise FileError(
-                    entrant.spec.path or entrant.name, "its weights changed since the match began; restore them"
-                )
-        size = (job["threads"], job["rows"])
-        factory = PlayerFactory(MatchOptions(**job["config"]), *size)
-        pairing = factory.pairing(parse_game(job["game"]), entrants, job["openings"], job["stones"])
-        self._pool = ThreadPool(pairing, *size, watched=False)
-
-    def give(self, numbers: Sequence[int]) -> None:
-        self._pool.give(numbers)
-
-    def outcomes(self, seconds: float) -> list[Any]:
-        return [json_of(outcome) for outcome in self._pool.outcomes(seconds)]
-
-    def counts(self) -> Counts:
-        threads = self._pool.match_threads
-        return Counts([one.steps if one else 0 for one in threads], [one.live if one else 0 for one in threads])
-
-    def close(self) -> None:
-        self._pool.close()
+    Raises UsageError or FileError for a player that can't be found, FileError if a model's weights have changed.
+    """
+    entrants = [load_entrant(text, 0, models) for text in job["players"]]
+    for entrant, weights in zip(entrants, job["weights"], strict=True):
+        if entrant.info.weights != weights:
+            where = entrant.spec.path or entrant.name
+            raise FileError(where, "its weights changed since the match began; restore them")
+    size = (job["threads"], job["rows"])
+    factory = PlayerFactory(MatchOptions(**job["config"]), *size)
+    pairing = factory.pairing(parse_game(job["game"]), entrants, job["openings"], job["stones"])
+    return ThreadPool(pairing, *size, watched=False)

@@ -4,11 +4,10 @@ A match of n games is n Bernoulli trials. A win counts 1, a draw 1/2. Points are
 (2·wins + draws), so that no decision depends on a rounding error. All results are the challenger's.
 
 A *pair* is one opening played twice, with colours swapped. Its score is the challenger's half points in both games,
-0..4. A pair with a missing game doesn't count. *Pair counts* are the numbers of pairs with each score. In games that
-count more than 1, scores count only the winner. PairPoints has the points: the unit of observation is a pair's points
-per game, as the two games of a pair have the same luck.
+0..4. A pair with a missing game doesn't count. In games that count more than 1, scores count only the winner, and
+PairPoints the points: the unit of observation is a pair's points per game, as both games of a pair have the same luck.
 
-Everything is exact to rounding, except the intervals. Knows no rules or files.
+Everything is exact to rounding, except the intervals.
 """
 
 from __future__ import annotations
@@ -25,12 +24,9 @@ from pipeline.run.matches import GameResult, Match, MatchGame, MatchResults
 Z_95 = 1.959963984540054  # two-sided 95 % of a normal distribution
 VOID = -1  # instead of a pair's score: one of its games is an excluded duplicate, so the pair doesn't count
 
-Played = MatchGame | GameResult
-"""A finished game, with or without its moves."""
-Record = Match | MatchResults
-"""A recorded match, with or without the moves of its games."""
-Pentanomial = tuple[int, int, int, int, int]
-"""Pair counts: the numbers of pairs with 0, 1/2, 1, 1 1/2 and 2 points."""
+Played = MatchGame | GameResult  # a finished game, with or without its moves
+Record = Match | MatchResults  # a recorded match, with or without the moves of its games
+Pentanomial = tuple[int, int, int, int, int]  # pair counts: the numbers of pairs with 0, 1/2, 1, 1 1/2 and 2 points
 
 
 @dataclass(frozen=True)
@@ -75,12 +71,10 @@ def score_of(games: Iterable[Played]) -> Score:
 
 
 def measured_games(match: Record) -> Sequence[Played]:
-    """The games from which strength may be estimated: a prefix by number.
+    """The games from which strength may be estimated: a prefix by number, see docs/statistics.md.
 
-    Games that end early are no fair sample of games that run side by side: a player that wins fast has won more of
-    them. So a decided match counts up to the game that settled it *by number*, as its summary says. An undecided match
-    counts up to its first incomplete pair, where failed games count as complete. While a match runs, even this prefix
-    favours short games (docs/statistics.md).
+    A decided match counts up to the game that settled it *by number*, as its summary says. An undecided match counts up
+    to its first incomplete pair, where failed games count as complete.
     """
     if match.summary is not None:
         return [game for game in match.games if game.index < match.summary["measured"]]
@@ -185,39 +179,17 @@ def counts_by_name(games: Iterable[Played], names: Mapping[float, str]) -> tuple
 
 def binomial_tail(wins: int, games: int, share: float = 0.5) -> float:
     """P(at least `wins` of `games` independent games are won), each with probability `share`."""
-    if wins <= 0:
-        return 1.0
-    if wins > games:
-        return 0.0
-    if share == 0.5:
-        ways = term = math.comb(games, wins)
-        for k in range(wins, games):
-            term = term * (games - k) // (k + 1)
-            ways += term
-        return ways / 2**games
-    if not 0 < share < 1:
-        return float(share >= 1)
-    log_win, log_loss = math.log(share), math.log1p(-share)
-    all_ways = math.lgamma(games + 1)
-    return min(
-        1.0,
-        math.fsum(
-            math.exp(all_ways - math.lgamma(k + 1) - math.lgamma(games - k + 1) + k * log_win + (games - k) * log_loss)
-            for k in range(wins, games + 1)
-        ),
-    )
+    from scipy.special import bdtrc  # slow to import, and rarely needed
+
+    return 1.0 if wins <= 0 else 0.0 if wins > games else float(bdtrc(wins - 1, games, share))
 
 
 def pair_tail(counts: Pentanomial) -> float:
     """The chance that an equal player does at least this well over pairs, given each pair's distance from a tie.
 
-    Let A be the result, in half points above a draw (−1, 0, 1), of a challenger that moves first. If the champion is
-    its equal, the champion's result when it moves first in the same opening has the distribution of A too, and the
-    challenger's result that of −A. So a pair's deviation from a tie is D = A − A′, with A and A′ independent and of the
-    same distribution. D is symmetric about 0 *for every opening*, even one that its first player always wins. Single
-    games aren't symmetric there: counting decided games as fair coins is exact only if no opening favours a colour.
-
-    So given |D| of every pair, the signs are independent fair coins. 1 if no pair was decided.
+    The result of moving first has one distribution for two equal players. So a pair's deviation from a tie is the
+    difference of two independent results of one distribution, which is symmetric about 0 *for every opening*, even one
+    that its first player always wins. Given all distances, the signs are fair coins. 1 if no pair was decided.
     """
     return sign_tail([score - 2 for score, count in enumerate(counts) for _ in range(count)])
 
@@ -225,11 +197,9 @@ def pair_tail(counts: Pentanomial) -> float:
 def result_tail(score: Score, counts: Pentanomial | None = None) -> float:
     """The chance that an equal player does at least this well.
 
-    Without draws it is the binomial tail over games. That is exact if no opening favours a colour, and otherwise an
-    upper bound for any score above half the points, as in threshold.false_promotion(). With draws it is pair_tail(),
-    where a draw counts 1/2; or the sign test of the decided games where games have no pairs (counts None).
-
-    Holds for a number of games fixed in advance, so not for a match that stopped once it was decided.
+    Without draws it is the binomial tail over games: exact if no opening favours a colour, otherwise an upper bound for
+    any score above half the points. With draws it is pair_tail(), where a draw counts 1/2; or the sign test of the
+    decided games where games have no pairs (counts None). Holds for a number of games fixed in advance.
     """
     if score.draws and counts is not None:
         return pair_tail(counts)
@@ -273,11 +243,7 @@ def elo_of_share(share: float) -> float:
 
 
 def wilson_interval(score: Score) -> tuple[float, float]:
-    """Wilson's interval of the true share; (0, 1) without games.
-
-    A draw counts as half a win. Drawn games vary less than decided ones, so draws make the interval wider than
-    necessary.
-    """
+    """Wilson's interval of the true share, at 95 %; (0, 1) without games. Draws make it wider than necessary."""
     if score.games == 0:
         return 0.0, 1.0
     n, share, z = score.games, score.share, Z_95

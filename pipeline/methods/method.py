@@ -61,21 +61,15 @@ class Learner:
 
 @dataclass(frozen=True)
 class GameSeed:
-    """What determines one game.
-
-    game_id, stream  uint64: the game's id and the seed of its random stream
-    no_resign        whether the game is never resigned
-    encounter        uint64: seed of the choice of an opponent and its side, and of the opponent's randomness
-    kinds            uint64: key of the counter-based RNG that chooses the moves searched in full
-    setup            the game's setup, see AnyGame.begin
-    """
+    """What determines one game. The seeds are uint64."""
 
     game_id: int
-    stream: int
-    no_resign: bool
-    encounter: int
-    kinds: int
-    setup: int = 0
+    stream: int  # seed of the game's random stream
+    no_resign: bool  # whether the game is never resigned
+    encounter: int  # seed of the choice of an opponent and its side, and of the opponent's randomness
+    kinds: int  # key of the counter-based RNG that chooses the moves searched in full
+    setup: int = 0  # see AnyGame.begin
+    number: int = 0  # which of its worker's games it is
 
 
 def game_seeds(
@@ -87,11 +81,11 @@ def game_seeds(
     """
     spawn_key = () if worker == DEFAULT_WORKER else tuple(worker.encode())
     for number in numbers:
-        # Raw bits take half the time of a Generator. Equals its integers(0, 2**64, 2), random(), integers(0, 2**64, 2).
+        # As a Generator's integers(0, 2**64, 2), random(), integers(0, 2**64, 2), in half the time.
         stream = np.random.PCG64(np.random.SeedSequence([seed, number], spawn_key=spawn_key))
         first, second, fraction, encounter, kinds = stream.random_raw(5).tolist()
         no_resign = (fraction >> 11) * 2.0**-53 < no_resign_fraction
-        yield GameSeed(first, second, no_resign, encounter, kinds)
+        yield GameSeed(first, second, no_resign, encounter, kinds, number=number)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,58 +115,40 @@ Meet = Callable[[GameSeed, Learner], Encounter | None]
 
 @dataclass(frozen=True)
 class FinishedGame:
-    """A finished game.
-
-    player               name of the model that played it
-    would_have_resigned  the player (0, 1) who would have resigned first in a game that never resigns; −1 nobody
-    final_state          [S] int16
-    """
-
     record: GameRecord
-    player: str
-    would_have_resigned: int
-    final_state: NDArray[np.int16]
+    player: str  # name of the model that played it
+    would_have_resigned: int  # the player (0, 1) who'd have resigned first in a game that never resigns; −1 nobody
+    final_state: NDArray[np.int16]  # [S]
 
 
 @dataclass(frozen=True)
 class ActorJob:
     """What an actor plays: the games of seeds, up to num_rows at a time.
 
-    seeds           may yield games again after it ran out, see Actor.resume
-    config          its resign_threshold is the one in use, calibrated or given
-    current_player  called once per new game, so that a promotion takes effect with the next game
-    on_finished     called with each game as it ends
-    meet            called once per new game for an opponent; None: the learner always plays both sides
-    leaves          how many leaves of one tree may be in a batch, for methods with trees
-    on_dropped      called with the id of each game that ends without a record, and the environment's fault
+    on_dropped: called with the id of each game that ends without a record, and the environment's fault
     """
 
     game: Any
     num_rows: int
-    config: GameOptions
-    seeds: Iterator[GameSeed]
-    current_player: Callable[[], Learner]
-    on_finished: Callable[[FinishedGame], None]
-    meet: Meet | None = None
-    leaves: int = 1
+    config: GameOptions  # its resign_threshold is the one in use, calibrated or given
+    seeds: Iterator[GameSeed]  # may yield games again after it ran out, see Actor.resume
+    current_player: Callable[[], Learner]  # called once per new game, so that a promotion takes effect with the next
+    on_finished: Callable[[FinishedGame], None]  # called with each game as it ends
+    meet: Meet | None = None  # called once per new game for an opponent; None: the learner always plays both sides
+    leaves: int = 1  # how many leaves of one tree may be in a batch, for methods with trees
     on_dropped: Callable[[int, str], None] = lambda game_id, fault: None
 
 
 class Actor(ABC):
     """Plays self-play games in one thread, up to R at a time, and hands each to a callback as it ends.
 
-    Resigns only if its method does (Method.resigns).
-
-    live         games in progress
-    steps        number of steps so far; shows that the thread doesn't hang
-    plies        moves recorded so far, those of unfinished games included
-    evaluations  evaluations of the learner's network so far
+    Resigns only if its method does (Method.resigns). Counts what it has done so far.
     """
 
-    live: int = 0
-    steps: int = 0
-    plies: int = 0
-    evaluations: int = 0
+    live: int = 0  # games in progress
+    steps: int = 0  # shows that the thread doesn't hang
+    plies: int = 0  # moves recorded, those of unfinished games included
+    evaluations: int = 0  # of the learner's network
 
     @abstractmethod
     def step(self) -> None:
@@ -194,8 +170,8 @@ def run_in_turn(
 ) -> None:
     """Step the actors of one thread in turn until no game is left or stopped(), which is checked before each round.
 
-    With several actors, a turn is STEPS_OF_A_TURN steps, because an actor's trees and network must first come back into
-    the caches. ahead(index): whether an actor skips the round, unless all would.
+    With several actors, a turn is STEPS_OF_A_TURN steps, for the caches' sake. ahead(index): whether an actor skips the
+    round, unless all would.
     """
     while (busy := [index for index, actor in enumerate(actors) if actor.live]) and not stopped():
         for actor in [actors[index] for index in busy if not ahead(index)] or [actors[index] for index in busy]:
@@ -210,14 +186,11 @@ def run_in_turn(
 
 @dataclass(frozen=True)
 class Positions:
-    """N positions of recorded games.
+    """N positions of recorded games."""
 
-    shard  [N] index into a list of shards   game  [N] index in the shard   ply  [N] moves made before the position
-    """
-
-    shard: IndexArray
-    game: IndexArray
-    ply: IndexArray
+    shard: IndexArray  # [N] index into a list of shards
+    game: IndexArray  # [N] index in the shard
+    ply: IndexArray  # [N] moves made before the position
 
     def __len__(self) -> int:
         return len(self.ply)
@@ -235,15 +208,11 @@ class Positions:
 
 @dataclass(frozen=True)
 class Measure:
-    """How one of the numbers of Method.tracked is shown.
+    """How one of the numbers of Method.tracked is shown."""
 
-    share    whether it is a share, shown in percent
-    heading  of its chart in a report, "" for no chart    about  the text below the chart
-    """
-
-    share: bool = False
-    heading: str = ""
-    about: str = ""
+    share: bool = False  # whether it is a share, shown in percent
+    heading: str = ""  # of its chart in a report, "" for no chart
+    about: str = ""  # the text below the chart
 
 
 # Training
@@ -251,15 +220,12 @@ class Measure:
 
 @dataclass(frozen=True)
 class Grown:
-    """What training starts from.
-
-    fresh_optimizer: whether the original's optimiser state no longer fits; note: a message for the user, or "".
-    """
+    """What training starts from."""
 
     architecture: dict[str, Any]
     weights: Weights
-    fresh_optimizer: bool = False
-    note: str = ""
+    fresh_optimizer: bool = False  # whether the original's optimiser state no longer fits
+    note: str = ""  # a message for the user, or ""
 
 
 class Objective(ABC):
@@ -267,18 +233,14 @@ class Objective(ABC):
 
     A batch is a NamedTuple of tensors [B, …]: the network's input first, and among the others ``sample_weight``, each
     row's weight (1, or prioritised replay's correction). The network's outputs are a NamedTuple of tensors [B, …].
-
-    terms       names of the loss's parts, "total" among them
-    metrics     the terms and everything else that is reported
-    capturable  whether network, losses, accuracies and errors run the same operations for every batch, all on the
-                batch's device; only then can they become a CUDA graph
-    shareable   whether several threads may run one network at the same time
     """
 
-    terms: Sequence[str]
-    metrics: Sequence[str]
+    terms: Sequence[str]  # names of the loss's parts, "total" among them
+    metrics: Sequence[str]  # the terms and everything else that is reported
+    # Whether network, losses, accuracies and errors run the same operations for every batch, all on the batch's device;
+    # only then can they become a CUDA graph.
     capturable: bool = True
-    shareable: bool = True
+    shareable: bool = True  # whether several threads may run one network at the same time
 
     @abstractmethod
     def network(self, weights: Weights) -> torch.nn.Module:

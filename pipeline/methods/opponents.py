@@ -9,16 +9,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.errors import MuGoError
-from pipeline.games.contract import Actions
+from pipeline.games.contract import Actions, Rows
 from pipeline.methods.method import Encounter, Opponent
 from pipeline.players.player import RESIGN, Decisions, Player
 
 MAX_IDLE_OPPONENTS = 8  # kept for later games, because making an opponent takes time
-
-Rows = NDArray[np.int64]
 
 
 class ActiveOpponent:

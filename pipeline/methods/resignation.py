@@ -3,11 +3,9 @@
 A player resigns when its own value is below the threshold at two of its moves in a row. In self-play only the learner
 resigns, and only in games in which players take turns.
 
-A game that never resigns is played to its end whatever its values, so it shows the effect of a resignation: it would
-have been *wrong* if the first player to resign did not lose. Calibration only counts the learner's moves, also in games
-against opponents, after full and cheap searches. It bounds the wrong share of resignations by the upper end of a
-one-sided 95 % confidence interval, because the best of many thresholds was partly lucky and few games prove little: a
-bound of 5 % takes 52 resignations without a wrong one.
+In a game that never resigns, a resignation would have been *wrong* if the first player to resign did not lose.
+Calibration only counts the learner's moves. It bounds the wrong share of resignations by the upper end of a one-sided
+95 % confidence interval: a bound of 5 % takes 52 resignations without a wrong one.
 
 Values are seen by the player to move. Axes: T plies of a game, K thresholds, n players to move.
 """
@@ -81,18 +79,12 @@ class NoResignGame:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The threshold found, and what it would have done in the games it was found on.
+    """The threshold found, and what it would have done in the games it was found on."""
 
-    threshold           NEVER if even the lowest allowed one is wrong too often; the numbers are then the lowest one's
-    games               games that never resign
-    resignations        games that would have been resigned
-    wrong_resignations  those whose first player to resign did not lose
-    """
-
-    threshold: float
-    games: int
-    resignations: int
-    wrong_resignations: int
+    threshold: float  # NEVER if even the lowest allowed one is wrong too often; the numbers are then the lowest one's
+    games: int  # that never resign
+    resignations: int  # games that would have been resigned
+    wrong_resignations: int  # those whose first player to resign did not lose
 
     @property
     def wrong_share(self) -> float:
@@ -105,16 +97,10 @@ class Calibration:
 
 
 def calibrate(games: Sequence[NoResignGame], wrong_share: float, lowest: float, highest: float) -> Calibration:
-    """The highest threshold in [lowest, highest], by STEP, whose wrong share is at most this with 95 % confidence.
-
-    NEVER if there is none. Raises ValueError if lowest is above highest.
-    """
-    if lowest > highest:
-        raise ValueError(f"lowest {lowest} is above highest {highest}")
+    """The highest threshold in [lowest, highest], by STEP, whose wrong share is at most this with 95 % confidence."""
     count = round((highest - lowest) / STEP) + 1
-    thresholds = np.linspace(lowest, highest, count) if count > 1 else np.array([lowest])
-    resigned = np.zeros(count, np.int64)
-    wrong = np.zeros(count, np.int64)
+    thresholds = np.linspace(lowest, highest, count)
+    resigned, wrong = np.zeros((2, count), np.int64)
     for game in games:
         player = _first_to_resign(game, thresholds)
         result = np.where(player == 0, game.result_first_player, -game.result_first_player)

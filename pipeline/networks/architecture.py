@@ -1,13 +1,11 @@
-"""The architecture of a network, without torch: its sizes, the names and shapes of its weights, random weights.
+"""The architecture of a network, without torch: its sizes, the names and shapes of its weights, first weights, growing.
 
 A network is a residual tower over the board (``modules.py``), named after its blocks and channels: ``b4c64``. Weights
-are a flat dict of float32 arrays under the names that ``weight_shapes`` lists; a model directory stores that dict, and
-training, folding and every inference backend read it.
+are a flat dict of float32 arrays under the names that ``weight_shapes`` lists.
 
-A network for *boards of every size* has weights that don't depend on the board's size. It reads board size and komi
-from planes that are the same at all points (``global_planes``), and sees the mean of each channel both as it is and
-times ``side_scale``, because a whole board's worth grows with its size. Source: Wu 2019, arXiv 1902.10565, appendix A;
-KataGo's "gpool" layers. Its Architecture is that of one board; ``at`` returns another board's.
+A network for *boards of every size* reads board size and komi from planes that are the same at all points
+(``global_planes``), and sees the mean of each channel both as it is and times ``side_scale``. Source: Wu 2019, arXiv
+1902.10565, appendix A; KataGo's "gpool" layers. Its Architecture is that of one board; ``at`` returns another board's.
 
 The value is learned as a *scalar* in [-1, 1], or as *wdl*: the probabilities of win, draw and loss, whose value is
 P(win) − P(loss). Two more heads of the policy's shape serve training only: the opponent's reply and the soft policy.
@@ -30,6 +28,7 @@ from pipeline.games.contract import FloatArray, Game
 Weights = dict[str, FloatArray]
 
 NORM_EPSILON = 1e-5  # of every batch norm
+NORM_PARTS = ("weight", "bias", "running_mean", "running_var")
 MAX_BLOCKS, MIN_CHANNELS, MAX_CHANNELS = 64, 4, 1024
 # Width of the value head's hidden layer. Of 32 units, half die within minutes of training (docs/log, 2026-11-25).
 VALUE_HIDDEN = 64
@@ -179,7 +178,7 @@ def weight_shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:
 
     def convolution(name: str, inputs: int, outputs: int, kernel: int) -> None:
         shapes[f"{name}.conv.weight"] = (outputs, inputs, kernel, kernel)
-        for part in ("weight", "bias", "running_mean", "running_var"):
+        for part in NORM_PARTS:
             shapes[f"{name}.norm.{part}"] = (outputs,)
 
     def linear(name: str, inputs: int, outputs: int) -> None:
@@ -231,9 +230,8 @@ def check_weights(architecture: Architecture, weights: Weights) -> None:
 def random_weights(architecture: Architecture, seed: int) -> Weights:
     """Initial weights: He-normal, with neutral norms and small outputs.
 
-    A fresh network has a nearly uniform policy over points and a value near 0 (win, draw and loss equally likely).
-    Actions that are no point (a pass) start at EXTRA_ACTION_LOGIT. Equal arguments give equal bytes on every machine
-    and with every version of torch.
+    A fresh network has a nearly uniform policy over points and a value near 0; actions that are no point (a pass) start
+    at EXTRA_ACTION_LOGIT. Equal arguments give equal bytes on every machine.
     """
     generator = np.random.default_rng(seed)
     weights: Weights = {}
@@ -250,3 +248,47 @@ def random_weights(architecture: Architecture, seed: int) -> Weights:
             gain = 2.0**0.5 if ".conv." in name or name.startswith("value_hidden") else 0.1
             weights[name] = (generator.standard_normal(shape) * (gain / fan_in**0.5)).astype(np.float32)
     return weights
+
+
+def grown_architecture(architecture: Architecture, size: str | None, planes: int) -> Architecture:
+    """The architecture with the blocks and channels of `size` (None: unchanged) and this many planes.
+
+    Raises UsageError if that would shrink it.
+    """
+    blocks, channels = parse_size(size or architecture.size)
+    if blocks < architecture.blocks or channels < architecture.channels:
+        found = f"network size {size}: a network of {architecture.size} can't shrink"
+        raise UsageError(f"{found}; wanted at least as many blocks and channels")
+    if planes < architecture.planes:
+        found = f"the network sees {architecture.planes} planes, its game has {planes}"
+        raise UsageError(f"{found}; a newer MuGo made it: use that, or begin anew with init")
+    return replace(architecture, blocks=blocks, channels=channels, planes=planes)
+
+
+def grow(weights: Weights, old: Architecture, new: Architecture, seed: int) -> Weights:
+    """Weights with which the new architecture computes the same as the old one with these.
+
+        new channels  have random weights; the old layers read them with weight 0
+        new blocks    follow the old ones and start as the identity: their last norm multiplies by 0
+        new planes    which the game has gained since the network was made, are read with weight 0
+        all boards    if a network for one board becomes one for all, it reads their additional inputs with weight 0
+
+    All learn from the first step, since a weight of 0 has a gradient. new: from grown_architecture(old, …).
+    Source: Chen, Goodfellow & Shlens 2016, "Net2Net".
+    """
+    grown = random_weights(new, seed)
+    if new.any_board and not old.any_board:
+        grown["stem_globals.weight"][:] = 0.0
+    for name, array in weights.items():
+        target = grown[name]
+        if array.ndim == 1:
+            target[: len(array)] = array
+            continue
+        before, after = (one.pooled_groups if name.endswith(POOLED) else 1 for one in (old, new))
+        kept = array.reshape(len(array), before, -1, *array.shape[2:])  # [out, groups, in, …]
+        into = target.reshape(len(target), after, -1, *array.shape[2:])[: len(array)]
+        into[:] = 0.0
+        into[:, :before, : kept.shape[2]] = kept
+    for block in range(old.blocks, new.blocks):
+        grown[f"blocks.{block}.second.norm.weight"][:] = 0.0
+    return grown

@@ -1,8 +1,7 @@
 """The interface of inference backends, the CPU's capabilities, and the OpenVINO backend.
 
-A backend holds one folded network and gives each thread its own function, so that threads evaluate concurrently. These
-functions take batches of the sizes in ``batch_sizes``, which limits compilation; ``inference.Evaluator`` pads to them.
-The torch backends are in ``torch_backends.py``, because importing torch takes over a second.
+A backend holds one folded network and gives each thread its own function, for batches of the sizes in ``batch_sizes``;
+``inference.Evaluator`` pads to them. The torch backends are in ``torch_backends.py``, as torch is imported slowly.
 
 Precisions: ``float32``, ``bfloat16``, ``float16``, ``int8``. In int8 the kernels and inputs of convolutions are
 integers: kernels from -127 to 127 (or -64 to 64, see ``largest_int8_kernel``) times a scale per output channel; inputs,
@@ -99,9 +98,7 @@ class OpenVinoBackend(Backend):
     """OpenVINO on the CPU. Models are compiled for each batch size when first needed.
 
     With a thread for every core, each thread compiles and runs its own models (NUM_STREAMS 0), because an OpenVINO
-    stream may run on another core, whose caches don't hold the thread's data. Measured in self-play at b2c32, two
-    threads of 128: 4.6 ms a batch instead of 5.3 to 6.1. With fewer threads than cores, streams spread each batch over
-    all cores.
+    stream may run on another core, whose caches don't hold the thread's data; else streams spread batches over all.
     """
 
     def __init__(
@@ -153,10 +150,7 @@ class OpenVinoBackend(Backend):
 
 
 def load_openvino() -> Any:
-    """The library without its telemetry, which would send a usage event from a forked process at every import.
-
-    If the telemetry package can't be imported, the library uses a stub.
-    """
+    """The library without its telemetry, which would send a usage event from a forked process at every import."""
     sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # None: importing it fails
     import openvino
 
@@ -212,11 +206,6 @@ class _Layers:
         maximum = self.ops.max_pool(x, ones, ones, nothing, nothing, board, "floor", "explicit").output(0)
         return self.flat(self.ops.concat([mean, maximum], 1))
 
-    def at_first_point(self, x: Any) -> Any:
-        """[B, C] of [B, C, H, W]"""
-        first = self.ops.slice(x, *(np.array(one) for one in ([0, 0], [1, 1], [1, 1], [2, 3])))
-        return self.ops.squeeze(first, np.array([2, 3]))
-
     def flat(self, x: Any) -> Any:
         return self.ops.reshape(x, np.array([x.shape[0], -1]), False)
 
@@ -240,9 +229,7 @@ def openvino_model(
 
     maxima: from input_maxima(), to compute convolutions in int8. max_outputs: an empty dict, which is filled with
     nodes that compute these maxima; they become further outputs, in its order.
-
-    Written out by hand, because converting the torch module would load torch and take longer than everything else
-    at the start of a game. Plain twin: ``folding.evaluate_plain``.
+    Converting the torch module would load torch, which is slow. Plain twin: ``folding.evaluate_plain``.
     """
     layers = _Layers(folded, maxima, max_outputs)
     ops = layers.ops
@@ -252,7 +239,9 @@ def openvino_model(
     else:
         split = [architecture.local_planes, architecture.global_planes]
         local_planes, global_planes = ops.variadic_split(planes, 1, split).outputs()
-        added = layers.linear(ops.convert(layers.at_first_point(global_planes), "f32"), "stem_globals")
+        at_first_point = ops.slice(global_planes, *(np.array(one) for one in ([0, 0], [1, 1], [1, 1], [2, 3])))
+        everywhere = ops.convert(ops.squeeze(at_first_point, np.array([2, 3])), "f32")
+        added = layers.linear(everywhere, "stem_globals")
         x = layers.convolution(ops.convert(local_planes, "f32"), "stem")
         x = ops.add(x, ops.unsqueeze(added, np.array([2, 3])))
     x = ops.relu(x)

@@ -2,21 +2,23 @@
 
 A norm with frozen statistics is a scale and a shift per channel: norm(conv(x)) = conv(x)·s + t with
 s = weight / sqrt(running_var + ε) and t = bias − running_mean·s. Folding scales the convolution's kernels by s and
-gives it the bias t. It leaves out the heads that serve only training and joins the first convolutions of policy and
-value, which have the same input. On a board of known size, the scaled mean of a network for all boards is the mean
-times a constant, so one weight serves both. Outputs change only by float32 rounding, tested at 1e-4.
+gives it the bias t. It leaves out the heads that serve only training, joins the first convolutions of policy and value,
+and the mean with the scaled mean of networks for all boards. Outputs change only by float32 rounding.
 
-Every inference backend is checked against ``evaluate_plain``. It is slow (a few milliseconds per position) and shares
-no library with the backends; the tests compare it with the training module.
+Every inference backend is checked against ``evaluate_plain``, which is slow and shares no library with them.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from pipeline.games.contract import Evaluation, FloatArray, Planes
+from pipeline.games.margins import SLOPE
 from pipeline.networks.architecture import (
     NORM_EPSILON,
+    NORM_PARTS,
     POOLED,
     Architecture,
     Weights,
@@ -40,7 +42,12 @@ def fold(architecture: Architecture, weights: Weights) -> Weights:
     folded: Weights = {}
     for name in weight_shapes(architecture):
         if name.endswith(".conv.weight"):
-            _fold_convolution(weights, name.removesuffix(".conv.weight"), folded)
+            layer = name.removesuffix(".conv.weight")
+            norm = (weights[f"{layer}.norm.{part}"].astype(np.float64) for part in NORM_PARTS)
+            scale, shift, mean, variance = norm
+            scale /= np.sqrt(variance + NORM_EPSILON)
+            folded[f"{layer}.weight"] = (weights[name] * scale[:, None, None, None]).astype(np.float32)
+            folded[f"{layer}.bias"] = (shift - mean * scale).astype(np.float32)
         elif ".norm." not in name and not name.startswith(TRAINING_ONLY):
             folded[name] = np.asarray(weights[name], np.float32)
             if architecture.any_board and name.endswith(POOLED):
@@ -53,13 +60,14 @@ def fold(architecture: Architecture, weights: Weights) -> Weights:
     return folded
 
 
-def _fold_convolution(weights: Weights, name: str, folded: Weights) -> None:
-    scale, shift, mean, variance = (
-        weights[f"{name}.norm.{part}"].astype(np.float64) for part in ("weight", "bias", "running_mean", "running_var")
-    )
-    scale /= np.sqrt(variance + NORM_EPSILON)
-    folded[f"{name}.weight"] = (weights[f"{name}.conv.weight"] * scale[:, None, None, None]).astype(np.float32)
-    folded[f"{name}.bias"] = (shift - mean * scale).astype(np.float32)
+def margin_network(architecture: Architecture, weights: Weights) -> tuple[Architecture, Weights]:
+    """The same policy, and as the value tanh(SLOPE · score): the squashed margin, seen by the player to move.
+
+    The score is the training head's, in sides of the board, as games/margins.py counts. It reads the same hidden layer
+    as the value, so every backend and every search can work with this network.
+    """
+    score = {f"value_output.{part}": np.float32(SLOPE) * weights[f"score.{part}"] for part in ("weight", "bias")}
+    return replace(architecture, value_head="scalar"), {**weights, **score}
 
 
 def evaluate_plain(architecture: Architecture, folded: Weights, planes: Planes | FloatArray) -> Evaluation:

@@ -9,10 +9,8 @@ A lost or damaged cache only costs another measurement. If a backend was refused
 suit the next model. The cache also holds the difference of int8 from float32 for each model, by a name such as its
 weights' SHA-256.
 
-At every start, the backend is compared with plain float32 numpy on a few positions. An exact one is refused if any
-softmax probability or value differs by more than its tolerance, int8 if the mean does. Exact backends are checked on
-random planes, int8 on calibration positions that its scales don't come from. If a cached backend is refused, the others
-are tried.
+At every start, the backend is compared with plain float32 numpy: an exact one on random planes, int8 on calibration
+positions that its scales don't come from. One that differs too much is refused, and the others are tried.
 
 B batch, K rows of a call (0 ≤ K ≤ max_batch), C planes, H×W board, A actions. Values are seen by the player to move.
 """
@@ -26,6 +24,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
@@ -100,10 +99,10 @@ class Evaluator:
 
     Pads batches with empty boards to one of a few fixed sizes. A row's result doesn't depend on the content of other
     rows; the size may change its last bits, see backends.MIN_BATCH. Planes that the game gained after the network was
-    made come last and are ignored. Only one thread may call it. The caller owns the returned arrays.
+    made come last and are ignored. The caller owns the returned arrays.
     Raises ValueError for another shape or dtype, and for K > max_batch.
 
-    margins  the same network's, set by who loads it; None: nobody has asked for them
+    margins  the same network's, set by who loads it; None: not asked for
     """
 
     margins: MarginNetwork | None = None
@@ -248,8 +247,7 @@ def _measured_fastest(
 def available_backends(backend: str) -> list[BackendSpec]:
     """The backends that the option ``backend`` allows on this machine, in the order of preference without measurement.
 
-    ``auto`` leaves out torch.compile if OpenVINO is installed: it compiles for tens of seconds at every start and was
-    never faster than OpenVINO on the machines measured.
+    ``auto`` leaves out torch.compile, which starts slowly, if OpenVINO is installed.
     Raises UsageError if the backend is unknown, serves other methods only or isn't installed.
     """
     if backend not in NETWORK_BACKENDS:
@@ -277,7 +275,7 @@ def available_backends(backend: str) -> list[BackendSpec]:
 
 
 def _may_have_cuda() -> bool:
-    """Whether there is an NVIDIA driver; cheap, without importing torch."""
+    """Whether there is an NVIDIA driver, without importing torch."""
     return Path("/dev/nvidiactl").exists() or Path("/proc/driver/nvidia/version").exists() or os.name == "nt"
 
 
@@ -389,22 +387,10 @@ def evaluation_rate(evaluators: Sequence[Evaluator], planes: Planes, seconds: fl
 
 
 def run_together(works: Sequence[Callable[[], object]]) -> None:
-    """Run each in its own thread and wait for all. Raises the first exception that one of them raised."""
-    errors: list[BaseException] = []
-
-    def guarded(work: Callable[[], object]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(work,), daemon=True) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
+    """Run all at the same time, each in a thread, and wait for all. Raises the first one's exception."""
+    with ThreadPoolExecutor(len(works)) as threads:
+        for running in [threads.submit(work) for work in works]:
+            running.result()
 
 
 class _CachedChoice:
@@ -447,7 +433,6 @@ class _CachedChoice:
         self._put({"backend": asdict(backend), "evaluations_per_second": shown, "measured": now, "quiet": is_quiet})
 
     def write_difference(self, name: str, difference: dict[str, float]) -> None:
-        """Cache a model's difference of int8 from float32; those of the latest models are kept."""
         known = self._entry().get("int8")
         known = dict(known) if isinstance(known, dict) else {}
         if known.pop(name, None) != difference:  # otherwise each start would write

@@ -3,20 +3,18 @@
     planes ─ conv ─ block 0 ─ block 1 (pooling) ─ block 2 ─ block 3 (pooling) … ─┬─ policy, reply, soft policy
                                                                                  └─ value, ownership, score
 
-A block is conv-norm-ReLU-conv-norm-add-ReLU, so each batch norm directly follows a convolution and folds into it
-exactly (``folding.py``). In every second block, the means and maxima of the block's input over the board pass through a
-linear layer and are added to every point of the first convolution's output, so that every point sees the whole board.
-Source: Wu 2019, arXiv 1902.10565, section 3.3 ("global pooling").
+A block is conv-norm-ReLU-conv-norm-add-ReLU, so each batch norm folds into a convolution exactly (``folding.py``). In
+every second block, the means and maxima of the block's input over the board pass through a linear layer and are added
+to every point of the first convolution's output. Source: Wu 2019, arXiv 1902.10565, section 3.3 ("global pooling").
 
 A network for boards of every size also reads the global planes, at one point of the board, and the mean of each channel
-times ``side_scale``; the boards of a batch have one size. See ``architecture.py``.
-
-Policy, opponent's reply and soft policy are three outputs over the same features, as in KataGo, computed together. All
-outputs are seen by the player to move. B batch, C planes, H×W board, P = H·W points, A actions, G global planes.
+times ``side_scale``; the boards of a batch have one size. All outputs are seen by the player to move.
+B batch, C planes, H×W board, P = H·W points, A actions, G global planes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from pipeline.games.contract import FloatArray, Planes
 from pipeline.networks.architecture import (
     NORM_EPSILON,
     POLICY_HEADS,
@@ -31,6 +30,7 @@ from pipeline.networks.architecture import (
     Architecture,
     Weights,
     check_weights,
+    side_of,
     side_scale,
     weight_shapes,
 )
@@ -207,3 +207,26 @@ def network_weights(network: Network) -> Weights:
         name: np.array(state[name].detach().float().cpu().contiguous().numpy(), np.float32, order="C")
         for name in weight_shapes(network.architecture)
     }
+
+
+class Estimates(NamedTuple):
+    """Of B positions, for people to look at; seen by the player to move."""
+
+    ownership: FloatArray  # [B, P] in [-1, 1]: the expected owner at the end of the game, +1 the player to move
+    score: FloatArray  # [B] the expected lead at the end, in the game's points
+
+
+def estimator(architecture: Architecture, weights: Weights) -> Callable[[Planes], Estimates]:
+    """A function that estimates planes [B, C, H, W]; it ignores planes added to the game since the network was made.
+
+    Unfolded torch in float32: much slower than ``inference.py``, for a few positions at a time.
+    """
+    network = load_network(architecture, weights).eval()
+
+    @torch.inference_mode()
+    def estimate(planes: Planes) -> Estimates:
+        outputs = network(torch.from_numpy(np.ascontiguousarray(planes[:, : architecture.planes])))
+        score = outputs.score * side_of(outputs.ownership_logits.shape[1])
+        return Estimates(torch.tanh(outputs.ownership_logits).numpy(), score.numpy())
+
+    return estimate

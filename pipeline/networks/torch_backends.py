@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import weakref
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
@@ -18,11 +20,11 @@ from pipeline.games.contract import Evaluate, Evaluation, Planes
 from pipeline.machine import available_cores
 from pipeline.networks.architecture import Architecture, Weights
 from pipeline.networks.backends import Backend
-from pipeline.networks.cuda_graphs import without_garbage_collection
 from pipeline.networks.modules import per_point_logits, pooled, split_planes, value_of
 
 HALVES_PER_COMPLEX128 = 8  # 16-bit numbers in a complex128
 WARM_UPS = 3  # before capturing a graph: libraries choose kernels and allocate memory
+_LOCKS: dict[tuple[torch.device, int], threading.Lock] = {}  # by stream
 
 
 class FoldedNetwork(nn.Module):
@@ -139,10 +141,22 @@ class CompiledBackend(TorchBackend):
         return self._network(planes)
 
 
-class _Pass:
-    """Copy to the device, forward pass and copy back, for one batch size and one thread.
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Pauses garbage collection while a CUDA graph is captured: destroying another one, often in a reference cycle,
+    would make the capture fail. Not thread-safe.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
-    On a GPU it is captured as a CUDA graph, which starts with one call instead of some fifty that need Python's lock.
+
+class _Pass:
+    """Copy to the device, forward pass and copy back, for one batch size and one thread; on a GPU a CUDA graph.
 
     Must be created and destroyed in the capture thread: destroying buffers or a graph puts work on their stream, which
     would become part of a graph being captured there.
@@ -159,7 +173,9 @@ class _Pass:
         self._network, self._stream, self._device = network, stream, device
         self._graph: torch.cuda.CUDAGraph | None = None
         if stream is not None:
-            self._lock = _lock_of(stream)
+            # PyTorch has 32 streams and reuses them, so threads may share one. Work that a thread starts on a stream
+            # while another captures on it would end up in the graph.
+            self._lock = _LOCKS.setdefault((stream.device, stream.cuda_stream), threading.Lock())
             with self._lock, torch.inference_mode(), torch.cuda.device(device), torch.cuda.stream(stream):
                 for _ in range(WARM_UPS):
                     self._run()
@@ -224,16 +240,6 @@ def _capture_thread() -> ThreadPoolExecutor:
 def _destroy(passes: dict[int, _Pass]) -> None:
     with suppress(RuntimeError):  # the interpreter is shutting down
         _capture_thread().submit(passes.clear)
-
-
-_LOCKS: dict[tuple[torch.device, int], threading.Lock] = {}
-
-
-def _lock_of(stream: torch.cuda.Stream) -> threading.Lock:
-    """PyTorch has 32 streams and reuses them, so threads may share one. Work that a thread starts on a stream while
-    another captures on it would end up in the graph.
-    """
-    return _LOCKS.setdefault((stream.device, stream.cuda_stream), threading.Lock())
 
 
 def _split(outputs: Tensor) -> Evaluation:

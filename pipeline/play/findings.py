@@ -19,10 +19,10 @@ import numpy as np
 from pipeline.games.contract import FloatArray, Planes
 from pipeline.play.game_in_progress import Position
 from pipeline.play.session import SearchedRow
-from pipeline.search.candidates import Candidate
+from pipeline.search.batch import Candidate
 
 if TYPE_CHECKING:
-    from pipeline.networks.estimates import Estimates
+    from pipeline.networks.modules import Estimates
 
 Z = 1.96  # two-sided, 95 %
 

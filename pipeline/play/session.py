@@ -16,8 +16,7 @@ from pipeline.games.margins import MarginNetwork
 from pipeline.play.game_in_progress import ROW, Line, Position, with_turn
 from pipeline.players.endings import Endings
 from pipeline.players.searching import SearchPlayer
-from pipeline.search.batch import BatchSearch
-from pipeline.search.candidates import Candidate
+from pipeline.search.batch import BatchSearch, Candidate
 from pipeline.search.options import SearchOptions
 
 WARM_UP_READOUTS = 64  # two batches and more
@@ -58,7 +57,7 @@ class SearchedRow:
         return self._search.root_table(self._row)[1][0]
 
     def candidates(self) -> list[Candidate]:
-        """What was found so far; see search/candidates.py. Empty before the first batch."""
+        """What was found so far; see search/batch.py. Empty before the first batch."""
         return self._search.candidates(int(self._row[0]))
 
     def room(self) -> int:

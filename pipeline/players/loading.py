@@ -20,14 +20,14 @@ from pipeline.games.specs import parse_game
 from pipeline.machine import available_cores
 from pipeline.networks.architecture import Architecture, check_weights
 from pipeline.networks.backends import MIN_BATCH
+from pipeline.networks.folding import margin_network
 from pipeline.networks.inference import BackendSpec, Evaluator, available_backends, make_evaluators
-from pipeline.networks.margins import margin_network
 from pipeline.progress import Progress
 from pipeline.run import layout
 from pipeline.run.models import Model, read_calibration
 
 if TYPE_CHECKING:
-    from pipeline.networks.estimates import Estimates
+    from pipeline.networks.modules import Estimates
 
 CALIBRATION_POSITIONS, CALIBRATION_GAMES = 512, 16  # of random games
 LEAST_SHARE = 2  # fewest positions of one tree per core: two take a fifth of the time of sixteen (docs/log)
@@ -190,8 +190,8 @@ def load_tree_evaluator(model: Model, leaves: int, backend: str, progress: Progr
 
 
 def load_estimator(model: Model) -> Callable[[Planes], Estimates]:
-    """Estimates ownership and score of single positions: networks/estimates.py. Raises FileError naming the model."""
-    from pipeline.networks.estimates import estimator
+    """Estimates ownership and score of single positions: networks/modules.py. Raises FileError naming the model."""
+    from pipeline.networks.modules import estimator
 
     with naming(model.path):
         return estimator(Architecture.from_dict(model.info.architecture), model.weights)

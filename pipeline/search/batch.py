@@ -17,6 +17,8 @@ evaluation; or mixed: Gumbel for rows whose begin() says explore, PUCT for the o
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,9 +38,8 @@ from pipeline.games.contract import (
 )
 from pipeline.phrases import counted
 from pipeline.search import gumbel, kernels, puct
-from pipeline.search.candidates import Candidate, candidates
 from pipeline.search.options import SearchOptions
-from pipeline.search.tree import EDGE_ARRAYS, NO_PARENT, ROOT, Leaves, empty_tree
+from pipeline.search.tree import EDGE_ARRAYS, NO_PARENT, ROOT, Leaves, Tree, empty_tree
 
 RootTable = tuple[IntArray, FloatArray]  # visits and priors [n, A]
 
@@ -47,7 +48,19 @@ RootTable = tuple[IntArray, FloatArray]  # visits and priors [n, A]
 READOUTS_PER_LEAF = 16
 MAX_ROUNDS = 4  # of selection for one batch: terminal leaves need no network, so a further round replaces them
 ROWS_PER_ENDED = 12  # a further round pays if one row in this many reached a terminal leaf
+MAX_VARIATION = 30  # moves of a candidate's
 GROWTH = 1.25  # of the room for edges; all rows get what the fullest one needs, so it grows in small steps
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A move at the root."""
+
+    action: int
+    visits: int  # readouts that went through it
+    value_to_move: float  # their mean, in [-1, 1], seen by the player to move at the root; the root's without visits
+    prior: float  # the network's, without noise
+    variation: tuple[int, ...]  # this action, then the most visited ones
 
 
 class BatchSearch(Boards):
@@ -98,13 +111,9 @@ class BatchSearch(Boards):
         self._gumbel: gumbel.Gumbel | None = None
         if config.algorithm != "puct":
             max_considered = min(config.max_num_considered_actions, game.num_actions)
-            self._gumbel = gumbel.Gumbel(
-                tables=np.empty((0, max_considered + 1, max_readouts), np.int32),
-                budget=np.zeros(num_rows, np.int32),
-                value_scale=config.value_scale,
-                max_visit_init=config.max_visit_init,
-                weights=np.empty(game.num_actions, np.float64),
-            )
+            tables = np.empty((0, max_considered + 1, max_readouts), np.int32)
+            budget, weights = np.zeros(num_rows, np.int32), np.empty(game.num_actions, np.float64)
+            self._gumbel = gumbel.Gumbel(tables, budget, config.value_scale, config.max_visit_init, weights)
         self._tables: dict[int, int] = {}  # readouts → index into the Gumbel tables
         batch = num_rows * leaves
         self._leaves = Leaves.empty(batch, game)
@@ -116,7 +125,7 @@ class BatchSearch(Boards):
         self.simulations = 0  # readouts so far, terminal ones included
         self.evaluations = 0  # by the network so far
 
-    # --- games -----------------------------------------------------------------------------------------------------
+    # Games
 
     def new_games(self, rows: Rows, seeds: KeyArray) -> None:  # type: ignore[override]  # a row also needs its stream
         """Set rows [n] to the initial position with empty trees. seeds [n] uint64: each row's random stream."""
@@ -177,7 +186,7 @@ class BatchSearch(Boards):
         self._leave_out(legal, rows, self.states[rows])
         return legal
 
-    # --- search ----------------------------------------------------------------------------------------------------
+    # Search
 
     def begin(self, rows: Rows, readouts: IntArray, explore: BoolArray) -> None:
         """Start a search in rows [n], whose games are not over.
@@ -247,27 +256,23 @@ class BatchSearch(Boards):
         self._num_waiting = 0
 
     def step(self, evaluate: Evaluate) -> int:
-        """Evaluate the next batch; returns its size. Any error of the network leaves no batch, see drop_batch."""
+        """Evaluate the next batch; returns its size.
+
+        Any error of the network drops the batch and its rows' trees, and ends their searches. Positions stay.
+        """
         planes = self.leaves()
         if len(planes):
             try:
                 self.expand(*evaluate(planes))
             except Exception:
-                self.drop_batch()
+                rows = np.unique(self.leaf_rows())
+                self._drop_trees(rows)
+                self.stop(rows)
+                self._num_waiting = 0
                 raise
         return len(planes)
 
-    def drop_batch(self) -> None:
-        """To call instead of expand() if the network failed: drops the trees of the last leaves(), ends their searches.
-
-        Positions stay.
-        """
-        rows = np.unique(self.leaf_rows())
-        self._drop_trees(rows)
-        self._active[rows] = False
-        self._num_waiting = 0
-
-    # --- what the search found -------------------------------------------------------------------------------------
+    # What the search found
 
     def root_table(self, rows: Rows) -> RootTable:
         """Visits [n, A] int32 and the network's priors [n, A] float32, without noise; 0 for illegal actions."""
@@ -279,9 +284,7 @@ class BatchSearch(Boards):
     def root_values(self, rows: Rows) -> FloatArray:
         """[n] float32: the mean of the network's value and all readouts' values, seen by the player to move.
 
-        For Gumbel too, as in mctx's search summary. It includes the actions that lost the halving, so it lies below the
-        winner's value. The paper's v_mix and the improved policy's expected completed q would be alternatives; they
-        haven't been compared as value targets.
+        For Gumbel too, as in mctx's search summary: it includes the actions that lost the halving.
         """
         roots = self._tree.node[rows, ROOT]
         return (roots["value"] + roots["value_sum"]) / (1 + roots["visits"]).astype(np.float32)
@@ -353,7 +356,7 @@ class BatchSearch(Boards):
 
         With lcb_deviations the move that choose() takes comes first.
         """
-        found = candidates(self._tree, row)
+        found = _candidates(self._tree, row)
         if self._config.lcb_deviations > 0.0 and found:
             chosen = self.choose(np.array([row]), np.zeros(1, np.float32))[0]
             found.sort(key=lambda move: move.action != chosen)
@@ -367,7 +370,7 @@ class BatchSearch(Boards):
         free = self._tree.node.shape[1] - used - self.num_leaves - 1
         return max(0, min(self.max_readouts, free))
 
-    # --- inside ----------------------------------------------------------------------------------------------------
+    # Inside
 
     def _drop_trees(self, rows: Rows | IntArray) -> None:
         for array in (self._tree.num_nodes, self._tree.num_edges, self._tree.remaining, self._tree.pending):
@@ -481,3 +484,41 @@ class BatchSearch(Boards):
                 new[row, :used] = old[row, :used]  # pages beyond stay untouched and cost no memory
             self._tree = self._tree._replace(**{name: new})
             del old
+
+
+def _candidates(tree: Tree, row: int) -> list[Candidate]:
+    """As BatchSearch.candidates; empty if the root isn't expanded."""
+    if not tree.num_nodes[row]:
+        return []
+    root = tree.node[row, ROOT]
+    start = int(root["edge_start"])
+    found = []
+    for i in range(start, start + int(root["num_visited"])):
+        edge = tree.edge[row, i]
+        visits = int(edge["visits"])
+        if visits:
+            action = int(tree.edge_action[row, i])
+            value = float(edge["value_sum"]) / visits
+            variation = (action, *_most_visited(tree, row, int(edge["child"])))
+            found.append(Candidate(action, visits, value, float(tree.edge_prior[row, i]), variation))
+    if found:
+        return sorted(found, key=lambda move: (-move.visits, -move.value_to_move, move.action))
+    edges = range(start, start + int(root["edge_count"]))
+    unvisited = [(int(tree.edge_action[row, i]), float(tree.edge_prior[row, i])) for i in edges]
+    value = float(root["value"])
+    return [Candidate(action, 0, value, prior, (action,)) for action, prior in sorted(unvisited, key=lambda a: -a[1])]
+
+
+def _most_visited(tree: Tree, row: int, node: int) -> list[int]:
+    """The most visited path down from a node; ties: the higher prior."""
+    path: list[int] = []
+    while node >= 0 and len(path) < MAX_VARIATION - 1:
+        start, count = int(tree.node[row, node]["edge_start"]), int(tree.node[row, node]["num_visited"])
+        if not count:
+            break
+        best = max(range(start, start + count), key=lambda i: (tree.edge[row, i]["visits"], tree.edge_prior[row, i]))
+        if not tree.edge[row, best]["visits"]:
+            break
+        path.append(int(tree.edge_action[row, best]))
+        node = int(tree.edge[row, best]["child"])
+    return path

@@ -14,11 +14,9 @@ Notation, at one node:
     logit        log P − log of the node's highest P, which leaves the softmax unchanged. A prior that underflowed
                  counts as the smallest float, so that no −∞ occurs
 
-All unvisited edges of a node have the same σ, so only the one of highest prior can be next, and their priors sum to 1
-minus the visited ones'. Selection therefore reads the visited edges and one more, as in PUCT. At the root, root_prior
-holds g + logit, so the next unvisited edge is the next of the top m.
-
-Sums are in float64, so that the order of the edges changes a result by less than its last float32 digit.
+All unvisited edges of a node have the same σ, so only the one of highest prior can be next: selection reads the visited
+edges and one more, as in PUCT. At the root, root_prior holds g + logit, so that edge is the next of the top m. Sums are
+in float64, so that the order of the edges changes a result by less than its last float32 digit.
 Sources: Danihelka et al. 2022, "Policy improvement by planning with Gumbel", sections 3-5, algorithm 2, appendix D;
 Karnin et al. 2013, "Almost Optimal Exploration in Multi-Armed Bandits"; mctx, seq_halving.py and qtransforms.py.
 """
@@ -44,18 +42,13 @@ TARGET_SUM = 65_535  # sum of a policy target's integers, up to rounding
 
 
 class Gumbel(NamedTuple):
-    """The settings of a batch of searches.
+    """The settings of a batch of searches."""
 
-    tables  [B, M + 1, T] int32  table_of_considered_visits of each of B budgets, for at most M considered actions
-    budget  [R] int32            index of each row's table, or BY_PUCT
-    weights [A] float64          scratch
-    """
-
-    tables: IntArray
-    budget: IntArray
+    tables: IntArray  # [B, M + 1, T] table_of_considered_visits of B budgets, for at most M considered actions
+    budget: IntArray  # [R] index of each row's table, or BY_PUCT
     value_scale: float
     max_visit_init: float
-    weights: NDArray[np.float64]
+    weights: NDArray[np.float64]  # [A] scratch
 
 
 def sequence_of_considered_visits(max_num_considered_actions: int, readouts: int) -> list[int]:

@@ -1,7 +1,6 @@
 """Random numbers inside kernels: one splitmix64 stream per row of a uint64 array.
 
-A numpy Generator can't be stored in an array, and one Generator for a whole batch would let rows influence each other.
-So each game gets a 64-bit seed from its own numpy stream, and kernels continue from there.
+Each game gets a 64-bit seed from its own numpy stream, and kernels continue from there.
 Source: Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators"; gamma: Marsaglia, Tsang 2000.
 """
 

@@ -46,43 +46,34 @@ EDGE = np.dtype([("visits", "<i4"), ("value_sum", "<f4"), ("child", "<i4")])
 class Tree(NamedTuple):
     """R trees. Only the first num_nodes / num_edges entries of a row are defined.
 
-    num_nodes     [R] int32          0: the root is not expanded yet
-    num_edges     [R] int32
-    remaining     [R] int32          readouts left in the current search
-    pending       [R] int32          leaves in evaluation, not yet backed up
-    streams       [R] uint64         one random stream per row
-    root_prior    [R, A] float32     in edge order: the root's priors with noise; Gumbel: g + logit
-    state         [R, N, S] int16
-    node          [R, N] NODE        visits       sum of the edges' visits
-                                     value_sum    sum of the edges' value sums
-                                     square_sum   sum of the squares of the values in value_sum
-                                     value        the network's value, or the exact one if terminal
-                                     edge_start, edge_count
-                                     num_visited  edges visited at least once (pending ones included)
-                                     parent       node index, NO_PARENT for the root
-                                     parent_edge  which of the parent's edges, counted from its edge_start
-                                     key, mover, terminal (0 or 1)
-    edge_action   [R, E] int16
-    edge_prior    [R, E] float32
-    edge          [R, E] EDGE        visits
-                                     value_sum    sum of the values backed up
-                                     child        node index, NO_CHILD or PENDING
-    edge_pending  [R, E] uint8       how many of the edge's visits have no value yet; counted only if several leaves of
-                                     a tree may be pending at once
+    node  visits       sum of the edges' visits
+          value_sum    sum of the edges' value sums
+          square_sum   sum of the squares of the values in value_sum
+          value        the network's value, or the exact one if terminal
+          edge_start, edge_count
+          num_visited  edges visited at least once (pending ones included)
+          parent       node index, NO_PARENT for the root
+          parent_edge  which of the parent's edges, counted from its edge_start
+          key, mover, terminal (0 or 1)
+    edge  visits
+          value_sum    sum of the values backed up
+          child        node index, NO_CHILD or PENDING
+    edge_pending       how many of the edge's visits have no value yet; counted only if several leaves of a tree may be
+                       pending at once
     """
 
-    num_nodes: NDArray[np.int32]
-    num_edges: NDArray[np.int32]
-    remaining: NDArray[np.int32]
-    pending: NDArray[np.int32]
-    streams: NDArray[np.uint64]
-    root_prior: NDArray[np.float32]
-    state: NDArray[np.int16]
-    node: NDArray
-    edge_action: NDArray[np.int16]
-    edge_prior: NDArray[np.float32]
-    edge: NDArray
-    edge_pending: NDArray[np.uint8]
+    num_nodes: NDArray[np.int32]  # [R] 0: the root is not expanded yet
+    num_edges: NDArray[np.int32]  # [R]
+    remaining: NDArray[np.int32]  # [R] readouts left in the current search
+    pending: NDArray[np.int32]  # [R] leaves in evaluation, not yet backed up
+    streams: NDArray[np.uint64]  # [R] one random stream per row
+    root_prior: NDArray[np.float32]  # [R, A] in edge order: the root's priors with noise; Gumbel: g + logit
+    state: NDArray[np.int16]  # [R, N, S]
+    node: NDArray  # [R, N] NODE
+    edge_action: NDArray[np.int16]  # [R, E]
+    edge_prior: NDArray[np.float32]  # [R, E]
+    edge: NDArray  # [R, E] EDGE
+    edge_pending: NDArray[np.uint8]  # [R, E]
 
 
 EDGE_ARRAYS = ("edge_action", "edge_prior", "edge", "edge_pending")
@@ -117,24 +108,18 @@ def _aligned(shape: tuple[int, ...], kind: np.dtype) -> NDArray:
 class Leaves(NamedTuple):
     """A batch of K leaves; the arrays are reused for every batch.
 
-    row, node [K]              the leaf's parent; NO_PARENT for a root
-    edge [K]                   the edge to the leaf, counted from the parent's edge_start
-    action [K]                 that edge's action; undefined for a root
-    states [K, S]              the parent's state (a root's own) until the action is played, then the leaf's
-    keys, movers [K]           the leaf's
-    past [K, T], num_past [K]  the keys that occurred in the game and on the path to the leaf; its own comes last
     In a game without repetition T and all keys are 0, and num_past is undefined.
     """
 
-    row: IntArray
-    node: IntArray
-    edge: IntArray
-    action: IntArray
-    states: States
-    keys: KeyArray
-    movers: NDArray[np.int8]
-    past: KeyArray
-    num_past: IntArray
+    row: IntArray  # [K]
+    node: IntArray  # [K] the leaf's parent; NO_PARENT for a root
+    edge: IntArray  # [K] the edge to the leaf, counted from the parent's edge_start
+    action: IntArray  # [K] that edge's action; undefined for a root
+    states: States  # [K, S] the parent's state (a root's own) until the action is played, then the leaf's
+    keys: KeyArray  # [K] the leaf's
+    movers: NDArray[np.int8]  # [K] the leaf's
+    past: KeyArray  # [K, T] the keys that occurred in the game and on the path to the leaf; its own comes last
+    num_past: IntArray  # [K]
 
     @staticmethod
     def empty(count: int, game: Game) -> Leaves:

@@ -1,8 +1,7 @@
 """``selfplay --background``: games beside other commands, generation after generation, until it is stopped.
 
-Games in progress continue when a model is trained or promoted, so nothing waits for the last games of a generation, and
-cores are busy while other commands start, read files or wait. Its settings are looked up for each new model. Where one
-has changed, it starts anew, and unfinished games are lost.
+Games in progress continue when a model is trained or promoted. Settings are looked up for each new model. Where one
+has changed, self-play starts anew, and unfinished games are lost.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ MANY = 100_000  # games, whose numbers are held in memory; after this many it st
 LOOK_SECONDS = 1.0  # between two looks for a new model
 PATIENCE_SECONDS = 5.0  # for processes that hold the lock only to see whether it is free
 
-SettingsAt = Callable[[RunState], SelfplayConfig]
-"""The settings that hold in a state of the run."""
+SettingsAt = Callable[[RunState], SelfplayConfig]  # the settings that hold in a state of the run
 
 
 def play_on(config: SelfplayConfig, settings_at: SettingsAt, progress: Progress) -> Iterator[SelfplaySummary]:

@@ -1,26 +1,27 @@
 """``selfplay``: a model plays itself or a mix of opponents; every finished game becomes training data.
 
 Reads a model directory (or the best_model link) and writes shards under output_dir/$MODEL/$WORKER, where $MODEL is the
-learner, even if it met opponents. One actor of the model's method plays in each thread; the calling thread commits
-finished games, in groups of about commit_seconds. If the network is a link that is re-pointed while games run, the next
-game to start uses the new model and meets the new model's predecessor. Ctrl-C loses only unfinished games.
+learner. One actor of the model's method plays in each thread; the calling thread commits finished games, in groups of
+about commit_seconds. If the link is re-pointed while games run, the next game to start uses the new model and meets the
+new model's predecessor. Ctrl-C loses only unfinished games.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pipeline.errors import FileError, UsageError
 from pipeline.games.contract import AnyGame
 from pipeline.games.specs import parse_game
+from pipeline.interrupts import held_back
 from pipeline.machine import available_cores
 from pipeline.methods import resignation
 from pipeline.methods.method import FinishedGame
@@ -28,15 +29,14 @@ from pipeline.methods.named import method_named
 from pipeline.phrases import counted, duration, percent, results
 from pipeline.players.searching import leaves_per_tree
 from pipeline.progress import SILENT, Progress
+from pipeline.run.layout import games_folder
 from pipeline.run.models import ModelInfo, newest_number, read_info, resolve_champion
-from pipeline.run.shards import BOTH, End, GameRecord, ShardMeta, prepare_folder, read_shard
-from pipeline.selfplay.committing import Committer
+from pipeline.run.shards import BOTH, End, GameRecord, RunNumbers, ShardMeta, prepare_folder, read_shard, write_shard
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.coordination import PlayedGames, alone, check_same_game, wait_for_games
 from pipeline.selfplay.numbering import Numbering, numbering
 from pipeline.selfplay.opponents import MIRROR, parse_mix
-from pipeline.selfplay.plan import Plan
-from pipeline.selfplay.playing import GameThreads, ModelSource, PlayedGame, games_here
+from pipeline.selfplay.playing import GameThreads, ModelSource, Plan, PlayedGame, games_here
 from pipeline.workers.processes import check_workers
 
 if TYPE_CHECKING:
@@ -51,12 +51,10 @@ NOT_STORED = {"output_dir", "network", "verbose", "backend", "threads", "workers
 class SelfplaySummary:
     """What one self-play run did. Speeds are of the playing itself, without loading the model.
 
-    opponents        name → games, and the model's own wins, draws and losses; also its points where a game may count
-                     more than 1; empty if the model only met itself
-    points_per_game  the first player's; None for games that always count 1
-    big_wins         name → games that counted more than 1
-    calibration      how the threshold was found in earlier games; empty if it was given. Shares of resignations that
-                     would have been wrong: the measured one, and the upper end of its one-sided 95 % interval
+    opponents    name → games, and the model's own wins, draws and losses; also its points where a game may count more
+                 than 1; empty if the model only met itself
+    calibration  how the threshold was found in earlier games; empty if it was given. Shares of resignations that would
+                 have been wrong: the measured one, and the upper end of its one-sided 95 % interval
     """
 
     model: str
@@ -80,8 +78,8 @@ class SelfplaySummary:
     opponents: dict[str, dict[str, float]] = field(default_factory=dict)
     calibration: dict[str, float] = field(default_factory=dict)
     note: str = ""
-    points_per_game: float | None = None
-    big_wins: dict[str, int] = field(default_factory=dict)
+    points_per_game: float | None = None  # the first player's; None for games that always count 1
+    big_wins: dict[str, int] = field(default_factory=dict)  # name → games that counted more than 1
 
     def lines(self) -> list[str]:
         """The short form."""
@@ -292,7 +290,7 @@ def _make_plan(
     seed = config.seed
     if seed is None:
         seed = int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
-    plan = Plan(config, game, method, threads, rows, leaves_per_tree(rows, _least_readouts(config)))
+    plan = Plan(config, game, method, threads, rows, leaves_per_tree(rows, min(config.readouts_of_searches())))
     check_same_game(config.output_dir, game.spec)
     threshold, calibration = (
         _resign_threshold(config, game, games.continues, progress) if method.resigns else (resignation.NEVER, {})
@@ -301,35 +299,93 @@ def _make_plan(
     return plan, calibration
 
 
-def _least_readouts(config: SelfplayConfig) -> int:
-    """Of all kinds of searches; a move without readouts has none."""
-    kinds = [config.readouts]
-    if config.full_search_fraction < 1 and config.cheap_readouts > 0:
-        kinds.append(config.cheap_readouts)
-    if config.decided_value < 1:
-        kinds.append(config.decided_readouts)
-    return min(kinds)
+class _Kind(NamedTuple):
+    """What the games of a shard have in common. spec: of their game."""
+
+    generation: int
+    model: str
+    spec: str
+
+
+class Committer:
+    """Collects finished games and writes them as shards every commit_seconds (0: each game at once).
+
+    A shard's games are of one generation, of one model and on one board. shards: how many were written
+    """
+
+    def __init__(
+        self, plan: Plan, provenance: dict[str, Any], evaluations: Callable[[], int], run: RunNumbers
+    ) -> None:
+        """evaluations: returns the number of the network's so far; each sidecar has those since the one before."""
+        self.plan, self._provenance, self._evaluations, self._run = plan, provenance, evaluations, run
+        self.shards = 0
+        self._counted = 0  # evaluations that a sidecar has
+        self._waiting: dict[_Kind, list[tuple[int, GameRecord]]] = defaultdict(list)
+        self._since = 0.0  # when the oldest waiting game came
+
+    def add(self, played: PlayedGame) -> None:
+        """Games that a model took over are of that model's generation."""
+        assert played.finished is not None
+        if not self._waiting:
+            self._since = time.monotonic()
+        model = played.finished.player
+        kind = _Kind(games_folder(model, played.generation).generation, model, played.game.spec)
+        self._waiting[kind].append((played.number, played.finished.record))
+
+    def due_in(self) -> float:
+        """Seconds until the oldest waiting game must be committed."""
+        return self._since + self.plan.config.commit_seconds - time.monotonic() if self._waiting else float("inf")
+
+    def commit(self) -> None:
+        """Write what waits. If writing fails, the games that aren't written still wait, and the error is raised.
+
+        An interrupt comes between two shards: games are written and wait no longer, or neither.
+        """
+        for kind, games in sorted(self._waiting.items()):
+            while games:
+                count = len(games) if self.plan.config.commit_seconds > 0 else 1
+                with held_back():
+                    self._write(kind, games[:count])
+                    del games[:count]
+                    if not games:
+                        del self._waiting[kind]
+
+    def _write(self, kind: _Kind, games: list[tuple[int, GameRecord]]) -> None:
+        evaluations = self._evaluations()
+        (board,) = (one for one in self.plan.variety.games if one.spec == kind.spec)
+        write_shard(
+            self.plan.config.output_dir,
+            kind.model,
+            self.plan.config.worker,
+            kind.spec,
+            [record for _, record in games],
+            {"generation": kind.generation, **self._provenance},
+            method=self.plan.method.name,
+            recorded=self.plan.method.recorded(board),
+            max_result=board.max_result,
+            evaluations=evaluations - self._counted,
+            numbers=[number for number, _ in games],
+            run=self._run,
+        )
+        self._counted = evaluations
+        self.shards += 1
 
 
 class _Session:
     """Plays games with a pool; the calling thread commits those that have ended."""
 
     def __init__(
-        self,
-        pool: GameThreads | RemotePool[PlayedGame, Any],
-        committer: Committer,
-        tally: _Tally,
-        progress: Progress,
+        self, pool: GameThreads | RemotePool[PlayedGame, Any], committer: Committer, tally: _Tally, progress: Progress
     ) -> None:
         self._pool, self._committer, self._tally, self._progress = pool, committer, tally, progress
         self._waiting: deque[PlayedGame] = deque()  # to be committed
         self._started = self._shown = time.monotonic()
-        self._total = 0  # games to be played
+        self._total = self._left = 0  # games to be played; those that haven't come back
 
     def play(self, numbers: Sequence[int], ended: Callable[[], bool]) -> float:
         """Play and commit these games, or those that have finished when the run is ended; returns the seconds."""
         self._started = time.monotonic()
-        self._total = len(numbers)
+        self._total = self._left = len(numbers)
         self._progress.start("selfplay", self._total, "games")
         self._progress.left(None)
         try:
@@ -349,11 +405,12 @@ class _Session:
 
     def _take_games(self, ended: Callable[[], bool]) -> None:
         """Commit games as they end until all have, or the run is ended. Raises what the pool raises."""
-        while (self._waiting or not self._pool.done) and not ended():
+        while self._left and not ended():
             if not self._waiting:
                 self._waiting.extend(self._pool.outcomes(max(0.0, min(self._committer.due_in(), SHOWN_EVERY))))
             if self._waiting:
                 played = self._waiting.popleft()
+                self._left -= 1
                 self._take(played)
                 if played.finished is not None:
                     self._progress.advance()
@@ -391,9 +448,8 @@ class _Session:
 
 
 def plies_left(total: int, ended: int, positions: int, live: int, plies: int) -> float | None:
-    """About how many plies the rest of a run has; None: not known yet.
+    """About how many plies the rest of a run has; None: not known yet, as short games end first.
 
-    Short games end first: until half as many games have ended as are in progress, the length of the others is unknown.
     total: games of the run; ended, positions: games that have ended, and their positions; live: games in progress;
     plies: of all games so far.
     """
@@ -411,8 +467,7 @@ def _resign_threshold(
 ) -> tuple[float, dict[str, float]]:
     """The threshold to resign at, and how it was found; empty if it is the one given.
 
-    continues: a shard of the run that this one continues. With the same seed this run plays the rest of that run's
-    games, so that run's threshold stays in force.
+    continues: a shard of the run that this one continues, whose threshold stays in force with the same seed.
     """
     if config.resign_false_rate == 0:
         return config.resign_threshold, {}

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from pydantic import Field
 
+from pipeline.matches.options import Runner
 from pipeline.methods.alphazero.options import TreeActorOptions
 from pipeline.methods.options import TimeShare
 from pipeline.networks.options import Backend
 from pipeline.options import Options, composed
 from pipeline.run import layout
 from pipeline.run.layout import DEFAULT_WORKER
-from pipeline.workers.options import Runner
 
 
 class OpponentOptions(Options):

@@ -1,11 +1,10 @@
 """Self-play in workers: processes of this machine, or actors of a cluster.
 
 ``SelfplayExecutor`` is the worker's side: GameThreads on models and updates that the driver sends. ``DiskUpdates`` is
-the driver's: it looks at the disk now and then, as the threads of a local run do for every game. ``games_in_workers``
-makes the pool.
+the driver's: it looks at the disk now and then.
 
     update   JSON: {"learner": path of the model that plays, "generation": of games that start now, "others": whom the
-             model may meet (opponents.Others), null if it plays only itself}
+             model may meet (opponents.Others)}
     outcome  a PlayedGame in base64: safetensors with the arrays of the record and the final state, and the rest as JSON
              in its metadata. Unversioned, because it is never stored
 """
@@ -18,7 +17,6 @@ import os
 import queue
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,12 +32,11 @@ from pipeline.run.arrays import metadata_of, pack
 from pipeline.run.models import Model, check_game, newest_number, read_info, read_model, resolve_champion
 from pipeline.run.shards import End, GameRecord
 from pipeline.selfplay.opponents import OpponentSource, Others, OthersReader
-from pipeline.selfplay.plan import Plan
-from pipeline.selfplay.playing import GameThreads, ModelSource, PlayedGame
+from pipeline.selfplay.playing import GameThreads, ModelSource, Plan, PlayedGame
 from pipeline.stalls import HANG_SECONDS
 from pipeline.workers.cluster import Cluster, RayPool
 from pipeline.workers.processes import ProcessPool
-from pipeline.workers.worker_pool import Counts, JobExecutor, Models, OutcomeReader, RemotePool
+from pipeline.workers.worker_pool import Models, OutcomeReader, RemotePool
 
 AHEAD = 2  # a worker is given this many times the games that it plays at once, so that it never waits
 UPDATE_SECONDS = 1.0  # between two looks at the disk
@@ -87,7 +84,7 @@ class _Warnings(Progress):
         self.lines.put(text)
 
 
-class SelfplayExecutor(JobExecutor):
+class SelfplayExecutor(GameThreads):
     """See the module docstring. job: Plan.to_job(), and "update"."""
 
     def __init__(self, job: dict[str, Any], models: Models) -> None:
@@ -97,43 +94,21 @@ class SelfplayExecutor(JobExecutor):
         self._progress = _Warnings()
         self.update(job["update"])
         source = ModelSource(plan, lambda: self._learner, self._progress, self._read)
-        opponents = None
-        if not plan.mix.only_mirror:
-            opponents = OpponentSource(plan, self._progress, self._others.__getitem__, self._read)
-        self._threads = GameThreads(plan, source, opponents, lambda: self._generation, in_worker=True)
+        opponents = OpponentSource(plan, self._progress, self._others.__getitem__, self._read)
+        super().__init__(plan, source, opponents, lambda: self._newest, in_worker=True)
 
     def update(self, update: Any) -> None:
         learner = Path(update["learner"])
-        if update["others"] is not None:
-            self._others[learner] = Others.model_validate(update["others"])
-        self._generation: int = update["generation"]
+        self._others[learner] = Others.model_validate(update["others"])
+        self._newest: int = update["generation"]
         self._learner = learner  # last: a game that starts now finds its opponents
 
-    def give(self, numbers: Sequence[int]) -> None:
-        self._threads.give(numbers)
-
-    def outcomes(self, seconds: float) -> list[str]:
-        found = self._threads.outcomes(seconds)
-        try:
-            while more := self._threads.outcomes(0.0):
-                found += more
-        except Exception:  # raised again by the next call: first come the games that had ended
-            if not found:
-                raise
-        return [outcome_of(played) for played in found]
-
-    def counts(self) -> Counts:
-        return self._threads.counts()
+    def encode(self, outcome: PlayedGame) -> str:
+        return outcome_of(outcome)
 
     def warnings(self) -> list[str]:
-        found = []
-        with suppress(queue.Empty):
-            while True:
-                found.append(self._progress.lines.get_nowait())
-        return found
-
-    def close(self) -> None:
-        self._threads.close()
+        lines = self._progress.lines
+        return [lines.get() for _ in range(lines.qsize())]
 
     def _read(self, path: Path) -> Model:
         return read_model(path, self._models.get(str(path)))
@@ -151,7 +126,7 @@ class DiskUpdates:
     def __init__(self, plan: Plan, progress: Progress) -> None:
         """Raises as OpponentSource.meet for models that can't play."""
         self._plan, self._progress = plan, progress
-        self._reader = None if plan.mix.only_mirror else OthersReader(plan, progress)
+        self._reader = OthersReader(plan, progress)
         self._learner: Path | None = None
         self.update: dict[str, Any] = {}
         self._look()
@@ -169,14 +144,13 @@ class DiskUpdates:
         if path != self._learner:
             info = read_info(path)
             self._plan.check(info, path)
-            others = None if self._reader is None else self._reader.of(path)
-            met = [] if others is None else others.paths
-            for other in met:
+            others = self._reader.of(path)
+            for other in others.paths:
                 check_game(read_info(other), self._plan.game.spec, other)
             if self._learner is not None:
                 self._progress.say(f"new games are played by {info.name}")
-            self._learner, self.name, self.models = path, info.name, [path, *met]
-            self._met = None if others is None else others.model_dump(mode="json")
+            self._learner, self.name, self.models = path, info.name, [path, *others.paths]
+            self._met = others.model_dump(mode="json")
         self.update = {"learner": str(path), "generation": newest_number(path.parent), "others": self._met}
 
 

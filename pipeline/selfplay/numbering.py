@@ -6,8 +6,6 @@ it is started again:
 
 - A generation's first run begins where the worker's last run was to end, whether or not it got there.
 - A later run of that generation plays the numbers that are missing from there on, then continues.
-
-Games of other workers don't matter, as they differ.
 """
 
 from __future__ import annotations
@@ -26,15 +24,11 @@ from pipeline.run.shards import MOST_NUMBER, RunNumbers, ShardMeta, meta_of
 
 @dataclass(frozen=True)
 class Numbering:
-    """The numbers of one run's games.
-
-    numbers    ascending
-    continues  the newest shard of the run that this one continues; None if it continues none
-    """
+    """The numbers of one run's games."""
 
     run: RunNumbers
-    numbers: list[int]
-    continues: ShardMeta | None
+    numbers: list[int]  # ascending
+    continues: ShardMeta | None  # the newest shard of the run that this one continues; None if it continues none
 
 
 def numbering(

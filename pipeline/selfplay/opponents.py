@@ -5,9 +5,8 @@
     random      uniform over the legal moves         heuristic   a game's heuristic evaluation, one ply ahead
     pool:MODE   a member of the pool, chosen as ratings/pool.py describes
 
-A game's own seed determines its opponent and the learner's side, so game i is the same wherever it is played. Models
-that search play greedily, with self-play's readouts and without noise; the learner's opening moves make the games
-differ. Models without a search sample their moves as the learner does. If an entry leads to no opponent (no earlier
+A game's own seed determines its opponent and the learner's side. Models that search play greedily, with self-play's
+readouts and without noise; others sample their moves as the learner does. If an entry leads to no opponent (no earlier
 champion, an empty pool, the model itself), the model plays itself.
 """
 
@@ -39,25 +38,22 @@ from pipeline.run.models import Model, check_game, game_as_seen, has_model, read
 from pipeline.run.ratings import RatedPlayer, read_pool, read_ratings
 
 if TYPE_CHECKING:
-    from pipeline.selfplay.plan import Plan
+    from pipeline.selfplay.playing import Plan
 
 MIRROR, CHAMPION, PREVIOUS, POOL = "mirror", "champion", "previous", "pool:"
 NO_ENGINES, NO_PLUGINS = (f"{kind} don't take part in self-play" for kind in ("engines", "plugins"))
+NAMES = f"{MIRROR}, {CHAMPION}, {PREVIOUS}, {', '.join(BUILT_INS)} or {POOL}MODE, where MODE is one of {MODES}"
 MAX_MODELS = 16  # opponents whose networks stay loaded; the least recently used is dropped first
 
 
 @dataclass(frozen=True)
 class OpponentChoice:
-    """An opponent by a game's seed.
+    """An opponent by a game's seed."""
 
-    name       an entry of the mix       learner    the model's side, 0 or 1
-    seed       the opponent's, uint64    generator  for the choice among the pool's members
-    """
-
-    name: str
-    learner: int
-    seed: int
-    generator: np.random.Generator
+    name: str  # an entry of the mix
+    learner: int  # the model's side, 0 or 1
+    seed: int  # the opponent's, uint64
+    generator: np.random.Generator  # for the choice among the pool's members
 
 
 @dataclass(frozen=True)
@@ -80,17 +76,14 @@ class Mix:
 
 
 def parse_mix(text: str) -> Mix:
-    """``random=5,previous=30,pool:top-k=3=10,mirror=55`` → Mix.
-
-    Raises UsageError that names the entry, what was found and what was wanted.
-    """
+    """``random=5,previous=30,pool:top-k=3=10,mirror=55`` → Mix. Raises UsageError."""
     listed: set[str] = set()
     weights: dict[str, float] = {}
     for entry in text.split(","):
         name, equals, number = (part.strip() for part in entry.rpartition("="))
         where = f"selfplay --opponents, entry {entry.strip()!r}"
         if not equals or not name:
-            raise UsageError(f"{where}: wanted NAME=WEIGHT, where NAME is {_wanted()}")
+            raise UsageError(f"{where}: wanted NAME=WEIGHT, where NAME is {NAMES}")
         if name in listed:
             raise UsageError(f"{where}: {name} has a weight already; wanted each name once")
         listed.add(name)
@@ -115,26 +108,16 @@ def _check_name(name: str, where: str) -> None:
             raise UsageError(f"{where}: {error}; then =WEIGHT") from error
     elif name not in (MIRROR, PREVIOUS, *BUILT_INS):
         problem = NO_ENGINES if is_engine(name) else f"unknown opponent {name!r}"
-        raise UsageError(f"{where}: {problem}; wanted {_wanted()}")
-
-
-def _wanted() -> str:
-    return f"{MIRROR}, {CHAMPION}, {PREVIOUS}, {', '.join(BUILT_INS)} or {POOL}MODE, where MODE is one of {MODES}"
+        raise UsageError(f"{where}: {problem}; wanted {NAMES}")
 
 
 class Others(BaseModel, frozen=True):
-    """The opponents that a learner may meet, as the disk says when it begins to play; `random` and `heuristic` aside.
+    """The opponents that a learner may meet, as the disk says when it begins to play; but for random and heuristic."""
 
-    previous         the champion before it; None: there is none
-    models           members of the pool, by name
-    built_ins        members of the pool: name → kind
-    rated, champions as in ratings/pool.py
-    """
-
-    previous: Path | None = None
-    models: dict[str, Path] = {}
-    built_ins: dict[str, str] = {}
-    rated: dict[str, RatedPlayer] = {}
+    previous: Path | None = None  # the champion before it; None: there is none
+    models: dict[str, Path] = {}  # members of the pool, by name
+    built_ins: dict[str, str] = {}  # members of the pool: name → kind
+    rated: dict[str, RatedPlayer] = {}  # as in ratings/pool.py, like champions
     champions: list[str] = []
 
     @property

@@ -6,16 +6,18 @@ numbers: a number and the run's seed make a game, so it is the same wherever it 
 
 from __future__ import annotations
 
-import queue
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from pipeline.errors import MuGoError
 from pipeline.games.contract import AnyGame
-from pipeline.matches.match import GameQueue
+from pipeline.games.specs import parse_game
 from pipeline.methods.method import (
     Actor,
     ActorJob,
@@ -23,38 +25,79 @@ from pipeline.methods.method import (
     FinishedGame,
     GameSeed,
     Learner,
+    Method,
     game_seeds,
     run_in_turn,
 )
+from pipeline.methods.named import method_named
 from pipeline.phrases import LOADING
 from pipeline.progress import Progress, say_first
-from pipeline.run.models import Model, NewestNumber, read_model, resolve_champion
-from pipeline.selfplay.opponents import OpponentSource, OthersReader
-from pipeline.selfplay.plan import Plan
-from pipeline.selfplay.variety import Dealer, Numbered
-from pipeline.stalls import Watch
-from pipeline.workers.worker_pool import Counts, WorkerPool
+from pipeline.run.models import Model, ModelInfo, NewestNumber, read_model, resolve_champion
+from pipeline.selfplay.config import SelfplayConfig
+from pipeline.selfplay.opponents import Mix, OpponentSource, OthersReader, parse_mix
+from pipeline.selfplay.variety import Dealer, GamesOn, Variety
+from pipeline.workers.worker_pool import Counts, GameQueue, ThreadPool
 
 WAIT_SECONDS = 0.2
 
 
-class PlayedGame(NamedTuple):
-    """A game that has ended.
+@dataclass
+class Plan:
+    """What all games of a run have in common, in the process that leads and in its workers.
 
-    game        on the board it was played on
-    finished    None if it was dropped without a record
-    generation  the number of the newest model when it began
-    number      which of the worker's games it is
+    Raises UsageError if the model's game can't be played with this config.
     """
 
-    game: AnyGame
-    finished: FinishedGame | None
-    generation: int
-    number: int
+    config: SelfplayConfig  # with the seed and the resignation threshold in force
+    game: AnyGame  # the model's, on its own board
+    method: Method
+    threads: int = 1  # of each process that plays
+    rows: int = 1  # games of each thread at a time
+    leaves: int = 1  # of one tree in a batch
+    mix: Mix = field(init=False)
+    variety: Variety = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.mix = parse_mix(self.config.opponents)
+        self.variety = Variety.of(self.config, self.game)
+
+    def to_job(self) -> dict[str, Any]:
+        """As JSON."""
+        said: dict[str, Any] = {name: getattr(self, name) for name in ("threads", "rows", "leaves")}
+        return said | {
+            "config": self.config.model_dump(mode="json"),
+            "game": self.game.spec,
+            "method": self.method.name,
+        }
+
+    @staticmethod
+    def of_job(job: dict[str, Any]) -> Plan:
+        config, game, method = SelfplayConfig(**job["config"]), parse_game(job["game"]), method_named(job["method"])
+        return Plan(config, game, method, job["threads"], job["rows"], job["leaves"])
+
+    def load(self, model: Model, progress: Progress) -> list[Any]:
+        """A model, the learner or an opponent, loaded for each thread: see Method.load."""
+        method = method_named(model.info.method)
+        return method.load(model, self.rows * self.leaves, self.threads, self.config.backend, progress)
+
+    def check(self, learner: ModelInfo, path: Path) -> None:
+        """Raises MuGoError for a model of another game or method, which can't take over."""
+        if (parse_game(learner.game).spec, learner.method) != (self.game.spec, self.method.name):
+            raise MuGoError(
+                f"{path}: plays {learner.game} ({learner.method}), the games under way are {self.game.spec} "
+                f"({self.method.name}); restart selfplay to change the game or the method"
+            )
+
+
+class PlayedGame(NamedTuple):
+    game: AnyGame  # on the board it was played on
+    finished: FinishedGame | None  # None if it was dropped without a record
+    generation: int  # the number of the newest model when it began
+    number: int  # which of the worker's games it is
 
 
 class ModelSource:
-    """The model that new games are played with: follows the champion.
+    """The model that new games are played with.
 
     champion: called for every game, returns the real directory of the model that plays. read: reads a model from there.
     """
@@ -88,79 +131,30 @@ class ModelSource:
         return [Learner(model.info.name, one, model.path) for one in self._plan.load(model, self.progress)]
 
 
-class GameThreads(WorkerPool[PlayedGame]):
-    """See the module docstring. The first error of any thread stops all.
+class GameThreads(ThreadPool[PlayedGame]):
+    """See the module docstring.
 
-    In this command, a thread plays every num_threads-th game in order, so that its batches are the same in every run,
-    and threads that hang are reported. In a worker, each thread takes the next game there is, and the driver looks for
-    workers that hang.
+    In this command, a thread plays every num_threads-th game in order, so that its batches are the same in every run.
+    In a worker, each thread takes the next game there is, and the driver, not this class, looks for hanging threads.
     """
 
     def __init__(
         self,
         plan: Plan,
         source: ModelSource,
-        opponents: OpponentSource | None,
+        opponents: OpponentSource,
         generation: Callable[[], int],
         in_worker: bool = False,
     ) -> None:
         """generation: called for every game."""
         self._plan, self._source, self._opponents, self._generation = plan, source, opponents, generation
-        self._watch = None if in_worker else Watch()
         self._begun: dict[int, tuple[int, int]] = {}  # ids of games in play → their generations and numbers
-        self._left = 0  # games that were given and not yet returned
         self._rows = plan.variety.rows(plan.rows)  # of each board's actor
-        self._queues = [GameQueue() for _ in range(1 if in_worker else plan.threads)]
+        # Of each thread the counts of its former actors, and the actors that play. Replaced as a pair.
         self._actors: list[tuple[Counter[str], Sequence[Actor]]] = [(Counter(), [])] * plan.threads
-        """Of each thread the counts of its former actors, and the actors that play. Replaced as a pair."""
         self._idle = [True] * plan.threads
-        self._arrived: queue.SimpleQueue[PlayedGame | BaseException] = queue.SimpleQueue()
-        self._failure: BaseException | None = None
-        self._closed = False
-        self._threads = [
-            threading.Thread(target=self._run, args=(thread,), daemon=True) for thread in range(plan.threads)
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def give(self, numbers: Sequence[int]) -> None:
-        self._left += len(numbers)
-        for first, games in enumerate(self._queues):
-            games.give(numbers[first :: len(self._queues)])
-
-    @property
-    def done(self) -> bool:
-        """Whether all given games have ended, and were returned."""
-        return self._left == 0
-
-    def outcomes(self, seconds: float) -> list[PlayedGame]:
-        """At most one, so that an interrupt loses no others. Once every thread has ended, raises the first error."""
-        ended = not any(thread.is_alive() for thread in self._threads)
-        while True:
-            try:
-                one = self._arrived.get(timeout=seconds) if seconds > 0 and not ended else self._arrived.get_nowait()
-            except queue.Empty:
-                break
-            if isinstance(one, PlayedGame):
-                self._left -= 1
-                return [one]
-            self._failure = self._failure or one
-            self._stop()
-        if not self._closed:
-            if self._watch is not None:
-                self._watch.look(self._steps_made())
-            if self._failure is not None and ended:
-                raise self._failure
-        return []
-
-    def close(self) -> None:
-        """Afterwards outcomes() raises nothing."""
-        self._closed = True
-        self._stop()
-        if self._watch is not None:
-            self._watch.join(self._threads, self._steps_made)
-        for thread in self._threads:
-            thread.join()
+        self.most_at_once = sys.maxsize if in_worker else 1
+        super().__init__(plan.threads, 1 if in_worker else plan.threads, watched=not in_worker)
 
     def counts(self) -> Counts:
         """Totals: "plies" and "evaluations", those of unfinished games included."""
@@ -169,38 +163,29 @@ class GameThreads(WorkerPool[PlayedGame]):
         totals = {name: sum(one[name] for one in now) for name in ("plies", "evaluations")}
         return Counts([one["steps"] for one in now], live, totals)
 
-    def _stop(self) -> None:
-        for games in self._queues:
-            games.close()
-
-    def _steps_made(self) -> list[object]:
-        """For the watch."""
+    def steps_made(self) -> list[object]:
         return [
             tuple((actor.steps, actor.plies, actor.evaluations, actor.live) for actor in actors)
             if thread.is_alive() and not idle
             else None
-            for thread, idle, (_, actors) in zip(self._threads, self._idle, self._actors, strict=True)
+            for thread, idle, (_, actors) in zip(self.threads, self._idle, self._actors, strict=True)
         ]
 
-    def _run(self, thread: int) -> None:
-        """In a thread of its own: play games until the queue is closed."""
-        try:
-            variety = self._plan.variety
-            dealer = Dealer(partial(self._take, thread), variety)
-            before: Counter[str] = Counter()
-            while self._wait_for_games(thread, dealer):
-                actors = [
-                    self._plan.method.actor(self._job(thread, dealer, board, game))
-                    for board, game in enumerate(variety.games)
-                ]
-                self._actors[thread] = before, actors
-                run_in_turn(actors, partial(self._stopped, thread, actors, dealer), dealer.is_ahead)
-                for actor in actors:
-                    actor.close()
-                before = before + _counted(actors)
-                self._actors[thread] = before, []
-        except BaseException as error:  # raised by outcomes()
-            self._arrived.put(error)
+    def play(self, thread: int) -> None:
+        variety = self._plan.variety
+        dealer = Dealer(partial(self._take, thread), variety)
+        before: Counter[str] = Counter()
+        while self._wait_for_games(thread, dealer):
+            actors = [
+                self._plan.method.actor(self._job(thread, dealer, board, game))
+                for board, game in enumerate(variety.games)
+            ]
+            self._actors[thread] = before, actors
+            run_in_turn(actors, partial(self._stopped, thread, actors, dealer), dealer.is_ahead)
+            for actor in actors:
+                actor.close()
+            before = before + _counted(actors)
+            self._actors[thread] = before, []
 
     def _wait_for_games(self, thread: int, dealer: Dealer) -> bool:
         """Whether there are games: in the queue, or dealt to a board whose actor had asked before they came."""
@@ -212,7 +197,7 @@ class GameThreads(WorkerPool[PlayedGame]):
         return not games.closed
 
     def _stopped(self, thread: int, actors: Sequence[Actor], dealer: Dealer) -> bool:
-        """Called before each round of the actors; lets them take up games that came after they had found none."""
+        """Called before each round of the actors; gives them games that came after they had found none."""
         games = self._queue(thread)
         if games or dealer:
             for actor, rows in zip(actors, self._rows, strict=True):
@@ -225,42 +210,42 @@ class GameThreads(WorkerPool[PlayedGame]):
             game,
             self._rows[board],
             self._plan.config,
-            map(self._starting, dealer.games_on(board)),
+            map(self._starting, GamesOn(dealer, board)),
             partial(self._source.player, thread),
             partial(self._finish, game),
-            partial(self._meet, thread) if self._opponents else None,
+            None if self._plan.mix.only_mirror else partial(self._meet, thread),
             self._plan.leaves,
             partial(self._drop, game),
         )
 
     def _queue(self, thread: int) -> GameQueue:
-        return self._queues[thread % len(self._queues)]
+        return self.queues[thread % len(self.queues)]
 
-    def _take(self, thread: int) -> Numbered | None:
+    def _take(self, thread: int) -> GameSeed | None:
         number = self._queue(thread).take()
-        return None if number is None else self.numbered(number)
+        return None if number is None else self.seed_of(number)
 
-    def numbered(self, number: int) -> Numbered:
+    def seed_of(self, number: int) -> GameSeed:
         config = self._plan.config
         assert config.seed is not None
         (seed,) = game_seeds(config.seed, iter([number]), config.no_resign_fraction, config.worker)
-        return Numbered(number, seed)
+        return seed
 
-    def _starting(self, dealt: Numbered) -> GameSeed:
-        """The seed of a game that starts. Notes its generation, because models are made meanwhile."""
-        self._begun[dealt.seed.game_id] = self._generation(), dealt.number
-        return dealt.seed
+    def _starting(self, seed: GameSeed) -> GameSeed:
+        """Notes a starting game's generation, because models are made meanwhile."""
+        self._begun[seed.game_id] = self._generation(), seed.number
+        return seed
 
     def _finish(self, game: AnyGame, finished: FinishedGame) -> None:
-        self._arrived.put(PlayedGame(game, finished, *self._begun.pop(finished.record.game_id)))
+        self.arrived.put(PlayedGame(game, finished, *self._begun.pop(finished.record.game_id)))
 
     def _drop(self, game: AnyGame, game_id: int, fault: str) -> None:
         generation, number = self._begun.pop(game_id)
         self._source.progress.warn(f"game {number} counts for nobody: {fault}")
-        self._arrived.put(PlayedGame(game, None, generation, number))
+        self.arrived.put(PlayedGame(game, None, generation, number))
 
     def _meet(self, thread: int, seed: GameSeed, learner: Learner) -> Encounter | None:
-        assert self._opponents is not None and learner.path is not None
+        assert learner.path is not None
         return self._opponents.meet(thread, seed.encounter, learner.path)
 
 
@@ -273,8 +258,6 @@ def games_here(plan: Plan, progress: Progress) -> tuple[GameThreads, ModelSource
     network = plan.config.network
     say_first(progress, LOADING)
     source = ModelSource(plan, partial(resolve_champion, network), progress)
-    opponents = None
-    if not plan.mix.only_mirror:
-        opponents = OpponentSource(plan, progress, OthersReader(plan, progress).of)
-        opponents.prepare(source.path)
+    opponents = OpponentSource(plan, progress, OthersReader(plan, progress).of)
+    opponents.prepare(source.path)
     return GameThreads(plan, source, opponents, NewestNumber(source.path.parent)), source

@@ -1,8 +1,7 @@
 """Which board each game is played on, and with what komi, for models that play boards of all sizes with any komi.
 
-Both are sampled by the game's own seed, so a game is the same in any run and thread. A thread has an actor for each
-board, and the actors take turns, so that a batch for the network has positions of one size. A board that plays its
-games faster than its share allows skips turns, which keeps its batches full.
+Both are sampled by the game's own seed. A thread has an actor for each board, as a batch for the network has positions
+of one size; the actors take turns. A board that plays its games faster than its share allows skips turns.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,24 +26,13 @@ HALF_POINTS = 2  # setups in a point
 PARTS = tuple(part / 2**halvings for halvings in range(6) for part in (1, 0.75))
 
 
-class Numbered(NamedTuple):
-    """A game to be played. number: which of the worker's games it is."""
-
-    number: int
-    seed: GameSeed
-
-
 @dataclass(frozen=True)
 class Variety:
-    """The boards that games are played on.
+    """The boards that games are played on."""
 
-    games   one for each board       shares  of all games; they sum to 1
-    spread  of komi, in points; see the option komi_spread
-    """
-
-    games: Sequence[AnyGame]
-    shares: Sequence[float]
-    spread: float
+    games: Sequence[AnyGame]  # one for each board
+    shares: Sequence[float]  # of all games; they sum to 1
+    spread: float  # of komi, in points; see the option komi_spread
 
     @staticmethod
     def of(config: SelfplayConfig, home: AnyGame) -> Variety:
@@ -88,30 +75,19 @@ class Dealer:
     Games are dealt in the order of their numbers; those for other boards than the one that asks wait for theirs.
     """
 
-    def __init__(self, take: Callable[[], Numbered | None], variety: Variety) -> None:
+    def __init__(self, take: Callable[[], GameSeed | None], variety: Variety) -> None:
         """take: returns the next game; None: there is none now."""
         self._take, self._variety = take, variety
-        self._waiting: list[deque[Numbered]] = [deque() for _ in variety.games]
+        self._waiting: list[deque[GameSeed]] = [deque() for _ in variety.games]
 
-    def games_on(self, board: int) -> Iterator[Numbered]:
-        """Ends when no game is left, and yields games again once there are new ones."""
-        return _OnBoard(self, board)
-
-    def next_on(self, board: int) -> Numbered | None:
+    def next_on(self, board: int) -> GameSeed | None:
         waiting = self._waiting[board]
         while not waiting and (dealt := self._take()) is not None:
-            self._waiting[self._variety.board_of(dealt.seed)].append(dealt)
-        if not waiting:
-            return None
-        number, seed = waiting.popleft()
-        return Numbered(number, self._variety.with_setup(seed))
+            self._waiting[self._variety.board_of(dealt)].append(dealt)
+        return self._variety.with_setup(waiting.popleft()) if waiting else None
 
     def is_ahead(self, board: int) -> bool:
-        """Whether games wait for other boards, and none for this one.
-
-        If such boards skip turns, the games that have started are always about the first ones by number, so that each
-        board has its share of them.
-        """
+        """Whether games wait for other boards, and none for this one. It then skips turns, to keep to its share."""
         return bool(self) and not self._waiting[board]
 
     def __bool__(self) -> bool:
@@ -120,11 +96,13 @@ class Dealer:
 
 
 @dataclass
-class _OnBoard(Iterator[Numbered]):
+class GamesOn(Iterator[GameSeed]):
+    """The games of a board. Ends when no game is left, and yields games again once there are new ones."""
+
     dealer: Dealer
     board: int
 
-    def __next__(self) -> Numbered:
+    def __next__(self) -> GameSeed:
         if (dealt := self.dealer.next_on(self.board)) is None:
             raise StopIteration
         return dealt

@@ -64,8 +64,7 @@ class Checkpoint:
         self._lock.__exit__(*exception)
 
     def read(self, progress: Progress, check: Callable[[State], None] = lambda state: None) -> State | None:
-        """The state of an interrupted run with this key. None if there is none, it is damaged (a warning says how), or
-        of another run (a message says so).
+        """The state of an interrupted run with this key; None and a message if it is damaged or another run's.
 
         check: raises ValueError or KeyError for a state that the run can't resume from.
         """

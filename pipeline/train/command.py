@@ -4,16 +4,11 @@ Checkpoint: a file in a hidden folder beside the new model, rewritten every chec
 key covers the original model, the set and the settings. A run with the same key resumes and ends with the same weights
 as an uninterrupted one; any other run starts over.
 
-The new model appears whole: weights, the optimiser's state for the next training, and calibration positions for int8
-(``calibration.py``).
+The new model appears whole: weights, the optimiser's state, and calibration positions for int8.
 
 priority_exponent > 0: examples are sampled by priorities (``prioritised_replay.py``), which change after every batch.
-The whole set is held in memory. The checkpoint stores the priorities; a finished training writes them beside the chunks
-just before its model appears. A training starts from its checkpoint's priorities, else from those stored for its set
-or, for positions of an earlier set, for that one.
-
-max_samples_per_position > 0: training stops before the model and its ancestors have seen more samples per self-play
-position than that.
+The checkpoint stores them; a finished training writes them beside the chunks just before its model appears. A training
+starts from its checkpoint's priorities, else from those stored for its set or an earlier one.
 
 network_size above the original's: the network grows first, from the weights that the original plays with; the optimiser
 and its step count start anew.
@@ -72,7 +67,6 @@ from pipeline.run.priorities import (
 from pipeline.run.provenance import library_versions, source_commit
 from pipeline.run.store.base import current_store
 from pipeline.run.store.objects import Conflict
-from pipeline.train.calibration import calibration_positions
 from pipeline.train.checkpoint import Checkpoint, State, finished_checkpoints
 from pipeline.train.config import TrainConfig
 from pipeline.train.curves import VALUE_ERROR, Curves, overfitting, tagged
@@ -89,8 +83,7 @@ SHOWN_EVERY = 10  # steps between two points of the curves
 # Settings that don't change what a run computes, so a checkpoint may be resumed with other values.
 NOT_IN_KEY = {"directory", "original_model", "new_model", "logdir", "checkpoint_seconds", "time_share"}
 
-Metrics = dict[str, dict[str, float]]
-"""Metrics by name, for each of "train" (the last epoch), and "holdout" and "set", each "_before" and "_after"."""
+Metrics = dict[str, dict[str, float]]  # "train" (the last epoch), "holdout" and "set" "_before" and "_after" → by name
 
 
 @dataclass(frozen=True)
@@ -112,13 +105,13 @@ class TrainSummary:
     steps_cut: int  # left out because of max_samples_per_position
     total_samples: int  # seen by the model and its ancestors in training
     resumed_from_step: int
-    loss: float
+    loss: float  # the total: its mean over the last epoch's steps
     holdout_examples: int
     value_gap: float
     seconds: float  # of this process's training steps
     samples_per_second: float
     method: str
-    metrics: Metrics
+    metrics: Metrics  # "train", "holdout_before" and "holdout_after", by the objective's names
 
     def lines(self) -> list[str]:
         """The short form."""
@@ -258,10 +251,7 @@ class _Run:
     def __init__(
         self, config: TrainConfig, chunks: ChunkSet, model: Model, progress: Progress, group: ProcessGroup | None = None
     ) -> None:
-        """group: the processes that train together; only the first one writes.
-
-        Raises FileError if chunks and model don't fit each other.
-        """
+        """Raises FileError if chunks and model don't fit each other."""
         self._config, self._chunks, self._model, self._progress = config, chunks, model, progress
         self._group, self._writes = group, group is None or group.first
         self._method = method = method_named(model.info.method)
@@ -281,11 +271,8 @@ class _Run:
         with naming(model.path):
             self._grown = method.grown(self._game, model, config)
         self.network_size = method.size(self._grown.architecture)
-        identity = {
-            "model": {name: stamp.sha256 for name, stamp in model.info.files.items()},
-            "chunk_set": chunks.id,
-            "config": config.stored(NOT_IN_KEY),
-        }
+        files = {name: stamp.sha256 for name, stamp in model.info.files.items()}
+        identity = {"model": files, "chunk_set": chunks.id, "config": config.stored(NOT_IN_KEY)}
         self.key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
     def train(self, new_model: Path, checkpoint: Checkpoint) -> TrainSummary:
@@ -332,7 +319,7 @@ class _Run:
 
     def _prepare(self, checkpoint: Checkpoint) -> None:
         """Read the examples, and make the trainer from the checkpoint or the original model."""
-        from pipeline.train.dataset import MEMORY_BYTES, Dataset, holdout_batches
+        from pipeline.train.dataset import MEMORY_BYTES, Dataset, calibration_positions, holdout_batches
         from pipeline.train.trainer import Trainer, has_moments, without_moments
 
         config, method, game, chunks = self._config, self._method, self._game, self._chunks
@@ -356,10 +343,8 @@ class _Run:
             optimizer = None if self._grown.fresh_optimizer else read_optimizer(self._model.path)
             if optimizer is not None and not has_moments(optimizer, config):
                 optimizer = without_moments(optimizer)
-                name = self._model.info.name
-                self._progress.say(
-                    f"the optimiser starts anew: {name} was trained by Muon, which has no moments for Adam"
-                )
+                by_muon = f"{self._model.info.name} was trained by Muon, which has no moments for Adam"
+                self._progress.say(f"the optimiser starts anew: {by_muon}")
             if self._grown.note:
                 self._progress.say(self._grown.note)
             found = checkpoint.read(self._progress, self._check)
@@ -368,7 +353,7 @@ class _Run:
                 weights, optimizer = found.weights, found.optimizer
                 self._progress.say(f"resuming at step {self._done.step} of {self._steps}")
             if self._group:
-                self._group.check_same("the step to resume from", self._done.step if found else 0)
+                self._group.agree("resume", {"the step to resume from": self._done.step if found else 0})
             objective = method.objective(self._grown.architecture, config)
             self._trainer = Trainer(objective, weights, config, optimizer, self._group)
         if found is None:
@@ -378,10 +363,7 @@ class _Run:
         self._replay = self._make_replay(found) if config.priority_exponent else None
 
     def _allowed(self, planned: IndexArray) -> IndexArray:
-        """The first of the planned batch sizes [steps], as many as max_samples_per_position allows.
-
-        Raises NotYet if it allows no step.
-        """
+        """The planned batch sizes [steps] that max_samples_per_position allows; ancestors' samples count too."""
         cap, positions = self._config.max_samples_per_position, self._dataset.window[TOTAL]
         if not cap:
             return planned
@@ -412,7 +394,6 @@ class _Run:
                 raise ValueError("a priority isn't above 0")
 
     def _make_replay(self, checkpoint: State | None) -> Replay:
-        """Start from the checkpoint's priorities, else from those stored beside the chunks, else from equal ones."""
         config, dataset = self._config, self._dataset
         if len(dataset.kinds) > 1:
             raise UsageError(
@@ -480,7 +461,6 @@ class _Run:
                 yield None, batch
 
     def _seconds(self) -> float:
-        """Training time so far, that of resumed processes included."""
         return self._done.seconds + time.perf_counter() - self._started
 
     def _save(self) -> None:
@@ -546,6 +526,5 @@ class _Run:
 
 
 def _value_gap(metrics: Metrics) -> float:
-    """The new model's; see TrainSummary."""
     of_holdout, of_set = metrics["holdout_after"], metrics["set_after"]
     return of_holdout[VALUE_ERROR] - of_set[VALUE_ERROR] if VALUE_ERROR in of_holdout and of_set else 0.0

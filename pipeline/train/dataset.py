@@ -1,15 +1,13 @@
 """Batches of examples from a chunk set, in a random order.
 
-An *epoch* visits every example once. A set that fits into MEMORY_BYTES is held whole, packed as on disk, and shuffled
-whole. A larger one is read in groups of chunks that fit (a chunk that doesn't fit is a group by itself); each epoch
-groups the chunks anew. Shuffling within a group loses nothing, since chunks are uniform samples. A group is cut into
-batches whose sizes differ by one at most; examples of different kinds (Method.kinds) never share a batch. Each time an
-example is loaded, a random symmetry of the board is applied to its planes, policy and ownership.
+An *epoch* visits every example once. A set that fits into MEMORY_BYTES is held and shuffled whole. A larger one is read
+in groups of chunks that fit (a chunk that doesn't fit is a group by itself), which each epoch forms anew; chunks are
+uniform samples. A group is cut into batches whose sizes differ by one at most; examples of different kinds
+(Method.kinds) never share a batch. Each time an example is loaded, it gets a random symmetry of the board.
 
-Prioritised replay (``prioritised_replay.py``) instead samples rows of a set that is held whole.
+Prioritised replay instead samples rows of a set that is held whole.
 
 The order depends on (seed, set, epoch) only, so a run resumed at step s sees the same batches as an uninterrupted one.
-
 Axes: B batch, n examples. The columns are the method's.
 """
 
@@ -30,6 +28,7 @@ from numpy.typing import NDArray
 from pipeline.counter_rng import key_of, uniforms
 from pipeline.errors import FileError
 from pipeline.methods.method import IndexArray, Method
+from pipeline.players.loading import in_turn
 from pipeline.run.chunks import ORIGIN, ChunkSet, read_chunk
 from pipeline.run.priorities import example_numbers
 
@@ -37,6 +36,9 @@ MEMORY_BYTES = 1 << 30  # of packed examples held at once
 PREFETCHED_BATCHES = 4
 LEAST_WEIGHT = 0.1  # of an example in a uniform sample; see Dataset.uniform
 BATCH_ORDER = 1  # the random stream that mixes batches of different kinds
+CALIBRATION_POSITIONS = 256  # kept at most; more made no measurable difference (docs/log)
+LEAST_CALIBRATION = 64  # with fewer, positions of random games are better
+CALIBRATION_EXAMPLES = 2_048  # to choose from, so that neither half depends on a few games
 
 Columns = Mapping[str, NDArray[Any]]
 
@@ -77,12 +79,11 @@ class Dataset:
         self._held: tuple[tuple[int, ...], dict[str, NDArray[Any]]] | None = None
 
         kinds: list[Counter[int]] = []  # of each chunk: its number of examples of each kind
-        sizes, kept, examples, total_bytes, largest = [], [], [], 0, 1
+        kept, examples, total_bytes, largest = [], [], 0, 1
         for path in self._paths:
             chunk = read_chunk(path, game.spec, self._types)
             columns = {name: chunk.columns[name] for name in self._types}
             num_bytes = sum(column.nbytes for column in columns.values())
-            sizes.append(chunk.num_examples)
             kinds.append(Counter(_kinds(method, columns).tolist()))
             total_bytes, largest = total_bytes + num_bytes, max(largest, num_bytes)
             self.window = chunk.header.window
@@ -91,21 +92,20 @@ class Dataset:
             examples.append(example_numbers(chunk.shards, *(chunk.columns[name] for name in ORIGIN)))
             if total_bytes <= memory_bytes:
                 kept.append(columns)
-        if not sum(sizes):
+        if not sum(map(len, examples)):
             raise FileError(self._paths[0], "the set holds no examples to train on; run gather again")
         self.examples = np.concatenate(examples)
-        self._sizes = np.array(sizes, np.int64)
         self.kinds = sorted(set().union(*kinds))
         self._counts = np.array([[one[kind] for kind in self.kinds] for one in kinds], np.int64)  # [chunks, kinds]
         if total_bytes <= memory_bytes:
-            self._chunks_per_group = len(sizes)
-            self._held = tuple(range(len(sizes))), _joined(kept, self._types)
+            self._chunks_per_group = len(kept)
+            self._held = tuple(range(len(kept))), _joined(kept, self._types)
         else:
             self._chunks_per_group = max(1, int(memory_bytes // largest))
 
     @property
     def num_examples(self) -> int:
-        return int(self._sizes.sum())
+        return int(self._counts.sum())
 
     def _groups(self, epoch: int) -> list[tuple[int, ...]]:
         """The chunks (indices) of each group, in order."""
@@ -123,18 +123,14 @@ class Dataset:
         counts = self._counts[list(group)].sum(axis=0).tolist()
         return [(count, -(-count // self._batch_size)) for count in counts]
 
-    def _batch_order(self, group: tuple[int, ...], epoch: int, number: int) -> IndexArray:
-        """The order of a group's batches, which are numbered kind by kind. number: of the group in its epoch."""
-        count = sum(batches for _, batches in self._batches_by_kind(group))
-        if len(self.kinds) == 1:
-            return np.arange(count)
-        return np.random.default_rng([*self._seeds, epoch, number + 1, BATCH_ORDER]).permutation(count)
-
     def _planned(self, epochs: int) -> Iterator[tuple[int, int, tuple[int, ...], IndexArray]]:
-        """(epoch, number in the epoch, chunks, order of the batches) of each group of these epochs."""
+        """(epoch, number in it, chunks, order of the batches, which are numbered kind by kind) of each group."""
         for epoch in range(epochs):
-            for number, group in enumerate(self._groups(epoch)):
-                yield epoch, number, group, self._batch_order(group, epoch, number)
+            for number, group in enumerate(self._groups(epoch), start=1):
+                order = np.arange(sum(batches for _, batches in self._batches_by_kind(group)))
+                if len(self.kinds) > 1:
+                    np.random.default_rng([*self._seeds, epoch, number, BATCH_ORDER]).shuffle(order)
+                yield epoch, number, group, order
 
     def batch_sizes(self, epochs: int) -> IndexArray:
         """[steps] the number of examples in each batch of these epochs."""
@@ -182,7 +178,7 @@ class Dataset:
         for epoch, number, group, order in self._planned(epochs):
             if step + len(order) > start_step:
                 remaining = order[max(0, start_step - step) :]
-                yield from self._group_batches(group, self._generator(epoch, number + 1), remaining)
+                yield from self._group_batches(group, self._generator(epoch, number), remaining)
             step += len(order)
 
     def _group_batches(
@@ -205,7 +201,7 @@ class Dataset:
             self._held = None  # free the previous group, so that two are never in memory
             chunks = [read_chunk(self._paths[index], self.game.spec, self._types) for index in group]
             for index, chunk in zip(group, chunks, strict=True):
-                if chunk.num_examples != self._sizes[index]:
+                if chunk.num_examples != self._counts[index].sum():
                     raise FileError(chunk.path, f"it changed during training: {chunk.num_examples} examples now")
             self._held = group, _joined([chunk.columns for chunk in chunks], self._types)
         return self._held[1]
@@ -217,6 +213,33 @@ def holdout_batches(method: Method, game: Any, path: Path, batch_size: int, most
     count = min(chunk.num_examples, most)
     rows = np.arange(count) * chunk.num_examples // max(count, 1)
     return _unchanged(method, game, chunk.columns, rows, batch_size)
+
+
+def calibration_positions(method: Method, game: Any, chunks: ChunkSet) -> NDArray[np.uint8] | None:
+    """[N, bytes] examples that a model is stored with for int8, as in run/models.py. None: the method has none, or the
+    set too few. Raises FileError.
+
+    Every second game gives positions that set the scales, the others give positions that check them. Takes the first
+    examples: chunks are uniform samples of the window, and so are their beginnings. Equal sets give equal positions.
+    """
+    planes, games, plies = [], [], []
+    shards: dict[str, int] = {}
+    for path in chunks.chunks:
+        chunk = read_chunk(path, game.spec, method.columns(game))
+        found = method.calibration(chunk.columns)
+        if found is None:
+            return None
+        numbers = np.array([shards.setdefault(name, len(shards)) for name in chunk.shards], np.int64)
+        planes.append(found)
+        games.append(numbers[chunk.columns["shard"]] << 32 | chunk.columns["game"])
+        plies.append(chunk.columns["ply"])
+        if sum(map(len, planes)) >= CALIBRATION_EXAMPLES:
+            break
+    _, of_game = np.unique(np.concatenate(games), return_inverse=True)
+    order = np.argsort(np.concatenate(plies), kind="stable")
+    packed, half = np.concatenate(planes)[order], of_game[order] % 2
+    halves = [packed[half == which] for which in range(2)]
+    return in_turn(halves, CALIBRATION_POSITIONS) if min(map(len, halves)) >= LEAST_CALIBRATION // 2 else None
 
 
 def _unchanged(method: Method, game: Any, columns: Columns, rows: IndexArray, batch_size: int) -> list[Any]:

@@ -9,7 +9,7 @@ takes one from each of B equal parts of Σ p^α, which keeps P(i) and makes batc
 trained on has the largest priority so far (1 if there is none), as in the paper's algorithm 1.
 
 A batch depends on (seed, step, priorities) only, and sees all updates before it. An *epoch* is as many samples as there
-are examples. Doesn't read or write files and knows no networks.
+are examples.
 """
 
 from __future__ import annotations
@@ -59,10 +59,7 @@ class SumTree:
             self._nodes[nodes] = self._nodes[2 * nodes] + self._nodes[2 * nodes + 1]
 
     def find(self, points: NDArray[np.float64]) -> IndexArray:
-        """[B] the rows whose intervals contain the points [B]; never a row of weight 0.
-
-        The intervals follow each other from 0 to total; a row's weight is the length of its interval.
-        """
+        """[B] the rows whose intervals, each as long as its weight, contain the points [B] from 0 to total."""
         nodes = np.ones(len(points), np.int64)
         rest = points.copy()
         while nodes[0] < self._first:

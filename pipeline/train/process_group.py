@@ -2,14 +2,10 @@
 
 The *store* is a table of short JSON texts, kept by torchrun, or by rank 0 if the processes were started by hand. Before
 any work each process publishes its settings and versions there; if they differ, all end. Tensors go through torch's
-collectives: gloo between CPUs, NCCL between GPUs. Sums are always made in the order of ranks, so equal runs give equal
-bits.
+collectives, never pickled. Sums are always made in the order of ranks, so equal runs give equal bits.
 
 A process that ends early publishes its reason. The others notice at the next exchange, and end by the same exit code or
-signal. The reason is printed once on each machine with a terminal of its own. If a process was killed, the others print
-which one is missing.
-
-Never pickles. Knows neither networks nor files.
+signal. The reason is printed once on each machine. If a process was killed, the others print which one is missing.
 """
 
 from __future__ import annotations
@@ -51,12 +47,8 @@ class ProcessGroup:
 
     def __init__(self, processes: Processes, store: Any, device: torch.device, cores: int) -> None:
         self.processes, self.device, self.cores = processes, device, cores
-        self.rank, self.count = processes.rank, processes.count
+        self.rank, self.count, self.first = processes.rank, processes.count, processes.first
         self._store = store
-
-    @property
-    def first(self) -> bool:
-        return self.processes.first
 
     # Tensors
 
@@ -75,11 +67,7 @@ class ProcessGroup:
         return [next(parts[index % self.count]) for index in range(len(sizes))]
 
     def summed(self, mine: Tensor) -> Tensor:
-        """[n] the sum of all processes' tensors [n], added in the order of ranks.
-
-        Each process sums one part of the numbers, then gathers the other parts: it sends 2·n numbers for any number of
-        processes.
-        """
+        """[n] the sum of all processes' tensors [n], added in the order of ranks; each process sums one part."""
         part = -(-len(mine) // self.count)
         padded = mine.new_zeros(part * self.count)
         padded[: len(mine)] = mine
@@ -114,9 +102,24 @@ class ProcessGroup:
         self._wait(name, seconds, f"{self.processes.named(of)} hasn't answered for {seconds:.0f} seconds")
         return json.loads(self._store.get(name))
 
-    def check_same(self, what: str, value: Any) -> None:
-        """Raises MuGoError unless value is the same in all processes. All must call it."""
-        _agree(self, what, {what: value}, HANG_SECONDS)
+    def agree(self, name: str, mine: dict[str, Any], seconds: float = HANG_SECONDS, cores: int = 0) -> int:
+        """Raises MuGoError, printed by the first, unless all facts are equal in all processes. All must call it.
+
+        Returns the fewest cores of any process.
+        """
+        self.publish(f"{name} {self.rank}", {"facts": mine, "cores": cores, "host": layout.this_host()})
+        if self.first:
+            all_facts = [self.receive(f"{name} {rank}", rank, seconds) for rank in range(self.count)]
+            for rank, other in enumerate(all_facts):
+                for fact in {**mine, **other["facts"]}:
+                    one, another = (_shown(facts.get(fact)) for facts in (mine, other["facts"]))
+                    if one != another:
+                        raise MuGoError(
+                            f"{fact} differs: {one} in {self.processes.named(0)}, {another} in "
+                            f"{self.processes.named(rank)} on {other['host']}; wanted the same in all; start them alike"
+                        )
+            self.publish(f"{name} agreed", min(one["cores"] for one in all_facts))
+        return self.receive(f"{name} agreed", 0, seconds)
 
     def _wait(self, name: str, seconds: float, problem: str) -> None:
         """Wait until the name is in the store, but end if another process does."""
@@ -176,7 +179,8 @@ class ProcessGroup:
         self.publish(END, end)
 
     def _publish_gone(self) -> None:
-        self.publish(f"gone {self.rank}", True)
+        with suppress(RuntimeError):
+            self.publish(f"gone {self.rank}", True)
 
     def failed(self, error: BaseException, signals: Sequence[int]) -> None:
         """Publish why this process ends. Raises Elsewhere if another process prints the reason.
@@ -186,8 +190,7 @@ class ProcessGroup:
         if isinstance(error, Elsewhere):
             return
         interrupted, code = isinstance(error, KeyboardInterrupt), getattr(error, "exit_code", 1)
-        with suppress(RuntimeError):
-            self._publish_gone()
+        self._publish_gone()
         with suppress(RuntimeError):  # without the store this process prints its own reason
             if self._store.add(FAILURES, 1) == 1:
                 text = str(error) if isinstance(error, MuGoError) else f"{type(error).__name__}: {error}"
@@ -207,8 +210,7 @@ class ProcessGroup:
             self._wait_for_others()
             return
         self.receive(DONE)
-        with suppress(RuntimeError):
-            self._publish_gone()
+        self._publish_gone()
 
     def _wait_for_others(self) -> None:
         """Give the others time to read the store, which may end with this process."""
@@ -237,7 +239,7 @@ def process_group(processes: Processes, settings: dict[str, Any]) -> Iterator[Pr
         cores = max(1, available_cores() // processes.local_count)
         group = ProcessGroup(processes, store, device, cores)
         try:
-            group.cores = _agree(group, "processes", _identity(device, settings), JOIN_SECONDS, cores)
+            group.cores = group.agree("processes", _identity(device, settings), JOIN_SECONDS, cores)
             backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
             with _connecting(processes):
                 dist.init_process_group(
@@ -321,33 +323,14 @@ def _connecting(processes: Processes) -> Iterator[None]:
 
 def _identity(device: torch.device, settings: dict[str, Any]) -> dict[str, Any]:
     """What must be equal in all processes for equal bits, by its name in error messages."""
-    capability = (
-        torch.cuda.get_device_name(device) if device.type == "cuda" else torch.backends.cpu.get_cpu_capability()
-    )
+    cpu = torch.backends.cpu.get_cpu_capability()
+    capability = torch.cuda.get_device_name(device) if device.type == "cuda" else cpu
     return {
         "version of the code": source_digest(),
         **{f"version of {name}": version for name, version in library_versions().items()},
         "processor": f"{platform.machine()} {device.type} {capability}",
         **settings,
     }
-
-
-def _agree(group: ProcessGroup, name: str, mine: dict[str, Any], seconds: float, cores: int = 0) -> int:
-    """Returns the fewest cores of any process. Raises MuGoError, printed by the first, unless all facts are equal."""
-    processes = group.processes
-    group.publish(f"{name} {group.rank}", {"facts": mine, "cores": cores, "host": layout.this_host()})
-    if group.first:
-        all_facts = [group.receive(f"{name} {rank}", rank, seconds) for rank in range(group.count)]
-        for rank, other in enumerate(all_facts):
-            for fact in {**mine, **other["facts"]}:
-                one, another = (_shown(facts.get(fact)) for facts in (mine, other["facts"]))
-                if one != another:
-                    raise MuGoError(
-                        f"{fact} differs: {one} in {processes.named(0)}, {another} in {processes.named(rank)} on "
-                        f"{other['host']}; wanted the same in all; start them alike"
-                    )
-        group.publish(f"{name} agreed", min(one["cores"] for one in all_facts))
-    return group.receive(f"{name} agreed", 0, seconds)
 
 
 def _shown(value: Any) -> str:

@@ -1,32 +1,27 @@
 """The trainer: a network, its optimiser, and one update per step. Doesn't read or write files.
 
-Optimiser: Adam with decoupled weight decay (Loshchilov & Hutter 2019, arXiv 1711.05101). Only weights of convolutions
-and linear layers decay, not biases or norms. Or Muon (``muon.py``) for the matrices in the blocks, and Adam for the
-rest. The learning rate rises linearly over the optimiser's first warmup_steps, then stays; a run that continues an
-optimiser continues its step count and doesn't warm up again.
+Optimiser: Adam with decoupled weight decay (Loshchilov & Hutter 2019, arXiv 1711.05101), not of biases and norms; or
+Muon (``muon.py``) for the matrices in the blocks, and Adam for the rest. The learning rate rises linearly over the
+optimiser's first warmup_steps, which count over all runs, then stays.
 
 Precision: forward and backward pass in bfloat16 where the processor is fast at it, convolutions channels-last. Weights,
 norms' statistics, losses and the optimiser are float32.
 
-Replicas: on a CPU, replicas of the network share a batch's rows, each in its own thread. That keeps two cores busy;
-a single network's operations are too small for two threads and use one and a half (docs/log). Replicas share their
-weights. The loss is that of the whole batch; gradients are always summed in the same order. As in any data-parallel
-training, norms see the rows of their replica, and their running statistics are the replicas' means.
+Replicas: on a CPU, replicas of the network, which share its weights, share a batch's rows, each in its own thread,
+since a network's operations are too small for two threads (docs/log). The loss is that of the whole batch; gradients
+are always summed in the same order. Norms see the rows of their replica; their statistics are the replicas' means.
 
-Processes (``process_group.py``): each has some of the replicas, on its GPU or its cores. Every process gets the whole
-batch and runs its replicas on their rows. The processes gather all outputs, so that each computes the loss of the whole
-batch, and sum their gradients. All make the same update, so weights, averages and optimiser needn't be exchanged. N
-processes of one replica equal one process of N replicas to the last bit.
+Processes (``process_group.py``): each gets the whole batch and runs some of the replicas, on its GPU or its cores. All
+gather the outputs, compute the loss of the whole batch, sum their gradients and make the same update. N processes of
+one replica equal one process of N replicas to the last bit.
 
 Averaging: with ema_decay d > 0 the trainer returns a moving average of the weights it trains, the *raw* weights:
 
     a_0 = θ_0      a_t = d_t·a_{t−1} + (1 − d_t)·θ_t      d_t = min(d, (1 + t) / (10 + t))
 
 t counts the averaged steps over all runs; θ_t are the weights after step t. The smaller d_t of the first steps is the
-usual warm-up (TensorFlow's ExponentialMovingAverage): until d is reached, a_t spans about the last tenth of the steps
-and contains nothing of θ_0. Norms' running means and variances are averaged alike (Tarvainen & Valpola 2017, as in
-timm), so that they match the weights. evaluate() measures the average. A run that continues without ema_decay goes on
-from the raw weights and drops the average.
+usual warm-up (TensorFlow's ExponentialMovingAverage). Norms' running means and variances are averaged alike (Tarvainen
+& Valpola 2017). evaluate() measures the average. A run that continues without ema_decay goes on from the raw weights.
 
 ``weights`` and ``optimizer_state`` are a trainer's whole state: a trainer made from them continues with the same bits
 on the same machine with as many threads.
@@ -34,7 +29,9 @@ on the same machine with as many threads.
 
 from __future__ import annotations
 
+import ctypes
 import math
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -54,9 +51,8 @@ from pipeline.games.contract import FloatArray
 from pipeline.machine import available_cores
 from pipeline.methods.method import Objective, Weights
 from pipeline.networks.backends import has_fast_bfloat16
+from pipeline.networks.torch_backends import without_garbage_collection
 from pipeline.train.config import TrainConfig
-from pipeline.train.cuda_graph_pass import CudaGraphPass, Pass
-from pipeline.train.malloc import keep_freed_memory
 from pipeline.train.muon import Muon
 
 if TYPE_CHECKING:
@@ -70,7 +66,17 @@ UPDATES = "updates"  # prefix of a parameter's own count, if it is not STEP
 RAW = "raw"  # prefix of the trained weights' names if the model's weights are their average
 AVERAGED = "averaged_steps"
 MOST_STEPS = 2**53  # optimisers count in float64, which has every integer up to here
+Pass = Callable[[Any], tuple[torch.Tensor, ...]]
+EAGER_CALLS = 2  # of a pass with each shape before its capture: libraries choose their kernels meanwhile
+MAX_SHAPES = 4  # that are captured; an epoch has batches of two sizes, a run on several boards more shapes
 REPLICA_ROWS = 64  # fewest rows per replica: with fewer, its norms' statistics would be too noisy
+# By default glibc returns the memory that each step frees and gets it back zeroed: 11 % of a step's CPU time (docs/log,
+# 2026-11-25).
+MALLOC_SETTINGS = {
+    -3: 1 << 30,  # M_MMAP_THRESHOLD, bytes: larger blocks are mapped separately and unmapped when freed
+    -1: (1 << 31) - 1,  # M_TRIM_THRESHOLD, bytes: more free space at the heap's end is returned
+    -2: 64 << 20,  # M_TOP_PAD: bytes by which the heap grows
+}
 
 
 class NotFinite(MuGoError):
@@ -208,11 +214,7 @@ class Trainer:
             self._optimizers[name].state[parameter] = state
 
     def step(self, batch: Any) -> StepResult:
-        """Make one update.
-
-        Raises, before changing any weight, NotFinite if the loss or its gradient isn't finite, and MuGoError for a
-        batch that the network can't learn from.
-        """
+        """Make one update. Raises, before changing any weight, NotFinite, and MuGoError as Objective.check."""
         objective = self._objective
         objective.check(batch)
         found, errors = self._pass(batch)
@@ -248,12 +250,14 @@ class Trainer:
         mine = slice(self._rank, None, self._processes)  # share i belongs to process i mod processes
         replicas = self._replicas[: len(shares[mine])]
         parts: list[Any] = list(self._each(self._forward, replicas, shares[mine]))
-        whole = self._gather_outputs(parts, inputs, [len(share) for share in shares])
+        sizes = [len(share) for share in shares]
+        whole = self._gather_outputs(parts, inputs, sizes)
         outputs = whole._make(field.requires_grad_() for field in whole)
         terms = objective.losses(outputs, batch)
         terms["total"].backward()
-        gradients = _split_gradients(outputs, [len(share) for share in shares])
-        list(self._each(_backward, parts, gradients[mine]))
+        # Of each replica's outputs; None for outputs that the loss doesn't depend on.
+        split = [[None] * len(sizes) if field.grad is None else field.grad.split(sizes) for field in outputs]
+        list(self._each(_backward, parts, list(zip(*split, strict=True))[mine]))
         self._combine_replicas(replicas, len(shares))
         norm = torch.nn.utils.clip_grad_norm_(self._parameters.values(), self._config.gradient_clip)
         with torch.no_grad():
@@ -266,16 +270,22 @@ class Trainer:
     def _forward(self, replica: Module, inputs: torch.Tensor) -> Any:
         replica.train()
         replica.zero_grad(set_to_none=True)
+        return self._outputs(replica, inputs)
+
+    def _outputs(self, network: Module, inputs: torch.Tensor) -> Any:
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16):
-            outputs = replica(inputs)
-        return outputs
+            return network(inputs)
 
     @torch.no_grad()
     def _gather_outputs(self, parts: list[Any], inputs: torch.Tensor, sizes: list[int]) -> Any:
         """The outputs for the whole batch. parts: of this process's replicas; sizes: rows of every replica."""
         if self._group is None:
             return parts[0]._make(torch.cat(field) for field in zip(*parts, strict=True))
-        like = parts[0] if parts else self._example_outputs(inputs)
+        if parts:
+            like = parts[0]
+        else:  # this process has no rows of the batch, and needs the shapes
+            self._network.eval()  # leaves norms' statistics alone
+            like = self._outputs(self._network, inputs[:1])
         widths = [one[0].numel() for one in like]
         mine = [torch.cat([field.flatten().float() for field in part]) for part in parts]
         found = self._group.gather(mine, [size * sum(widths) for size in sizes])
@@ -284,12 +294,6 @@ class Trainer:
             torch.cat(fields).view(-1, *one.shape[1:]).to(one.dtype)
             for fields, one in zip(zip(*shares, strict=True), like, strict=True)
         )
-
-    def _example_outputs(self, inputs: torch.Tensor) -> Any:
-        """Outputs for one row, whose shapes a process needs that has no rows of this batch."""
-        self._network.eval()  # leaves norms' statistics alone
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16):
-            return self._network(inputs[:1])
 
     @torch.no_grad()
     def _combine_replicas(self, replicas: list[Module], count: int) -> None:
@@ -336,7 +340,6 @@ class Trainer:
         ]
 
     def _average(self) -> None:
-        """One step of the moving average; see the module docstring."""
         self._averaged_steps += 1
         decay = min(self._config.ema_decay, (1 + self._averaged_steps) / (10 + self._averaged_steps))
         with torch.no_grad():
@@ -383,24 +386,20 @@ class Trainer:
             return {name: (found[name].item(), rows[name].sum().item()) for name in objective.metrics}
 
 
+def keep_freed_memory() -> bool:
+    """Let malloc keep memory for the rest of the process. Without glibc: change nothing and return False."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform.startswith("linux") else None
+    return mallopt is not None and all(mallopt(name, value) == 1 for name, value in MALLOC_SETTINGS.items())
+
+
 @contextmanager
 def _without_denormals() -> Iterator[None]:
-    """Round numbers below 1e-38 to 0. A CPU computes with them a hundred times slower.
-
-    The moments of a unit that no gradient reaches decay to such numbers within 2,000 steps; then an update took three
-    times as long (docs/log).
-    """
+    """Round numbers below 1e-38 to 0: an idle unit's moments become so small, and slow updates down (docs/log)."""
     torch.set_flush_denormal(True)
     try:
         yield
     finally:
         torch.set_flush_denormal(False)
-
-
-def _split_gradients(outputs: Any, sizes: list[int]) -> list[tuple[torch.Tensor | None, ...]]:
-    """For each replica, with `sizes` rows, its outputs' gradients; None for outputs that the loss doesn't depend on."""
-    split = [[None] * len(sizes) if field.grad is None else field.grad.split(sizes) for field in outputs]
-    return list(zip(*split, strict=True))
 
 
 def _backward(outputs: Any, gradients: Sequence[torch.Tensor | None]) -> None:
@@ -471,6 +470,52 @@ def _raw_weights(weights: Weights, arrays: Arrays) -> Weights | None:
     if not any(name.startswith(f"{RAW}.") for name in arrays):
         return None
     return {name: _stored(arrays, f"{RAW}.{name}", array.shape) for name, array in weights.items()}
+
+
+class CudaGraphPass:
+    """Calls a function that leaves gradients in parameters; captures it as a graph for each shape of batch.
+
+    Launching a small network's thousand operations from Python takes three times as long as the GPU needs for them.
+    """
+
+    def __init__(self, function: Pass, parameters: Sequence[torch.Tensor], device: torch.device) -> None:
+        """function: copies a batch to the device itself; all other tensors that it uses must stay in place."""
+        self._function, self._parameters, self._device = function, parameters, device
+        self._calls: dict[Any, int] = {}
+        self._graphs: dict[Any, _Graph] = {}
+
+    def __call__(self, batch: Any) -> tuple[torch.Tensor, ...]:
+        """What the function returns. The returned tensors and the gradients are overwritten by the next call."""
+        shapes = tuple((part.shape, part.dtype) for part in batch)
+        if (graph := self._graphs.get(shapes)) is None:
+            calls = self._calls[shapes] = self._calls.get(shapes, 0) + 1
+            if calls <= EAGER_CALLS or len(self._graphs) == MAX_SHAPES:
+                return self._function(batch)
+            pool = next((one.graph.pool() for one in self._graphs.values()), None)
+            graph = self._graphs[shapes] = _Graph(self._function, self._parameters, batch, self._device, pool)
+        return graph.replay(batch)
+
+
+class _Graph:
+    def __init__(
+        self, function: Pass, parameters: Sequence[torch.Tensor], batch: Any, device: torch.device, pool: Any
+    ) -> None:
+        """pool: memory shared with the other graphs, which never run at the same time."""
+        self._parameters = parameters
+        self._batch = batch._make(torch.empty_like(part, device=device) for part in batch)
+        self.graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize(device)
+        with without_garbage_collection(), torch.cuda.graph(self.graph, pool=pool):  # captures, computes nothing
+            self._found = function(self._batch)
+        self._gradients = [parameter.grad for parameter in parameters]
+
+    def replay(self, batch: Any) -> tuple[torch.Tensor, ...]:
+        for held, part in zip(self._batch, batch, strict=True):
+            held.copy_(part, non_blocking=True)
+        self.graph.replay()
+        for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
+            parameter.grad = gradient
+        return self._found
 
 
 def samples_per_second(trainer: Trainer, batches: Iterable[Any], seconds: float) -> float:

@@ -1,8 +1,7 @@
 """A worker process: ``python -m pipeline.workers.child``.
 
 It reads a job and then orders from its standard input, plays the games with the job's executor, and writes messages to
-its standard output; ``processes.py`` describes the lines. It writes no files, so it may be killed at any time. It ends
-when its standard input does, which means that its parent has closed it or is gone.
+its standard output; ``processes.py`` describes the lines. It ends when its standard input does.
 
     job: "executor"      see worker_pool.make_executor; models are read from this machine's disk
          "beat_seconds"  seconds between reports of progress

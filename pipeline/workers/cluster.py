@@ -1,9 +1,8 @@
 """``Cluster`` and ``RayPool``: workers that are actors in a Ray cluster.
 
 Actors (ray_actor.py) are stateless and share no disk with the driver, the process that runs a command. Models travel
-through Ray's object store, once per version. The games of a lost actor are played by others under the same numbers. New
-CPUs are used within seconds. The pool asks an actor for outcomes only after taking the last ones, and no actor has more
-games than its capacity: so a slow driver slows the actors, and memory is bounded.
+through Ray's object store, once per version. The games of a lost actor are played by others under the same numbers. The
+pool asks an actor for outcomes only after taking the last ones: a slow driver slows the actors, and memory is bounded.
 
 The cluster must be running already (`ray start`). RAY_ADDRESS names it, as for any Ray program; the default is the one
 on this machine. Ray's authentication token is used where there is one.
@@ -32,7 +31,7 @@ from pipeline.progress import Progress
 from pipeline.run import layout
 from pipeline.run.models import model_files
 from pipeline.stalls import Hung, Watch
-from pipeline.workers.ray_actor import JobActor, identity, packed_files
+from pipeline.workers.ray_actor import JobActor, identity
 from pipeline.workers.worker_pool import OutcomeReader, RemotePool, Updates, Worker
 
 O = TypeVar("O")  # noqa: E741  an outcome
@@ -148,15 +147,12 @@ class Cluster:
             self.ray.kill(actor.handle)
 
     def put(self, models: Sequence[Path]) -> dict[str, Any]:
-        """References to the files of models in the object store, by path. Each version is put there once.
-
-        Releases all other models. Raises FileError.
-        """
+        """References to the files of models in the object store, by path; all others are released. Raises FileError."""
         put: dict[tuple[str, bytes], Any] = {}
         for path in models:
             files = model_files(path)
             key = str(path), files[layout.MODEL_JSON]
-            put[key] = self._put[key] if key in self._put else self.ray.put(packed_files(files))
+            put[key] = self._put[key] if key in self._put else self.ray.put(files)
         self._put = put
         return {path: reference for (path, _), reference in put.items()}
 
@@ -264,22 +260,15 @@ class _Lost(Exception):
 
 @dataclass(eq=False, kw_only=True)
 class RayWorker(Worker):
-    """An actor as a worker.
-
-    begun    the pending answer of begin(); None once it has arrived
-    asked    the pending answer of take()
-    ready    whether it has begun the job and gets games
-    answers  how many it has given
-    update   the number of the last update sent to it
-    """
+    """An actor as a worker."""
 
     actor: _Actor
-    begun: Any
-    asked: Any = None
-    ready: bool = False
-    answers: int = 0
+    begun: Any  # the pending answer of begin(); None once it has arrived
+    asked: Any = None  # the pending answer of take()
+    ready: bool = False  # whether it has begun the job and gets games
+    answers: int = 0  # how many it has given
     silence: Watch = field(default_factory=Watch)
-    update: int = 0
+    update: int = 0  # the number of the last update sent to it
 
     @property
     def title(self) -> str:
@@ -393,31 +382,23 @@ class RayPool(RemotePool[O, RayWorker]):
         return found
 
     def _check(self, worker: RayWorker) -> list[O]:
-        if stuck := self._stuck(worker):
-            return self._lost(worker, stuck)
         if worker.silence.stuck([worker.answers or None], SILENT_SECONDS):
             return self._lost(worker, f"it hasn't answered for {SILENT_SECONDS:.0f} seconds", blameless=True)
         return []
 
     def _lost(self, worker: RayWorker, problem: str, blameless: bool = False) -> list[O]:
-        """As RemotePool._lost. The games of a blameless worker are silently played by others."""
-        lost: list[O] = []
         if blameless:
             worker.actor.node.suspect_until = time.monotonic() + SUSPECT_SECONDS
             if worker.ready:
                 games = counted(len(worker.games), "game")
                 self._cluster.progress.warn(f"{worker.title}: {problem}; others play its {games}")
-            self._waiting.extendleft(sorted(worker.games, reverse=True))
-            worker.games = set()
-        else:
-            lost = self._taken_from(worker, problem)
+        return super()._lost(worker, problem, blameless)
+
+    def _replace(self, worker: RayWorker) -> None:
+        """Actors are started by _recruit()."""
         self._cluster.kill(worker.actor)
         self.workers.remove(worker)
         self._arrived = deque((other, data) for other, data in self._arrived if other is not worker)
-        self._totals.update(worker.counts.totals)
-        for other in self.workers:
-            self._feed(other)
-        return lost
 
     # Workers
 
@@ -453,7 +434,7 @@ class RayPool(RemotePool[O, RayWorker]):
         self._models = self._cluster.put(models)
 
     def _bring_up_to_date(self, worker: RayWorker) -> None:
-        """Send a worker the last update unless it has had it, once it is ready."""
+        """Send a ready worker the last update unless it has had it."""
         if worker.ready and worker.update < self._update:
             worker.update = self._update
             update = json.dumps(self._job["update"]).encode()

@@ -156,8 +156,6 @@ class ProcessPool(RemotePool[O, WorkerProcess]):
 
     def _check(self, worker: WorkerProcess) -> list[O]:
         """Also finds a worker that ended while a child process keeps its pipe open."""
-        if stuck := self._stuck(worker):
-            return self._lost(worker, stuck)
         if worker.process.poll() is None or not self._arrived.empty():  # its last lines may be among them
             return []
         worker.ended = worker.ended or time.monotonic()
@@ -165,12 +163,7 @@ class ProcessPool(RemotePool[O, WorkerProcess]):
             return []
         return self._lost(worker, worker.end())
 
-    def _lost(self, worker: WorkerProcess, problem: str) -> list[O]:
+    def _replace(self, worker: WorkerProcess) -> None:
         worker.end()
-        lost = self._taken_from(worker, problem)
-        self._totals.update(worker.counts.totals)
         if self._problem is None:
             self.workers[worker.number] = self._start(worker.number)
-            for one in self.workers:
-                self._feed(one)
-        return lost

@@ -1,18 +1,15 @@
 """``JobActor``: an actor of a Ray cluster, which plays one job after another and keeps nothing between them.
 
-Needs no disk: jobs, models, orders and messages (see worker_pool.py) are bytes. Methods run concurrently in threads:
-the driver asks for outcomes (take) while it hands out numbers (give). This module doesn't import Ray;
-workers/cluster.py makes the actors.
+Needs no disk: jobs, orders and messages (see worker_pool.py) are bytes, and a model's files bytes by name, so that Ray
+pickles nothing. Methods run concurrently in threads. Doesn't import Ray; workers/cluster.py makes the actors.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import platform
 import threading
 import time
-import zipfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,13 +35,13 @@ class JobActor:
         self._named: set[str] = set()  # models of the last update
         self._last_update = 0  # its number
 
-    def begin(self, job: bytes, paths: list[str], *models: bytes) -> None:
-        """Start a job. paths, models: the keys and values of Models; values as made by packed_files()."""
+    def begin(self, job: bytes, paths: list[str], *models: Mapping[str, bytes]) -> None:
+        """Start a job. paths, models: the keys and values of Models."""
         from pipeline.errors import MuGoError
         from pipeline.workers.worker_pool import make_executor
 
         self._error, self._last_update, self._named = None, 0, set(paths)
-        self._files = dict(zip(paths, map(unpacked_files, models), strict=True))
+        self._files = dict(zip(paths, models, strict=True))
         try:
             self._executor = make_executor(json.loads(job), self._files)
         except MuGoError as error:
@@ -54,12 +51,12 @@ class JobActor:
         if (executor := self._executor) is not None:  # else stop() came first, and the games are obsolete
             executor.give(json.loads(numbers))
 
-    def update(self, number: int, update: bytes, paths: list[str], *models: bytes) -> None:
+    def update(self, number: int, update: bytes, paths: list[str], *models: Mapping[str, bytes]) -> None:
         """Pass an update to the executor. Models that it doesn't name are kept until the next one.
 
         number: ascending within a job. Calls run concurrently, so updates may arrive late: older ones are dropped.
         """
-        files = dict(zip(paths, map(unpacked_files, models), strict=True))
+        files = dict(zip(paths, models, strict=True))
         with self._lock:
             if number <= self._last_update or self._executor is None:
                 return
@@ -99,16 +96,3 @@ class JobActor:
         message = message_of(executor, found, self._error)
         self._executor, self._files, self._error = None, {}, None
         return message
-
-
-def packed_files(files: Mapping[str, bytes]) -> bytes:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        for name, data in files.items():
-            archive.writestr(name, data)
-    return packed.getvalue()
-
-
-def unpacked_files(data: bytes) -> dict[str, bytes]:
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}

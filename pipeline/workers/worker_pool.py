@@ -2,7 +2,8 @@
 
     WorkerPool   the interface of threads of this process, worker processes and Ray actors
     RemotePool   hands out numbers to workers; one that dies or hangs harms only its own games
-    JobExecutor  plays a job's games in a worker: the same numbers in, outcomes out as JSON
+    JobExecutor  the pool in a worker: its outcomes can become JSON
+    ThreadPool   threads of this process, which is the command or a worker
 
 A job describes the games as JSON; a worker makes a JobExecutor from it and needs nothing else. The job also determines
 the type O of outcomes, which pools don't interpret. A worker never has more numbers than its capacity, which bounds the
@@ -16,7 +17,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import queue
 import sys
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections import Counter, deque
@@ -62,29 +65,24 @@ class Counts(NamedTuple):
     totals: Mapping[str, int] = {}
 
 
-class JobExecutor(ABC):
-    """Plays a job's games in a worker. Writes no files and may be killed at any time."""
+class JobExecutor(WorkerPool[O]):
+    """A pool that may be a worker's, to play a job's games. Writes no files and may be killed at any time.
 
-    @abstractmethod
-    def give(self, numbers: Sequence[int]) -> None:
-        """As WorkerPool.give."""
-
-    @abstractmethod
-    def outcomes(self, seconds: float) -> list[Any]:
-        """As WorkerPool.outcomes, as JSON. Raises MuGoError if the job is impossible."""
+    There outcomes() raises MuGoError if the job is impossible.
+    """
 
     @abstractmethod
     def counts(self) -> Counts: ...
+
+    def encode(self, outcome: O) -> Any:
+        """As JSON."""
+        return outcome
 
     def warnings(self) -> list[str]:
         """Warnings for the user since the last call."""
         return []
 
-    @abstractmethod
-    def close(self) -> None:
-        """As WorkerPool.close."""
-
-    def update(self, update: Any) -> None:  # noqa: B027  most jobs never change
+    def update(self, update: Any) -> None:
         """Replace the job's "update", JSON whose content the job defines, for games that start from now on."""
 
 
@@ -92,24 +90,141 @@ Models = Mapping[str, Mapping[str, bytes]]
 """The files of models (run.models.model_files) by the path in the job, which may not exist on the worker's machine."""
 
 
-def make_executor(job: dict[str, Any], models: Models) -> JobExecutor:
+def make_executor(job: dict[str, Any], models: Models) -> JobExecutor[Any]:
     """The executor of a job, made by the ``module:function`` of its "executor". Raises MuGoError if that is impossible.
 
     models: more may be added later, before update() names them.
     """
     module, name = job["executor"].split(":")
-    make: Callable[[dict[str, Any], Models], JobExecutor] = getattr(importlib.import_module(module), name)
+    make: Callable[[dict[str, Any], Models], JobExecutor[Any]] = getattr(importlib.import_module(module), name)
     return make(job, models)
 
 
-def message_of(executor: JobExecutor | None, outcomes: Sequence[Any] = (), error: MuGoError | None = None) -> bytes:
+def message_of(
+    executor: JobExecutor[Any] | None, outcomes: Sequence[Any] = (), error: MuGoError | None = None
+) -> bytes:
     """A worker's message, with all that its executor has to report."""
-    message: dict[str, Any] = {"outcomes": outcomes}
+    message: dict[str, Any] = {"outcomes": []}
     if executor is not None:
+        message["outcomes"] = list(map(executor.encode, outcomes))
         message |= executor.counts()._asdict() | {"warnings": executor.warnings()}
     if error is not None:
         message |= {"error": str(error), "exit_code": error.exit_code}
     return json.dumps(message).encode()
+
+
+# In this process
+
+
+class GameQueue:
+    """Numbers of the games still to be played, shared by threads."""
+
+    def __init__(self) -> None:
+        self._numbers: deque[int] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def give(self, numbers: Sequence[int]) -> None:
+        """Add numbers at the front of the queue."""
+        with self._changed:
+            self._numbers.extendleft(reversed(numbers))
+            self._changed.notify_all()
+
+    def take(self) -> int | None:
+        with self._changed:
+            return self._numbers.popleft() if self._numbers and not self._closed else None
+
+    def wait(self, seconds: float) -> None:
+        """Wait until the queue has a number or is closed, at most this long."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or bool(self._numbers), seconds)
+
+    def close(self) -> None:
+        """Makes threads stop at their next step and drop the games in play."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def __bool__(self) -> bool:
+        return bool(self._numbers)
+
+
+class ThreadPool(JobExecutor[O]):
+    """Threads of this process that play games from queues. The first error of any thread stops all.
+
+    most_at_once  outcomes that one call of outcomes() returns at most, as an interrupt may lose them
+    """
+
+    most_at_once = sys.maxsize
+
+    def __init__(self, num_threads: int, num_queues: int, watched: bool) -> None:
+        """Starts the threads, so a subclass calls it last. num_queues: 1, or one for each thread.
+
+        watched: whether a thread that hangs raises Hung, as it can't be replaced; workers are watched from outside.
+        """
+        self.queues = [GameQueue() for _ in range(num_queues)]
+        self.arrived: queue.SimpleQueue[O | BaseException] = queue.SimpleQueue()
+        self._watch = Watch() if watched else None
+        self._failure: BaseException | None = None
+        self._closed = False
+        self.threads = [threading.Thread(target=self._run, args=(one,), daemon=True) for one in range(num_threads)]
+        for thread in self.threads:
+            thread.start()
+
+    @abstractmethod
+    def play(self, thread: int) -> None:
+        """In a thread of its own: play games until its queue is closed, and put the outcomes into `arrived`."""
+
+    @abstractmethod
+    def steps_made(self) -> list[object]:
+        """For the watch: see stalls.Counts."""
+
+    def give(self, numbers: Sequence[int]) -> None:
+        for first, games in enumerate(self.queues):
+            games.give(numbers[first :: len(self.queues)])
+
+    def outcomes(self, seconds: float) -> list[O]:
+        """Once every thread has ended, raises the first error of any, unless the pool is closed."""
+        ended = not any(thread.is_alive() for thread in self.threads)
+        found: list[O] = []
+        while len(found) < self.most_at_once:
+            try:
+                one = self.arrived.get(seconds > 0 and not found and not ended, seconds)
+            except queue.Empty:
+                break
+            if isinstance(one, BaseException):
+                self._failure = self._failure or one
+                self._stop()
+            else:
+                found.append(one)
+        if not found and not self._closed:
+            if self._watch is not None:
+                self._watch.look(self.steps_made())
+            if self._failure is not None and ended:
+                raise self._failure
+        return found
+
+    def close(self) -> None:
+        self._closed = True
+        self._stop()
+        if self._watch is not None:
+            self._watch.join(self.threads, self.steps_made)
+        for thread in self.threads:
+            thread.join()
+
+    def _stop(self) -> None:
+        for games in self.queues:
+            games.close()
+
+    def _run(self, thread: int) -> None:
+        try:
+            self.play(thread)
+        except BaseException as error:  # raised by outcomes()
+            self.arrived.put(error)
 
 
 # In the process that leads
@@ -134,18 +249,13 @@ Updates = Callable[[], tuple[Any, Sequence[Path]] | None]
 
 @dataclass(eq=False)
 class Worker(ABC):
-    """A worker as seen by the pool.
-
-    games   given and not finished
-    counts  as last reported; without threads: never
-    loaded  whether it has made a step or ended a game
-    """
+    """A worker as seen by the pool."""
 
     number: int
-    games: set[int] = field(default_factory=set)
-    counts: Counts = field(default_factory=lambda: Counts([], []))
+    games: set[int] = field(default_factory=set)  # given and not finished
+    counts: Counts = field(default_factory=lambda: Counts([], []))  # as last reported; without threads: never
     started: float = field(default_factory=time.monotonic)
-    loaded: bool = False
+    loaded: bool = False  # whether it has made a step or ended a game
     watch: Watch = field(default_factory=Watch)
 
     @property
@@ -209,11 +319,6 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
         for worker in self.workers:
             self._feed(worker)
 
-    @property
-    def done(self) -> bool:
-        """Whether all given games have ended."""
-        return not self._waiting and not any(worker.games for worker in self.workers)
-
     def counts(self) -> Counts:
         """Totals are over all workers, including those that are gone."""
         totals = Counter(self._totals)
@@ -223,10 +328,7 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
         return Counts(steps, [len(worker.games) for worker in self.workers], totals)
 
     def outcomes(self, seconds: float) -> list[O]:
-        """Reads messages until none waits or the time is up; once the pool is closed, all of them.
-
-        Raises MuGoError if the job is impossible.
-        """
+        """Reads messages until none waits or the time is up; once closed, all. Raises MuGoError for impossible jobs."""
         if not self._closed:
             if self._problem is not None:
                 raise self._problem
@@ -241,7 +343,9 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
             if received is None or (left <= 0 and not self._closed):
                 if not self._closed:
                     for worker in list(self.workers):
-                        found += self._check(worker)
+                        stuck = worker.stuck(self._hang_seconds)
+                        stopped = f"it made no step for {stuck:.0f} seconds and was stopped"
+                        found += self._lost(worker, stopped) if stuck else self._check(worker)
                 break
         return found
 
@@ -255,11 +359,11 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
 
     @abstractmethod
     def _check(self, worker: W) -> list[O]:
-        """Replace a worker that hangs or has ended, which no message reports. Returns the outcomes of its games."""
+        """Replace a worker that is gone, which no message reports. Returns the outcomes of its games."""
 
     @abstractmethod
-    def _lost(self, worker: W, problem: str) -> list[O]:
-        """Give a worker up; the job's OutcomeReader decides what becomes of its games. Returns their outcomes."""
+    def _replace(self, worker: W) -> None:
+        """Stop a worker, and start another unless the job is impossible."""
 
     def _feed(self, worker: W) -> None:
         in_play = sum(len(one.games) for one in self.workers)
@@ -309,21 +413,27 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
             self._feed(worker)
         return [outcome for _, outcome in found]
 
-    def _stuck(self, worker: W) -> str:
-        """The problem of a worker that hangs; "" if it doesn't."""
-        stuck = worker.stuck(self._hang_seconds)
-        return f"it made no step for {stuck:.0f} seconds and was stopped" if stuck else ""
+    def _lost(self, worker: W, problem: str, blameless: bool = False) -> list[O]:
+        """Replace a worker. Returns the outcomes of its games, except those to be played again.
 
-    def _taken_from(self, worker: W, problem: str) -> list[O]:
-        """The outcomes of a lost worker's games, except those to be played again.
-
-        The job is impossible after too many workers without a step, or too many crashes with the same game.
+        The games of a blameless worker are silently played by others. After too many lost workers without a step, or
+        with the same game, the job is impossible.
         """
         problem = f"{worker.title}: {problem}"
-        found = {number: self._reader.lost(number, problem) for number in sorted(worker.games)}
+        found = {number: None if blameless else self._reader.lost(number, problem) for number in sorted(worker.games)}
         worker.games = set()
         again = [number for number, outcome in found.items() if outcome is None]
         self._waiting.extendleft(reversed(again))
+        if not blameless:
+            self._blame(worker, again, problem)
+        self._totals.update(worker.counts.totals)
+        self._replace(worker)
+        if self._problem is None:
+            for other in self.workers:
+                self._feed(other)
+        return [outcome for outcome in found.values() if outcome is not None]
+
+    def _blame(self, worker: W, again: Sequence[int], problem: str) -> None:
         self._crashes.update(again)
         if again and (crashes := self._crashes[guilty := max(again, key=self._crashes.__getitem__)]) > MAX_CRASHES:
             self._problem = MuGoError(
@@ -335,4 +445,3 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
             self._problem = MuGoError(
                 f"{problem}, before it played anything, like {self._failed_starts - 1} before it; see its stderr"
             )
-        return [outcome for outcome in found.values() if outcome is not None]

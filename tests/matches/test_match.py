@@ -14,12 +14,13 @@ import pytest
 from pipeline.errors import MuGoError
 from pipeline.games.replay import replay_one
 from pipeline.games.specs import parse_game
-from pipeline.matches.match import GameQueue, MatchThread, ThreadPool, conduct
+from pipeline.matches.match import MatchThread, ThreadPool, conduct
 from pipeline.matches.openings import make_openings
 from pipeline.players.builtin import RandomPlayer
 from pipeline.players.player import Decisions, Player
 from pipeline.run.matches import MatchHeader, MatchLines, PlayerInfo, verify_games
 from pipeline.search.options import SearchOptions
+from pipeline.workers.worker_pool import GameQueue
 from tests.games.playing import SMALL
 from tests.matches.helpers import (
     CALM,

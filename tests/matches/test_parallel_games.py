@@ -14,6 +14,7 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -222,7 +223,7 @@ class Talking(pool_module.RemotePool):
     def __init__(self, messages):
         super().__init__(None, 1, 60.0)
         self.messages, self.looks = messages, 0
-        self.workers = [None]
+        self.workers = [SimpleNamespace(stuck=lambda limit: 0.0)]
 
     def _receive(self, seconds):
         if not self.messages:
@@ -234,8 +235,8 @@ class Talking(pool_module.RemotePool):
         self.looks += 1
         return []
 
-    def _lost(self, worker, problem):
-        raise AssertionError(problem)
+    def _replace(self, worker):
+        raise AssertionError(worker)
 
     def update(self, update, models):
         raise AssertionError(update)
@@ -264,19 +265,19 @@ def test_a_worker_that_was_idle_for_long_is_not_taken_for_hanging_once_it_gets_a
     worker.watch = stalls.Watch(lambda: now[0])
     pool.workers = [worker]
 
-    def problem_after(seconds):
+    def stuck_after(seconds):
         for _ in range(seconds):
             now[0] += 1
-            problem = pool._stuck(worker)
-        return problem
+            stuck = worker.stuck(60.0)
+        return stuck
 
-    assert not problem_after(1000)
+    assert not stuck_after(1000)
     pool.give([7])
-    assert worker.games == {7} and not problem_after(50)
+    assert worker.games == {7} and not stuck_after(50)
     worker.counts = pool_module.Counts([4, 3], [1, 0])  # only one thread has a game
-    assert not problem_after(50)
+    assert not stuck_after(50)
     worker.counts = pool_module.Counts([4, 3], [1, 1])
-    assert "made no step for 61 seconds" in problem_after(12)
+    assert stuck_after(12) == 61
 
 
 # The end

@@ -17,7 +17,7 @@ from pipeline.games.specs import parse_game
 from pipeline.matches import runner as module
 from pipeline.matches.openings import write_openings
 from pipeline.matches.options import MatchOptions
-from pipeline.matches.runner import Entrant, MatchExecutor, MatchRunner, common_game, load_entrant
+from pipeline.matches.runner import Entrant, MatchRunner, common_game, load_entrant, match_executor
 from pipeline.progress import Progress
 from pipeline.run.matches import MatchFailure, match_lock, read_match
 from tests.helpers import make_model
@@ -207,7 +207,7 @@ def test_a_worker_plays_the_players_that_were_asked_for_or_nothing(tmp_path):
         "weights": ["0" * 64, ""], "openings": [[0]], "threads": 1, "rows": 1,
     }  # fmt: skip
     with pytest.raises(FileError, match="its weights changed since the match began"):
-        MatchExecutor(job, {})
+        match_executor(job, {})
 
 
 # Workers that fail

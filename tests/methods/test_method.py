@@ -15,7 +15,7 @@ def drawn(seed: int, number: int, fraction: float, worker: str) -> GameSeed:
     first, second = stream.integers(0, 2**64, 2, np.uint64).tolist()
     no_resign = bool(stream.random() < fraction)
     encounter, kinds = stream.integers(0, 2**64, 2, np.uint64).tolist()
-    return GameSeed(first, second, no_resign, encounter, kinds)
+    return GameSeed(first, second, no_resign, encounter, kinds, number=number)
 
 
 def test_seeds_are_those_of_a_generator() -> None:

@@ -7,9 +7,8 @@ import torch
 
 from pipeline.errors import MuGoError
 from pipeline.games.specs import parse_game
-from pipeline.networks.architecture import Architecture, side_scale
+from pipeline.networks.architecture import Architecture, grow, side_scale
 from pipeline.networks.folding import evaluate_plain, fold
-from pipeline.networks.growing import grow
 from pipeline.networks.inference import make_evaluators
 from pipeline.networks.modules import load_network, pooled, read_pooled
 from tests.networks.conftest import ARCHITECTURES, lively_weights, random_planes

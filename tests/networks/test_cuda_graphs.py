@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipeline.networks.cuda_graphs import without_garbage_collection
+from pipeline.networks.torch_backends import without_garbage_collection
 
 
 class Cycle:

@@ -8,8 +8,7 @@ import torch
 
 from pipeline.errors import UsageError
 from pipeline.games.specs import parse_game
-from pipeline.networks.architecture import Architecture, check_weights
-from pipeline.networks.growing import grow, grown_architecture
+from pipeline.networks.architecture import Architecture, check_weights, grow, grown_architecture
 from pipeline.networks.modules import load_network
 from tests.networks.conftest import lively_weights, random_planes
 

@@ -9,8 +9,7 @@ import torch
 from pipeline.games.margins import squash
 from pipeline.games.specs import parse_game
 from pipeline.networks.architecture import Architecture, random_weights
-from pipeline.networks.folding import evaluate_plain, fold
-from pipeline.networks.margins import margin_network
+from pipeline.networks.folding import evaluate_plain, fold, margin_network
 from pipeline.networks.modules import load_network
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from pipeline.games.margins import MarginNetwork, squash
 from pipeline.games.specs import parse_game
-from pipeline.networks.estimates import Estimates
+from pipeline.networks.modules import Estimates
 
 GO = parse_game("go:5,komi=0.5")
 # Both sides have two eyes. White is 5.5 points ahead.

@@ -22,7 +22,7 @@ from pipeline.run import atomic
 from pipeline.run.models import set_champion
 from pipeline.run.shards import BOTH, POLICY_COUNTS, SEARCHED, End, GameRecord, newest_shards, read_shard
 from pipeline.selfplay import command as stage
-from pipeline.selfplay import committing, playing
+from pipeline.selfplay import playing
 from pipeline.selfplay.command import plies_left, selfplay
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.coordination import check_same_game
@@ -299,7 +299,7 @@ def test_when_the_disk_is_full_the_error_is_raised_and_nothing_is_half_written(t
     def full(*args, **kwargs):
         raise FileError(tmp_path, "the disk is full")
 
-    monkeypatch.setattr(committing, "write_shard", full)
+    monkeypatch.setattr(stage, "write_shard", full)
     with pytest.raises(FileError, match="full"):
         selfplay(config_for(tmp_path))
 
@@ -485,12 +485,11 @@ def test_full_and_cheap_moves(tmp_path):
 
 def test_few_leaves_of_a_tree_wait_where_searches_are_cheap(tmp_path):
     options = {"readouts": 64, "cheap_readouts": 16}
-    assert stage._least_readouts(config_for(tmp_path, **options)) == 64
-    assert stage._least_readouts(config_for(tmp_path, full_search_fraction=0.5, **options)) == 16
-    assert (
-        stage._least_readouts(config_for(tmp_path, full_search_fraction=0.5, readouts=64)) == 64
-    )  # raw moves don't search
-    assert stage._least_readouts(config_for(tmp_path, decided_value=0.9, decided_readouts=4, **options)) == 4
+    assert min(config_for(tmp_path, **options).readouts_of_searches()) == 64
+    assert min(config_for(tmp_path, full_search_fraction=0.5, **options).readouts_of_searches()) == 16
+    raw_moves = config_for(tmp_path, full_search_fraction=0.5, readouts=64)  # don't search
+    assert min(raw_moves.readouts_of_searches()) == 64
+    assert min(config_for(tmp_path, decided_value=0.9, decided_readouts=4, **options).readouts_of_searches()) == 4
 
 
 @pytest.fixture

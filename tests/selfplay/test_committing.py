@@ -13,11 +13,10 @@ from pipeline.games.specs import parse_game
 from pipeline.methods.method import FinishedGame
 from pipeline.methods.named import method_named
 from pipeline.run.shards import GameRecord, RunNumbers, newest_shards, read_shard
-from pipeline.selfplay import committing
-from pipeline.selfplay.committing import Committer
+from pipeline.selfplay import command
+from pipeline.selfplay.command import Committer
 from pipeline.selfplay.config import SelfplayConfig
-from pipeline.selfplay.plan import Plan
-from pipeline.selfplay.playing import PlayedGame
+from pipeline.selfplay.playing import Plan, PlayedGame
 
 
 def finished(game_id: int, player: str = "000001-a") -> FinishedGame:
@@ -46,14 +45,14 @@ def test_what_a_failed_commit_wrote_is_not_written_again(
     one = committer(tmp_path, commit_seconds)
     for number in range(4):
         one.add(PlayedGame(GAME, finished(number, "000001-a" if number < 3 else "000002-b"), 2, number))
-    real, calls = committing.write_shard, iter([True, False])
+    real, calls = command.write_shard, iter([True, False])
 
     def full_at_the_second(*arguments: object, **named: object) -> Path:
         if not next(calls):
             raise FileError("disk", "full")
         return real(*arguments, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(committing, "write_shard", full_at_the_second)
+    monkeypatch.setattr(command, "write_shard", full_at_the_second)
     with pytest.raises(FileError):
         one.commit()
     before = written(tmp_path)

@@ -14,7 +14,6 @@ import pytest
 
 from pipeline.errors import MuGoError
 from pipeline.games.specs import parse_game
-from pipeline.matches.match import GameQueue
 from pipeline.methods.method import ActorJob, FinishedGame, Learner, game_seeds
 from pipeline.methods.named import method_named
 from pipeline.progress import SILENT
@@ -26,9 +25,9 @@ from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.in_workers import SelfplayExecutor, outcome_of, played_game
 from pipeline.selfplay.opponents import Others
-from pipeline.selfplay.plan import Plan
-from pipeline.selfplay.playing import ModelSource, PlayedGame
+from pipeline.selfplay.playing import ModelSource, Plan, PlayedGame
 from pipeline.train.config import InitConfig
+from pipeline.workers.worker_pool import GameQueue
 from tests.families import having
 from tests.helpers import make_champion
 
@@ -36,7 +35,7 @@ from tests.helpers import make_champion
 def finished_by(executor: SelfplayExecutor, games: dict[str, Any], count: int) -> list[PlayedGame]:
     found: list[str] = []
     while len(found) < count:
-        found += executor.outcomes(5.0)
+        found += map(executor.encode, executor.outcomes(5.0))
     return [played_game(outcome, games)[1] for outcome in found]
 
 
@@ -76,7 +75,7 @@ def test_games_that_come_a_few_at_a_time_are_those_of_a_run(tmp_path, monkeypatc
     selfplay(config)
     boards = {played.game.spec: played.game for played in here.values()}
     learner, previous = tmp_path / "saved_models/000001-test", tmp_path / "saved_models/000000-test"
-    others = None if spec == "go:any" else Others(previous=previous).model_dump(mode="json")
+    others = {} if spec == "go:any" else Others(previous=previous).model_dump(mode="json")
     plan = Plan(config, parse_game(spec), method_named("alphazero"), threads=1, rows=8)
     job = {**plan.to_job(), "update": {"learner": str(learner), "generation": 1, "others": others}}
     models = {str(path): model_files(path) for path in (learner, previous)}
@@ -105,7 +104,7 @@ def executor_for(model: Path, rows: int, threads: int = 1) -> SelfplayExecutor:
     """Its model plays tic-tac-toe against itself."""
     config = SelfplayConfig(backend="torch", seed=3)
     plan = Plan(config, parse_game("tictactoe"), method_named("alphazero"), threads, rows)
-    job = {**plan.to_job(), "update": {"learner": str(model), "generation": 0, "others": None}}
+    job = {**plan.to_job(), "update": {"learner": str(model), "generation": 0, "others": {}}}
     return SelfplayExecutor(job, {str(model): model_files(model)})
 
 
@@ -123,8 +122,8 @@ def test_games_that_had_ended_come_before_the_error_of_their_thread(tmp_path, mo
     remote = executor_for(path, rows=2)
     try:
         remote.give(range(10))
-        remote._threads._threads[0].join()
-        numbers = [played_game(outcome, {game.spec: game})[0] for outcome in remote.outcomes(5.0)]
+        remote.threads[0].join()
+        numbers = [played_game(outcome, {game.spec: game})[0] for outcome in map(remote.encode, remote.outcomes(5.0))]
         assert len(numbers) >= 3 and set(numbers) <= {0, 1, 2, 3}
         for _ in range(2):
             with pytest.raises(MuGoError, match="no fifth game"):

@@ -21,7 +21,7 @@ from pipeline.run.ratings import Pool, write_record
 from pipeline.selfplay import opponents as room
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.opponents import OpponentSource, OthersReader, champion_before, parse_mix
-from pipeline.selfplay.plan import Plan
+from pipeline.selfplay.playing import Plan
 from tests.helpers import Heard, make_champion, make_model
 from tests.search.helpers import hashed_evaluator
 

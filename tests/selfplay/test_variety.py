@@ -9,26 +9,25 @@ import pytest
 
 from pipeline.errors import UsageError
 from pipeline.games.specs import parse_game
-from pipeline.methods.method import Actor, ActorJob, FinishedGame, game_seeds
+from pipeline.methods.method import Actor, ActorJob, FinishedGame, GameSeed, game_seeds
 from pipeline.run.shards import GameRecord, newest_shards, read_shard
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.config import SelfplayConfig
-from pipeline.selfplay.plan import Plan
-from pipeline.selfplay.playing import GameThreads
-from pipeline.selfplay.variety import Dealer, Numbered, Variety
+from pipeline.selfplay.playing import GameThreads, Plan
+from pipeline.selfplay.variety import Dealer, GamesOn, Variety
 from tests.helpers import make_model
 
 HOME = parse_game("go:any,komi=7")
 
 
-def numbered(count: int) -> list[Numbered]:
-    return [Numbered(number, seed) for number, seed in enumerate(game_seeds(5, iter(range(count)), 0.1))]
+def seeds_of(count: int) -> list[GameSeed]:
+    return list(game_seeds(5, iter(range(count)), 0.1))
 
 
 def test_shares_and_komi() -> None:
     variety = Variety.of(SelfplayConfig(boards="7=1,9=4,13=2.5", komi_spread=3), HOME)
     assert [game.spec for game in variety.games] == ["go:any,size=7,komi=7", "go:any,komi=7", "go:any,size=13,komi=7"]
-    seeds = [seed for _, seed in numbered(20_000)]
+    seeds = seeds_of(20_000)
     counts = np.bincount([variety.board_of(seed) for seed in seeds], minlength=3) / len(seeds)
     np.testing.assert_allclose(counts, np.array([1, 4, 2.5]) / 7.5, atol=0.015)
     points = np.array([variety.with_setup(seed).setup for seed in seeds]) / 2
@@ -39,20 +38,20 @@ def test_shares_and_komi() -> None:
 def test_without_options_the_model_plays_its_own_board() -> None:
     variety = Variety.of(SelfplayConfig(), parse_game("gomoku:9"))
     assert [game.spec for game in variety.games] == ["gomoku:9"] and variety.rows(37) == [37]
-    assert all(variety.with_setup(seed) is seed for _, seed in numbered(5))
+    assert all(variety.with_setup(seed) is seed for seed in seeds_of(5))
 
 
 def test_every_game_is_dealt_once() -> None:
     variety = Variety.of(SelfplayConfig(boards="7=3,9=1"), HOME)
-    games = iter(numbered(200))
+    games = iter(seeds_of(200))
     dealer = Dealer(lambda: next(games, None), variety)
-    hands = [dealer.games_on(board) for board in (0, 1)]
+    hands = [GamesOn(dealer, board) for board in (0, 1)]
     dealt: list[list[int]] = [[], []]
     turns = np.random.default_rng(1).integers(0, 2, 600)
     for board in turns:
         found = next(hands[board], None)
         if found is not None:
-            assert variety.board_of(found.seed) == board
+            assert variety.board_of(found) == board
             dealt[board].append(found.number)
     assert sorted([*dealt[0], *dealt[1]]) == list(range(200)) and all(hand == sorted(hand) for hand in dealt)
 
@@ -82,13 +81,13 @@ def test_a_game_dealt_to_a_board_that_had_found_none_is_played() -> None:
     """It comes after the first board has asked: the second board takes it and deals it to the first one."""
     threads = threads_of(SelfplayConfig(boards="7=1,9=1", seed=1), OneMove, 1)
     variety = threads._plan.variety
-    number = next(number for number in range(100) if variety.board_of(threads.numbered(number).seed) == 0)
-    (games,), asked = threads._queues, itertools.count()
+    number = next(number for number in range(100) if variety.board_of(threads.seed_of(number)) == 0)
+    (games,), asked = threads.queues, itertools.count()
     take = games.take
     games.take = lambda: take() if next(asked) else None  # type: ignore[method-assign]
     threads.give([number])
     found = []
-    while not threads.done:
+    while not found:
         found += threads.outcomes(5.0)
     threads.close()
     assert [(played.number, played.game) for played in found] == [(number, variety.games[0])]

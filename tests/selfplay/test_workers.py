@@ -118,7 +118,6 @@ def test_a_child_gets_updates_passes_warnings_on_and_keeps_to_its_cores():
         pool.update("new")
         pool.give(range(4, 8))
         told += played(pool, 4)
-        assert pool.done
         deadline = time.monotonic() + 20
         while len(warnings) < 3 and time.monotonic() < deadline:
             assert pool.outcomes(0.1) == []

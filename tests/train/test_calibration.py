@@ -19,7 +19,7 @@ from pipeline.players.loading import calibration_of, calibration_positions
 from pipeline.run import layout
 from pipeline.run.chunks import ChunkSet, read_chunk
 from pipeline.run.models import Model, read_calibration, read_model, write_model
-from pipeline.train import calibration
+from pipeline.train import dataset
 from pipeline.train.config import ExportConfig
 from pipeline.train.export import export
 from tests.helpers import make_model
@@ -30,7 +30,7 @@ ALPHAZERO = method_named("alphazero")
 
 
 def chosen(chunks: ChunkSet) -> np.ndarray | None:
-    return calibration.calibration_positions(ALPHAZERO, GAME, chunks)
+    return dataset.calibration_positions(ALPHAZERO, GAME, chunks)
 
 
 def origins(chunks: ChunkSet) -> dict[bytes, set[int]]:
@@ -44,7 +44,7 @@ def origins(chunks: ChunkSet) -> dict[bytes, set[int]]:
 
 
 def test_halves_are_of_different_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "POSITIONS", 80)
+    monkeypatch.setattr(dataset, "CALIBRATION_POSITIONS", 80)
     chunks = write_set(tmp_path, GAME, [120, 90])
     packed = chosen(chunks)
     assert packed is not None and packed.shape == (80, 16)  # 3 planes of 42 points

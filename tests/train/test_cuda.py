@@ -15,8 +15,7 @@ from pipeline.methods.alphazero.batch import Batch, make_batch
 from pipeline.methods.alphazero.losses import AlphaZeroObjective
 from pipeline.networks.architecture import Architecture, random_weights
 from pipeline.train.config import TrainConfig
-from pipeline.train.cuda_graph_pass import CudaGraphPass
-from pipeline.train.trainer import NotFinite, Trainer
+from pipeline.train.trainer import CudaGraphPass, NotFinite, Trainer
 from tests.train.chunk_sets import made_up_examples
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")

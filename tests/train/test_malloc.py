@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pipeline.train.malloc import keep_freed_memory
+from pipeline.train.trainer import keep_freed_memory
 
 STEPS = """
 import resource, sys
@@ -15,7 +15,7 @@ from copy import deepcopy
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 import torch
-from pipeline.train.malloc import keep_freed_memory
+from pipeline.train.trainer import keep_freed_memory
 
 torch.set_num_threads(1)
 if sys.argv[1] == "keep":

@@ -122,7 +122,7 @@ class TestAgreement:
     """The agreement before any work, which needs only a store."""
 
     def agreeing(self, **facts: Any) -> Any:
-        return lambda group: process_group._agree(group, "processes", facts, 10, 1)
+        return lambda group: group.agree("processes", facts, 10, 1)
 
     def test_equal_facts_are_agreed_on(self) -> None:
         assert both(self.agreeing(code="a"), self.agreeing(code="a")) == [None, None]
@@ -140,7 +140,7 @@ class TestAgreement:
         assert provenance.source_digest.__wrapped__() != found["version of the code"]  # not the one that is kept
 
     def test_a_missing_process_is_named(self) -> None:
-        first, _ = both(lambda group: process_group._agree(group, "processes", {}, 0.3, 1), lambda group: None)
+        first, _ = both(lambda group: group.agree("processes", {}, 0.3, 1), lambda group: None)
         assert "process 1 of 2 hasn't answered for 0 seconds" in str(first)
 
     def test_an_error_of_one_ends_both_with_its_exit_code(self) -> None:

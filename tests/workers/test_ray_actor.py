@@ -7,13 +7,13 @@ import threading
 import time
 
 from pipeline.workers import ray_actor as module
-from pipeline.workers.ray_actor import JobActor, packed_files
+from pipeline.workers.ray_actor import JobActor
 from tests.workers.fake_executor import job_of
 
 
 def begun(*models: str, **job) -> JobActor:
     actor = JobActor()
-    actor.begin(json.dumps(job_of(**job)).encode(), list(models), *(packed_files({}) for _ in models))
+    actor.begin(json.dumps(job_of(**job)).encode(), list(models), *({} for _ in models))
     return actor
 
 
@@ -24,7 +24,7 @@ def played(actor: JobActor, number: int) -> dict[str, object]:
 
 
 def update(actor: JobActor, number: int, *models: str) -> None:
-    actor.update(number, json.dumps(number).encode(), list(models), *(packed_files({}) for _ in models))
+    actor.update(number, json.dumps(number).encode(), list(models), *({} for _ in models))
 
 
 def test_an_older_update_that_comes_later_is_dropped() -> None:

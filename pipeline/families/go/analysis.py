@@ -46,7 +46,7 @@ from pipeline.run.models import Model
 from pipeline.search.restriction import Moves, restriction
 
 if TYPE_CHECKING:
-    from pipeline.networks.estimates import Estimates
+    from pipeline.networks.modules import Estimates
 
 ROWS = 8  # positions searched at a time
 LINES_PER_BATCH = 16  # read at most between two batches, so that the first answers come soon after many queries

@@ -1,14 +1,11 @@
 """Self-play by tree search: one thread that plays a share of the games, each with its own tree.
 
-Actors share nothing: a game depends on its seed, network and settings, not on the actor or on other games (except
-where the backend's arithmetic depends on the batch). Kernels and networks release Python's lock, so each actor keeps a
-core busy. Finished games go to a callback.
+A game depends on its seed, network and settings, not on the actor or on other games (except where the backend's
+arithmetic depends on the batch). Kernels and networks release Python's lock, so each actor keeps a core busy.
 
-After a promotion the new model continues the games in progress, in its predecessor's trees, as in KataGo's self-play;
-otherwise training would learn from games that are a generation old. A game counts as played by the model that ends it.
-
-In most games the model, the *learner*, plays both sides; in others an opponent, a Player, plays one side. The learner's
-search follows the opponent's moves, too, to keep its tree. Only the learner resigns.
+After a promotion the new model continues the games in progress, in its predecessor's trees, as in KataGo's self-play. A
+game counts as played by the model that ends it. In some games an opponent, a Player, plays one side; the search of the
+model, the *learner*, follows its moves, to keep its tree. Only the learner resigns.
 
 Playout-cap randomisation (Wu 2019, arXiv 1902.10565, section 3.1) gives the learner two kinds of moves. *Full* moves
 are searched with all readouts and exploration, and are policy targets. *Cheap* moves, chosen at random, are searched
@@ -17,12 +14,10 @@ the raw policy. Temperature and resignation treat both alike.
 
 In a *decided* game, one side has been sure of winning at the last moves of both. Then moves are searched with still
 fewer readouts and aren't policy targets (KataGo: "reduced visits") until a search is less sure. Unlike a resigned game,
-a decided one is played to an end that shows who owns which points. A game that can settle ends as soon as nothing can
-change any more, earlier than by two passes.
+a decided one is played to its end. A game that can settle ends as soon as nothing can change any more.
 
-On a large board, an inexperienced network may learn that komi alone decides the game: every move seems as bad as a
-pass, two passes end the game, and the result confirms it. So pass_after keeps passes out of the search and of random
-openings until some moves have been made; opponents may pass at any time.
+pass_after keeps early passes out of the search and of random openings, because a weak network may learn on a large
+board that komi alone decides: all moves seem as bad as a pass, and two passes confirm it. Opponents may pass any time.
 
 Axes: R rows, K leaves, n rows of a call; see BatchSearch.
 """
@@ -35,9 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.counter_rng import uniforms
-from pipeline.games.contract import Actions, BoolArray, FloatArray, Planes
+from pipeline.games.contract import Actions, BoolArray, FloatArray, Planes, Rows
 from pipeline.methods.alphazero.options import TreeActorOptions
-from pipeline.methods.alphazero.recording import GameBuffer, Rows
+from pipeline.methods.alphazero.recording import GameBuffer
 from pipeline.methods.method import Actor, ActorJob, Encounter, FinishedGame, Learner
 from pipeline.methods.opponents import ActiveOpponents
 from pipeline.options import taken
@@ -47,14 +42,6 @@ from pipeline.search.batch import BatchSearch
 OPENING_COUNTER = 1 << 32  # of a game's counter-based RNG; its moves use lower counters
 DECIDED_CONSECUTIVE_MOVES = 2  # of each side, at which the leader must have been sure of winning
 ROWS_PER_FINISHED = 16  # rows move when one in 16 has finished, because moving one takes as long as moving ten
-
-
-def most_readouts(config: TreeActorOptions) -> int:
-    """The most readouts that any kind of move gets."""
-    readouts = config.readouts
-    if config.full_search_fraction < 1:
-        readouts = max(readouts, config.cheap_readouts)
-    return readouts if config.decided_value == 1 else max(readouts, config.decided_readouts)
 
 
 class TreeActor(Actor):
@@ -69,7 +56,8 @@ class TreeActor(Actor):
         self._full = np.ones(num_rows, np.bool_)  # whether the current search is a full one
         self._leader = np.full(num_rows, BOTH, np.int8)  # the side that was sure of winning at the last search
         self._sure_plies = np.zeros(num_rows, np.int32)  # for how many searches in a row
-        self.search = BatchSearch(game, num_rows, most_readouts(config), config, job.leaves, config.pass_after)
+        most = max(config.readouts_of_searches())
+        self.search = BatchSearch(game, num_rows, most, config, job.leaves, config.pass_after)
         self._buffer = GameBuffer(config.resign_threshold)
         self._players: list[Learner | None] = [None] * num_rows
         self._newest: Learner | None = None
@@ -247,7 +235,7 @@ class TreeActor(Actor):
             setup = seed.setup
             if encounter and self._job.game.sees_opponents and not encounter.opponent.learns:
                 setup = encounter.learner + 1
-            self._buffer.start(row, seed.game_id, seed.no_resign, opponent, learner, setup)
+            self._buffer.start(row, seed.game_id, seed.no_resign, opponent=opponent, learner=learner, setup=setup)
             self._kinds[row] = seed.kinds
             self._sure_plies[row] = 0
             begun.append(row)
@@ -263,7 +251,10 @@ class TreeActor(Actor):
             if any(setups):
                 self.search.set_up(started, self._job.game.begin(np.array(setups)))
             for row, encounter in encounters.items():
-                self._meet_opponent(row, encounter, setups[begun.index(row)])
+                opponent_player = self._opponents.meet(row, encounter)
+                if setup := setups[begun.index(row)]:
+                    opponent_player.set_up(np.array([row]), self._job.game.begin(np.array([setup])), [[]])
+                self._learner[row] = encounter.learner
             if self._config.random_plies:
                 self._open(started)
             self._begin(started)
@@ -280,8 +271,7 @@ class TreeActor(Actor):
     def _open(self, rows: Rows) -> None:
         """Play 0 to random_plies uniformly random moves in each of rows [n], all numbers equally likely.
 
-        Plays no passes before pass_after, and stops before a move that would end the game. The moves are recorded
-        without values and never as policy targets.
+        Stops before a move that would end the game. The moves are recorded without values, never as policy targets.
         """
         most = self._config.random_plies
         wanted = np.floor(uniforms(self._kinds[rows], np.full(len(rows), OPENING_COUNTER)) * (most + 1)).astype(int)
@@ -301,14 +291,6 @@ class TreeActor(Actor):
             self._advance(rows, actions)
 
     def _advance(self, rows: Rows, actions: Actions) -> None:
-        """Tell the search and the opponents in these rows the recorded moves."""
         self.search.advance(rows, actions)
         self.plies += len(rows)
         self._opponents.advance(rows, actions)
-
-    def _meet_opponent(self, row: int, encounter: Encounter, setup: int) -> None:
-        """Begin a game against an opponent in row, at the initial position of this setup."""
-        player = self._opponents.meet(row, encounter)
-        if setup:
-            player.set_up(np.array([row]), self._job.game.begin(np.array([setup])), [[]])
-        self._learner[row] = encounter.learner

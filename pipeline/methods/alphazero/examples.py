@@ -63,10 +63,8 @@ def entries(game: Game) -> dict[str, int]:
 def make_examples(
     game: Game, shards: Sequence[Shard], wanted: Positions, td_lambda: NDArray[np.float32] | None = None
 ) -> Columns:
-    """The examples of the wanted positions, in their order; columns as in column_types and chunks.ORIGIN.
+    """Method.examples. game: that of the largest board; td_lambda [N]: equal for all positions of a game.
 
-    game: that of the largest board. td_lambda [N]: TD(lambda), equal for all positions of a game; None: 1, so that
-    value targets are results. The column shard is the index into shards.
     Replays the games that contain a wanted position in one batch, to their end.
     Raises FileError, with the shard's path, for a game of another spec, an illegal move, a result that contradicts the
     final position, visits that no search of the position can have, or an opponent's move as a policy target.
@@ -114,8 +112,9 @@ def _of_one_board(
         raise table.error(table.row[index], "visits of an illegal action", wanted.ply[index])
     policy = np.zeros((len(wanted), game.num_actions), np.float16)
     policy[visits.owner, visits.actions] = visits.shares
-    if game.sees_opponents:
-        not_learners = _moves_of_non_learners(table, to_move)
+    if game.sees_opponents:  # networks learn to predict the moves of an opponent that doesn't learn
+        setups, flags = table.setups[table.row], table.per_move("flags", np.uint8(NO_VALUE))[table.ply, table.row]
+        not_learners = np.flatnonzero((setups != 0) & (to_move != setups - 1) & (flags & DRAWN == 0))
         policy[not_learners] = 0
         policy[not_learners, table.moves[table.ply, table.row][not_learners]] = 1
         visits.weight[not_learners] = 1
@@ -230,33 +229,17 @@ def _td_values(table: GameTable, movers: NDArray[np.int8], td_lambda: NDArray[np
     return targets[table.ply, table.row]
 
 
-def _moves_of_non_learners(table: GameTable, to_move: NDArray[np.int8]) -> IndexArray:
-    """Indexes of the wanted positions in which an opponent that doesn't learn chose the move. to_move [N].
-
-    Networks that see such an opponent learn to predict its moves.
-    """
-    setups, flags = table.setups[table.row], table.per_move("flags", np.uint8(NO_VALUE))[table.ply, table.row]
-    return np.flatnonzero((setups != 0) & (to_move != setups - 1) & (flags & DRAWN == 0))
-
-
 class _Visits(NamedTuple):
-    """The root visits of n positions, as a list of E visited actions: a dense array would be mostly zeros.
+    """The root visits of n positions, as a list of E visited actions: a dense array would be mostly zeros."""
 
-    owner    [E] index of the position   actions  [E]   shares  [E] of the position's visits
-    weight   [n] 1 if they are a policy target
-    """
-
-    owner: IndexArray
-    actions: IndexArray
-    shares: NDArray[np.float32]
-    weight: NDArray[np.uint8]
+    owner: IndexArray  # [E] index of the position
+    actions: IndexArray  # [E]
+    shares: NDArray[np.float32]  # [E] of the position's visits
+    weight: NDArray[np.uint8]  # [n] 1 if they are a policy target
 
 
 def _visits(game: Game, table: GameTable, positions: Positions, row: IndexArray, to_move: NDArray[np.int8]) -> _Visits:
-    """The normalised root visits of n positions. Doesn't check that the actions are legal.
-
-    row [n]: the row of each position's game in the table; to_move [n]: the player to move.
-    """
+    """The root visits of n positions, whose games are in rows [n] of the table. Doesn't check that they are legal."""
     weight = np.zeros(len(positions), np.uint8)
     found: list[tuple[NDArray[np.integer], ...]] = [tuple(np.zeros((3, 0), np.int64))]
     for number, shard in enumerate(table.shards):
@@ -291,11 +274,7 @@ def _visits(game: Game, table: GameTable, positions: Positions, row: IndexArray,
 def _replies(
     game: Game, table: GameTable, wanted: Positions, next_to_move: NDArray[np.int8]
 ) -> tuple[NDArray[np.float16], NDArray[np.uint8]]:
-    """reply [N, A]: the policy target of the position after each wanted one; weight [N]: 1 if there is one, else 0.
-
-    There is none if the game ended with the wanted position's move or the reply is no policy target. Doesn't check that
-    visited actions are legal.
-    """
+    """reply [N, A]: the policy target of the position after each wanted one; weight [N]: 1 if there is one, else 0."""
     reply = np.zeros((len(wanted), game.num_actions), np.float16)
     weight = np.zeros(len(wanted), np.uint8)
     goes_on = np.flatnonzero(wanted.ply + 1 < table.lengths[table.row])

@@ -15,13 +15,12 @@ that count:
 
     total = policy + value_weight·value + … + soft_policy_weight·soft_policy
 
-Each row's loss is multiplied by its sample_weight, but a mean divides by the number of rows that count, not by the sum
-of their weights. The expected gradient then equals that of uniform sampling, and weights of mean 1 keep the terms'
-scale. A reply or soft policy term of weight 0 isn't computed and is 0.
+Each row's loss is multiplied by its sample_weight, but a mean divides by the number of rows that count: the expected
+gradient equals that of uniform sampling. A reply or soft policy term of weight 0 isn't computed and is 0.
 
-L2 is the optimiser's decoupled weight decay. Source of the terms: Silver et al. 2017 (policy, value);
-Wu 2019, arXiv 1902.10565, sections 4.1 (ownership, score) and 3.4 (reply); KataGo, docs/KataGoMethods.md, "Auxiliary
-Soft Policy Target", whose training code adds the 1e-7 and takes every action of the board, legal or not.
+Source of the terms: Silver et al. 2017 (policy, value); Wu 2019, arXiv 1902.10565, sections 4.1 (ownership, score) and
+3.4 (reply); KataGo, docs/KataGoMethods.md, "Auxiliary Soft Policy Target", whose training code adds the 1e-7 and takes
+every action of the board, legal or not.
 """
 
 from __future__ import annotations

@@ -23,8 +23,14 @@ from pipeline.methods.options import (
     ResignationOptions,
     ValueLossOptions,
 )
-from pipeline.networks.architecture import Architecture, parse_size, random_weights, weight_shapes
-from pipeline.networks.growing import grow, grown_architecture
+from pipeline.networks.architecture import (
+    Architecture,
+    grow,
+    grown_architecture,
+    parse_size,
+    random_weights,
+    weight_shapes,
+)
 from pipeline.options import Options, taken
 from pipeline.players.loading import load_with_margins
 from pipeline.players.player import Player

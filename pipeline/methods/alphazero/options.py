@@ -48,6 +48,11 @@ class TreeSelfplayOptions(Options):
 class TreeActorOptions(ResignationOptions, SearchOptions, TreeSelfplayOptions, GameOptions):
     """All options of an actor with a tree search."""
 
+    def readouts_of_searches(self) -> list[int]:
+        """The readouts of every kind of search that its games have."""
+        cheap = [self.cheap_readouts] if self.full_search_fraction < 1 and self.cheap_readouts else []
+        return [self.readouts, *cheap, *([self.decided_readouts] if self.decided_value < 1 else [])]
+
 
 class SearchTargetOptions(Options):
     """What is learned from recorded searches."""

@@ -1,25 +1,21 @@
 """``GameBuffer``: the moves, visits and values of unfinished games, until they become game records.
 
-Doesn't play or write files. Moves of the learner, the model that learns from these games, are policy targets unless the
-caller says otherwise. Opponents' moves have no visits and are never targets.
-
-Axes: R rows (one unfinished game each), T plies, A actions, n rows named in a call. Values are seen by the player to
-move.
+Opponents' moves have no visits and are never policy targets. Axes: R rows (one unfinished game each), T plies, A
+actions, n rows named in a call. Values are seen by the player to move.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.games.contract import Actions, FloatArray, IntArray
+from pipeline.games.contract import Actions, FloatArray, IntArray, Rows
 from pipeline.methods.resignation import PLIES, resignation_values
-from pipeline.run.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, SEARCHED, End, GameRecord
+from pipeline.run.shards import DRAWN, NO_VALUE, POLICY_COUNTS, SEARCHED, End, GameRecord
 
-Rows = NDArray[np.int64]
 MIN_PRIOR = 1e-12  # a float32 softmax may underflow to 0, which would make the surprise infinite
 
 
@@ -36,13 +32,9 @@ class _Ply(NamedTuple):
 
 @dataclass
 class _Game:
-    """An unfinished game. Fields as in GameRecord and FinishedGame."""
+    """An unfinished game. facts: the fields of its GameRecord that are known from the beginning."""
 
-    game_id: int
-    no_resign: bool
-    opponent: str | None
-    learner: int
-    setup: int
+    facts: dict[str, Any]
     would_have_resigned: int = -1
     plies: list[_Ply] = field(default_factory=list)
 
@@ -54,17 +46,9 @@ class GameBuffer:
         self._threshold = resign_threshold
         self._games: dict[int, _Game] = {}  # by row
 
-    def start(
-        self,
-        row: int,
-        game_id: int,
-        no_resign: bool,
-        opponent: str | None = None,
-        learner: int = BOTH,
-        setup: int = 0,
-    ) -> None:
-        """Begin a new game in row. Fields as in GameRecord."""
-        self._games[row] = _Game(game_id, no_resign, opponent, learner, setup)
+    def start(self, row: int, game_id: int, no_resign: bool, **facts: Any) -> None:
+        """Begin a new game in row. facts: opponent, learner and setup, as in GameRecord."""
+        self._games[row] = _Game({"game_id": game_id, "no_resign": no_resign, **facts})
 
     def add(
         self,
@@ -123,7 +107,7 @@ class GameBuffer:
             recent = np.array([*(ply.value for ply in game.plies[1 - PLIES :]), values[i]], np.float32)
             if resignation_values(recent)[-1] >= self._threshold:
                 continue
-            if not game.no_resign:
+            if not game.facts["no_resign"]:
                 resigned[i] = True
             elif game.would_have_resigned < 0:
                 game.would_have_resigned = int(movers[i])
@@ -138,7 +122,6 @@ class GameBuffer:
         game = self._games[row]
         moves, flags, values, surprises, visited, counts = zip(*game.plies, strict=True)
         return GameRecord(
-            game_id=game.game_id,
             moves=np.array(moves, np.uint16),
             flags=np.array(flags, np.uint8),
             root_values=np.array(values, np.float32),
@@ -148,10 +131,7 @@ class GameBuffer:
             visit_counts=np.concatenate(counts),
             result_first_player=result_first_player,
             end=end,
-            no_resign=game.no_resign,
-            opponent=game.opponent,
-            learner=game.learner,
-            setup=game.setup,
+            **game.facts,
         )
 
 

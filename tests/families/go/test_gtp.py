@@ -13,7 +13,7 @@ import pytest
 
 from pipeline.families.go.gtp import Gtp
 from pipeline.games.specs import parse_game
-from pipeline.networks.estimates import Estimates
+from pipeline.networks.modules import Estimates
 from pipeline.play.clock import Clock, TimeSettings
 from pipeline.play.config import EngineConfig
 from pipeline.play.engine import engine

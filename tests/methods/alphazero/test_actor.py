@@ -392,7 +392,7 @@ def test_what_an_opponent_thinks_is_no_reason_to_resign():
         values, priors = np.array([value], np.float32), np.full((1, 2), 0.5, np.float32)
         buffer.add(row, np.array([0], np.int32), np.array([[1, 0]], np.int32), values, priors, np.array([True]))
 
-    buffer.start(0, 1, False, "x", 0)
+    buffer.start(0, 1, False, opponent="x", learner=0)
     learner_plays(0.5)
     buffer.add_opponents(row, np.array([1], np.int32), lost)
     assert not buffer.resigns(row, lost, np.array([0], np.int8)).any()  # its own move before looked well

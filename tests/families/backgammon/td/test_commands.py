@@ -21,9 +21,8 @@ from pipeline.reports.summaries import summary_text
 from pipeline.run.layout import Run
 from pipeline.selfplay.command import selfplay
 from pipeline.train.config import InitConfig, TrainConfig
-from pipeline.train.cuda_graph_pass import CudaGraphPass
 from pipeline.train.init import init
-from pipeline.train.trainer import Trainer
+from pipeline.train.trainer import CudaGraphPass, Trainer
 from tests.evaluate.test_watch import Heard, settings
 from tests.families.backgammon.td.helpers import play, shard_of, small_network
 from tests.gather.test_command import GAME

@@ -51,8 +51,7 @@ from pipeline.run.shards import BOTH, Shard, newest_shards, read_shard
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.in_workers import SelfplayExecutor, played_game
-from pipeline.selfplay.plan import Plan
-from pipeline.selfplay.playing import PlayedGame
+from pipeline.selfplay.playing import Plan, PlayedGame
 from pipeline.train.command import train
 from pipeline.train.config import ExportConfig, InitConfig, TrainConfig
 from pipeline.train.export import export
@@ -372,15 +371,16 @@ def played_by_a_worker(model: Path, count: int) -> list[PlayedGame]:
     """Games of the same seed. All numbers must come back, those of the dropped ones too."""
     game = parse_game(KUHN)
     plan = Plan(SelfplayConfig(seed=3), game, method_named(read_info(model).method), rows=4)
-    job = {**plan.to_job(), "update": {"learner": str(model), "generation": 0, "others": None}}
+    job = {**plan.to_job(), "update": {"learner": str(model), "generation": 0, "others": {}}}
     worker = SelfplayExecutor(job, {str(model): model_files(model)})
     found: dict[int, PlayedGame] = {}
     try:
         worker.give(range(count))
         deadline = time.monotonic() + 60
         while len(found) < count and time.monotonic() < deadline:
-            found.update(played_game(outcome, {game.spec: game}) for outcome in worker.outcomes(0.1))
-        assert sorted(found) == list(range(count)) and not worker._threads._begun
+            said = map(worker.encode, worker.outcomes(0.1))
+            found.update(played_game(outcome, {game.spec: game}) for outcome in said)
+        assert sorted(found) == list(range(count)) and not worker._begun
         assert len(worker.warnings()) == sum(played.finished is None for played in found.values())
     finally:
         worker.close()
