@@ -58,6 +58,8 @@ WITHOUT_RUN = {"attach", "presets", "loop"}  # commands that read no run themsel
 READ_ALL = {"report", "verify"}  # commands that need all files of a working copy
 LOOK_AROUND = {"show", "status"}  # commands that need all names of a working copy
 COPIES: list[contextlib.ExitStack] = []  # of the command that is running
+ENDED: list[str] = []  # commands that did what they were asked to
+LEFT_AT_ONCE = {"engine"}  # a manager waits for its end, which takes longer if Python takes everything apart
 WITHOUT_SUMMARY = {"engine", "play", "serve", "loop"}
 MAYBE_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://|Path\('[a-z][a-z0-9+.-]*:['/]")  # in the repr of an option's value
 
@@ -256,6 +258,7 @@ def made_command(command: Command, run: Run) -> Any:
             is_run = "directory" in command.config.model_fields and not command.in_presets
             # With --extras the loop asks what an address needs before it can be read.
             run(command, given if run is run_loop else placed(command.name, given, is_run))
+        ENDED.append(command.name)
 
     parameters = options_of(command, has_summary=command.name not in WITHOUT_SUMMARY)
     alone = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
@@ -714,6 +717,12 @@ def run_program(arguments: Sequence[str] | None = None, name: str = "main.py") -
         take_interrupts(INTERRUPTS.handle)
         sys.unraisablehook = INTERRUPTS.take_back
         app(prog_name=name, args=arguments)
+    except SystemExit:
+        if LEFT_AT_ONCE.intersection(ENDED):
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
+        raise
     except KeyboardInterrupt:  # before or after the command, which reports its own interrupts
         write("mugo: interrupted", sys.stderr)
         end(INTERRUPTS.exit_code)

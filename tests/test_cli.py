@@ -512,6 +512,26 @@ def test_second_wish_to_stop_is_obeyed_when_cleaning_up_takes_long() -> None:
     assert interrupts.exit_code == 130
 
 
+def test_an_engine_ends_as_soon_as_its_manager_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without what Python does at its end, which takes longer than a manager likes to wait."""
+    left: list[int] = []
+    monkeypatch.setattr(os, "_exit", left.append)
+    monkeypatch.setattr(main, "take_interrupts", lambda handler: None)
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    for name, wanted in (("status", []), ("engine", [0])):
+        ended: list[str] = []
+        monkeypatch.setattr(main, "ENDED", ended)
+
+        def app(name: str = name, ended: list[str] = ended, **given: Any) -> None:
+            ended.append(name)
+            raise SystemExit(0)
+
+        monkeypatch.setattr(main, "app", lambda app=app, **given: app())
+        with pytest.raises(SystemExit):
+            main.run_program([])
+        assert left == wanted
+
+
 def test_presets_are_listed_and_printed() -> None:
     listed = run("presets").output
     assert all(re.search(rf"^{name} +\S", listed, re.MULTILINE) for name in preset_names())

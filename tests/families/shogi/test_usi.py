@@ -87,7 +87,8 @@ def test_the_sequence_of_a_manager(manager):
     """As ShogiGUI begins: usi, options that every engine must accept, isready, usinewgame, a position, a move."""
     options = manager.ask("usi", until="usiok")
     assert options[0].startswith("id name MuGo") and options[1].startswith("id author")
-    assert [line.split()[2] for line in options[2:-1]] == ["USI_Ponder", "USI_Hash", "Readouts", "MultiPV"]
+    known = ["USI_Ponder", "USI_Hash", "Readouts", "MultiPV", "USI_Variant"]
+    assert [line.split()[2] for line in options[2:-1]] == known
     manager.send("setoption name USI_Ponder value true", "setoption name USI_Hash value 256")
     assert manager.ask("isready", until="readyok") == ["readyok"]
     *reports, best = manager.ask("usinewgame", "position startpos", "go btime 600000 wtime 600000 byoyomi 100")
