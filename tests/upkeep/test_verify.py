@@ -104,7 +104,7 @@ def test_a_run_as_it_was_made(run: Path) -> None:
 
 STRANGERS = (
     *(".DS_Store", "._000000-init", "Thumbs.db", "desktop.ini", "Icon\r", "notes.txt~", ".#lock", ".nfs00000000001"),
-    *("2019 backup.gz", "000001-b1c8 (1)", "000000-init - Copy", "copy of 000000-init.gz", "sync-conflict.h5", "lost+found"),
+    *("2019 backup.gz", "000001-b1c8 (1)", "000000-init - Copy", "copy of 000000-init.gz", "conflict.h5", "lost+found"),
 )
 
 
