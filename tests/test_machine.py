@@ -138,7 +138,7 @@ def test_it_ends_if_whoever_started_it_ended_before_it_was_loaded() -> None:
 def test_where_the_system_does_not_tell_that_the_parent_ended_a_thread_looks() -> None:
     """As on macOS."""
     looking = [sys.executable, "-c", "import os; from pipeline import machine; machine.LOOK_SECONDS = 0.01; "
-               "print(os.getpid(), flush=True); machine._end_with(os.getppid())"]  # fmt: skip
+               "parent = os.getppid(); print(os.getpid(), flush=True); machine._end_with(parent)"]  # fmt: skip
     starting = f"import subprocess; subprocess.Popen({looking!r}).wait()"
     parent = subprocess.Popen([sys.executable, "-c", starting], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     (pid,) = said_by(parent)
