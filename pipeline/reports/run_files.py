@@ -172,6 +172,7 @@ class _Scan:
             folder / name
             for name in sizes
             if name.endswith(layout.SHARD_SUFFIX)
+            and (layout.parse_shard_name(name) or layout.parse_pack_name(name))  # not somebody's own backup.gz
             and name.removesuffix(layout.SHARD_SUFFIX) + layout.META_SUFFIX not in sizes
             and layout.parse_shard_name(name) not in committed
         ]

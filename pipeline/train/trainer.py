@@ -184,7 +184,7 @@ class Trainer:
                     if found is None
                     else np.array(found.cpu().contiguous().numpy(), np.float32, order="C")
                 )
-            count = int(state.get(STEP, self.total_steps))  # Muon counts nothing
+            count = int(state.get(STEP, self.total_steps))
             if count != self.total_steps and arrays[f"{MOMENTS[type(optimizer)][0]}.{name}"].any():
                 arrays[f"{UPDATES}.{name}"] = np.array([count], np.int64)
         if self._config.ema_decay:
@@ -206,8 +206,10 @@ class Trainer:
                 count = 0  # by the number of updates Adam corrects the bias of moments that began at 0
             elif (own := f"{UPDATES}.{name}") in arrays:
                 count = _stored_steps(arrays, own)
-            # Fused updates need the counter on their device.
-            state: dict[str, Any] = {STEP: torch.tensor(float(count), device=self._device)}
+            state: dict[str, Any] = {}
+            if not isinstance(self._optimizers[name], Muon):  # which counts nothing
+                # Fused updates need the counter on their device.
+                state[STEP] = torch.tensor(float(count), device=self._device)
             for moment, found in moments.items():
                 # In the parameter's memory format, so that the update uses the same kernel as before.
                 state[moment] = torch.empty_like(parameter, requires_grad=False).copy_(torch.from_numpy(found))

@@ -216,9 +216,9 @@ def test_who_asks_for_the_wrong_thing_is_told(run: Path) -> None:
 
 
 def test_examples_of_another_game_are_refused(run: Path) -> None:
-    init(InitConfig(game="tictactoe", new_model=Path("other/000000-init"), network_size="b1c8"))
+    init(InitConfig(game="tictactoe", new_model=Path("another/000000-init"), network_size="b1c8"))
     with pytest.raises(FileError):
-        train(TrainConfig(original_model=Path("other/000000-init"), new_model=Path("other/000001-x")))
+        train(TrainConfig(original_model=Path("another/000000-init"), new_model=Path("another/000001-x")))
 
 
 @pytest.mark.parametrize("preset", preset_names())

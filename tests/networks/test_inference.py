@@ -253,6 +253,7 @@ class TestChoice:
         monkeypatch.setattr(Evaluator, "__call__", call)
         monkeypatch.setattr(inference, "available_backends", lambda *_: [int8, exact])
         monkeypatch.setattr(inference, "MIN_INT8_SPEEDUP", 0.01)  # wherever it isn't refused, it is chosen
+        monkeypatch.setattr(inference, "CLEARLY_SLOWER", 100.0)
         found = make_evaluators(GO, lively_weights(GO), 32, 1, calibration=random_planes(GO, 64))[0].backend
         assert found == (exact if wrong == 32 else int8)
         assert cache_file.exists() == (wrong < 32)

@@ -318,7 +318,7 @@ def test_whole_run_with_matches_of_another_version(run: Path) -> None:
     writer.add([match_game(0, LEFT_COLUMN, 1)])
     (run / "data/ratings.json").write_text("{}")
     text = text_of(run)
-    assert "data/tournament: 1 matches, 1 games" in text and "python main.py ratings " in text
+    assert "data/tournament: 1 match, 1 game" in text and "python main.py ratings " in text
     assert f"skipped: {old / 'games.jsonl'}: version 2; this program reads version 1" in text and "3/4" in text
 
 
@@ -452,7 +452,7 @@ def test_ratings_and_pool(tmp_path: Path) -> None:
     ratings = Ratings(game="tictactoe", anchor="random", anchor_elo=0, matches=1, games=10, players=[rated, other])
     write_record(tmp_path / "ratings.json", ratings)
     text = text_of(tmp_path / "ratings.json")
-    assert "random = 0 Elo" in text and "1 matches, 10 games" in text and "group" not in text
+    assert "random = 0 Elo" in text and "1 match, 10 games" in text and "group" not in text
     row = next(line.split() for line in text.splitlines() if line.startswith("000001-m@16"))
     assert row == ["000001-m@16", "model", "10", "6", "1", "3", "123", "0", "1510", "25.0", "8.3"]
     apart = ratings.model_copy(update={"players": [rated, other.model_copy(update={"group": 1})]})

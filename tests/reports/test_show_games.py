@@ -140,7 +140,7 @@ def test_chunk(tmp_path: Path) -> None:
 
     text = text_of(show_chunk(path))
     assert "won 50.0%, drawn 25.0%, lost 25.0%" in text
-    assert "2 to 5" in text and "1 games in 1 shards" in text and "1234" in text and "0 of 2" in text
+    assert "2 to 5" in text and "1 game in 1 shard" in text and "1234" in text and "0 of 2" in text
     assert "    3 . . X\n    2 . O .\n    1 . . .\n      a b c" in text
     assert f"{game.action_name(5)} 75%  {game.action_name(0)} 25%" in text
     assert text.count(f"reply   {game.action_name(7)} 100%") == 2 and "50.0% of the examples" in text

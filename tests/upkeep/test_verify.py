@@ -105,7 +105,7 @@ def test_a_run_as_it_was_made(run: Path) -> None:
 
 STRANGERS = (
     *(".DS_Store", "._000000-init", "Thumbs.db", "desktop.ini", "Icon\r", "notes.txt~", ".#lock", ".nfs00000000001"),
-    *("000001-b1c8 (1)", "000000-init - Copy", "copy of 000000-init.gz", "sync-conflict.h5", "lost+found"),
+    *("2019 backup.gz", "000001-b1c8 (1)", "000000-init - Copy", "copy of 000000-init.gz", "conflict.h5", "lost+found"),
 )
 
 
@@ -116,9 +116,9 @@ def test_what_desktops_and_sync_tools_leave_everywhere_is_ignored(run: Path) -> 
     for folder in [path for path in (run, *run.rglob("*")) if path.is_dir() and not path.name.startswith(".")]:
         for name in STRANGERS:
             (folder / name).write_bytes(b"\0\1 stranger")
-        (folder / ".ipynb_checkpoints").mkdir()
-        (folder / "@eaDir").mkdir()
-    found = check(run)
+        (folder / ".ipynb_checkpoints").mkdir(exist_ok=True)
+        (folder / "@eaDir").mkdir(exist_ok=True)
+    found = check(run, repair=True)
     assert (found.problems, found.remarks) == ([], [])
     assert [show_text(run), str(status(StatusConfig(directory=run)).play), found.checked] == plain
     before = Path.cwd()
