@@ -313,8 +313,8 @@ def _strengths(config: EvaluateConfig, name: str, progress: Progress) -> dict[st
 
 
 def _number(model: Path) -> int:
-    name = layout.parse_model_name(model.name)
-    return layout.MAX_NUMBER + 1 if name is None else name.number
+    number = layout.number_of(model.name)
+    return layout.MAX_NUMBER + 1 if number is None else number
 
 
 def _stored_settings(settings: EvaluateConfig) -> dict[str, Any]:

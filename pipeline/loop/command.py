@@ -357,8 +357,7 @@ class _Loop:
 
     def _was_cut_off(self, generation: int) -> bool:
         """Whether the training of this generation's model began and didn't end."""
-        models = map(layout.parse_model_name, models_in_training(layout.SAVED_MODELS))
-        return any(model is not None and model.number == generation for model in models)
+        return generation in map(layout.number_of, models_in_training(layout.SAVED_MODELS))
 
     def _train(self, generation: int) -> bool:
         share, begun = self._clock.share, self._clock.kept.training

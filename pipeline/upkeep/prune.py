@@ -394,10 +394,10 @@ def _prune_left_over(run: Run, apply: bool) -> Iterator[Removal]:
     newest, seen = newest_number(run.models), scan_run(run.folder, whole=False)
     for name in sorted(atomic.names_in(run.models)):
         model = layout.parse_checkpoint_name(name)
-        parsed = layout.parse_model_name(model) if model else None
+        number = layout.number_of(model) if model else None
         if model and has_model(run.models / model):
             why = f"the training of {model} has ended"
-        elif parsed is not None and parsed.number <= newest:
+        elif number is not None and number <= newest:
             why = f"model {newest:06d} is newer; no training will resume {model}"
         else:
             continue
