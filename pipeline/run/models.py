@@ -302,8 +302,7 @@ def state_of(info: ModelInfo | None, time_share: float | None = None) -> RunStat
     """
     if info is None:
         return START
-    trained = info.manifest.get("config")
-    share = trained.get("time_share") if isinstance(trained, dict) else None
+    share = info.manifest.get("config", {}).get("time_share")
     if not isinstance(share, int | float) or isinstance(share, bool):
         share = 0.0 if info.number == 0 else time_share
     return RunState(info.number, int(info.manifest.get("total_samples", 0)), share)
