@@ -38,8 +38,8 @@ def _state_of_run(config: Options) -> RunState:
         return state_of_next(resolve_champion(config.network).parent)
     if isinstance(config, TrainConfig):
         folder = config.new_model.parent if config.new_model else layout.SAVED_MODELS
-        made = layout.parse_model_name(config.new_model.name) if config.new_model else None
-        generation = made.number if made else state_of_next(folder).generation
+        made = layout.number_of(config.new_model.name) if config.new_model else None
+        generation = state_of_next(folder).generation if made is None else made
         original = read_info(config.original_model) if config.original_model else newest_info(folder)
         return RunState(generation, state_of(original).samples)
     if isinstance(config, EvaluateConfig):

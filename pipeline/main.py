@@ -717,16 +717,14 @@ def run_program(arguments: Sequence[str] | None = None, name: str = "main.py") -
         take_interrupts(INTERRUPTS.handle)
         sys.unraisablehook = INTERRUPTS.take_back
         app(prog_name=name, args=arguments)
-    except SystemExit:
-        if LEFT_AT_ONCE.intersection(ENDED):
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(0)
-        raise
     except KeyboardInterrupt:  # before or after the command, which reports its own interrupts
         write("mugo: interrupted", sys.stderr)
         end(INTERRUPTS.exit_code)
     except SystemExit as ended:
+        if LEFT_AT_ONCE.intersection(ENDED):
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
         if INTERRUPTS.first is not None and isinstance(ended.code, int):
             end(ended.code)
         raise

@@ -140,11 +140,11 @@ def _challenger(config: EvaluateConfig, champion: Entrant) -> str:
     home = _home(champion)
     if home is None or champion.spec.path is None:
         raise UsageError(f"evaluate --white-model: not given; against {champion.name} there is no newest model to take")
-    current = layout.parse_model_name(champion.spec.path.name)
+    current = layout.number_of(champion.spec.path.name)
     newer = 0
     for path in newest_models(home):
-        name = layout.parse_model_name(path.name)
-        if name is None or (current is not None and name.number <= current.number):
+        number = layout.number_of(path.name)
+        if number is None or (current is not None and number <= current):
             break  # older models needn't be looked at
         if path.name == champion.spec.path.name:
             continue

@@ -213,8 +213,8 @@ class Draft:
             return [text]
         champions = read_champions(self._home)
         if text == CHAMPION:
-            named = [(path, layout.parse_model_name(path.name)) for path in champions]
-            older = [path for path, name in named if name is not None and name.number < number]
+            numbers = {path: layout.number_of(path.name) for path in champions}
+            older = [path for path, found in numbers.items() if found is not None and found < number]
             if not older:
                 self._skip(CHAMPION, "no older model was champion", again=False)
                 return []

@@ -260,10 +260,10 @@ def keep_preset(config: LoopConfig, folder: Path, say: Say) -> float:
     if config.minutes < least:
         wanted = f"wanted {math.ceil(10 * least) / 10:g} or more"
         raise UsageError(f"loop --minutes {config.minutes:g}: too short for a generation of {game.spec}; {wanted}")
-    recipe = derive(measurements, config.minutes)
+    text, summary = derive(measurements, config.minutes)
     atomic.make_folder(kept.parent)
-    atomic.write_text(kept, recipe.text)
-    say(recipe.summary)
+    atomic.write_text(kept, text)
+    say(summary)
     return time.monotonic() - begun
 
 
@@ -360,8 +360,7 @@ class _Loop:
 
     def _was_cut_off(self, generation: int) -> bool:
         """Whether the training of this generation's model began and didn't end."""
-        models = map(layout.parse_model_name, models_in_training(layout.SAVED_MODELS))
-        return any(model is not None and model.number == generation for model in models)
+        return generation in map(layout.number_of, models_in_training(layout.SAVED_MODELS))
 
     def _train(self, generation: int) -> bool:
         share, begun = self._clock.share, self._clock.kept.training

@@ -13,7 +13,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 SMALL, LARGE, LARGER = "b2c32", "b4c64", "b6c64"
 LARGER_RATE = 2 / 3  # evaluations of LARGER in the time of one of LARGE: six blocks instead of four
@@ -51,14 +51,6 @@ class Measurements:
     evaluations_large: float | None
     simulations: float
     samples: float
-
-
-class Recipe(NamedTuple):
-    """seconds: of a generation, on average; summary: one line for people; text: the preset as YAML."""
-
-    seconds: float
-    summary: str
-    text: str
 
 
 def measuring_seconds(minutes: float) -> float:
@@ -120,8 +112,8 @@ def length(plies: float) -> float:
     return RESIGNED_LENGTH * plies if resigns(plies) else plies
 
 
-def derive(found: Measurements, minutes: float) -> Recipe:
-    """The settings of a run of this length. See shortest_minutes for how short it may be."""
+def derive(found: Measurements, minutes: float) -> tuple[str, str]:
+    """(the preset of a run of this length, as YAML; one line for people). shortest_minutes: how short it may be."""
     steps = growth(found.plies, found.evaluations, minutes)
     simulations, samples = (_average(steps, rates) for rates in _rates(found))
     plies, run = length(found.plies), 60 * minutes
@@ -211,7 +203,7 @@ def derive(found: Measurements, minutes: float) -> Recipe:
         *("", "train:", *train),
         *("", "evaluate:", *evaluate),
     ]
-    return Recipe(seconds, summary, "\n".join(text) + "\n")
+    return "\n".join(text) + "\n", summary
 
 
 def _line(option: str, value: Any, reason: str, clock: str = "until") -> str:

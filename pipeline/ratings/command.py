@@ -282,9 +282,7 @@ def rate(records: Iterable[Record], anchor: tuple[str, float] | None = None) -> 
 def _default_anchor(names: Collection[str], infos: Mapping[str, PlayerInfo]) -> str:
     if "random" in names:
         return "random"
-    numbers = {name: layout.parse_model_name(name.rpartition("@")[0]) for name in names}
-    numbered = [name for name, number in numbers.items() if number is not None]
-    if numbered:
+    if numbered := [name for name in names if layout.number_of(name.rpartition("@")[0]) is not None]:
         return min(numbered)
     return next((name for name in names if infos[name].kind == "model"), next(iter(names)))
 

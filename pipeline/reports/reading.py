@@ -50,7 +50,7 @@ class Reading:
         models = reading.readable(lambda: list(islice(newest_models(run.models), num_models))) or []
         reading.infos = [info for path in models[::-1] if (info := reading.readable(read_info, path))]
         if models:
-            reading.generation = number_of(models[0].name)
+            reading.generation = layout.number_of(models[0].name)
             reading.champion = reading.readable(lambda: resolve_champion(run.champion).name)
         reading.journal = reading.readable(read_journal, run.models) or []
         return reading
@@ -81,11 +81,6 @@ class Reading:
     def meta(self, shard: ShardFile) -> ShardMeta | None:
         """The shard's sidecar; None if it is damaged or gone."""
         return meta_of(shard, self.run.games, self.warn)
-
-
-def number_of(model: str) -> int | None:
-    found = layout.parse_model_name(model)
-    return found.number if found else None
 
 
 def parse_time(text: object) -> datetime | None:

@@ -128,16 +128,8 @@ def is_run(folder: Path) -> bool:
 # Models
 
 
-class ModelName(NamedTuple):
-    number: int  # 0 for the initial model, then counting up
-    label: str
-
-    def __str__(self) -> str:
-        return model_name(self.number, self.label)
-
-
 def model_name(number: int, label: str) -> str:
-    """``000018-label``. Raises UsageError for a number or label that a name can't have."""
+    """``000018-label``; number: 0 for the initial model. Raises UsageError for one that a name can't have."""
     if not 0 <= number <= MAX_NUMBER:
         raise UsageError(f"model number {number}: wanted 0 to {MAX_NUMBER}")
     return check_model_name(f"{number:06d}-{label}")
@@ -153,10 +145,10 @@ def check_model_name(name: str) -> str:
     return name
 
 
-def parse_model_name(name: str) -> ModelName | None:
-    """The parts of ``000018-label``; None if name isn't of that form."""
-    match = _MODEL.fullmatch(name)
-    return ModelName(int(match[1]), match[2]) if match and VERSUS not in name else None
+def number_of(model: str) -> int | None:
+    """The number in a model's name, ``000018-label``; None if it isn't of that form."""
+    match = _MODEL.fullmatch(model)
+    return int(match[1]) if match and VERSUS not in model else None
 
 
 def checkpoint_path(model: Path) -> Path:
@@ -180,15 +172,15 @@ class GamesFolder(NamedTuple):
     model: str
 
     def __str__(self) -> str:
-        own = parse_model_name(self.model)
-        return self.model if own and own.number == self.generation else f"{self.generation:06d}+{self.model}"
+        is_own = number_of(self.model) == self.generation
+        return self.model if is_own else f"{self.generation:06d}+{self.model}"
 
 
 def games_folder(model: str, generation: int) -> GamesFolder:
     """The generation is at least the model's number. Raises UsageError for an invalid model name or generation."""
-    own = parse_model_name(check_model_name(model))
-    if own:
-        generation = max(generation, own.number)
+    own = number_of(check_model_name(model))
+    if own is not None:
+        generation = max(generation, own)
     if not 0 <= generation <= MAX_NUMBER:
         raise UsageError(f"generation {generation}: wanted 0 to {MAX_NUMBER}")
     return GamesFolder(generation, model)
@@ -198,8 +190,8 @@ def parse_games_folder(name: str) -> GamesFolder | None:
     """The parts of a folder's name; None if it isn't a folder of games."""
     if match := _GAMES.fullmatch(name):
         return GamesFolder(int(match[1]), match[2])
-    model = parse_model_name(name)
-    return GamesFolder(model.number, name) if model else None
+    number = number_of(name)
+    return None if number is None else GamesFolder(number, name)
 
 
 class ShardName(NamedTuple):
@@ -378,7 +370,7 @@ def evaluation_name(model: str) -> str:
 def parse_evaluation_name(name: str) -> str | None:
     """The model's name; None if it isn't the file of an evaluation."""
     model = name.removesuffix(".json")
-    return model if model != name and parse_model_name(model) else None
+    return model if model != name and number_of(model) is not None else None
 
 
 # Temporaries and locks
@@ -509,8 +501,8 @@ def number_in(parts: Parts, name: str) -> int:
     or of a match's challenger. -1: it has none.
     """
     if parts == (SAVED_MODELS.name,):
-        model = parse_model_name(name)
-        return model.number if model else -1
+        number = number_of(name)
+        return -1 if number is None else number
     if parts == (DATA, SELFPLAY):
         games = parse_games_folder(name)
         return games.generation if games else -1

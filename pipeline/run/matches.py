@@ -296,8 +296,8 @@ def _is_match(folder: Path) -> bool:
 
 
 def _newest_number(name: str) -> int:
-    models = (layout.parse_model_name(player.partition("@")[0]) for player in layout.parse_match_name(name) or ())
-    return max((model.number for model in models if model), default=-1)
+    numbers = (layout.number_of(player.partition("@")[0]) for player in layout.parse_match_name(name) or ())
+    return max((number for number in numbers if number is not None), default=-1)
 
 
 def read_match(folder: Path, with_summary: bool = True) -> Match:

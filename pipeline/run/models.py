@@ -240,7 +240,7 @@ def has_model(path: Path) -> bool:
 def newest_models(folder: Path) -> Iterator[Path]:
     """Like list_models, but newest first, and lazy: looks into a model's folder only when it comes to it."""
     names = sorted(atomic.names_in(folder), reverse=True)
-    return (folder / name for name in names if layout.parse_model_name(name) and has_model(folder / name))
+    return (folder / name for name in names if layout.number_of(name) is not None and has_model(folder / name))
 
 
 def models_in_training(folder: Path) -> list[str]:
@@ -264,9 +264,8 @@ def newest_info(folder: Path) -> ModelInfo | None:
 
 def newest_number(folder: Path, without: int = 0) -> int:
     """The number of the newest model, which is the generation of games that begin now. without: if there is none."""
-    newest = next(newest_models(folder), None)
-    parsed = layout.parse_model_name(newest.name) if newest else None
-    return parsed.number if parsed else without
+    numbers = (layout.number_of(path.name) for path in newest_models(folder))
+    return next((number for number in numbers if number is not None), without)
 
 
 class NewestNumber:
@@ -305,8 +304,7 @@ def state_of(info: ModelInfo | None, time_share: float | None = None) -> RunStat
     """
     if info is None:
         return START
-    trained = info.manifest.get("config")
-    share = trained.get("time_share") if isinstance(trained, dict) else None
+    share = info.manifest.get("config", {}).get("time_share")
     if not isinstance(share, int | float) or isinstance(share, bool):
         share = 0.0 if info.number == 0 else time_share
     return RunState(info.number, int(info.manifest.get("total_samples", 0)), share)

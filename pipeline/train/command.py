@@ -497,10 +497,10 @@ class _Run:
 
     def _model_info(self, path: Path, metrics: Metrics, speed: float) -> ModelInfo:
         """speed: samples/s in this process's steps."""
-        parsed = layout.parse_model_name(path.name)
+        number = layout.number_of(path.name)
         return ModelInfo(
             name=path.name,
-            number=parsed.number if parsed else self._model.info.number + 1,
+            number=self._model.info.number + 1 if number is None else number,
             game=self._model.info.game,
             architecture=self._method.stored(self._grown.architecture, path.parent),
             method=self._model.info.method,

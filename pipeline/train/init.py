@@ -77,10 +77,9 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
         with naming(original.path):
             architecture, weights = method.moved(parse_game(original.info.game), game, original)
         began_with = {"name": original.info.name, "game": original.info.game}
-    parsed = layout.parse_model_name(name)
     info = ModelInfo(
         name=name,
-        number=parsed.number if parsed else 0,
+        number=layout.number_of(name) or 0,
         game=game.family,
         architecture=architecture,
         method=method.name,

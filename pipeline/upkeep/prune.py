@@ -181,16 +181,6 @@ class _Place:
         return len(self.files) - len(self.keep)
 
 
-@dataclass(frozen=True)
-class _Thinning:
-    """A generation to be pruned. shards: of all its folders; positions: of newer generations."""
-
-    generation: int
-    shards: int
-    positions: int
-    places: list[_Place]
-
-
 def _prune_games(
     run: Run, counted_so_far: Counted | None, oldest: int, keep: int, apply: bool, notes: list[str], progress: Progress
 ) -> Iterator[Removal]:
@@ -202,7 +192,7 @@ def _prune_games(
         return
     positions = behind = 0
     settled = -1  # the newest generation from which on older ones need no further search
-    going: list[_Thinning] = []
+    going: dict[tuple[int, int, int], list[_Place]] = {}  # by generation, its shards, positions of newer generations
     searched: list[Path] = []
     for number, (generation, folders) in enumerate(newest_generations(games)):
         behind += generation <= pruned.settled
@@ -224,18 +214,18 @@ def _prune_games(
         is_damaged = any(isinstance(file.pack, FileError) for file in files)
         settled = -1 if is_damaged else max(settled, generation)
         if places:
-            going.append(_Thinning(generation, len(files), positions, places))
+            going[generation, len(files), positions] = places
     stayed: set[str] = set()
     if apply:
-        places = [place for one in going for place in one.places]
+        places = [place for some in going.values() for place in some]
         after, stayed = _remove_games(games, pruned, searched, places, progress)
         if not stayed and settled > after.settled:  # comes last: after a kill everything is searched again
             write_pruned(games, after.model_copy(update={"settled": settled}))
-    for one in going:
-        thinned = [place for place in one.places if place.name not in stayed]
+    for (generation, shards, newer), places in going.items():
+        thinned = [place for place in places if place.name not in stayed]
         gone = sum(place.num_gone for place in thinned)
-        what = f"{gone:,} of {counted(one.shards, 'shard')} of generation {one.generation}"
-        why = f"behind the newest {one.positions:,} positions; {counted(one.shards - gone, 'shard')} stay"
+        what = f"{gone:,} of {counted(shards, 'shard')} of generation {generation}"
+        why = f"behind the newest {newer:,} positions; {counted(shards - gone, 'shard')} stay"
         if thinned:
             yield Removal.of(what, [part for place in thinned for part in place.sizes], why)
 
@@ -405,10 +395,10 @@ def _prune_left_over(run: Run, apply: bool) -> Iterator[Removal]:
     newest, seen = newest_number(run.models), scan_run(run.folder, whole=False)
     for name in sorted(atomic.names_in(run.models)):
         model = layout.parse_checkpoint_name(name)
-        parsed = layout.parse_model_name(model) if model else None
+        number = layout.number_of(model) if model else None
         if model and has_model(run.models / model):
             why = f"the training of {model} has ended"
-        elif parsed is not None and parsed.number <= newest:
+        elif number is not None and number <= newest:
             why = f"model {newest:06d} is newer; no training will resume {model}"
         else:
             continue

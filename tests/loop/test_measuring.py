@@ -24,7 +24,7 @@ def test_a_game_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.game == "tictactoe" and found.actions == 9 and not found.has_margins
     assert 7 < found.plies < 9 and 4 < found.moves < 7
     assert min(found.evaluations, found.simulations, found.samples) > 10 and found.evaluations_large is None
-    assert yaml.safe_load(derive(found, 1).text)["selfplay"]["games"][-1]["value"] >= 32
+    assert yaml.safe_load(derive(found, 1)[0])["selfplay"]["games"][-1]["value"] >= 32
 
 
 def test_random_games_end_with_their_time() -> None:

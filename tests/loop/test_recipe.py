@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import yaml
 from pipeline.loop.recipe import (
     LARGEST_REUSE,
     Measurements,
-    Recipe,
     derive,
     generation_seconds,
     growth,
@@ -31,6 +31,15 @@ GPU = Measurements("go:9", True, 82, 33, 122, 1_000_000, 600_000, 400_000, 100_0
 ALL = {"tictactoe": TIC_TAC_TOE, "connect4": FOUR, "go9": NINE, "shogi": LONG, "slow": SLOW, "gpu": GPU}
 
 
+class Recipe:
+    """What was derived. seconds: of a generation."""
+
+    def __init__(self, found: Measurements, minutes: float) -> None:
+        self.text, self.summary = derive(found, minutes)
+        (about,) = re.findall(r"\(about ([\d.]+) (s|minutes)\)", self.summary)
+        self.seconds = float(about[0]) * (60 if about[1] == "minutes" else 1)
+
+
 def value(recipe: Recipe, option: str, section: str = "selfplay") -> Any:
     """Of an option, or the values of its schedule; None if the learning recipe's own stays."""
     found = yaml.safe_load(recipe.text)[section].get(option)
@@ -47,7 +56,7 @@ def test_every_recipe_is_a_preset_whose_training_takes_a_third_of_the_time(
     name: str, minutes: float, tmp_path: Path
 ) -> None:
     found = ALL[name]
-    recipe = derive(found, minutes)
+    recipe = Recipe(found, minutes)
     path = tmp_path / "preset.yaml"
     path.write_text(recipe.text)
     settings = read_preset(str(path))
@@ -89,15 +98,15 @@ def test_the_time_of_a_generation(minutes: float, seconds: float) -> None:
     ],
 )
 def test_games_readouts_and_growth(found: Measurements, minutes: float, games: int, readouts: int, sizes: Any) -> None:
-    recipe = derive(found, minutes)
+    recipe = Recipe(found, minutes)
     assert last(recipe, "games") == pytest.approx(games, rel=0.25)
     assert last(recipe, "readouts") == readouts
     assert value(recipe, "network_size", "train") == sizes
 
 
 def test_a_slow_machine_takes_longer_for_a_generation_rather_than_too_few_games() -> None:
-    assert derive(FOUR, 3).seconds == pytest.approx(12, abs=0.5)
-    assert derive(SLOW, 3).seconds == pytest.approx(35, abs=5) and last(derive(SLOW, 3), "games") == 32
+    assert Recipe(FOUR, 3).seconds == pytest.approx(12, abs=0.5)
+    assert Recipe(SLOW, 3).seconds == pytest.approx(35, abs=5) and last(Recipe(SLOW, 3), "games") == 32
     assert shortest_minutes(FOUR) == pytest.approx(5 / 60)
     assert shortest_minutes(SLOW) == pytest.approx(0.6, abs=0.1)
 
@@ -124,19 +133,19 @@ def test_random_plies(games: float, moves: float, plies: float, wanted: int) -> 
 
 
 def test_only_long_games_are_resigned_and_only_margins_are_played_to_the_end_quickly() -> None:
-    assert value(derive(FOUR, 15), "resign_threshold") is None
-    assert value(derive(NINE, 15), "resign_threshold") == -0.95 and value(derive(NINE, 15), "decided_value") == 0.95
+    assert value(Recipe(FOUR, 15), "resign_threshold") is None
+    assert value(Recipe(NINE, 15), "resign_threshold") == -0.95 and value(Recipe(NINE, 15), "decided_value") == 0.95
     no_margins = Measurements(**{**vars(NINE), "has_margins": False})
-    assert value(derive(no_margins, 15), "resign_threshold") == -0.95
-    assert value(derive(no_margins, 15), "decided_value") is None
+    assert value(Recipe(no_margins, 15), "resign_threshold") == -0.95
+    assert value(Recipe(no_margins, 15), "decided_value") is None
 
 
 def test_the_line_that_is_printed() -> None:
-    assert derive(FOUR, 15).summary == (
+    assert Recipe(FOUR, 15).summary == (
         "games of 21 plies, 7 actions, 70,000 evaluations/s: 1400 games per generation (about 60 s), b2c32 growing to "
         "b4c64 after 10 % of the time"
     )
-    assert ", to b6c64 after 40 % of the time" in derive(GPU, 60).summary
+    assert ", to b6c64 after 40 % of the time" in Recipe(GPU, 60).summary
 
 
 @pytest.mark.parametrize(("minutes", "seconds"), [(1, 1.5), (3, 4.5), (10, 15), (600, 15)])

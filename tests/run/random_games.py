@@ -77,8 +77,7 @@ def write_shard(
     run: RunNumbers | None = None,
 ) -> Path:
     """Write them as a run's first shard, by default of AlphaZero and of the model's own generation."""
-    named = layout.parse_model_name(model_name)
-    provenance = {"generation": named.number if named else 0, **provenance}
+    provenance = {"generation": layout.number_of(model_name) or 0, **provenance}
     return shards.write_shard(
         output_dir, model_name, worker, game_spec, games, provenance, method=method, recorded=recorded,
         max_result=max_result, evaluations=evaluations, numbers=range(len(games)) if numbers is None else numbers,

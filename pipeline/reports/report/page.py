@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.phrases import counted, long_duration, percent
-from pipeline.reports.reading import ScoredMatch, metric, number_in, number_of
+from pipeline.reports.reading import ScoredMatch, metric, number_in
 from pipeline.reports.report.charts import Chart, Point, table
 from pipeline.reports.report.facts import ENDS, STAGES, WINNERS, Facts, Games
+from pipeline.run.layout import number_of
 from pipeline.run.models import ModelInfo
 from pipeline.run.ratings import RatedPlayer, Ratings
 

@@ -19,7 +19,6 @@ from pipeline.games.specs import recorded_game
 from pipeline.methods.named import method_named
 from pipeline.phrases import counted
 from pipeline.progress import Progress
-from pipeline.reports.reading import number_of
 from pipeline.run import atomic, layout
 from pipeline.run.matches import has_match, read_match
 from pipeline.run.models import (
@@ -47,7 +46,7 @@ def check_models(
 
     since: only models with at least this number, and their promotions; -1: all. repair: restore a lost best_model.
     """
-    models = [*takewhile(lambda path: (number_of(path.name) or 0) >= since, newest_models(saved_models))][::-1]
+    models = [*takewhile(lambda path: (layout.number_of(path.name) or 0) >= since, newest_models(saved_models))][::-1]
     games: set[str] = set()
     for path in progress.each(models, "checking models", "models"):
         with findings.checking(MODELS, path):
@@ -68,8 +67,7 @@ def check_models(
 def _check_model(model: Model) -> None:
     """Raises MuGoError."""
     info, path = model.info, model.path
-    parsed = layout.parse_model_name(path.name)
-    if parsed is not None and parsed.number != info.number:
+    if layout.number_of(path.name) not in (None, info.number):
         raise FileError(path, f"it says that it is number {info.number}; was it renamed? rename it back")
     if info.manifest.get("stage") == "train" and not info.parents:
         raise FileError(path / layout.MODEL_JSON, "it was trained but names no parent; wanted one; restore the file")
@@ -121,7 +119,7 @@ def _check_champion(saved_models: Path, findings: Findings, since: int, repair: 
                 link, f"{found}; ignore this if you changed it by hand, otherwise point it to {last or target}"
             )
         for line in journal:
-            if (number_of(str(line.get("champion"))) or 0) >= since:
+            if (layout.number_of(str(line.get("champion"))) or 0) >= since:
                 _check_promotion(saved_models, line, findings)
 
 
