@@ -1,7 +1,6 @@
 """``engine``: a model behind a protocol, for managers that run matches between programs.
 
-Reads commands from standard input and writes answers to standard output, until the manager ends it or the input ends.
-Everything else goes to standard error. Writes no files.
+Answers on standard output until the manager ends it or the input ends. Writes no files.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The built-in players ``random`` and ``heuristic``.
+"""The built-in players ``random`` and ``heuristic``: they score the moves of a position and play the best.
 
-Built-in players score the moves of a position and play the best. The row's own numpy Generator breaks ties, with one
+The row's own numpy Generator breaks ties, with one
 number per decision, so a game is a function of its seed and the opponent's moves. They estimate no values.
 """
 

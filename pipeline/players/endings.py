@@ -115,16 +115,13 @@ class Endings:
             self._searching[rows] = False
 
     def _allowed(self, search: BatchSearch, rows: Rows, chosen: Actions) -> BoolArray:
-        """[n, A] any allowed move of a loser, and a winner's moves that give up at most GIVEN_UP of the value.
-
-        A move that the first search has hardly visited may lose everything. What a pass is worth is looked up where the
-        player is ahead.
-        """
+        """[n, A] any allowed move of a loser, and a winner's moves that give up at most GIVEN_UP of the value."""
         every = np.arange(len(rows))
         legal, values, (visits, _) = search.allowed(rows), search.root_action_values(rows), search.root_table(rows)
         best = np.where(visits[every, chosen] > 0, values[every, chosen], search.root_values(rows))
         least = np.maximum(LCB_MIN_VISITS, LCB_MIN_VISIT_FRACTION * visits.max(axis=1, keepdims=True))
-        values = np.where((visits >= least) | (values >= 1), values, np.float32(-1))  # a win is certain at once
+        # A move that the first search has hardly visited may lose everything; only a win is certain at once.
+        values = np.where((visits >= least) | (values >= 1), values, np.float32(-1))
         passes = self._game.pass_action
         if passes is not None:
             asked = np.flatnonzero(legal[:, passes] & (best > 0))

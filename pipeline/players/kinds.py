@@ -126,10 +126,7 @@ class FunctionKind(PlayerKind):
 
 
 def split(text: str) -> tuple[str, str | None] | None:
-    """(kind, argument) of a spec that begins with a kind's name; None for other specs. Imports nothing.
-
-    argument: None if the name stands alone.
-    """
+    """(kind, argument or None) of a spec that begins with a kind's name; None for other specs. Imports nothing."""
     found = _NAMED_KIND.fullmatch(text)
     if found is None or found[1] in RESERVED or extensions.named(PLAYERS, found[1]) is None:
         return None
@@ -137,10 +134,7 @@ def split(text: str) -> tuple[str, str | None] | None:
 
 
 def kind_named(name: str) -> PlayerKind:
-    """The kind of this name. Imports the package that offers it.
-
-    Raises UsageError if no package offers it, if it can't be imported, or if it isn't a valid kind.
-    """
+    """Imports the package that offers the kind. Raises UsageError if there is none, or it can't be used."""
     return _loaded(_offered(name))
 
 

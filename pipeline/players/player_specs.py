@@ -42,9 +42,7 @@ _HANDICAP = re.compile(HANDICAP + r"([0-9]{1,2}):(.*)", re.DOTALL)
 class PlayerSpec:
     """A parsed spec.
 
-    text      the spec as given
     kind      its name in mugo.players, or "model"
-    name      of the player in matches and folders; see layout.check_player_name
     own_name  whether the spec itself gives the name
     path      a model's real directory: best_model may point elsewhere later. None for others
     readouts  a model's own; None: the command's, or not a model

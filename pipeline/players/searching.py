@@ -1,7 +1,4 @@
-"""``SearchPlayer``: a model that searches, or with 0 readouts plays the likeliest move of its raw policy.
-
-Axes as in player.py. The network is a callable.
-"""
+"""``SearchPlayer``: a model that searches, or with 0 readouts plays the likeliest move of its raw policy."""
 
 from __future__ import annotations
 
@@ -30,10 +27,7 @@ def leaves_per_tree(rows: int, readouts: int) -> int:
 
 
 def leaves_of_one_tree(readouts: int) -> int:
-    """The same for a single game on the whole machine: with many readouts, one batch for each of two cores.
-
-    docs/log has the cost of these pending leaves in strength.
-    """
+    """The same for a single game on the whole machine: one batch for each of two cores. docs/log: its cost in Elo."""
     return max(1, min(MAX_LEAVES_ALONE, readouts // READOUTS_PER_LEAF_ALONE))
 
 
@@ -101,10 +95,7 @@ class SearchPlayer(Player):
         )
 
     def decide(self, rows: Rows) -> Decisions:
-        """End the searches in rows [n], finished or not; decides those without an ending to search.
-
-        Their roots must have been evaluated.
-        """
+        """End the searches in rows [n], whose roots have been evaluated; decides those without an ending to search."""
         if not rows.size:
             return Decisions.none()
         actions = self.search.choose(rows, np.zeros(len(rows), np.float32))

@@ -35,8 +35,7 @@ class Refused(MuGoError):
 class Analyst:
     """A search session behind a lock. It keeps its tree if a line continues the previous one.
 
-    game   the model's          boards  the games that it plays here, by board_title
-    model  the session, and the reader of its findings
+    game: the model's; boards: the games that it plays here, by board_title.
     """
 
     def __init__(

@@ -70,11 +70,7 @@ class Beginning:
 
 
 class BaseTable:
-    """What all tables have: a game in progress, the person's side, and resigning.
-
-    human    the person's side, 0 or 1; None: both
-    colours  names of both sides
-    """
+    """What all tables have: a game in progress, undo, resigning and records. human: the person's side; None: both."""
 
     def __init__(
         self,
@@ -404,10 +400,7 @@ class Table(BaseTable):
 
 
 class Tables:
-    """The games that the server keeps, at most MOST_TABLES: a new one replaces the one that was used least recently.
-
-    Games of one page, with the methods of kinds.OwnTable.
-    """
+    """The games of a page (kinds.OwnTable), at most MOST_TABLES: a new one replaces the one used least recently."""
 
     def __init__(self) -> None:
         self._tables: OrderedDict[str, Any] = OrderedDict()
