@@ -279,8 +279,6 @@ class RayWorker(Worker):
 
 
 class RayPool(RemotePool[O, RayWorker]):
-    """See the module docstring."""
-
     def __init__(
         self,
         cluster: Cluster,

@@ -78,8 +78,6 @@ class WorkerProcess(Worker):
 
 
 class ProcessPool(RemotePool[O, WorkerProcess]):
-    """See the module docstring."""
-
     def __init__(
         self,
         reader: OutcomeReader[O],

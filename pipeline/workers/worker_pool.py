@@ -39,8 +39,6 @@ MAX_FAILED_STARTS = 2  # workers in a row that end before their first step, for 
 
 
 class WorkerPool(ABC, Generic[O]):
-    """See the module docstring."""
-
     @abstractmethod
     def give(self, numbers: Sequence[int]) -> None:
         """Add games, to be played before those that wait, so that a game that always fails is found early."""

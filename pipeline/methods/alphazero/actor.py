@@ -45,8 +45,6 @@ ROWS_PER_FINISHED = 16  # rows move when one in 16 has finished, because moving 
 
 
 class TreeActor(Actor):
-    """See the module docstring."""
-
     def __init__(self, job: ActorJob) -> None:
         game, num_rows, config = job.game, job.num_rows, taken(job.config, TreeActorOptions)
         self._job, self._config = job, config

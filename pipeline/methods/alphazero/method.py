@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 
 class AlphaZero(Method):
-    """See methods/method.py."""
-
     name = "alphazero"
     resigns = True
     options = (SearchOptions, TreeSelfplayOptions, ResignationOptions, SearchTargetOptions, LambdaOptions,
