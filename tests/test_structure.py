@@ -26,6 +26,7 @@ SOURCES = sorted(
 )  # fmt: skip
 
 FOUNDATION = {
+    "caches",
     "commands",
     "counter_rng",
     "errors",
