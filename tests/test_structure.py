@@ -59,6 +59,8 @@ FLOORS: list[set[str]] = [
     FOUNDATION,
 ]
 WITHIN_FOUNDATION = {
+    "caches": {"phrases"},
+    "kernels": {"caches", "phrases"},
     "extensions": {"errors"},
     "options": {"errors", "extensions"},
     "presets": {"commands", "errors", "extensions", "options", "schedules"},
