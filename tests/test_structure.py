@@ -26,6 +26,7 @@ SOURCES = sorted(
 )  # fmt: skip
 
 FOUNDATION = {
+    "caches",
     "commands",
     "counter_rng",
     "errors",
@@ -58,6 +59,8 @@ FLOORS: list[set[str]] = [
     FOUNDATION,
 ]
 WITHIN_FOUNDATION = {
+    "caches": {"phrases"},
+    "kernels": {"caches", "phrases"},
     "extensions": {"errors"},
     "options": {"errors", "extensions"},
     "presets": {"commands", "errors", "extensions", "options", "schedules"},
