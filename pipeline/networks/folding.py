@@ -51,9 +51,9 @@ def fold(architecture: Architecture, weights: Weights) -> Weights:
         elif ".norm." not in name and not name.startswith(TRAINING_ONLY):
             folded[name] = np.asarray(weights[name], np.float32)
             if architecture.any_board and name.endswith(POOLED):
-                mean, maximum, scaled = np.split(folded[name], 3, axis=1)
-                mean = mean + np.float32(side_scale(architecture.points)) * scaled
-                folded[name] = np.concatenate([mean, maximum], axis=1)
+                average, maximum, scaled = np.split(folded[name], 3, axis=1)
+                average = average + np.float32(side_scale(architecture.points)) * scaled
+                folded[name] = np.concatenate([average, maximum], axis=1)
     for part in ("weight", "bias"):
         heads = [folded.pop(f"{head}_features.{part}") for head in ("policy", "value")]
         folded[f"heads.{part}"] = np.concatenate(heads)
