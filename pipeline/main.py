@@ -384,7 +384,7 @@ def run_loop(command: Command, given: dict[str, Any]) -> None:
     """Call the other commands in the run's folder until the run is as long as asked for, and sum it up."""
     from pipeline.loop.command import extras, keep_preset, loop, next_steps
     from pipeline.run.atomic import make_folder
-    from pipeline.run.store.objects import parse_address
+    from pipeline.run.store.requests import parse_address
 
     config = configured(command, given)[0].with_defaults()
     if config.extras:

@@ -10,11 +10,12 @@ separate matches, played once the main match is won.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pipeline.errors import MuGoError, NotYet, UsageError
+from pipeline.evaluate.conditions import Condition, check_conditions, check_different, parse_condition
 from pipeline.evaluate.config import EvaluateConfig
 from pipeline.evaluate.promotion import (
     ConditionResult,
@@ -34,7 +35,7 @@ from pipeline.progress import SILENT, Progress
 from pipeline.ratings.command import checked_results
 from pipeline.ratings.pool import pool
 from pipeline.run import atomic, layout
-from pipeline.run.matches import PENDING, has_match, list_matches, match_lock, read_match, read_summary, write_summary
+from pipeline.run.matches import PENDING, list_matches, match_lock, read_summary, write_summary
 from pipeline.run.models import newest_models, present_champion, read_promotions, set_champion
 from pipeline.workers.processes import check_workers
 
@@ -45,33 +46,6 @@ IN_JOURNAL = (
     *("games", "games_played", "wins", "draws", "losses", "threshold", "points_needed", "tail_probability"),
     *("match", "sprt", "guards", "reason", "points"),
 )
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A promotion condition, ``random>=0.95``: the challenger must score this share of the points against that player.
-
-    If games count more than 1, `share` is in points per game. Otherwise a share of 0 is always met: the match is a
-    measurement and never ends early.
-    """
-
-    text: str
-    opponent: Entrant
-    share: float
-
-
-def parse_condition(text: str, readouts: int) -> Condition:
-    """Raises UsageError unless text is PLAYER>=SHARE, and as load_entrant()."""
-    player, _, number = text.rpartition(">=")
-    try:
-        share = float(number)
-        if not player.strip() or not 0 <= share <= 1:
-            raise ValueError
-    except ValueError:
-        raise UsageError(
-            f"evaluate --require {text!r}: wanted PLAYER>=SHARE with a share from 0 to 1, e.g. 'random>=0.95'"
-        ) from None
-    return Condition(text, load_entrant(player.strip(), readouts), share)
 
 
 def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSummary:
@@ -97,8 +71,8 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
     _finish_promotions(config, champion, progress)
     challenger = load_entrant(_challenger(config, champion), config.readouts)
     entrants = (challenger, champion)
-    _check_different(challenger, champion)
-    _check_conditions(config, entrants, conditions)
+    check_different(challenger, champion)
+    check_conditions(config, entrants, conditions)
     game = common_game(config.game, [champion, challenger, *(one.opponent for one in conditions)])
     _check_rule(config, game, entrants)
     rule = Rule(config.games, config.threshold, sprt, config.exclude_duplicates, game.max_result)
@@ -156,38 +130,6 @@ def _challenger(config: EvaluateConfig, champion: Entrant) -> str:
     raise NotYet(f"evaluate: no new challenger for {champion.name} in {home} ({found}); run train first", 1)
 
 
-def _check_different(challenger: Entrant, other: Entrant, where: str = "--white-model") -> None:
-    """Raises UsageError for two equal players. An explicit NAME=PLAYER lets a player play itself."""
-    named = challenger.spec.own_name or other.spec.own_name
-    if challenger.model and challenger.identity == other.identity and not named:
-        who = "champion" if where == "--white-model" else "challenger"
-        raise UsageError(
-            f"evaluate {where} {other.spec.text}: it is the {who} itself; wanted another player, or another name for "
-            "it: NAME=PLAYER"
-        )
-    if challenger.name == other.name:
-        raise UsageError(f"evaluate {where}: both players are called {other.name}; name one of them: NAME=PLAYER")
-
-
-def _check_conditions(config: EvaluateConfig, entrants: Sides, conditions: list[Condition]) -> None:
-    """Raises UsageError for a promotion condition that can't be played."""
-    challenger, champion = entrants
-    names = [one.opponent.name for one in conditions]
-    for condition, name in zip(conditions, names, strict=True):
-        where = f"--require {condition.text!r}"
-        _check_different(challenger, condition.opponent, where)
-        if name == champion.name:
-            raise UsageError(f"evaluate {where}: that is the champion of this match; use --threshold")
-        if names.count(name) > 1:
-            raise UsageError(f"evaluate {where}: {name} is given {names.count(name)} times; wanted once")
-        folder = _condition_folder(config, challenger, condition)
-        if has_match(folder) and (begun := read_match(folder).header.games) != config.require_games:
-            raise UsageError(
-                f"evaluate --require-games {config.require_games}: {folder} was begun with {begun}; use that number "
-                "or remove the folder"
-            )
-
-
 def _check_rule(config: EvaluateConfig, game: Game, entrants: Sides) -> None:
     """Raises UsageError for options that don't fit what the game counts."""
     if game.max_result == 1:
@@ -208,10 +150,6 @@ def _check_rule(config: EvaluateConfig, game: Game, entrants: Sides) -> None:
             f"evaluate --games {config.games}: {counts}, about which so few games show nothing; wanted at least "
             f"{2 * LEAST_PAIRS}, or --threshold"
         )
-
-
-def _condition_folder(config: EvaluateConfig, challenger: Entrant, condition: Condition) -> Path:
-    return config.output_dir / layout.REQUIRED / layout.match_name(challenger.name, condition.opponent.name)
 
 
 # Playing
@@ -256,7 +194,7 @@ def _play_condition(
 ) -> EvaluateSummary:
     """Play a promotion condition's match; returns the summary with its result added."""
     rule = Rule(config.require_games, condition.share, max_result=runner.game.max_result)
-    folder = _condition_folder(config, challenger, condition)
+    folder = condition.folder(config, challenger)
     with match_lock(folder):
         stops_early = config.promote and (condition.share > 0 or rule.by_points)
         match = _play(config, runner, folder, (challenger, condition.opponent), rule, {}, stops_early)

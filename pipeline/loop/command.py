@@ -41,7 +41,7 @@ from pipeline.run.models import (
     read_champions,
     read_info,
 )
-from pipeline.run.store.objects import parse_address
+from pipeline.run.store.requests import parse_address
 from pipeline.schedules import RunState
 
 GENERATIONS = 5  # without --generations and --minutes

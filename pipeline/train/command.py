@@ -66,7 +66,7 @@ from pipeline.run.priorities import (
 )
 from pipeline.run.provenance import library_versions, source_commit
 from pipeline.run.store.base import current_store
-from pipeline.run.store.objects import Conflict
+from pipeline.run.store.requests import Conflict
 from pipeline.train.checkpoint import Checkpoint, State, finished_checkpoints
 from pipeline.train.config import TrainConfig
 from pipeline.train.curves import VALUE_ERROR, Curves, overfitting, tagged

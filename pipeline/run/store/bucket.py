@@ -38,7 +38,7 @@ from pipeline.phrases import size
 from pipeline.run import atomic, layout
 from pipeline.run.store.base import Store
 from pipeline.run.store.leases import Leases
-from pipeline.run.store.objects import Conflict, Object, Objects
+from pipeline.run.store.requests import Conflict, Object, Objects
 
 FRESH_SECONDS = 10.0
 SEND_SECONDS = 10.0

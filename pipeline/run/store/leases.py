@@ -25,7 +25,7 @@ from pathlib import Path
 from pipeline.errors import FileError
 from pipeline.run import layout
 from pipeline.run.store.base import Busy
-from pipeline.run.store.objects import ANSWER_SECONDS, Conflict, Object, Objects
+from pipeline.run.store.requests import ANSWER_SECONDS, Conflict, Object, Objects
 
 LEASE_SECONDS = 90.0
 RENEWED_EVERY = 20.0

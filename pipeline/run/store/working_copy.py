@@ -25,7 +25,7 @@ from pipeline.presets import is_engine
 from pipeline.run import atomic, layout
 from pipeline.run.store.base import Store, using
 from pipeline.run.store.bucket import BucketStore
-from pipeline.run.store.objects import PROTOCOLS, RETRY_SECONDS, Conflict, Objects, parse_address
+from pipeline.run.store.requests import PROTOCOLS, RETRY_SECONDS, Conflict, Objects, parse_address
 
 FIRST_SECONDS = 10.0  # for reaching a store before anything is done
 _IN_TEXT = re.compile(r"[a-z][a-z0-9+.-]*://[^\s,@]+")

@@ -23,7 +23,7 @@ from pipeline.run.shards import newest_shards, read_shard
 from pipeline.run.store import leases, objects, working_copy
 from pipeline.run.store.base import Store, current_store, using
 from pipeline.run.store.bucket import OVERLAP, BucketStore
-from pipeline.run.store.objects import Conflict
+from pipeline.run.store.requests import Conflict
 from tests.helpers import make_champion, make_model
 from tests.run.random_games import random_shards
 from tests.run.store.buckets import Bucket, Request, open_bucket

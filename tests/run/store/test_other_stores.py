@@ -1,6 +1,6 @@
 """Google Cloud Storage and Azure behave as a run in a bucket requires, tested with servers of other projects.
 
-test_objects.py asks the same of S3. fake-gcs-server knows the conditions of writes, not those of reads and removals.
+test_requests.py asks the same of S3. fake-gcs-server knows the conditions of writes, not those of reads and removals.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 
 from pipeline.errors import MuGoError
 from pipeline.run.store import objects, working_copy
-from pipeline.run.store.objects import Conflict, Object, Objects
+from pipeline.run.store.requests import Conflict, Object, Objects
 from tests.run.store.buckets import Bucket, GoogleBucket, open_azure, open_gcs
 from tests.runs import make_run
 from tests.test_object_storage import faulty, outcome, undisturbed, whole_copy  # noqa: F401  a fixture

@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.errors import MuGoError, UsageError
 from pipeline.run.store import objects, working_copy
-from pipeline.run.store.objects import Conflict, Object, Objects
+from pipeline.run.store.requests import Conflict, Object, Objects
 from tests.run.store.buckets import Bucket, open_bucket
 
 
