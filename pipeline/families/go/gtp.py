@@ -273,7 +273,7 @@ class Gtp:
             self._change(before)
             self.session.restart()
             raise GtpError(f"cannot load file: {' '.join(str(error).split())}") from error
-        self._hopeless = [0, 0]
+        self._values = ([], [])
         self._say("; ".join(["loadsgf: " + self._loaded(record, last), *record.notes]))
         return COLOUR_NAMES[self.session.to_move]
 
