@@ -20,7 +20,7 @@ import pytest
 from pipeline.run.matches import list_matches, read_match
 from pipeline.run.models import list_models, read_promotions
 from pipeline.run.shards import newest_shards, read_shard
-from pipeline.run.store import objects, working_copy
+from pipeline.run.store import requests, working_copy
 from pipeline.upkeep.config import VerifyConfig
 from pipeline.upkeep.verify.command import verify
 from tests.chaos.faults import Fault
@@ -84,7 +84,7 @@ def test_requests_that_fail_time_out_and_arrive_twice(
     bucket: Bucket, undisturbed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sixth of all requests go wrong; the run doesn't notice."""
-    monkeypatch.setattr(objects, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(requests, "ANSWER_SECONDS", 1.0)
     folder = working_copy.make("s3://bucket/faults", tmp_path / "copy")
     with faulty(bucket), working_copy.opened(folder):
         make_run(folder)

@@ -20,7 +20,7 @@ from pipeline.run import atomic, chunks, layout, models, order, packs
 from pipeline.run.matches import match_lock, open_match, read_match, write_summary
 from pipeline.run.ratings import Member, pool_lock, read_pool, write_record
 from pipeline.run.shards import newest_shards, read_shard
-from pipeline.run.store import leases, objects, working_copy
+from pipeline.run.store import leases, requests, working_copy
 from pipeline.run.store.base import Store, current_store, using
 from pipeline.run.store.bucket import OVERLAP, BucketStore
 from pipeline.run.store.requests import Conflict
@@ -109,7 +109,7 @@ class Machines:
 
 @pytest.fixture
 def bucket(server: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
-    monkeypatch.setattr(objects, "ANSWER_SECONDS", 2.0)
+    monkeypatch.setattr(requests, "ANSWER_SECONDS", 2.0)
     monkeypatch.setattr(working_copy, "RETRY_SECONDS", 1.0)
     yield server
     server.plan = lambda request: None
@@ -512,7 +512,7 @@ def test_a_file_that_is_in_the_bucket_no_more_goes_unless_another_process_of_the
     copy = store_of(two)
     get = copy.objects.get
 
-    def slow(key: str, known: str = "") -> objects.Object | None:
+    def slow(key: str, known: str = "") -> requests.Object | None:
         found = get(key, known)
         (two / "new").write_text("{}")
         os.rename(two / "new", two / key)
@@ -649,7 +649,7 @@ def test_whoever_looks_at_a_match_that_is_played_in_the_same_copy_sends_none_of_
     with match_lock(one / name):
         writer = open_match(one / name, header())
         writer.add([made_up_game(0)])
-        reader = BucketStore(one, objects.Objects(machines.address), "copy")  # of another process
+        reader = BucketStore(one, requests.Objects(machines.address), "copy")  # of another process
         reader.want(one / name / layout.MATCH_GAMES)
         reader.close()
         look_again(two)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pipeline.errors import MuGoError
-from pipeline.run.store import objects, working_copy
+from pipeline.run.store import requests, working_copy
 from pipeline.run.store.requests import Conflict, Object, Objects
 from tests.run.store.buckets import Bucket, GoogleBucket, open_azure, open_gcs
 from tests.runs import make_run
@@ -66,7 +66,7 @@ def test_an_object_is_written_once_or_in_place_of_what_was_read(store: Objects) 
 def test_whatever_becomes_of_a_request_it_counts_once(
     bucket: Bucket, store: Objects, monkeypatch: pytest.MonkeyPatch, action: str | int
 ) -> None:
-    monkeypatch.setattr(objects, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(requests, "ANSWER_SECONDS", 0.5)
     bucket.late = 0.8  # longer than an attempt
     bucket.once(action)
     tag = store.put("one", b"new")
@@ -151,7 +151,7 @@ def test_the_four_stages_beside_faults(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A sixth of all requests fail, without any effect on the run."""
-    monkeypatch.setattr(objects, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(requests, "ANSWER_SECONDS", 1.0)
     address = f"{served[0]}://bucket/stages"
     folder = working_copy.make(address, tmp_path / "copy")
     with faulty(bucket), working_copy.opened(folder):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pipeline.errors import MuGoError, UsageError
-from pipeline.run.store import objects, working_copy
+from pipeline.run.store import requests, working_copy
 from pipeline.run.store.requests import Conflict, Object, Objects
 from tests.run.store.buckets import Bucket, open_bucket
 
@@ -24,7 +24,7 @@ def server() -> Iterator[Bucket]:
 
 @pytest.fixture
 def bucket(server: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
-    monkeypatch.setattr(objects, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(requests, "ANSWER_SECONDS", 0.5)
     for key in server.all_keys():
         server.remove(key)
     yield server
@@ -114,7 +114,7 @@ def test_files_are_listed_in_pages(bucket: Bucket, store: Objects, monkeypatch: 
         return passed_on(self, method, f"{path}&max-keys=5" if "list-type" in path else path, headers, body)
 
     monkeypatch.setattr(Bucket, "_pass_on", in_pages)
-    monkeypatch.setattr(objects, "LISTED_AT_ONCE", 5)
+    monkeypatch.setattr("pipeline.run.store.requests.LISTED_AT_ONCE", 5)
     with bucket.counted() as requests:
         assert list(store.files("folder", after="000003")) == names[4:]
     assert len(requests) == 2

@@ -19,7 +19,7 @@ from pipeline.run.chunks import list_sets
 from pipeline.run.layout import CHUNKS, GAMES
 from pipeline.run.models import read_info
 from pipeline.run.pruned import read_pruned
-from pipeline.run.store import objects, working_copy
+from pipeline.run.store import requests, working_copy
 from pipeline.run.store.bucket import BucketStore
 from pipeline.upkeep.compact import compact
 from pipeline.upkeep.config import CompactConfig, PruneConfig, VerifyConfig
@@ -118,7 +118,7 @@ def test_a_command_that_is_cut_off_at_any_request_goes_on(
     bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, action: str
 ) -> None:
     """At two requests of three, chosen at random; one run of each command isn't cut off."""
-    monkeypatch.setattr(objects, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(requests, "FIRST_PAUSE", 0.01)
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
 
