@@ -189,5 +189,6 @@ def test_sets_that_another_machine_may_train_on_stay(bucket: Bucket, tmp_path: P
         manifest = {**info.manifest, "chunk_set": sets[1]}
         with atomic.new_directory(run / layout.SAVED_MODELS / "000001-a") as folder:
             (folder / layout.MODEL_JSON).write_text(info.model_copy(update={"manifest": manifest}).model_dump_json())
+        atomic.replace_symlink(run / layout.CHAMPION_LINK, "000001-a")
         assert [one.what for one in prune(PruneConfig(directory=run, apply=True)).removals] == ["1 set of chunks"]
         assert [str(name) for name in list_sets(run / CHUNKS)] == sets[1:]
