@@ -442,8 +442,8 @@ def without_moments(arrays: Arrays) -> Arrays:
 def with_own_counts(arrays: Arrays) -> Arrays:
     """The state of an optimiser with which a new training begins: parameters whose moments are 0 count from 0.
 
-    By its count Adam corrects the bias of moments that began at 0. A head that is switched on would otherwise make steps
-    up to 6.5 times too long.
+    By its count Adam corrects the bias of moments that began at 0: otherwise the steps of a head that is switched on
+    would be up to 6.5 times too long.
     """
     first, second = MOMENTS[torch.optim.AdamW]
     names = [name.removeprefix(f"{first}.") for name in arrays if name.startswith(f"{first}.")]
