@@ -77,7 +77,8 @@ def watch(
         raise UsageError(
             f"evaluate --watch --black-model {given}: its folder is followed; wanted FOLDER/{layout.CHAMPION}"
         )
-    check_champion(given.parent)
+    if not given.is_symlink():  # a link to a folder that is gone is a champion to be skipped
+        check_champion(given.parent)
     _check_players(config)
     folder = config.output_dir / layout.WATCH
     with match_lock(folder, BUSY):

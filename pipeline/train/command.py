@@ -320,7 +320,7 @@ class _Run:
     def _prepare(self, checkpoint: Checkpoint) -> None:
         """Read the examples, and make the trainer from the checkpoint or the original model."""
         from pipeline.train.dataset import MEMORY_BYTES, Dataset, calibration_positions, holdout_batches
-        from pipeline.train.trainer import Trainer, has_moments, without_moments
+        from pipeline.train.trainer import Trainer, has_moments, with_own_counts, without_moments
 
         config, method, game, chunks = self._config, self._method, self._game, self._chunks
         self._checkpoint = checkpoint
@@ -345,6 +345,8 @@ class _Run:
                 optimizer = without_moments(optimizer)
                 by_muon = f"{self._model.info.name} was trained by Muon, which has no moments for Adam"
                 self._progress.say(f"the optimiser starts anew: {by_muon}")
+            if optimizer is not None:
+                optimizer = with_own_counts(optimizer)
             if self._grown.note:
                 self._progress.say(self._grown.note)
             found = checkpoint.read(self._progress, self._check)

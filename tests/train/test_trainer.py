@@ -11,7 +11,7 @@ from pipeline.methods.alphazero.losses import METRICS, TERMS, AlphaZeroObjective
 from pipeline.networks.architecture import Architecture, random_weights
 from pipeline.networks.modules import Outputs, load_network, network_weights
 from pipeline.train.config import TrainConfig
-from pipeline.train.trainer import NotFinite, Trainer, samples_per_second, without_moments
+from pipeline.train.trainer import NotFinite, Trainer, samples_per_second, with_own_counts, without_moments
 from tests.train.chunk_sets import made_up_examples
 
 GAME = parse_game("tictactoe")
@@ -297,7 +297,7 @@ class TestHeadsThatAreSwitchedOn:
     def test_the_first_step_is_no_longer_than_the_rate(self, head: str) -> None:
         before = self.trained_without(20)
         config = FLOAT32.model_copy(update={f"{head}_weight": 1.0, "learning_rate": 0.01, "weight_decay": 0.0})
-        after = trainer_of(ARCHITECTURE, before.weights, config, before.optimizer_state)
+        after = trainer_of(ARCHITECTURE, before.weights, config, with_own_counts(before.optimizer_state))
         after.step(examples(16, 99))
         moved = [
             np.abs(array - before.weights[name]).max()
@@ -309,7 +309,7 @@ class TestHeadsThatAreSwitchedOn:
     def test_the_count_is_kept(self) -> None:
         before = self.trained_without(7)
         config = FLOAT32.model_copy(update={"soft_policy_weight": 1.0})
-        whole = trainer_of(ARCHITECTURE, before.weights, config, before.optimizer_state)
+        whole = trainer_of(ARCHITECTURE, before.weights, config, with_own_counts(before.optimizer_state))
         for seed in range(2):
             whole.step(examples(16, seed))
         state = whole.optimizer_state

@@ -17,7 +17,7 @@ from pipeline.reports.status import status
 from pipeline.run import atomic, layout
 from pipeline.run.chunks import list_sets
 from pipeline.run.layout import CHUNKS, GAMES
-from pipeline.run.models import read_info
+from pipeline.run.models import read_info, set_champion
 from pipeline.run.pruned import read_pruned
 from pipeline.run.store import requests, working_copy
 from pipeline.run.store.bucket import BucketStore
@@ -189,6 +189,6 @@ def test_sets_that_another_machine_may_train_on_stay(bucket: Bucket, tmp_path: P
         manifest = {**info.manifest, "chunk_set": sets[1]}
         with atomic.new_directory(run / layout.SAVED_MODELS / "000001-a") as folder:
             (folder / layout.MODEL_JSON).write_text(info.model_copy(update={"manifest": manifest}).model_dump_json())
-        atomic.replace_symlink(run / layout.CHAMPION_LINK, "000001-a")
+        set_champion(run / layout.SAVED_MODELS, run / layout.SAVED_MODELS / "000001-a", {"reason": "test"})
         assert [one.what for one in prune(PruneConfig(directory=run, apply=True)).removals] == ["1 set of chunks"]
         assert [str(name) for name in list_sets(run / CHUNKS)] == sets[1:]
