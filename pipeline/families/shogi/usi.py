@@ -303,29 +303,24 @@ class Usi:
         A decided position is left some of its time for SearchSession.decide().
         """
         session, started = self.session, time.monotonic()
-        readouts = session.room() if limits.open_ended or limits.on_clock else self._readouts
-        if "depth" in limits.numbers:
-            readouts = min(session.room(), 2 ** min(limits.numbers["depth"], MOST_DEPTH))
-        if "nodes" in limits.numbers:
-            readouts = min(limits.numbers["nodes"], readouts if "depth" in limits.numbers else MOST_NUMBER)
-        if readouts > session.room():
+        most, counts = self._most_readouts(limits), False
+        if session.room() < most < math.inf:
             more = "" if session.room() < session.most_readouts else "; a larger --readouts makes room for more"
-            self._say(f"info string {readouts} readouts: the tree has room for {session.room()}{more}")
-        most = math.inf  # readouts after a ponderhit without a limit
+            self._say(f"info string {most} readouts: the tree has room for {session.room()}{more}")
         until = math.inf if limits.ponder else started + self._seconds(limits)
         begun, reported = started, started
         visits_before = self._readouts_here()
-        with contextlib.closing(session.thinking(readouts)) as batches:
+        with contextlib.closing(session.thinking(int(min(most, session.room())))) as batches:
             for _ in batches:
                 now = time.monotonic()
                 if self._heard(limits):
                     begun, until = now, now + self._seconds(limits)
-                    if not (limits.open_ended or limits.on_clock or {"nodes", "depth"} & set(limits.numbers)):
-                        most = self._readouts
+                    most = self._most_readouts(limits)
+                    counts = most < math.inf
                 if (
                     self._stopped
                     or now >= until
-                    or (most < math.inf and self._readouts_here() >= visits_before + most)
+                    or (counts and self._readouts_here() >= visits_before + most)
                     or (session.is_decided and now >= begun + FIRST_SHARE * (until - begun))
                 ):
                     break
@@ -335,6 +330,15 @@ class Usi:
         self._wait_for_end(limits)
         self._report(started, visits_before)
         return until
+
+    def _most_readouts(self, limits: Limits) -> float:
+        """What nodes and depth say; without limits the option; infinite if something else ends the search."""
+        named = [limits.numbers["nodes"]] if "nodes" in limits.numbers else []
+        if "depth" in limits.numbers:
+            named.append(min(self.session.room(), 2 ** min(limits.numbers["depth"], MOST_DEPTH)))
+        if named:
+            return min(named)
+        return math.inf if limits.open_ended or limits.on_clock else self._readouts
 
     def _readouts_here(self) -> int:
         return sum(candidate.visits for candidate in self.session.candidates())
