@@ -228,7 +228,7 @@ class BatchSearch(Boards):
             except Exception:
                 rows = np.unique(self.leaf_rows())
                 self._drop_trees(rows)
-                self.stop(rows)
+                self._active[rows] = False
                 self._num_waiting = 0
                 raise
         return len(planes)
