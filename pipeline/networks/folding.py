@@ -44,10 +44,10 @@ def fold(architecture: Architecture, weights: Weights) -> Weights:
         if name.endswith(".conv.weight"):
             layer = name.removesuffix(".conv.weight")
             norm = (weights[f"{layer}.norm.{part}"].astype(np.float64) for part in NORM_PARTS)
-            scale, shift, mean, variance = norm
+            scale, shift, centre, variance = norm
             scale /= np.sqrt(variance + NORM_EPSILON)
             folded[f"{layer}.weight"] = (weights[name] * scale[:, None, None, None]).astype(np.float32)
-            folded[f"{layer}.bias"] = (shift - mean * scale).astype(np.float32)
+            folded[f"{layer}.bias"] = (shift - centre * scale).astype(np.float32)
         elif ".norm." not in name and not name.startswith(TRAINING_ONLY):
             folded[name] = np.asarray(weights[name], np.float32)
             if architecture.any_board and name.endswith(POOLED):

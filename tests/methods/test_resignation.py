@@ -30,7 +30,7 @@ def played(game: NoResignGame, threshold: float) -> int:
     """Who would have resigned first by self-play's GameBuffer: the plain twin."""
     buffer = GameBuffer(threshold)
     row, even = np.array([0]), np.full((1, 2), 0.5, np.float32)
-    buffer.start(0, 1, True, None if game.learner == BOTH else "x", game.learner)
+    buffer.start(0, 1, True, opponent=None if game.learner == BOTH else "x", learner=game.learner)
     for ply, value in enumerate(np.asarray(game.values, np.float32)):
         mover, here = np.array([ply % 2], np.int8), np.array([value])
         if game.learner in (BOTH, ply % 2):
