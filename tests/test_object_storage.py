@@ -243,5 +243,5 @@ def test_bad_addresses_and_credentials_are_one_line_before_any_work(
         done = workshop.run([stage, option.get(stage, "--output-dir"), f"{address}/{part}"], tmp_path)
         assert done.code == code and text in done.said and done.said.count("\n") == 1, done.said
     bucket.plan = lambda request: None
-    assert not (tmp_path / "cache").exists() and not (tmp_path / "data").exists()
+    assert not (tmp_path / "cache/mugo/runs").exists() and not (tmp_path / "data").exists()
     assert environment(bucket)["AWS_ENDPOINT_URL"] == bucket.url

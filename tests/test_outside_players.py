@@ -175,7 +175,7 @@ def test_a_protocol_answers(program: Program) -> None:
     assert "!" in program.run(*options, "plain", typed="B2\n")
     said = program.run(*options, "plane", code=2)
     known = ", ".join(sorted({*extensions.bundled(extensions.PROTOCOLS), "broken", "plain", "seven"}))
-    assert f"found 'plane'; wanted one of {known}" in said
+    assert f"unknown name 'plane'; known protocols: {known}" in said
     for name, problem in (("broken", "failed (OSError: no licence)"), ("seven", "wanted a subclass of Protocol")):
         said = program.run(*options, name, code=2)
         assert f"entry point '{name}' of mugo.protocols in package mugo-nth 0.4" in said and problem in said

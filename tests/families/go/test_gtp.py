@@ -514,7 +514,7 @@ def test_errors_name_the_game_as_people_do(tmp_path):
     say = of_any_board()
     record = tmp_path / "twice.sgf"
     record.write_text("(;SZ[9];B[ee];W[ee])")
-    assert say(f"loadsgf {record}") == "? cannot load file: 9×9 Go: E5: the point is occupied"
+    assert say(f"loadsgf {record}") == "? cannot load file: move 2: 9×9 Go: E5: the point is occupied"
     say("play b E5")
     assert say("5 play w E5") == "?5 illegal move"
     connect = Manager(make_gtp("connect4"))
