@@ -424,7 +424,9 @@ def test_models_that_can_not_play(run: Path, tmp_path: Path) -> None:
 
 def test_a_base_model_that_stands_there_is_taken_if_it_is_the_one_asked_for(tmp_path: Path) -> None:
     models = first_model(tmp_path).parent
-    (models / "best_model").unlink()  # or another game would be refused for its sake
+    for path in (models / "best_model", models / "promotions.jsonl"):  # of them only the base model stands there
+        path.unlink()
+    shutil.rmtree(models / "000000-init")
     asked = {"game": KUHN, "method": "reinforce", "pretraining_steps": 0, "new_model": models / "000001-again"}
     for changed, problem in (
         ({"network_size": "l2d32r4"}, "l2d32r4: .*base is l1d32; remove it, or give r4"),
