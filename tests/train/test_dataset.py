@@ -13,7 +13,6 @@ from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
 from pipeline.games.testing import symmetries_of_start
 from pipeline.methods.alphazero.batch import Batch, make_batch
-from pipeline.methods.alphazero.examples import column_types
 from pipeline.methods.alphazero.method import AlphaZero
 from pipeline.run.chunks import newest_complete_set, write_chunk
 from pipeline.run.priorities import example_numbers
@@ -289,7 +288,7 @@ class TestWhole:
         for path in chunks.chunks:
             chunk = chunk_of(path, game)
             weights = np.where(np.arange(1000) % 2, 0.5, 2.0).astype(np.float32)
-            write_chunk(path, column_types(game), chunk.header, chunk.columns, chunk.shards, weights=weights)
+            write_chunk(path, chunk.header, chunk.columns, chunk.shards, weights=weights)
         dataset = dataset_of(game, chunks, batch_size=5000, seed=0)
         found = [score for batch in dataset.uniform(5000) for score in keys_of(batch) if score]
         light = {score for path in chunks.chunks for score in chunk_of(path, game).columns["score"][1::2].tolist()}

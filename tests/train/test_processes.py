@@ -244,7 +244,7 @@ class TestTraining:
     ) -> None:
         """Bit by bit. In the last case batches are so small that one process has no rows."""
         monkeypatch.setattr("pipeline.train.command.SHOWN_EVERY", 1)
-        settings, divided = config(**changes), Path(shutil.copytree(folder, folder.parent / "two"))
+        settings, divided = config(**changes), Path(shutil.copytree(folder, folder.parent / "two", symlinks=True))
         summary = train(settings)
         done = run(workshop, divided, *[options(settings)] * 2)
         assert [one.code for one in done] == [0, 0], [one.said for one in done]
@@ -272,7 +272,7 @@ class TestTraining:
         init(InitConfig(game="hypergammon", method="td", network_size="h8"))
         selfplay(SelfplayConfig(games=30, threads=1))
         gather(GatherConfig(as_many_as_possible=True, positions_per_chunk=256))
-        divided = Path(shutil.copytree(base, tmp_path / "two"))
+        divided = Path(shutil.copytree(base, tmp_path / "two", symlinks=True))
         train(config(epochs=1))
         done = run(workshop, divided, *[options(config(epochs=1))] * 2)
         assert [one.code for one in done] == [0, 0], [one.said for one in done]
@@ -281,7 +281,7 @@ class TestTraining:
     def test_killed_and_stopped_they_resume_to_the_same_bits(self, workshop: Workshop, folder: Path) -> None:
         """Each process is killed once, and each once gets a signal that stops both after the same step."""
         settings = config(epochs=60, checkpoint_seconds=0, **RECIPE)
-        divided = Path(shutil.copytree(folder, folder.parent / "two"))
+        divided = Path(shutil.copytree(folder, folder.parent / "two", symlinks=True))
         seen = None
         for rank, number in ((1, signal.SIGKILL), (0, signal.SIGKILL), (1, signal.SIGTERM), (0, signal.SIGINT)):
             running = start(workshop, divided, *[options(settings)] * 2)
@@ -333,7 +333,7 @@ class TestRefusals:
         assert done[0].said.startswith("mugo train: data/training_data: no complete set") and done[1].said == ""
 
     def test_another_disk(self, workshop: Workshop, folder: Path) -> None:
-        elsewhere = Path(shutil.copytree(folder, folder.parent / "elsewhere"))
+        elsewhere = Path(shutil.copytree(folder, folder.parent / "elsewhere", symlinks=True))
         shutil.rmtree(elsewhere / "data")
         write_set(elsewhere / "data/training_data", parse_game("tictactoe"), [200], number=2)
         done = run(workshop, folder, *[options(config())] * 2, folders=[folder, elsewhere])
