@@ -164,7 +164,7 @@ def test_games_and_methods_that_are_not_known_here_are_warnings(tmp_path: Path) 
     (found,) = facts.games
     assert (found.games, found.policy_entropy, found.tracked.numbers) == (1, None, {})
     assert (found.winners["first player wins"], found.ends["move limit"]) == (1.0, 0.0)
-    assert [text.split(";")[0] for text in facts.reading.warnings] == ["method 'stranger': unknown"]
+    assert [text.split(";")[0] for text in facts.reading.warnings] == ["method: unknown name 'stranger'"]
     assert "Game length" in page(facts, replays(facts))
 
 
