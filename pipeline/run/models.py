@@ -455,7 +455,8 @@ def set_champion(saved_models: Path, target: Path, entry: dict[str, Any], over: 
         present = present_champion(saved_models)
         text = os.path.relpath(target, os.path.realpath(saved_models))
         previous = os.readlink(link) if link.is_symlink() else None
-        line = {"champion": text, "previous": previous, "time": atomic.utc_now("microseconds"), **json.loads(json.dumps(entry))}
+        now = atomic.utc_now("microseconds")
+        line = {"champion": text, "previous": previous, "time": now, **json.loads(json.dumps(entry))}
         journal = read_journal(saved_models)
         if previous == text and journal and _reason(journal[-1]) == _reason(line):
             return target
