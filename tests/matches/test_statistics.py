@@ -36,12 +36,10 @@ def test_an_open_match_is_measured_up_to_its_first_incomplete_pair(tmp_path: Pat
         problems = [
             MatchFailure(failed=number, attempt=1, kind="crash", player="a", problem="", moves=[]) for number in failed
         ]
-        players = (
-            PlayerInfo(name="a", kind="random", spec="random"),
-            PlayerInfo(name="b", kind="random", spec="random"),
-        )
-        header = MatchHeader(players=players, game="tictactoe", games=8, openings=[[]] * 4)
-        match = Match(tmp_path, header, [[]] * 4, games_of(dict.fromkeys(sorted(numbers), 1)), problems, None)
+        players = tuple(PlayerInfo(name=name, kind="random", spec="random") for name in "ab")
+        openings: list[list[int]] = [[]] * 4
+        header = MatchHeader(players=players, game="x", games=8, threshold=None, settings={}, openings=openings)
+        match = Match(tmp_path, header, openings, games_of(dict.fromkeys(sorted(numbers), 1)), problems, None)
         return [game.index for game in st.measured_games(match)]
 
     assert measured({0, 1, 2, 4, 5}) == [0, 1]
