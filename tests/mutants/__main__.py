@@ -97,7 +97,7 @@ def tried(mutant: Mutant, files: list[str]) -> Outcome:
         environment = dict(os.environ)
         if "@kernel" in text:
             environment["NUMBA_CACHE_DIR"] = str(own_kernels(Path(made) / "kernels"))
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutant.tests]
+        command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", *mutant.tests]
         try:
             ran = subprocess.run(
                 command, cwd=copy, env=environment, capture_output=True, text=True, errors="replace", check=False,
