@@ -446,6 +446,8 @@ def test_a_damaged_shard_is_skipped_named_and_replaced(tmp_path: Path, selfplay:
     seen = [position for chunk in chunks_of(tmp_path / "chunks") for position in positions(chunk)]
     assert len(set(seen)) == 14 * 64
     assert layout.shard_id(bad) not in {name for name, _, _ in seen}
+    held = positions(holdout_of(tmp_path / "chunks"))
+    assert not {position[:2] for position in held} & {position[:2] for position in seen}
     again = config(tmp_path, chunks_to_make=14, output_directory=tmp_path / "again")
     gather(again)
     assert content(tmp_path / "again") == content(tmp_path / "chunks")

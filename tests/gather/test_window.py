@@ -121,6 +121,15 @@ def test_an_empty_window(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(window.pool(held_out=False).sample(0, np.random.default_rng(0))) == 0
 
 
+def test_what_was_searched_in_full_counts_though_it_surprised_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = meta(1, [3, 2])
+    searched = np.array([True, False, True, False, True])
+    window = scan(monkeypatch, [replace(one, searched=searched)], searched_only=True)
+    pool = window.pool(held_out=False)
+    assert not one.surprises.any()
+    assert members(pool.positions(np.arange(len(pool)))) == [(0, 0, 0), (0, 0, 2), (0, 1, 1)]
+
+
 def test_the_scan_stops_when_the_window_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     def shards() -> Iterator[ShardMeta]:
         yield meta(3, [5], model="000002-b")

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from scipy import stats
 
 from pipeline.matches import statistics as st
 from pipeline.matches.statistics import VOID, PairPoints, Score, counts_by_name, pair_counts, pair_points, pair_scores
-from pipeline.run.matches import MatchGame
+from pipeline.run.matches import Match, MatchFailure, MatchGame, MatchHeader, PlayerInfo
 
 
 def games_of(results: dict[int, int]) -> list[MatchGame]:
@@ -28,6 +29,23 @@ def test_pairs_count_where_both_games_are_there() -> None:
     assert pair_scores(games, 6, excluded={3, 8}) == [2, VOID, 2, 0, None, None]
     assert pair_counts(pair_scores(games, 8)) == (1, 0, 2, 1, 0)
     assert pair_counts(pair_scores([], 8)) == (0,) * 5
+
+
+def test_an_open_match_is_measured_up_to_its_first_incomplete_pair(tmp_path: Path) -> None:
+    def measured(numbers: set[int], *failed: int) -> list[int]:
+        problems = [
+            MatchFailure(failed=number, attempt=1, kind="crash", player="a", problem="", moves=[]) for number in failed
+        ]
+        players = tuple(PlayerInfo(name=name, kind="random", spec="random") for name in "ab")
+        openings: list[list[int]] = [[]] * 4
+        header = MatchHeader(players=players, game="x", games=8, threshold=None, settings={}, openings=openings)
+        match = Match(tmp_path, header, openings, games_of(dict.fromkeys(sorted(numbers), 1)), problems, None)
+        return [game.index for game in st.measured_games(match)]
+
+    assert measured({0, 1, 2, 4, 5}) == [0, 1]
+    assert measured({0, 1, 2, 3, 4, 6}) == [0, 1, 2, 3]
+    assert measured({0, 1, 2, 4, 5, 7}, 3) == [0, 1, 2, 4, 5]
+    assert measured(set(range(8))) == list(range(8))
 
 
 def test_a_score_from_both_sides() -> None:

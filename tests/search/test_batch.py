@@ -174,6 +174,7 @@ def test_sampling_follows_visits_and_temperature():
     assert np.allclose(frequencies(1.0, visits), [0, 0.1, 0.3, 0.6], atol=0.02)
     assert np.allclose(frequencies(0.5, visits), np.array([0, 1, 9, 36]) / 46, atol=0.02)
     assert np.allclose(frequencies(0.0, visits), [0, 0, 0, 1])
+    assert np.allclose(frequencies(0.0, np.array([[0, 40, 40, 20]], np.int32)), [0, 1, 0, 0])  # never sampled
     assert np.allclose(frequencies(1.0, np.zeros((1, 4), np.int32)), priors[0], atol=0.02)
 
 

@@ -633,6 +633,27 @@ class TestPriorities:
         np.testing.assert_allclose(found, np.abs(columns["value"]) + 0.001, atol=0.2)
         assert not (found == 1).any()
 
+    def test_are_sampled_and_corrected_by_the_exponents_asked_for(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made: list[Replay] = []
+
+        def noted(*arguments: Any) -> Replay:
+            made.append(Replay(*arguments))
+            return made[-1]
+
+        monkeypatch.setattr("pipeline.train.command.Replay", noted)
+        train(config(epochs=1, priority_exponent=0.7, priority_correction=0.2, priority_floor=0.05))
+        (replay,) = made
+        values = replay.priorities.values.astype(np.float64)
+        sample = replay.sample(0, 10_000, 1)
+        # one of each ten thousandth of the line: at most one more or less at either end of an example's part
+        expected = 10_000 * values**0.7 / (values**0.7).sum()
+        assert np.abs(np.bincount(sample.rows, minlength=80) - expected).max() < 2
+        assert values.min() >= 0.05
+        weights = values[sample.rows] ** (-0.7 * 0.2)
+        np.testing.assert_allclose(sample.weights, weights / weights.max(), rtol=1e-4)
+
     def test_make_another_model(self, folder: Path) -> None:
         plain, prioritised = train(config(**paths("a"))), train(config(**paths("b"), priority_exponent=0.6))
         assert plain.steps == prioritised.steps == 15

@@ -52,6 +52,8 @@ def test_steps_are_the_formula_s() -> None:
             lengths = np.linalg.svd(step.reshape(len(step), -1), compute_uv=False)
             assert (0.6 * length < lengths).all() and (lengths < 1.3 * length).all()
             assert np.sum(step.reshape(len(step), -1) * (u @ v)) > 0.75 * length * len(lengths)
+            exactly = length * orthogonal(torch.from_numpy(direction).float().flatten(1)[None])[0]
+            np.testing.assert_allclose(step.reshape(len(step), -1), exactly.numpy(), atol=0.02 * rate)
             np.testing.assert_allclose(optimizer.state[parameter]["exp_avg"].numpy(), moments[i], rtol=1e-5, atol=1e-6)
 
 

@@ -507,6 +507,33 @@ def test_when_all_moves_are_full_the_games_are_what_they_were():
     assert plain == unused == larger
 
 
+def test_no_move_is_played_only_because_it_was_forced():
+    """Sampled moves have visits in the policy target, which leaves out what forced playouts added."""
+    search, readouts = SearchOptions(forced_playouts=2.0), 40
+    totals = []
+    for finished in play_against("go:5", None, search=search, readouts=readouts, temperature_plies=1000):
+        record = finished.record
+        offsets = np.cumsum([0, *record.visit_lengths])
+        for ply, move in enumerate(record.moves):
+            assert move in record.visit_actions[offsets[ply] : offsets[ply + 1]]
+        totals += visits_of(record).tolist()
+    assert min(totals) < readouts - 5  # the others were forced
+
+
+def test_moves_are_sampled_up_to_the_ply_asked_for(monkeypatch):
+    asked = {}
+    choose = BatchSearch.choose
+
+    def watch(self, rows, temperature, table=None):
+        for ply, found in zip(self.plies(rows).tolist(), temperature.tolist(), strict=True):
+            asked.setdefault(ply, set()).add(found)
+        return choose(self, rows, temperature, table)
+
+    monkeypatch.setattr(BatchSearch, "choose", watch)
+    play_against("tictactoe", None, 12, temperature_plies=4)
+    assert len(asked) > 5 and asked == {ply: {1.0 if ply < 4 else 0.0} for ply in asked}
+
+
 def test_only_full_moves_explore(monkeypatch):
     asked = []
     begin = BatchSearch.begin

@@ -44,14 +44,15 @@ def played(game: Game, pass_after: float, algorithm: str, liking: float, random_
 def test_nobody_passes_before_and_everybody_may_later(algorithm: str) -> None:
     without = played(GO, 0, algorithm, 8.0)
     assert np.mean([len(record.moves) for record in without]) < 6
-    late = 0
+    late, earliest = 0, 1000
     for record in played(GO, 0.8, algorithm, 8.0):
         passes = np.flatnonzero(np.asarray(record.moves) == GO.pass_action)
         assert (passes >= 20).all()
         late += len(passes)
+        earliest = min([earliest, *passes.tolist()])
         visited = np.split(record.visit_actions, np.cumsum(record.visit_lengths)[:-1])
         assert all(GO.pass_action not in actions for actions in visited[:20])
-    assert late > 40
+    assert late > 40 and earliest == 20
 
 
 def test_random_openings_have_no_early_passes() -> None:
