@@ -183,6 +183,6 @@ def test_a_protocol_answers(program: Program) -> None:
 
 def test_help_names_them_and_imports_none(program: Program) -> None:
     said = program.run("evaluate", "--help")
-    assert "nth of package mugo-nth 0.4" in said and "gtp:COMMAND an engine of Go" in said
+    assert "nth of package mugo-nth 0.4" in said and "gtp:COMMAND an engine that speaks GTP" in said
     said = program.run("engine", "--help")
     assert "plain of package mugo-nth 0.4" in said and "gtp the Go Text Protocol" in said

@@ -7,9 +7,9 @@ The first fault raises AssertionError: one line with the game, the verb, the row
 was wanted, then that position's diagram. The kit needs no pytest. ``random_games`` serves tests that compare a game
 with a plain twin.
 
-The kit doesn't check the rules: a game may keep the contract and still not be the game that its author means. It skips
-symmetries that change the initial position (of games that begin with stones on the board), because no game from there
-has an image.
+The kit doesn't check the rules: a game may keep the contract and still not be the game that its author means. It
+refuses symmetries that change the initial position, as no game from there has an image, unless the game declares
+``symmetries_move_start``.
 
 Axes: see contract.py.
 """

@@ -22,7 +22,7 @@ PLAY_SHARE, TRAIN_SHARE = 0.5, 1 / 3  # of a generation's time; the rest evaluat
 LEAST_SECONDS = 5.0  # of a generation: what commands cost before they do anything must stay a small part
 LEAST_GAMES = 32  # per generation: fewer teach next to nothing
 RESIGNED_LENGTH = 0.5  # of random games' length, in games where lost ones are resigned (9x9 Go: some 60 plies of 122)
-LATE = 0.8  # of the time; models of a run's end gain 60 Elo, which 64 games rarely prove
+LATE = 0.8  # of the time; a run's last models are some 60 Elo stronger than the champion, which 64 games rarely show
 MATCH_READOUTS = 2  # as in the recipe
 LARGEST_REUSE = 8  # samples per target, as in KataGo; more would learn games by heart
 

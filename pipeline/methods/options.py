@@ -22,7 +22,7 @@ class FirstModelOptions(Options):
 
     game: str = Field(
         "go:9",
-        description="Game spec, e.g. go:9 or go:9,komi=7; docs/ lists all. Games: "
+        description="Game spec, e.g. go:9 or go:9,komi=7; docs/games.md lists all. Games: "
         + ", ".join(sorted(bundled(GAMES)))
         + ".",
     )

@@ -15,6 +15,6 @@ Backend = Annotated[
     Field(
         pattern=f"^({'|'.join(BACKENDS)})$",
         description="How the network runs; auto takes the fastest, measured once per machine; openvino excludes int8. "
-        f"All: {', '.join(BACKENDS)}; which of them a model can use depends on its method, see docs/.",
+        f"All: {', '.join(BACKENDS)}; which of them a model can use depends on its method, see docs/machines.md.",
     ),
 ]

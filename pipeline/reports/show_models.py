@@ -229,7 +229,7 @@ def show_model(path: Path) -> Iterator[str]:
 
 
 Met = tuple[str, bool, int | None, Score]
-"""An opponent, whether it is a model, and the readouts and the score of ours."""
+"""An opponent, whether it is a model, the readouts of the model that is shown, and its score."""
 
 
 def strength(path: Path, info: ModelInfo) -> str:

@@ -1,4 +1,4 @@
-"""Go, 5×5 to 25×25, and one network for all boards."""
+"""Go, 5×5 to 19×19, and one network for all boards."""
 
 from pipeline import extensions
 

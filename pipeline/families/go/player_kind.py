@@ -16,7 +16,7 @@ EXAMPLE = "gnugo --mode gtp --level 1"
 
 
 class GtpKind(PlayerKind):
-    help = "an engine of Go, e.g. 'gtp:gnugo --mode gtp --level 1 --chinese-rules'"
+    help = "an engine that speaks GTP, e.g. 'gtp:gnugo --mode gtp --level 1 --chinese-rules'"
     argument = "COMMAND"
     runs_program = True
     most_rows = ENGINE_ROWS

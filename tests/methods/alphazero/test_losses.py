@@ -271,4 +271,5 @@ def test_accuracies() -> None:
     assert accuracies(wrong, batch())["policy_accuracy"].item() == 0.5
     ignored = batch(policy_weight=torch.tensor([0.0, 1.0]), value=torch.tensor([1.0, 0.0]))
     assert accuracies(wrong, ignored)["policy_accuracy"].item() == 1
-    assert accuracies(wrong, ignored)["value_sign_accuracy"].item() == 1  # the drawn row doesn't count
+    unsure = outputs(value=torch.tensor([0.5, 0.25]))
+    assert accuracies(unsure, ignored)["value_sign_accuracy"].item() == 1  # the drawn row doesn't count
