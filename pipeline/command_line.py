@@ -126,7 +126,7 @@ def _field_option(name: str, field: FieldInfo, panel: str) -> inspect.Parameter:
     if isinstance(shown, list):
         shown = ", ".join(map(str, shown))
     text = field.description or ""
-    if field.default not in (None, []):
+    if field.default not in (None, [], ""):
         text += f" [default: {shown}]"
     extra: dict[str, Any] = field.json_schema_extra or {}  # type: ignore[assignment]
     if extra.get("argument"):
