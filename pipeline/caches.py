@@ -55,7 +55,7 @@ def is_writable(folder: Path) -> bool:
 
 
 def temporary_folder() -> Path:
-    """This user's folder among temporary files: code is loaded from it, so nobody else may be able to write there."""
+    """This user's folder among temporary files: code is loaded from it, so no other user may write there."""
     base = Path(tempfile.gettempdir()) / f"mugo-cache-{os.getuid()}"
     try:
         base.mkdir(mode=0o700, exist_ok=True)

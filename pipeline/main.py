@@ -722,9 +722,7 @@ def run_program(arguments: Sequence[str] | None = None, name: str = "main.py") -
         end(INTERRUPTS.exit_code)
     except SystemExit as ended:
         if LEFT_AT_ONCE.intersection(ENDED):
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(0)
+            leave(0)
         if INTERRUPTS.first is not None and isinstance(ended.code, int):
             end(ended.code)
         raise
@@ -737,8 +735,13 @@ def end(exit_code: int) -> NoReturn:
     gone when they return from other languages' code.
     """
     if any(thread.daemon for thread in threading.enumerate()):
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):
-                stream.flush()
-        os._exit(exit_code)
+        leave(exit_code)
     sys.exit(exit_code)
+
+
+def leave(exit_code: int) -> NoReturn:
+    """Exit at once, without taking anything apart."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(exit_code)

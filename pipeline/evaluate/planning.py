@@ -187,7 +187,7 @@ class Draft:
         return [*of_pool, *self._candidate.settings.benchmark] if strategy in (BENCHMARK, LADDER) else of_pool
 
     def _of_pool(self, strategy: str) -> list[str]:
-        """Those that the pool provides, and the single opponent wherever it is from."""
+        """Those that the pool provides, and the single opponent, also from elsewhere."""
         return self._single() if strategy == SINGLE else list(self._members(strategy).values())
 
     def _members(self, strategy: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ moves. A text is therefore decoded as a whole, before anything is parsed, and a 
 In this order: a byte order mark; the encoding that the record names, if all of it decodes to plausible text; UTF-8; of
 the encodings of Japan, China, Taiwan, Korea, Russia and Western Europe the one in which the text is the most plausible.
 Records hold little text, often two names of two characters each. So plausibility goes by character: one that records
-are full of, one of the common half of its encoding's table, one of the rare half, or one that hardly anybody writes.
+are full of, one of the common half of its encoding's table, one of the rare half, or one that is hardly ever written.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ from pipeline.games.contract import AnyGame
 from pipeline.games.specs import are_related, largest
 from pipeline.gather.config import GatherConfig
 from pipeline.gather.extraction import Scratch, in_groups, in_threads, read_intact
-from pipeline.gather.window import Window, scan_window
+from pipeline.gather.window import PositionSampler, Window, scan_window
 from pipeline.methods.method import IndexArray, Positions
 from pipeline.methods.named import method_named
 from pipeline.phrases import counted, duration
@@ -290,6 +291,11 @@ class _SetMaker:
         # Counts for the headers; files made by a later run get the counts of the first.
         self.counts = {**self.window.counted.in_words(), NEW: self.window.new_positions}
 
+    @cached_property
+    def pool(self) -> PositionSampler:
+        """What is trained on. Positions of damaged shards are among it, so that reruns sample the same."""
+        return self.window.pool(held_out=False, surprise_weight=self.config.surprise_weight)
+
     def make(self, num_chunks: int) -> int:
         """Make the missing chunks, or all if they depend on each other; returns how many were made."""
         existing = self._readable()
@@ -309,9 +315,7 @@ class _SetMaker:
         if not missing and not len(wanted_holdout):
             return 0
         size = self.config.positions_per_chunk
-        # Positions of damaged shards are among the samples, so that reruns sample the same.
-        pool = self.window.pool(held_out=False, surprise_weight=self.config.surprise_weight)
-        sampled = pool.sample(num_chunks * size if missing else 0, self._rng(TRAINING))
+        sampled = self.pool.sample(num_chunks * size if missing else 0, self._rng(TRAINING))
         wanted = sampled.at(np.isin(np.arange(len(sampled)) // size, missing)) + wanted_holdout
         num_rows = len(missing) * size
         scratch = Scratch(self.output, len(wanted), self.types)
@@ -454,13 +458,12 @@ class _SetMaker:
             path = self.output / layout.holdout_name(self.set_name)
             self._write_file(path, -1, num_chunks, scratch.get(holdout))
         paths = self._paths(num_chunks)
-        pool = self.window.pool(held_out=False, surprise_weight=self.config.surprise_weight)
-        weights = pool.weights().astype(np.float32) if self.config.surprise_weight and indices else None
+        weights = self.pool.weights().astype(np.float32) if self.config.surprise_weight and indices else None
 
         def work(slot: int) -> None:
             columns = scratch.get(np.arange(slot * size, (slot + 1) * size))
             origin = Positions(*(columns[name].astype(np.int64) for name in ORIGIN))
-            theirs = None if weights is None else weights[pool.numbers(origin)]
+            theirs = None if weights is None else weights[self.pool.numbers(origin)]
             self._write_file(paths[indices[slot]], indices[slot], num_chunks, columns, theirs)
 
         for _ in in_threads(work, range(len(indices))):

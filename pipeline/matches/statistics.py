@@ -179,7 +179,7 @@ def counts_by_name(games: Iterable[Played], names: Mapping[float, str]) -> tuple
 
 def binomial_tail(wins: int, games: int, share: float = 0.5) -> float:
     """P(at least `wins` of `games` independent games are won), each with probability `share`."""
-    from scipy.special import bdtrc  # slow to import, and rarely needed
+    from scipy.special import bdtrc  # a quarter of a second, which those who only read matches needn't wait
 
     return 1.0 if wins <= 0 else 0.0 if wins > games else float(bdtrc(wins - 1, games, share))
 

@@ -684,7 +684,7 @@ TRAIN_FAULTS = (
     ),
     Mutant(
         "correction-always-whole",
-        "Prioritised replay corrects its sampling wholly, whatever priority_correction says.",
+        "Prioritised replay corrects its sampling wholly, ignoring priority_correction.",
         "pipeline/train/prioritised_replay.py",
         "weights = (lowest / self._tree[rows]) ** self._correction",
         "weights = lowest / self._tree[rows]",
@@ -791,7 +791,7 @@ EVALUATE_FAULTS = (
     ),
     Mutant(
         "duplicates-count-for-the-gate",
-        "Excluded duplicates still count among the games of which the gate is a share, so nobody reaches it.",
+        "Excluded duplicates still count among the games of which the gate is a share, so it can't be reached.",
         "pipeline/evaluate/promotion.py",
         "most = rule.games - len(excluded)",
         "most = rule.games",

@@ -14,8 +14,9 @@ import pytest
 
 from pipeline.errors import MuGoError
 from pipeline.run.store import requests, working_copy
-from pipeline.run.store.requests import Conflict, Object, Objects
+from pipeline.run.store.requests import Object, Objects
 from tests.run.store.buckets import Bucket, GoogleBucket, open_azure, open_gcs
+from tests.run.store.test_requests import put_twice
 from tests.runs import make_run
 from tests.test_object_storage import faulty, outcome, undisturbed, whole_copy  # noqa: F401  a fixture
 
@@ -39,14 +40,7 @@ def store(served: tuple[str, Bucket], bucket: Bucket, request: pytest.FixtureReq
 
 def test_an_object_is_written_once_or_in_place_of_what_was_read(store: Objects) -> None:
     working_copy.check(store)
-    tag = store.put("one", b"first")
-    with pytest.raises(Conflict, match=r"/one: another process has written it in the meantime"):
-        store.put("one", b"second")
-    other = store.put("one", b"second", tag)
-    with pytest.raises(Conflict):
-        store.put("one", b"third", tag)
-    with pytest.raises(Conflict, match="has removed it"):
-        store.put("none", b"third", tag)
+    tag, other = put_twice(store, "/one")
     assert store.put("one", b"second") == other  # the same bytes are no conflict
     assert store.get("one") == Object(b"second", other) and store.get("none") is None
     unchanged = store.get("one", other)

@@ -36,15 +36,21 @@ def store(bucket: Bucket) -> Objects:
     return Objects("s3://bucket/run", patience=5)
 
 
-def test_an_object_is_written_once_or_in_place_of_what_was_read(bucket: Bucket, store: Objects) -> None:
+def put_twice(store: Objects, name: str) -> tuple[str, str]:
+    """(the object's tag at first, its tag now); writes that replace anything else lose. name: in the error."""
     tag = store.put("one", b"first")
-    with pytest.raises(Conflict, match=r"s3://bucket/run/one: another process has written it in the meantime"):
+    with pytest.raises(Conflict, match=rf"{name}: another process has written it in the meantime"):
         store.put("one", b"second")
     other = store.put("one", b"second", tag)
     with pytest.raises(Conflict):
         store.put("one", b"third", tag)
     with pytest.raises(Conflict, match="has removed it"):
         store.put("none", b"third", tag)
+    return tag, other
+
+
+def test_an_object_is_written_once_or_in_place_of_what_was_read(bucket: Bucket, store: Objects) -> None:
+    tag, other = put_twice(store, "s3://bucket/run/one")
     assert store.get("one") == Object(b"second", other) and store.get("none") is None
     assert store.get("one", other) == Object(b"", other) and store.get("one", tag) == Object(b"second", other)
     assert bucket.all_keys() == ["run/one"]
