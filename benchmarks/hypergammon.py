@@ -30,13 +30,13 @@ from numpy.typing import NDArray
 
 from benchmarks.backgammon import model_of
 from benchmarks.strength import ending
+from pipeline.compilation import kernel
 from pipeline.errors import FileError
 from pipeline.families.backgammon.game import OPENING_PROBABILITIES, THROWS, Backgammon
 from pipeline.families.backgammon.kernels import BAR, NUM_POINTS, OFF, PLY, STATE_SIZE, TURN
 from pipeline.families.backgammon.td.expectimax import Expectimax
 from pipeline.families.backgammon.td.kernels import best_of
 from pipeline.games.contract import States
-from pipeline.kernels import kernel
 from pipeline.methods.named import method_named
 from pipeline.progress import SILENT
 from pipeline.run.atomic import make_folder, read_bytes, write_bytes

@@ -24,7 +24,7 @@ import numpy as np
 import yaml
 
 from benchmarks.strength import HelpFormatter, ending
-from pipeline.bench.match import OPENING_PLIES, SEARCH, play_match, searching
+from pipeline.bench.match_speed import OPENING_PLIES, SEARCH, play_match, searching
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game

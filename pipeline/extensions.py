@@ -7,7 +7,7 @@
     mugo.protocols   name → Protocol                                    pipeline/play/protocol.py
     mugo.records     name → subclass of RecordFormat                    pipeline/games/records.py
     mugo.presets     any name → package with a folder presets/ of YAML  pipeline/presets/
-    mugo.pages       name → Page                                        pipeline/play/page/kinds.py
+    mugo.pages       name → Page                                        pipeline/play/page/page_kinds.py
     mugo.backends    name → subclass of Method whose models run on it   pipeline/networks/options.py
 
 A bundled family lists what it offers in ``EXTENSIONS`` of its package, ``pipeline/families/NAME/__init__.py``; an

@@ -41,7 +41,7 @@ from pipeline.progress import Progress
 from pipeline.run import layout
 from pipeline.schedules import RunState
 from pipeline.stalls import Hung
-from pipeline.train.processes import is_quiet, processes_here
+from pipeline.train.rank import is_quiet, processes_here
 
 ABOUT = """MuGo: self-play training for board games, as four commands that talk through files.
 

@@ -11,9 +11,7 @@ T = TypeVar("T")
 class Progress:
     """Silent base. A command calls start once per phase, advance when units are done, say for a line worth reading."""
 
-    def start(
-        self, what: str, total: int | None = None, unit: str = "units", done: int = 0, at_once: int = 1
-    ) -> None:
+    def start(self, what: str, total: int | None = None, unit: str = "units", done: int = 0, at_once: int = 1) -> None:
         """A phase begins.
 
         total    its number of units, if known

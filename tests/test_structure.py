@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,7 +33,7 @@ FOUNDATION = {
     "errors",
     "extensions",
     "interrupts",
-    "kernels",
+    "compilation",
     "machine",
     "options",
     "phrases",
@@ -41,9 +42,9 @@ FOUNDATION = {
     "schedules",
     "stalls",
 }
-# The floors of docs/design.md, highest first. A package imports from the floors below its own, never from its
+# The layers of docs/design.md, highest first. A package imports from the layers below its own, never from its
 # neighbours.
-FLOORS: list[set[str]] = [
+LAYERS: list[set[str]] = [
     {"main.py"},
     {"__main__"},
     {"main"},
@@ -60,7 +61,7 @@ FLOORS: list[set[str]] = [
 ]
 WITHIN_FOUNDATION = {
     "caches": {"phrases"},
-    "kernels": {"caches", "phrases"},
+    "compilation": {"caches", "phrases"},
     "extensions": {"errors"},
     "options": {"errors", "extensions"},
     "presets": {"commands", "errors", "extensions", "options", "schedules"},
@@ -73,11 +74,11 @@ USES_TORCH = {"networks", "methods", "train", "families"}
 def may_import(package: str, other: str) -> bool:
     if package in FOUNDATION:
         return other in WITHIN_FOUNDATION.get(package, set())
-    floor = next(number for number, packages in enumerate(FLOORS) if package in packages)
-    return any(other in packages for packages in FLOORS[floor + 1 :])
+    layer = next(number for number, packages in enumerate(LAYERS) if package in packages)
+    return any(other in packages for packages in LAYERS[layer + 1 :])
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     """ "pipeline/games/go.py" → "games", "pipeline/config.py" → "config", "main.py" → "main.py"."""
     if path.parent == ROOT:
         return path.name
@@ -110,16 +111,16 @@ def name_of(path: Path) -> str:
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_imports_go_one_way(path: Path) -> None:
-    room = room_of(path)
+    package = package_of(path)
     if path == ROOT / "pipeline" / "__init__.py":
         return
-    known = set().union(*FLOORS)
-    assert room in known, f"{name_of(path)}: unknown package {room!r}; add it to docs/design.md and to this test"
+    known = set().union(*LAYERS)
+    assert package in known, f"{name_of(path)}: unknown package {package!r}; add it to docs/design.md and to this test"
     for module, _ in imports(path):
         parts = module.split(".")
         if parts[0] == "pipeline" and len(parts) > 1:
-            assert parts[1] == room or may_import(room, parts[1]), f"{room} must not import {module}"
-            if room == parts[1] == "families":
+            assert parts[1] == package or may_import(package, parts[1]), f"{package} must not import {module}"
+            if package == parts[1] == "families":
                 family = path.relative_to(ROOT).parts[2]
                 assert parts[2] == family, f"{family} must not import another family: {module}"
         assert parts[0] not in ("main", "tests"), f"{name_of(path)} imports {module}"
@@ -128,7 +129,7 @@ def test_imports_go_one_way(path: Path) -> None:
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_torch_is_imported_where_it_is_needed(path: Path) -> None:
     """At the top only in USES_TORCH; a command imports what needs torch inside the function that does."""
-    package = room_of(path)
+    package = package_of(path)
     for module, inside_function in imports(path):
         if module.split(".")[0] == "torch":
             assert package in USES_TORCH or inside_function, module
@@ -144,6 +145,37 @@ def imported_file(module: str) -> Path:
 
 def needs_torch(path: Path) -> bool:
     return path.is_file() and any(name.split(".")[0] == "torch" and not inside for name, inside in imports(path))
+
+
+# Names of modules that hold the same idea in several places: in the packages of commands, methods or families.
+SHARED_NAMES = {
+        "__init__",
+        "command",
+        "config",
+        "options",
+        "kernels",
+        "game",
+        "heuristic",
+        "board",
+        "features",
+        "notation",
+        "protocol",
+        "records",
+        "player_kind",
+        "page",
+        "kind",
+        "table",
+        "method",
+        "actor",
+        "examples",
+        "losses",
+        "network",
+    }
+
+
+def test_no_two_modules_share_a_name_unless_they_are_the_same_idea() -> None:
+    counts = Counter(path.stem for path in MODULES if path.is_relative_to(ROOT / "pipeline"))
+    assert {name for name, count in counts.items() if count > 1} == SHARED_NAMES
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

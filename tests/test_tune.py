@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks import tune
-from pipeline.bench.match import SEARCH, play_match, searching
+from pipeline.bench.match_speed import SEARCH, play_match, searching
 from pipeline.errors import UsageError
 from pipeline.games.specs import parse_game
 from pipeline.players.searching import SearchPlayer

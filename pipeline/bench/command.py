@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.bench.config import BenchConfig
-from pipeline.bench.match import READOUTS, MatchBenchSummary, bench_match
+from pipeline.bench.match_speed import READOUTS, MatchBenchSummary, bench_match
 from pipeline.errors import UsageError
 from pipeline.games.contract import Evaluate, FloatArray, Game, Planes
 from pipeline.games.specs import parse_game

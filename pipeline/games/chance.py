@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.compilation import kernel
 from pipeline.counter_rng import uniforms
 from pipeline.games.contract import Actions, AnyGame, FloatArray, KeyArray, States
-from pipeline.kernels import kernel
 
 
 def outcomes(game: AnyGame, states: States, keys: KeyArray) -> Actions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.kernels import kernel
+from pipeline.compilation import kernel
 
 
 @kernel

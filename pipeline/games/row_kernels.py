@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from pipeline.compilation import kernel
 from pipeline.games.contract import BoolArray, KeyArray, Planes, States
-from pipeline.kernels import kernel
 
 EMPTY, FIRST, SECOND = 0, 1, 2
 TO_MOVE, PLY, OVER, WINNER = 0, 1, 2, 3

@@ -408,7 +408,7 @@ def next_steps(config: LoopConfig, called: Path, root: Path | None = None, addre
     called: where the loop was called; root: of the checkout that runs, None: the installed command does; address: of
     the run in object storage.
     """
-    from pipeline.play.page.loading import has_page  # it imports what plays
+    from pipeline.play.page.pages import has_page  # it imports what plays
 
     folder = Path.cwd()
     to_play, to_train = (["./play.sh"], ["./rl_loop.sh"]) if root else (["mugo", "serve"], ["mugo", "loop"])

@@ -1,4 +1,4 @@
-"""``Endings``: chooses the moves of positions whose winner is clear, with a second search (search/endings.py).
+"""``Endings``: chooses the moves of positions whose winner is clear, with a second search (search/ending_search.py).
 
 Where the first search's value reaches ``margin_from``, the second one chooses, for a winner among the moves that keep
 the win: docs/design.md says why. Axes as in player.py. Values that people see stay the first search's.
@@ -12,7 +12,7 @@ from pipeline.games.contract import Actions, BoolArray, Evaluate, FloatArray, Ga
 from pipeline.games.margins import MarginNetwork
 from pipeline.players.player import Rows
 from pipeline.search.batch import BatchSearch
-from pipeline.search.endings import EndingSearch
+from pipeline.search.ending_search import EndingSearch
 from pipeline.search.options import PlaySearchOptions, SearchOptions
 from pipeline.search.puct import LCB_MIN_VISIT_FRACTION, LCB_MIN_VISITS
 

@@ -58,9 +58,7 @@ class ConsoleProgress(Progress):
     def __exit__(self, *error: object) -> None:
         self.finish()
 
-    def start(
-        self, what: str, total: int | None = None, unit: str = "units", done: int = 0, at_once: int = 1
-    ) -> None:
+    def start(self, what: str, total: int | None = None, unit: str = "units", done: int = 0, at_once: int = 1) -> None:
         self.finish()
         self.at_once, self.expected = at_once, []
         self.what, self.total, self.unit, self.state = what, total, unit, ""

@@ -313,9 +313,7 @@ class Committer:
     A shard's games are of one generation, of one model and on one board. shards: how many were written
     """
 
-    def __init__(
-        self, plan: Plan, provenance: dict[str, Any], evaluations: Callable[[], int], run: RunNumbers
-    ) -> None:
+    def __init__(self, plan: Plan, provenance: dict[str, Any], evaluations: Callable[[], int], run: RunNumbers) -> None:
         """evaluations: returns the number of the network's so far; each sidecar has those since the one before."""
         self.plan, self._provenance, self._evaluations, self._run = plan, provenance, evaluations, run
         self.shards = 0

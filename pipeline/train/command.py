@@ -71,7 +71,7 @@ from pipeline.train.checkpoint import Checkpoint, State, finished_checkpoints
 from pipeline.train.config import TrainConfig
 from pipeline.train.curves import VALUE_ERROR, Curves, overfitting, tagged
 from pipeline.train.prioritised_replay import Replay, starting_priorities
-from pipeline.train.processes import ALONE, processes_here
+from pipeline.train.rank import ALONE, processes_here
 
 if TYPE_CHECKING:
     from pipeline.train.process_group import ProcessGroup

@@ -31,7 +31,7 @@ from pipeline.machine import available_cores
 from pipeline.run import layout
 from pipeline.run.provenance import library_versions, source_digest
 from pipeline.stalls import HANG_SECONDS
-from pipeline.train.processes import HOW, Processes
+from pipeline.train.rank import HOW, Processes
 
 JOIN_SECONDS = 300.0  # for all processes to connect: on a cluster, machines start one after the other
 LOOK_SECONDS = 0.05

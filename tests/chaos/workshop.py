@@ -84,7 +84,7 @@ class Workshop:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.chaos.server", str(self.socket), str(folder / "warm")],
             cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            # as train/processes.py has it before torch is imported
+            # as train/rank.py has it before torch is imported
             env=environment_here(TORCH_CPP_LOG_LEVEL="ERROR", **environment),
         )  # fmt: skip
         assert self._process.stdout is not None

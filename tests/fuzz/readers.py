@@ -81,7 +81,7 @@ from pipeline.train.config import TrainConfig
 from pipeline.upkeep.verify.check_games import KnownGames, check_chunks, check_games
 from pipeline.upkeep.verify.check_matches import check_evaluations, check_matches
 from pipeline.upkeep.verify.check_models import check_models
-from pipeline.upkeep.verify.findings import Findings
+from pipeline.upkeep.verify.problems import Findings
 from tests.damage import GAME, file_of, make_run, reseal
 from tests.families import of_each
 from tests.fuzz.mutations import Choices, Parts, damage_bytes, damaged

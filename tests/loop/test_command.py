@@ -540,6 +540,6 @@ def test_what_to_do_next(commands: Commands) -> None:
 
 def test_a_game_without_a_page_is_not_offered_for_play(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
     commands.run(generations=1)
-    monkeypatch.setattr("pipeline.play.page.loading.has_page", lambda game: game.spec != "tictactoe")
+    monkeypatch.setattr("pipeline.play.page.pages.has_page", lambda game: game.spec != "tictactoe")
     said = next_steps(LoopConfig(preset="tictactoe"), Path.cwd(), Path("/the program"))
     assert said[:2] == ["to train on:", "  cd '/the program'"] and "play.sh" not in " ".join(said)

@@ -33,7 +33,7 @@ from pipeline.train.command import train
 from pipeline.train.config import InitConfig, TrainConfig
 from pipeline.train.init import init
 from pipeline.upkeep.verify.check_matches import check_matches
-from pipeline.upkeep.verify.findings import Findings
+from pipeline.upkeep.verify.problems import Findings
 from tests.families import having
 from tests.games.toys import DiceRace
 from tests.methods.toy import index_of

@@ -351,7 +351,7 @@ METHOD_FAULTS = (
     Mutant(
         "planes-without-symmetry",
         "Policy, reply and ownership are turned, and the board that they belong to isn't.",
-        "pipeline/methods/alphazero/batch.py",
+        "pipeline/methods/alphazero/training_batch.py",
         'return {"planes": points, "ownership": points,',
         'return {"ownership": points,',
         (DATASET,),
@@ -359,7 +359,7 @@ METHOD_FAULTS = (
     Mutant(
         "policy-turned-back",
         "The policy is turned by the inverse of the board's symmetry, which differs for two rotations of eight.",
-        "pipeline/methods/alphazero/batch.py",
+        "pipeline/methods/alphazero/training_batch.py",
         "np.argsort(game.symmetries.actions, axis=1)",
         "game.symmetries.actions",
         (DATASET,),

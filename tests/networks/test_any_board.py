@@ -1,6 +1,5 @@
 """A network for boards of every size: one set of weights, each board's own folded network, growth from one board."""
 
-
 import numpy as np
 import pytest
 import torch

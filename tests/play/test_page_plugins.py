@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from pipeline import extensions
 from pipeline.play.page.app import Lobby, make_app
-from pipeline.play.page.loading import load_pages
+from pipeline.play.page.pages import load_pages
 from tests.browser import headless_chromium, needs_chromium, served_page
 from tests.play.test_page import ADDRESS, Page, make_analyst
 
@@ -44,7 +44,7 @@ from pydantic import Field
 
 from pipeline.families.lines.game import LineGame
 from pipeline.games.contract import board_symmetries
-from pipeline.play.page.kinds import At, BeginningField, BoardPage, Body, OwnPage
+from pipeline.play.page.page_kinds import At, BeginningField, BoardPage, Body, OwnPage
 from pipeline.play.page.table import Beginning, Table
 
 NUMBER = 7

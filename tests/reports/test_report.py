@@ -28,8 +28,8 @@ from pipeline.reports.reading import Reading, ScoredMatch
 from pipeline.reports.report import facts as facts_module
 from pipeline.reports.report.charts import HEIGHT, Chart, Point, ticks
 from pipeline.reports.report.command import report
+from pipeline.reports.report.document import page
 from pipeline.reports.report.facts import Facts, collect, policy_entropies, time_spent, wrong_resignations
-from pipeline.reports.report.page import page
 from pipeline.reports.report.replays import replays
 from pipeline.reports.run_files import spread
 from pipeline.run.layout import Run

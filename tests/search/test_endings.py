@@ -8,7 +8,7 @@ import pytest
 from pipeline.games.margins import squash, step_of
 from pipeline.games.specs import parse_game
 from pipeline.search.batch import BatchSearch
-from pipeline.search.endings import FAR, EndingSearch
+from pipeline.search.ending_search import FAR, EndingSearch
 from pipeline.search.options import PlaySearchOptions
 from tests.search.helpers import hashed_evaluator, run_searches
 

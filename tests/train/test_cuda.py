@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from pipeline.games.specs import parse_game
-from pipeline.methods.alphazero.batch import Batch, make_batch
 from pipeline.methods.alphazero.losses import AlphaZeroObjective
+from pipeline.methods.alphazero.training_batch import Batch, make_batch
 from pipeline.networks.architecture import Architecture, random_weights
 from pipeline.train.config import TrainConfig
 from pipeline.train.trainer import CudaGraphPass, NotFinite, Trainer

@@ -15,8 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from pipeline.games.specs import parse_game
-from pipeline.methods.alphazero.batch import make_batch
 from pipeline.methods.alphazero.losses import AlphaZeroObjective
+from pipeline.methods.alphazero.training_batch import make_batch
 from pipeline.methods.method import Objective
 from pipeline.networks.architecture import Architecture, random_weights
 from pipeline.train.config import TrainConfig

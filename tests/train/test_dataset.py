@@ -12,8 +12,8 @@ from pipeline.errors import FileError
 from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
 from pipeline.games.testing import symmetries_of_start
-from pipeline.methods.alphazero.batch import Batch, make_batch
 from pipeline.methods.alphazero.method import AlphaZero
+from pipeline.methods.alphazero.training_batch import Batch, make_batch
 from pipeline.run.chunks import newest_complete_set, write_chunk
 from pipeline.run.priorities import example_numbers
 from pipeline.train.dataset import Dataset, holdout_batches, prefetched

@@ -6,8 +6,8 @@ import torch
 
 from pipeline.errors import MuGoError
 from pipeline.games.specs import parse_game
-from pipeline.methods.alphazero.batch import Batch, make_batch
 from pipeline.methods.alphazero.losses import METRICS, TERMS, AlphaZeroObjective
+from pipeline.methods.alphazero.training_batch import Batch, make_batch
 from pipeline.networks.architecture import Architecture, random_weights
 from pipeline.networks.modules import Outputs, load_network, network_weights
 from pipeline.train.config import TrainConfig

@@ -27,7 +27,7 @@ from pipeline.upkeep import compact as module
 from pipeline.upkeep.compact import compact
 from pipeline.upkeep.config import CompactConfig
 from pipeline.upkeep.verify.check_games import check_games
-from pipeline.upkeep.verify.findings import GAMES, Findings
+from pipeline.upkeep.verify.problems import GAMES, Findings
 from tests.helpers import Heard
 from tests.run.random_games import random_games, write_shard
 from tests.upkeep.killing import killed

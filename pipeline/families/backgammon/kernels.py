@@ -24,8 +24,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.compilation import kernel
 from pipeline.games.contract import BoolArray, FloatArray, KeyArray, States
-from pipeline.kernels import kernel
 
 NUM_POINTS = 24
 BAR, OFF = 24, 26  # the first player's words; the second's follow each

@@ -30,9 +30,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.compilation import kernel
 from pipeline.families.backgammon.kernels import BAR, ENTERING, HOME, NUM_POINTS, highest
 from pipeline.games.contract import FloatArray, States
-from pipeline.kernels import kernel
 
 HALF = 10  # features of each player
 NUM_TACTICS = 2 * HALF + 1

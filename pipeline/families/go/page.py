@@ -7,7 +7,7 @@ from pipeline.families.go.game import Go
 from pipeline.games.contract import AnyGame, Game, States
 from pipeline.games.specs import parse_game
 from pipeline.play.page.analyst import Refused
-from pipeline.play.page.stones import StonesPage, StonesTable
+from pipeline.play.page.stones_page import StonesPage, StonesTable
 
 USUAL_BOARDS = (9, 7, 13, 19)  # on which a model of go:any is offered
 

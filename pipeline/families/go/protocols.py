@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pipeline.progress import Progress
     from pipeline.run.models import Model
 
+
 class _NamedMoves(Protocol):
     wanted = "a game whose moves are named alike in every position"
 

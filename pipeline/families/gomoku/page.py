@@ -1,6 +1,6 @@
 """Gomoku in the browser, offered even without a model."""
 
-from pipeline.play.page.stones import StonesPage
+from pipeline.play.page.stones_page import StonesPage
 
 
 class GomokuPage(StonesPage):

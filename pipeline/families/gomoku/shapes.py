@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.compilation import kernel
 from pipeline.games.row_kernels import EMPTY
-from pipeline.kernels import kernel
 
 OFF = 3  # outside the board
 # What a stone makes on one line; see shape_of.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.compilation import kernel
 from pipeline.games.contract import Actions, States
 from pipeline.games.row_kernels import EMPTY, OCCUPIED, OVER, PLY, TO_MOVE, WINNER, makes_line, unplayable
-from pipeline.kernels import kernel
 
 
 @kernel

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.compilation import kernel
 from pipeline.games.contract import Actions, BoolArray, IntArray, Planes, States
 from pipeline.games.row_kernels import (
     EMPTY,
@@ -22,7 +23,6 @@ from pipeline.games.row_kernels import (
     WINNER,
     unplayable,
 )
-from pipeline.kernels import kernel
 
 FLIPS_NOTHING, MAY_NOT_PASS = 4, 5  # status, besides those of row_kernels.py
 OWN, THEIRS, FREE, PLACEMENTS, SETS = 0, 1, 2, 3, 4  # sets of points, and their number

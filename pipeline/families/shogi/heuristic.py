@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.compilation import kernel
 from pipeline.families.shogi import kernels
 from pipeline.families.shogi.board import (
     EMPTY,
@@ -27,7 +28,6 @@ from pipeline.families.shogi.board import (
 from pipeline.families.shogi.features import count_attacks
 from pipeline.games.contract import History, Scores, States
 from pipeline.games.heuristic import scores_of_positions
-from pipeline.kernels import kernel
 
 if TYPE_CHECKING:
     from pipeline.families.shogi.game import Shogi

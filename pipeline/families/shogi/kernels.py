@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pipeline.compilation import kernel
 from pipeline.families.shogi.board import (
     BISHOP,
     EMPTY,
@@ -42,7 +43,6 @@ from pipeline.families.shogi.features import show
 from pipeline.families.shogi.moves import DROPS, NUM_KINDS, PROMOTING, generate
 from pipeline.games.keys import load_key, store_key
 from pipeline.games.row_kernels import OCCUPIED, unplayable
-from pipeline.kernels import kernel
 
 TO_MOVE, PLY, END, WINNER, REPEATS, LAST, KINGS, KEY = 0, 1, 2, 3, 4, 5, 6, 8
 EXTRA_WORDS = 12

@@ -250,7 +250,7 @@ class TextGame(AnyGame):
 
         return scores
 
-    # The verbs of base.py
+    # The verbs of the contract
 
     def initial(self, num_games: int) -> States:
         states = np.zeros((num_games, self.state_size), np.int16)

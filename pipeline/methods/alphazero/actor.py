@@ -31,10 +31,10 @@ from numpy.typing import NDArray
 
 from pipeline.counter_rng import uniforms
 from pipeline.games.contract import Actions, BoolArray, FloatArray, Planes, Rows
+from pipeline.methods.active_opponents import ActiveOpponents
 from pipeline.methods.alphazero.options import TreeActorOptions
 from pipeline.methods.alphazero.recording import GameBuffer
 from pipeline.methods.method import Actor, ActorJob, Encounter, FinishedGame, Learner
-from pipeline.methods.opponents import ActiveOpponents
 from pipeline.options import taken
 from pipeline.run.shards import BOTH, End
 from pipeline.search.batch import BatchSearch

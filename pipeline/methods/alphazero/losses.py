@@ -32,8 +32,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pipeline.methods.alphazero.batch import Batch
 from pipeline.methods.alphazero.options import LossOptions
+from pipeline.methods.alphazero.training_batch import Batch
 from pipeline.methods.method import Objective
 from pipeline.networks.architecture import Architecture, Weights, side_of
 from pipeline.networks.modules import Network, Outputs, load_network, network_weights

@@ -42,7 +42,7 @@ from pipeline.run.shards import Shard
 from pipeline.search.options import SearchOptions
 
 if TYPE_CHECKING:
-    from pipeline.methods.alphazero.batch import Batch
+    from pipeline.methods.alphazero.training_batch import Batch
 
 
 class AlphaZero(Method):
@@ -154,7 +154,7 @@ class AlphaZero(Method):
     def make_batch(
         self, game: Game, columns: Mapping[str, NDArray[Any]], rows: IndexArray, symmetry: IndexArray
     ) -> Batch:
-        from pipeline.methods.alphazero.batch import make_batch
+        from pipeline.methods.alphazero.training_batch import make_batch
 
         return make_batch(game, columns, rows, symmetry)
 

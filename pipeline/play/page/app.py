@@ -8,7 +8,7 @@
     GET   /api/games/ID?ply=N            the view: the game, and the position before move N
     GET   /api/games/ID/SUFFIX           the game as a file
     POST  /api/games/ID/VERB             play, reply, judge, undo, rewind, resign, analyse → the view afterwards
-    GET   /NAME, /api/NAME …             a page of its own: see OwnPage in kinds.py
+    GET   /NAME, /api/NAME …             a page of its own: see OwnPage in page_kinds.py
 
 Table.view describes a view. Every error is {"error": one sentence}, with the HTTP status for it.
 """
@@ -37,9 +37,9 @@ from pipeline.games.sgf import AnotherGame
 from pipeline.games.specs import parse_game
 from pipeline.play.config import MOST_SERVED_READOUTS as MOST_READOUTS
 from pipeline.play.page.analyst import Analyst, Refused
-from pipeline.play.page.kinds import MEDIA_TYPES, NO_MODELS, At, BoardPage, Body, Models, OwnPage, OwnTable, Verbs
 from pipeline.play.page.limits import Guests, RequestCheck, read_body
-from pipeline.play.page.loading import Pages
+from pipeline.play.page.page_kinds import MEDIA_TYPES, NO_MODELS, At, BoardPage, Body, Models, OwnPage, OwnTable, Verbs
+from pipeline.play.page.pages import Pages
 from pipeline.play.page.table import NOBODY, Beginning, Table, Tables
 
 LONGEST_PATH = 4096  # models with the same name are listed by path

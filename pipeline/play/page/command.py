@@ -26,9 +26,9 @@ from pipeline.play.config import EngineConfig, ServeConfig
 from pipeline.play.engine import open_player, open_session
 from pipeline.play.findings import Findings
 from pipeline.play.page.analyst import Analyst
-from pipeline.play.page.kinds import BoardPage, Models, OwnModel, OwnPage
 from pipeline.play.page.later import LoadedLater
-from pipeline.play.page.loading import Pages, load_pages
+from pipeline.play.page.page_kinds import BoardPage, Models, OwnModel, OwnPage
+from pipeline.play.page.pages import Pages, load_pages
 from pipeline.play.page.table import rules_of
 from pipeline.play.session import SearchSession
 from pipeline.progress import SILENT, Progress

@@ -2,8 +2,8 @@
 
 Thread-safe: a lock guards each table, and no search holds it. The page gets JSON: plain numbers, names of moves as in
 move_name, points row by row from the upper left. Win rates, leads and owners are seen by the *first player*, except
-those of candidate moves, which are seen by the player to move. Subclasses (stones.py, plug-ins' pages) add what depends
-on the kind of board.
+those of candidate moves, which are seen by the player to move. Subclasses (stones_page.py, plug-ins' pages) add what
+depends on the kind of board.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from pipeline.errors import FileError, UsageError
 from pipeline.phrases import counted, size
 from pipeline.progress import SILENT, Progress
 from pipeline.reports.config import ReportConfig
+from pipeline.reports.report.document import page
 from pipeline.reports.report.facts import collect
-from pipeline.reports.report.page import page
 from pipeline.reports.report.replays import replays
 from pipeline.run import atomic
 from pipeline.run.layout import Run

@@ -31,7 +31,7 @@ from pipeline.run.order import generation_of
 from pipeline.run.packs import is_gone
 from pipeline.run.priorities import list_priorities, read_priorities
 from pipeline.run.shards import Shard, ShardMeta, newest_shards
-from pipeline.upkeep.verify.findings import CHUNKS, GAMES, OTHERS, Findings
+from pipeline.upkeep.verify.problems import CHUNKS, GAMES, OTHERS, Findings
 
 
 @dataclass

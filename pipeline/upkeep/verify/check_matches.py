@@ -16,7 +16,7 @@ from pipeline.progress import Progress
 from pipeline.run import layout
 from pipeline.run.evaluations import Evaluation, Result, list_evaluations, read_evaluation
 from pipeline.run.matches import MEASURED, Match, has_match, list_matches, read_match, read_summary, verify_match
-from pipeline.upkeep.verify.findings import MATCHES, Findings
+from pipeline.upkeep.verify.problems import MATCHES, Findings
 
 REMEDY = "remove it and run `evaluate --watch` again: it is made from the games"
 SCORE = ("wins", "draws", "losses")

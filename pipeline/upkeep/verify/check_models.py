@@ -36,7 +36,7 @@ from pipeline.run.models import (
     restore_champion,
 )
 from pipeline.train.config import TrainConfig
-from pipeline.upkeep.verify.findings import MODELS, Findings
+from pipeline.upkeep.verify.problems import MODELS, Findings
 
 
 def check_models(

@@ -32,7 +32,7 @@ from pipeline.upkeep.config import VerifyConfig
 from pipeline.upkeep.verify.check_games import check_chunks, check_games
 from pipeline.upkeep.verify.check_matches import check_evaluations, check_matches
 from pipeline.upkeep.verify.check_models import check_models
-from pipeline.upkeep.verify.findings import LEFT_OVER, OTHERS, SUBJECTS, Findings, Problem
+from pipeline.upkeep.verify.problems import LEFT_OVER, OTHERS, SUBJECTS, Findings, Problem
 
 PROBLEMS_SHOWN = 40  # unless all are asked for
 PLURALS = {"match": "matches", "summary": "summaries"}

@@ -28,9 +28,9 @@ from pipeline.play import engine
 from pipeline.play.page import command
 from pipeline.play.page.analyst import Refused
 from pipeline.play.page.app import Lobby, make_app
-from pipeline.play.page.kinds import OwnModel
 from pipeline.play.page.later import LoadedLater
-from pipeline.play.page.loading import load_pages
+from pipeline.play.page.page_kinds import OwnModel
+from pipeline.play.page.pages import load_pages
 
 ROOT = Path(__file__).parents[3]
 SECONDS = 60

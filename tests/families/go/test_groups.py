@@ -7,11 +7,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from pipeline.compilation import kernel
 from pipeline.families.go import groups
 from pipeline.families.go.board import points_around
 from pipeline.families.go.game import Go
 from pipeline.games.testing import sample_positions
-from pipeline.kernels import kernel
 from tests.reference.go import BLACK, WHITE, GoReference
 
 MOST_PLIES = 40

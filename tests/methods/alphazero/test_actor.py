@@ -9,11 +9,11 @@ from scipy.special import rel_entr
 
 from pipeline.errors import FileError, MuGoError
 from pipeline.games.specs import parse_game
+from pipeline.methods.active_opponents import MAX_IDLE_OPPONENTS
 from pipeline.methods.alphazero.actor import TreeActor
 from pipeline.methods.alphazero.examples import Positions, make_examples
 from pipeline.methods.alphazero.recording import GameBuffer
 from pipeline.methods.method import ActorJob, Encounter, Learner, Opponent, game_seeds
-from pipeline.methods.opponents import MAX_IDLE_OPPONENTS
 from pipeline.players.builtin import RandomPlayer
 from pipeline.players.player import RESIGN, Boards, Decisions, Player, PlayerFault
 from pipeline.players.searching import SearchPlayer

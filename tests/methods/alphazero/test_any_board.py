@@ -10,9 +10,9 @@ from pipeline.errors import FileError
 from pipeline.games.specs import parse_game
 from pipeline.gather.command import gather
 from pipeline.gather.config import GatherConfig
-from pipeline.methods.alphazero.batch import make_batch
 from pipeline.methods.alphazero.examples import make_examples
 from pipeline.methods.alphazero.method import AlphaZero
+from pipeline.methods.alphazero.training_batch import make_batch
 from pipeline.methods.method import Positions
 from pipeline.reports.show_chunks import distributions, example
 from pipeline.run.chunks import newest_complete_set, read_chunk, read_header

@@ -12,8 +12,8 @@ from pipeline.errors import FileError
 from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
 from pipeline.games.testing import symmetries_of_start
-from pipeline.methods.alphazero.batch import make_batch
 from pipeline.methods.alphazero.examples import Positions, column_types, make_examples
+from pipeline.methods.alphazero.training_batch import make_batch
 from pipeline.run.chunks import ORIGIN
 from pipeline.run.shards import NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_shard
 from tests.games.playing import SMALL

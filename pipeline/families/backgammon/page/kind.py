@@ -9,7 +9,7 @@ from pydantic import Field
 from pipeline.families.backgammon.page.table import COLOURS, GAMES, NOBODY, GammonTable, opponents
 from pipeline.games.contract import AnyGame
 from pipeline.games.specs import parse_game
-from pipeline.play.page.kinds import At, Body, Models, OwnPage, Verbs
+from pipeline.play.page.page_kinds import At, Body, Models, OwnPage, Verbs
 
 
 class NewGammon(Body):

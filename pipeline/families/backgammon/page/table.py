@@ -23,7 +23,7 @@ from pipeline.games.records import RecordText
 from pipeline.games.specs import parse_game
 from pipeline.play.game_in_progress import FairDice, Line, PlayerOpponent
 from pipeline.play.page.analyst import Refused
-from pipeline.play.page.kinds import NO_MODELS, Models
+from pipeline.play.page.page_kinds import NO_MODELS, Models
 from pipeline.play.page.table import NOBODY, BaseTable, readiness
 from pipeline.players.builtin import BUILT_INS
 from pipeline.players.player import RESIGN, Player

@@ -14,8 +14,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.compilation import make_kernel
 from pipeline.games.contract import FloatArray, States
-from pipeline.kernels import make_kernel
 
 # Lets sums over hidden units be reordered and vectorised, and divisions skip the check for zero.
 kernel = make_kernel(fastmath=True, error_model="numpy")

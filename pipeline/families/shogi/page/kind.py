@@ -14,7 +14,7 @@ from pipeline.families.shogi.page.table import ShogiTable
 from pipeline.games.contract import AnyGame, Game
 from pipeline.games.sgf import AnotherGame, is_sgf
 from pipeline.play.page.analyst import Refused
-from pipeline.play.page.kinds import BeginningField, BoardPage
+from pipeline.play.page.page_kinds import BeginningField, BoardPage
 from pipeline.play.page.table import Beginning
 
 

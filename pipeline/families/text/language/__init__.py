@@ -1,6 +1,6 @@
 """Language models: a base model in Hugging Face's format with small LoRA adapters.
 
-base.py        the base model, and the tiny one that init makes
+base_model.py  the base model, and the tiny one that init makes
 adapters.py    LoRA on linear layers, with adapters that can be swapped
 prompts.py     prompts from observations, actions from answers
 generation.py  batched answers in this process

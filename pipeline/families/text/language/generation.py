@@ -23,7 +23,7 @@ from torch import Tensor
 from pipeline.counter_rng import uniforms
 from pipeline.errors import MuGoError
 from pipeline.families.text.language.adapters import LoraShape, Slot, check_adapter, pairs, put_slot
-from pipeline.families.text.language.base import Base
+from pipeline.families.text.language.base_model import Base
 from pipeline.families.text.language.prompts import READINGS, TEMPLATES
 
 NONE = -1  # no token

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from pipeline.families.text.language.adapters import LoraShape, Slot, check_adapter, pairs, put_slot
-from pipeline.families.text.language.base import Base
+from pipeline.families.text.language.base_model import Base
 from pipeline.families.text.language.generation import VALUE_BIAS, VALUE_WEIGHT, positions_of
 
 Weights = dict[str, NDArray[np.float32]]

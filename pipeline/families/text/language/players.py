@@ -28,7 +28,7 @@ from pipeline.run import atomic
 
 if TYPE_CHECKING:
     from pipeline.families.text.language.adapters import LoraShape
-    from pipeline.families.text.language.base import Base
+    from pipeline.families.text.language.base_model import Base
     from pipeline.families.text.language.generation import Answers, SharedBase, TextGenerator
     from pipeline.families.text.language.server import GenerationServer
 
@@ -80,7 +80,7 @@ def load_base(path: Path, expected: str | None = None) -> Base:
     found = _checked(path, expected)
     import torch
 
-    from pipeline.families.text.language.base import Base, transformers_package, without_dropout
+    from pipeline.families.text.language.base_model import Base, transformers_package, without_dropout
 
     transformers = transformers_package()
     try:
@@ -103,7 +103,7 @@ def load_base(path: Path, expected: str | None = None) -> Base:
 
 def write_base(path: Path, model: Any) -> None:
     """Write a folder with the model and the byte tokenizer, atomically. Raises FileError if it exists."""
-    from pipeline.families.text.language.base import byte_tokenizer
+    from pipeline.families.text.language.base_model import byte_tokenizer
 
     with atomic.new_directory(path) as folder:
         model.save_pretrained(folder, safe_serialization=True)
@@ -180,7 +180,7 @@ def make_generators(
 
 
 def _tokenizer(path: Path) -> Any:
-    from pipeline.families.text.language.base import transformers_package
+    from pipeline.families.text.language.base_model import transformers_package
 
     return transformers_package().AutoTokenizer.from_pretrained(path, local_files_only=True)
 

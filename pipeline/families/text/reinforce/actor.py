@@ -21,7 +21,7 @@ from pipeline.errors import GameFault, UsageError
 from pipeline.families.text.game import INVALID, TO_MOVE, TextGame
 from pipeline.families.text.language.players import ask
 from pipeline.families.text.options import TextPlayerOptions, TextSelfplayOptions
-from pipeline.families.text.reinforce.records import (
+from pipeline.families.text.reinforce.columns import (
     INVALID_MOVE,
     NONE,
     OTHER_ENDED_BY_INVALID,
@@ -32,8 +32,8 @@ from pipeline.families.text.reinforce.records import (
 from pipeline.games.boards import Boards
 from pipeline.games.chance import outcomes
 from pipeline.games.contract import CHANCE, Actions
+from pipeline.methods.active_opponents import ActiveOpponent, ActiveOpponents
 from pipeline.methods.method import Actor, ActorJob, FinishedGame, GameSeed, Learner, Opponent
-from pipeline.methods.opponents import ActiveOpponent, ActiveOpponents
 from pipeline.options import taken
 from pipeline.run.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord
 

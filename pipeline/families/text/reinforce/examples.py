@@ -10,7 +10,7 @@ has a reward, A_t = Σ over k ≥ t of (γλ)^(k−t)·δ_k is (γλ)^left·rewa
 so the reward can be transformed after the replay. A step's own rewards are added. Without a critic A_t is
 γ^left·reward.
 
-Axes: N wanted steps, P and A as in records.py, G games, T plies.
+Axes: N wanted steps, P and A as in columns.py, G games, T plies.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from pipeline.families.text.game import TextGame
 from pipeline.families.text.options import TextGatherOptions
-from pipeline.families.text.reinforce.records import INVALID_MOVE, WELL_FORMED
+from pipeline.families.text.reinforce.columns import INVALID_MOVE, WELL_FORMED
 from pipeline.families.text.reinforce.rewards import Games, Steps, apply, parse_stages
 from pipeline.games.contract import CHANCE
 from pipeline.games.replay import IllegalRecord, replay

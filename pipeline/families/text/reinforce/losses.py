@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from pipeline.errors import MuGoError
 from pipeline.families.text.language.network import AdapterNetwork, TokenOutputs
 from pipeline.families.text.options import TextTrainOptions
-from pipeline.families.text.reinforce.records import INVALID_MOVE, WELL_FORMED
+from pipeline.families.text.reinforce.columns import INVALID_MOVE, WELL_FORMED
 from pipeline.methods.method import Objective, Weights
 from pipeline.methods.options import ValueLossOptions
 from pipeline.options import Options, taken
@@ -35,7 +35,7 @@ class Batch(NamedTuple):
     advantage: Tensor  # [B] float32
     target: Tensor  # [B] float32, NaN without a critic
     reward: Tensor  # [B] float32, the answering player's reward of the game
-    notes: Tensor  # [B] int64, see records.py
+    notes: Tensor  # [B] int64, see columns.py
     sample_weight: Tensor  # [B] float32
 
     @property

@@ -30,8 +30,7 @@ from pipeline.families.text.options import (
     TextTrainOptions,
 )
 from pipeline.families.text.reinforce.actor import TextActor
-from pipeline.families.text.reinforce.examples import make_examples, settle
-from pipeline.families.text.reinforce.records import (
+from pipeline.families.text.reinforce.columns import (
     INVALID_MOVE,
     NONE,
     WELL_FORMED,
@@ -39,6 +38,7 @@ from pipeline.families.text.reinforce.records import (
     recorded_columns,
     unpacked,
 )
+from pipeline.families.text.reinforce.examples import make_examples, settle
 from pipeline.families.text.reinforce.rewards import parse_stages
 from pipeline.families.text.reinforce.tracking import MEASURES, WINDOW, tracked
 from pipeline.games.contract import CHANCE, AnyGame
@@ -60,7 +60,7 @@ from pipeline.search.options import SearchOptions
 
 if TYPE_CHECKING:
     from pipeline.families.text.language.adapters import LoraShape
-    from pipeline.families.text.language.base import Base
+    from pipeline.families.text.language.base_model import Base
     from pipeline.families.text.reinforce.losses import Batch
 
 BASE = "base"  # folder of the tiny base model, beside the models
@@ -102,7 +102,7 @@ class Reinforce(Method):
         self, game: TextGame, config: FirstModelOptions, progress: Progress
     ) -> tuple[dict[str, Any], Weights]:
         from pipeline.families.text.language.adapters import LoraShape, layers_of, new_adapter
-        from pipeline.families.text.language.base import HEAD_WIDTH
+        from pipeline.families.text.language.base_model import HEAD_WIDTH
         from pipeline.families.text.language.network import critic_weights, hidden_size
 
         match = _SIZE.fullmatch(config.network_size)
@@ -136,7 +136,7 @@ class Reinforce(Method):
         self, path: Path, game: TextGame, config: FirstModelOptions, size: tuple[int, int], progress: Progress
     ) -> None:
         """Make, pretrain and save the tiny base model."""
-        from pipeline.families.text.language.base import BYTES, byte_tokenizer, tiny_model
+        from pipeline.families.text.language.base_model import BYTES, byte_tokenizer, tiny_model
         from pipeline.families.text.language.prompts import TEMPLATES
         from pipeline.families.text.reinforce.pretraining import pretrain
 

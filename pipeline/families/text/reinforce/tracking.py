@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from pipeline.families.text.game import TextGame
-from pipeline.families.text.reinforce.records import INVALID_MOVE, WELL_FORMED, unpacked
+from pipeline.families.text.reinforce.columns import INVALID_MOVE, WELL_FORMED, unpacked
 from pipeline.methods.method import Measure
 from pipeline.run.shards import BOTH, POLICY_COUNTS, GameRecord
 

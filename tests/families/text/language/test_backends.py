@@ -21,7 +21,7 @@ pytest.importorskip("transformers", reason="language models need the extra text"
 from pipeline.errors import MuGoError, UsageError
 from pipeline.families.text.language import players as language
 from pipeline.families.text.language.adapters import LoraShape, new_adapter
-from pipeline.families.text.language.base import tiny_model
+from pipeline.families.text.language.base_model import tiny_model
 from pipeline.families.text.language.generation import VALUE_BIAS, VALUE_WEIGHT, Questions, TorchGenerator
 from pipeline.families.text.language.network import critic_weights
 from pipeline.families.text.language.players import load_base, make_generators, write_base

@@ -14,7 +14,7 @@ pytest.importorskip("transformers", reason="language models need the extra text"
 
 from pipeline.errors import FileError, MuGoError
 from pipeline.families.text.language.adapters import PREFIX, A, B, LoraShape, layers_of, new_adapter
-from pipeline.families.text.language.base import BYTES, tiny_model
+from pipeline.families.text.language.base_model import BYTES, tiny_model
 from pipeline.families.text.language.generation import NONE, Questions, SharedBase, TorchGenerator, sample_tokens
 from pipeline.families.text.language.network import AdapterNetwork, critic_weights
 from pipeline.families.text.language.players import fingerprint, load_base, write_base

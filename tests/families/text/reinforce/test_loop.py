@@ -27,14 +27,14 @@ from pipeline.families.text.language import players as language
 from pipeline.families.text.language.prompts import brackets
 from pipeline.families.text.reinforce import pretraining
 from pipeline.families.text.reinforce.actor import TextActor
+from pipeline.families.text.reinforce.columns import INVALID_MOVE, NONE, OTHER_ENDED_BY_INVALID, WELL_FORMED, unpacked
 from pipeline.families.text.reinforce.examples import make_examples
-from pipeline.families.text.reinforce.records import INVALID_MOVE, NONE, OTHER_ENDED_BY_INVALID, WELL_FORMED, unpacked
 from pipeline.games.specs import parse_game
 from pipeline.gather.command import gather
 from pipeline.gather.config import GatherConfig
+from pipeline.methods.active_opponents import MAX_IDLE_OPPONENTS
 from pipeline.methods.method import ActorJob, Encounter, GameSeed, Learner, Opponent, Positions, game_seeds
 from pipeline.methods.named import method_named
-from pipeline.methods.opponents import MAX_IDLE_OPPONENTS
 from pipeline.players.builtin import RandomPlayer
 from pipeline.players.player import Player
 from pipeline.progress import SILENT
@@ -168,7 +168,7 @@ def test_a_set_that_lost_a_file_is_settled_over_all_its_examples(run: Path, tmp_
 
 
 def _types() -> Any:
-    from pipeline.families.text.reinforce.records import example_columns
+    from pipeline.families.text.reinforce.columns import example_columns
 
     return example_columns(parse_game(KUHN))
 
@@ -333,7 +333,7 @@ def test_games_of_another_version_of_the_environment_are_left_out(run: Path, tmp
         output = tmp_path / name
         wrong = type(record)(**{**vars(record), "own": own, "game_id": number})
         good = [shard.game(number) for number in range(shard.num_games)]
-        from pipeline.families.text.reinforce.records import recorded_columns
+        from pipeline.families.text.reinforce.columns import recorded_columns
 
         facts = {"method": shard.header["method"], "recorded": recorded_columns(parse_game(KUHN))}
         write_shard(output, "000000-init", "w00", KUHN, [wrong], {"generation": 0}, **facts)

@@ -14,7 +14,7 @@ pytest.importorskip("transformers", reason="language models need the extra text"
 
 from pipeline.errors import MuGoError
 from pipeline.families.text.language.adapters import LoraShape, new_adapter
-from pipeline.families.text.language.base import tiny_model
+from pipeline.families.text.language.base_model import tiny_model
 from pipeline.families.text.language.network import AdapterNetwork, TokenOutputs
 from pipeline.families.text.language.players import load_base, write_base
 from pipeline.families.text.reinforce.losses import Batch, ReinforceObjective

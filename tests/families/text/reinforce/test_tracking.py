@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("textarena", reason="text games need the extra text")
 
 from pipeline.families.text.game import TextGame
-from pipeline.families.text.reinforce.records import INVALID_MOVE, WELL_FORMED, packed
+from pipeline.families.text.reinforce.columns import INVALID_MOVE, WELL_FORMED, packed
 from pipeline.families.text.reinforce.tracking import MEASURES, coverage, tracked
 from pipeline.games.specs import parse_game
 from pipeline.reports.tracked import Tracked, lines, of_newest_games

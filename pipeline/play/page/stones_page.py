@@ -15,7 +15,7 @@ from pipeline.games.contract import AnyGame, BoolArray, Game, States
 from pipeline.games.records import PlayedGame, RecordText, name_of
 from pipeline.games.sgf import AnotherGame, line_sgf, main_line, record_of
 from pipeline.games.stones import BoardGame
-from pipeline.play.page.kinds import BoardPage
+from pipeline.play.page.page_kinds import BoardPage
 from pipeline.play.page.table import Beginning, Table
 
 SGF = "sgf"

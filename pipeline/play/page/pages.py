@@ -11,8 +11,8 @@ from pipeline.errors import UsageError
 from pipeline.extensions import Extension
 from pipeline.games.contract import AnyGame, Game
 from pipeline.games.specs import name_in, parse_game
-from pipeline.play.page.kinds import MEDIA_TYPES, BoardPage, OwnPage, Page
-from pipeline.play.page.stones import StonesPage
+from pipeline.play.page.page_kinds import MEDIA_TYPES, BoardPage, OwnPage, Page
+from pipeline.play.page.stones_page import StonesPage
 from pipeline.play.page.table import Table
 
 RESERVED = ("api", "pages", "stones")  # names that a plug-in's page can't have
@@ -80,7 +80,7 @@ def _made(extension: Extension) -> Page:
 def _problem(page: Page) -> str:
     """What is wrong with a page; "": nothing. May raise any exception if the page is broken."""
     if not isinstance(page, BoardPage | OwnPage):
-        return "wanted a subclass of BoardPage or OwnPage of pipeline/play/page/kinds.py"
+        return "wanted a subclass of BoardPage or OwnPage of pipeline/play/page/page_kinds.py"
     if not re.fullmatch(r"[a-z0-9_-]+", page.name) or page.name in RESERVED:
         return f"wanted a name of lower-case letters, digits, - and _, not {', '.join(RESERVED)}"
     for file in page.files:

@@ -32,7 +32,7 @@ from pipeline.train.command import train
 from pipeline.train.config import InitConfig, TrainConfig
 from pipeline.train.init import init
 from pipeline.train.process_group import ProcessGroup
-from pipeline.train.processes import ALONE, Processes, is_quiet, processes_here
+from pipeline.train.rank import ALONE, Processes, is_quiet, processes_here
 from tests.chaos.workshop import Done, Running, Workshop
 from tests.families import there_is
 from tests.train.chunk_sets import write_set

@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("textarena", reason="text games need the extra text")
 
 from pipeline.errors import UsageError
-from pipeline.families.text import tree as trees
+from pipeline.families.text import game_tree
 from pipeline.families.text.game import TextGame
-from pipeline.families.text.tree import Tree, build_tree, exploitability
+from pipeline.families.text.game_tree import Tree, build_tree, exploitability
 from pipeline.games.specs import parse_game
 
 
@@ -122,8 +122,8 @@ def test_kuhn_poker_with_bets_is_open_spiels(chips: Tree, seed: int) -> None:
 
 
 def test_a_game_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trees, "MOST_NODES", 40)
-    monkeypatch.setattr(trees, "SEEDS", 64)  # deals to look at first
+    monkeypatch.setattr(game_tree, "MOST_NODES", 40)
+    monkeypatch.setattr(game_tree, "SEEDS", 64)  # deals to look at first
     game = parse_game("text:KuhnPoker-v0,show=round,max_rounds=2")
     assert isinstance(game, TextGame)
     with pytest.raises(UsageError, match="more than 40 positions; wanted a smaller game"):
