@@ -149,7 +149,9 @@ class Program:
 
     def __call__(self, *arguments: str, code: int = 0, typed: str = "", fork: bool = True) -> str:
         self._log.write_text("")
-        said = self._site.run(self.folder, *arguments, code=code, text=typed, fork=fork, WIDE_IMPORTS=str(self._log))
+        said = self._site.run(
+            self.folder, *arguments, code=code, text=typed, fork=fork, WIDE_IMPORTS=str(self._log)
+        )
         return " ".join(said.split())
 
     @property

@@ -149,28 +149,9 @@ def needs_torch(path: Path) -> bool:
 
 # Names of modules that hold the same idea in several places: in the packages of commands, methods or families.
 SHARED_NAMES = {
-        "__init__",
-        "command",
-        "config",
-        "options",
-        "kernels",
-        "game",
-        "heuristic",
-        "board",
-        "features",
-        "notation",
-        "protocol",
-        "records",
-        "player_kind",
-        "page",
-        "kind",
-        "table",
-        "method",
-        "actor",
-        "examples",
-        "losses",
-        "network",
-    }
+    "__init__", "command", "config", "options", "kernels", "game", "heuristic", "board", "features", "notation",
+    "protocol", "records", "player_kind", "page", "kind", "table", "method", "actor", "examples", "losses", "network",
+}  # fmt: skip
 
 
 def test_no_two_modules_share_a_name_unless_they_are_the_same_idea() -> None:

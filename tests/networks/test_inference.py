@@ -537,9 +537,6 @@ def test_int8_must_be_faster_to_be_chosen(cache_file: Path, monkeypatch: pytest.
         assert found[0].backend.precision == wanted
         last = recorder.said[-2:] if wanted == "float32" else recorder.said[-1:]
         assert last[0] == f"fastest: torch cpu int8, {int8_rate:.0f} evaluations/s"
-        assert (
-            last[1:]
-            == ["using torch cpu float32, which is exact: torch cpu int8 is 1.05 times as fast, wanted 1.1"][
-                : len(last) - 1
-            ]
-        )
+        assert last[1:] == [
+            "using torch cpu float32, which is exact: torch cpu int8 is 1.05 times as fast, wanted 1.1"
+        ][: len(last) - 1]
