@@ -34,11 +34,11 @@ from pipeline.play.page import table as table_module
 from pipeline.play.page.analyst import Analyst
 from pipeline.play.page.app import Lobby, make_app
 from pipeline.play.page.command import listen, open_later, served_models
-from pipeline.play.page.kinds import BoardPage
 from pipeline.play.page.later import LoadedLater
 from pipeline.play.page.limits import MOST_BYTES, Guests
-from pipeline.play.page.loading import load_pages
-from pipeline.play.page.stones import StonesTable
+from pipeline.play.page.page_kinds import BoardPage
+from pipeline.play.page.pages import load_pages
+from pipeline.play.page.stones_page import StonesTable
 from pipeline.play.page.table import MOST_TABLES, rules_of
 from pipeline.play.session import SearchSession
 from pipeline.progress import SILENT, Progress
