@@ -65,7 +65,7 @@ MAYBE_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://|Path\('[a-z][a-z0-9+.-]*:['/]"
 
 CHECKOUT = Path(__file__).parents[1]  # where main.py is, unless the program is installed
 
-Run = Callable[[Command, dict[str, Any]], None]
+Caller = Callable[[Command, dict[str, Any]], None]
 """(command, the options given)"""
 
 
@@ -249,7 +249,7 @@ def open_copy(stack: contextlib.ExitStack, command: str, folder: Path) -> None:
 
 
 @functools.cache
-def made_command(command: Command, run: Run) -> Any:
+def made_command(command: Command, run: Caller) -> Any:
     """``main.py NAME``, with an option for every field of its config. run: what the command does."""
 
     def call(**given: Any) -> None:
@@ -522,7 +522,7 @@ def print_summary(summary: Any, as_json: bool = False, verbose: int = 1) -> None
     write(summary_json(summary) if as_json else summary_text(summary, whole=verbose > 1))
 
 
-OWN_WAYS: dict[str, Run] = {
+OWN_WAYS: dict[str, Caller] = {
     "selfplay": run_selfplay,
     "evaluate": run_evaluate,
     "loop": run_loop,

@@ -18,7 +18,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -124,7 +123,7 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
         skipped.append(str(error))
         progress.warn(f"skipped {error}")
 
-    check_champion(Path(os.path.abspath(config.directory)).parent.parent / layout.SAVED_MODELS)
+    check_champion(layout.Run.of_games(config.directory).models)
     output = config.output_directory
     window = _scan(config, skip)
     if window.repeated:

@@ -113,6 +113,11 @@ class Run:
         self.ratings = folder / RATINGS_FILE
 
     @classmethod
+    def of_games(cls, games: Path) -> Run:
+        """The run whose data/selfplay this is."""
+        return cls(Path(os.path.abspath(games)).parent.parent)
+
+    @classmethod
     def at(cls, folder: Path) -> Run:
         """The run in this folder. Raises FileError if there is none."""
         if not is_run(folder):

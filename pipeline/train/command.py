@@ -196,7 +196,7 @@ def _train(config: TrainConfig, progress: Progress, group: ProcessGroup | None =
     model = read_model(original)
     if config.original_model is None and model.info.manifest.get("chunk_set") == chunks.id:
         raise NotYet(f"no new chunks since {model.info.name}: run `python main.py selfplay` and `gather`", missing=1)
-    run = _Run(config, chunks, model, progress, group)
+    run = _Training(config, chunks, model, progress, group)
     new_model = config.new_model or next_model_path(saved_models, run.network_size)
     layout.check_model_name(new_model.name)
     if os.path.lexists(new_model):
@@ -230,7 +230,7 @@ def _train_chosen(config: TrainConfig, group: ProcessGroup) -> TrainSummary:
             config.directory,
             f"no complete set {set_id}; wanted the first process's folder; do the machines share a disk?",
         )
-    run = _Run(config, chunks, read_model(Path(original)), SILENT, group)
+    run = _Training(config, chunks, read_model(Path(original)), SILENT, group)
     if run.key != key:
         raise FileError(Path(original), "differs from the first process's model; do the machines share a disk?")
     return run.train(Path(new_model), Checkpoint(layout.checkpoint_path(Path(new_model)), key))
@@ -241,7 +241,7 @@ def _total_samples(model: ModelInfo) -> int:
     return int(model.manifest.get("total_samples", 0))
 
 
-class _Run:
+class _Training:
     """One training, from the original model or a checkpoint to the new model.
 
     key           runs with equal keys compute the same weights
