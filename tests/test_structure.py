@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -15,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pipeline import extensions
+from tests.without import DELETED, copy_without, environment_of
 
 ROOT = Path(__file__).parent.parent
 MODULES = sorted([ROOT / "main.py", *(ROOT / "pipeline").rglob("*.py")])
@@ -251,8 +250,8 @@ def test_family_names_are_found() -> None:
         assert not names.search(text), text
 
 
-# What the core does without a family. The tests of these modules take seconds together.
-DELETED = ["shogi", "backgammon", "text"]
+# What the core does without a family. The tests of these modules take seconds together; `python -m tests.without` runs
+# all tests of the core in such a copy.
 WITHOUT_IT = "test_extensions test_config test_specs test_chance test_toys test_player_specs test_architecture"
 GENERATION = """
 init: {game: tictactoe, network_size: b1c8}
@@ -263,26 +262,11 @@ evaluate: {games: 8, readouts: 4, threads: 1, seed: 1, backend: torch}
 """
 
 
-def copy_without(families: list[str], folder: Path) -> Path:
-    """A copy of the tree in which these families' folders and their tests are deleted."""
-    copy = folder / "tree"
-    for name in ("pipeline", "tests", "benchmarks", "docs", "deploy"):
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for path in ROOT.glob("*.*"):
-        if path.is_file():
-            shutil.copy2(path, copy)
-    (copy / "pretrained").symlink_to(ROOT / "pretrained")
-    for name in ("pipeline", "tests"):
-        for family in families:
-            shutil.rmtree(copy / name / "families" / family)
-    return copy
-
-
 def run_in(copy: Path, folder: Path, *words: str) -> str:
     """What Python prints in a folder, with the modules of a copy of the tree."""
-    environment = {**os.environ, "PYTHONPATH": str(copy)}
-    environment.pop("PYTEST_CURRENT_TEST", None)
-    done = subprocess.run([sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, *words], cwd=folder, env=environment_of(copy), capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     return done.stdout
 
