@@ -74,7 +74,7 @@ def resolve_to_play(path: Path, spec: str = DEFAULT_GAME, otherwise: str = "") -
     fitting = [f"--model {layout.PRETRAINED}/{one.name}" for one in pretrained_models() if _title_of(one) == title]
     others = " or ".join(fitting) or otherwise
     play = f"play {others}, or " if others else ""
-    raise FileError(path, f"no champion yet: {play}train one with ./rl_loop.sh")
+    raise FileError(path, f"no champion yet: {play}train one with `python main.py loop`")
 
 
 def _title_of(model: Path) -> str:

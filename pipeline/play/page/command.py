@@ -64,7 +64,7 @@ def serve(config: ServeConfig, progress: Progress = SILENT) -> None:
         from pipeline.play.page.limits import Guests
     except ModuleNotFoundError as missing:
         raise MuGoError(
-            f"serve needs {missing.name}: run pip install '.[serve]', or let ./play.sh install it"
+            f"serve needs {missing.name}: install the extra serve, e.g. pip install '.[serve]'; in a checkout ./play.sh does"
         ) from missing
 
     listening = listen(config.port, config.host)
