@@ -430,9 +430,7 @@ def run_loop(command: Command, given: dict[str, Any]) -> None:
         write(f"mugo loop: {folder}: {idle}", sys.stderr)
         return
     os.chdir(called)  # the paths in the last lines are relative to where the loop was called
-    print_run(Path() if folder == called else folder)
-    for line in advice:
-        write(line)
+    print_run(Path() if folder == called else folder, advice)
 
 
 @contextlib.contextmanager
@@ -449,13 +447,16 @@ def program() -> list[str]:
     return [sys.executable, str(CHECKOUT / "main.py")]
 
 
-def print_run(folder: Path) -> None:
-    """As ``show FOLDER`` does."""
+def print_run(folder: Path, advice: Sequence[str]) -> None:
+    """As ``show FOLDER`` does, with this advice before its own."""
     with reported("show"):
         from pipeline.reports.show import show as describe
+        from pipeline.reports.show_models import NEXT
 
         trust_games([folder])
-        for text in describe(folder):
+        texts = list(describe(folder))
+        end = texts.index(NEXT) if NEXT in texts else len(texts)
+        for text in (*texts[:end], *advice, *texts[end:]):
             write(text)
 
 

@@ -61,7 +61,8 @@ class Schedule:
         reached = clocks[self.clock]
         if reached is None:
             raise UsageError(
-                "depends on the share of the run's time; run `python main.py loop --minutes …`, or give --time-share 0 to 1"
+                "depends on the share of the run's time; run `python main.py loop --minutes …`, or give "
+                "--time-share 0 to 1"
             )
         find = bisect_left if self.clock == "until" else bisect_right  # up to and including that generation
         place = min(find(self.untils, reached), len(self.values) - 1)

@@ -129,8 +129,9 @@ def test_a_generation_from_nothing_and_a_rerun(run: Run) -> None:
     assert (found.generation, found.play.positions, found.warnings) == (1, positions, ())
     assert found.match is not None and found.match.decision != "not decided"
     assert found.trainings[-1].policy_loss is not None and found.loop != RUNNING and "train" not in found.stages
-    for wanted in ("champion", "policy loss", "next:", "--generations 6"):
+    for wanted in ("champion", "policy loss", "--generations 6"):
         assert wanted in said
+    assert said.index("to play against it:") < said.index("to train on:") < said.index("next:")
     before = sorted(path for path in run.folder.rglob("*") if path.is_file() and "log" not in path.name)
     assert found.loop == FINISHED and said.count("loading") == 1
     (line,) = run.finish(generations=1).splitlines()  # as a cron job

@@ -18,10 +18,12 @@ from pipeline.matches.statistics import Played, Record, Score, measured_games, r
 from pipeline.phrases import counted, results
 from pipeline.run import layout
 from pipeline.run.layout import Run
-from pipeline.run.matches import MatchResults, read_results
+from pipeline.run.matches import Match, MatchResults, read_results
 from pipeline.run.models import ModelInfo, newest_models, read_info, read_journal, resolve_champion
 from pipeline.run.order import ShardFile
 from pipeline.run.shards import ShardMeta, meta_of
+
+MEASURED = "measured"  # a match that can't promote
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -147,18 +149,26 @@ class ScoredMatch:
     @property
     def decision(self) -> str:
         """As decision_of()."""
-        return decision_of(self.match.summary)
+        return decision_of(self.match)
 
     @property
     def decided(self) -> datetime | None:
         return parse_time((self.match.summary or {}).get("decided"))
 
 
-def decision_of(summary: Mapping[str, Any] | None) -> str:
-    """promoted, passed (the match of a promotion condition), not promoted, or not decided."""
+def decision_of(match: Match | MatchResults) -> str:
+    """not decided, promoted, not promoted, or passed; of a promotion condition's match passed or not passed; of any
+    other match with a player that is no model MEASURED, since nobody can be promoted.
+    """
+    summary = match.summary
     if summary is None:
         return "not decided"
-    return next((word for word in ("promoted", "passed") if summary.get(word)), "not promoted")
+    if summary.get("promoted"):
+        return "promoted"
+    is_condition = match.folder.parent.name == layout.REQUIRED
+    if not (is_condition or match.header.is_of_models):
+        return MEASURED
+    return "passed" if summary.get("passed") else "not passed" if is_condition else "not promoted"
 
 
 def share_needed(summary: Mapping[str, Any]) -> float | None:

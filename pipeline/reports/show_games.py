@@ -32,7 +32,14 @@ from pipeline.matches.statistics import (
 from pipeline.methods.method import Method
 from pipeline.methods.named import method_named
 from pipeline.phrases import counted, percent, results
-from pipeline.reports.reading import countable_games, counted_games, decision_of, promotion_conditions, share_needed
+from pipeline.reports.reading import (
+    MEASURED,
+    countable_games,
+    counted_games,
+    decision_of,
+    promotion_conditions,
+    share_needed,
+)
 from pipeline.reports.recorded_games import RecordedGame, games_at, missing_game, sidecar_of, winner
 from pipeline.reports.tables import described, flattened, shortened_list, table
 from pipeline.run import layout
@@ -278,16 +285,16 @@ def show_match(path: Path, moves: bool, whole: bool) -> Iterator[str]:
 def _headline(match: Match) -> Iterator[str]:
     header, score, summary = match.header, score_of(counted_games(match)), match.summary or {}
     text = f"{header.challenger} against {header.champion}: {results(score.wins, score.draws, score.losses)}"
-    decision = decision_of(match.summary)
+    decision = decision_of(match)
     yield text if match.summary is None and match.num_games > header.games else f"{text}; {decision}"
     if score.games:
         low, high = wilson_interval(score)
-        needed = share_needed(summary) if header.max_result == 1 else None
+        needed = share_needed(summary) if header.max_result == 1 and decision != MEASURED else None
         yield (
             f"{percent(score.share)} of the {'points' if header.max_result == 1 else 'games'} "
             f"({100 * low:.0f}–{100 * high:.0f}){'' if needed is None else f', needed {percent(needed)}'}"
         )
-    if isinstance(reason := summary.get("reason"), str):
+    if decision != MEASURED and isinstance(reason := summary.get("reason"), str):
         yield reason
 
 

@@ -42,6 +42,7 @@ LOSSES = ("policy", "value")  # loss terms that every game has
 NO_COUNTS: Mapping[str, Counter[str]] = {}
 PROMOTIONS_LISTED = 20
 OPPONENTS_NAMED = 4
+NEXT = "next:"  # the line before the commands that make sense now
 EXPORTED = "strength"  # in the manifest of an exported model, see train/export.py
 
 
@@ -87,7 +88,7 @@ def show_run(directory: Path) -> Iterator[str]:
             games_played = sum(len(one.match.rows) for one in found)
             yield f"{folder}: {counted(len(found), 'match', 'matches')}, {counted(games_played, 'game')}"
     yield ""
-    yield "next:"
+    yield NEXT
     yield from (f"  {line}" for line in _next_commands(reading, bool(games), bool(matches)))
 
 

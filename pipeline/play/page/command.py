@@ -64,7 +64,7 @@ def serve(config: ServeConfig, progress: Progress = SILENT) -> None:
         from pipeline.play.page.limits import Guests
     except ModuleNotFoundError as missing:
         raise MuGoError(
-            f"serve needs {missing.name}: install the extra serve, e.g. pip install '.[serve]'; in a checkout ./play.sh does"
+            f"serve needs {missing.name}: install the extra serve, as ./play.sh does, e.g. pip install '.[serve]'"
         ) from missing
 
     listening = listen(config.port, config.host)
