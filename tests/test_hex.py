@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from tests.browser import headless_chromium, needs_chromium, served_page
 from tests.plugins import ROOT, Site, install
 
 TINY = """
@@ -27,9 +30,15 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def site(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def installed(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for sys.path."""
     install(source, target := tmp_path_factory.mktemp("site"))
-    with Site(target, tmp_path_factory.mktemp("workshop")) as site:
+    return target
+
+
+@pytest.fixture(scope="module")
+def site(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with Site(installed, tmp_path_factory.mktemp("workshop")) as site:
         yield site
 
 
@@ -86,3 +95,46 @@ def test_a_stray_file_imports_nothing(trained: Path, site: Site, tmp_path: Path)
     shutil.copy(next((trained / "data/selfplay").rglob("*.gz")), stray)
     said = " ".join(site.run(tmp_path, "show", str(stray), code=2).split())
     assert "game 'hex:4' is another package's" in said and "wanted a run whose models play it" in said
+
+
+@needs_chromium
+def test_a_stone_is_where_it_was_put_on_the_page(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("starlette", reason="needs the extra serve: pip install '.[serve]'")
+    pytest.importorskip("selenium", reason="needs the extra test: pip install '.[test]'")
+    from selenium.webdriver import ActionChains, Keys
+
+    from tests.play.test_page_browser import Page
+
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{installed}")
+    with served_page() as address, headless_chromium() as browser:
+        page = Page(browser, address)
+        page.begin("nobody", "hex:7")
+
+        def centres(part: str) -> np.ndarray:
+            """[n, 2] of these parts of the points, in pixels."""
+            script = f"""return [...document.querySelectorAll("#board .point {part}")].map((one) => {{
+                const box = one.getBoundingClientRect();
+                return [box.x + box.width / 2, box.y + box.height / 2];
+            }})"""
+            return np.array(browser.execute_script(script))
+
+        cells = centres(".hit")
+        distances = np.linalg.norm(cells[:, None] - cells, axis=2)
+        row, column = np.divmod(np.arange(49), 7)
+        down, right = row[:, None] - row, column[:, None] - column
+        near = (abs(down) <= 1) & (abs(right) <= 1) & (down != right)  # as in the rules
+        pitch = distances[near].max()
+        assert distances[near].min() > pitch - 0.1 and distances[(distances > 0) & ~near].min() > 1.7 * pitch
+
+        number = page.labels().index("D4, empty")
+        click = ActionChains(browser)
+        x, y = cells[number] + [0, 0.54 * pitch]  # just above the lower corner of its hexagon
+        click.w3c_actions.pointer_action.move_to_location(round(x), round(y)).click()
+        click.perform()
+        page.until(lambda: page.where() == "1 / 1")
+        assert page.labels()[number] == "D4, Black stone, last move"
+        assert np.linalg.norm(centres(".disc") - cells[number]) < 1
+        page.keys(Keys.ARROW_RIGHT, Keys.ENTER)
+        page.until(lambda: page.where() == "2 / 2")
+        assert "E4, White stone, last move" in page.labels()
+        assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]

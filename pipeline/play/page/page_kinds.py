@@ -9,8 +9,9 @@ left out, with one line that names its package.
 
 A ``BoardPage`` adds a board to the main page: a script that draws it, and a table that says what is on it. Games of
 stones need neither: the main page shows every BoardGame of games/stones.py as its ``look`` says. A subclass of
-StonesPage (stones_page.py) offers such games even without a model. Games of a board page have a fixed list of actions
-(Game); their models play, advise and analyse there.
+StonesPage (stones_page.py) offers such games even without a model; its script may give their cells another shape: see
+stones.js and docs/add-a-game.md. Games of a board page have a fixed list of actions (Game); their models play, advise
+and analyse there.
 
 An ``OwnPage`` is for games with another interface, such as dice: its own HTML at /nim, linked from the main page, and
 its own JSON at /api/nim. A model of such a game is an opponent through its method's player.

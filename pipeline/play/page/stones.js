@@ -1,4 +1,5 @@
 // Boards of stones, including stones that fall into columns, as their game's `look` says (see Look in games/stones.py).
+// A plug-in's script may draw such a board in another shape: boards.NAME = { ...boards.stones, place, cell, ground }.
 "use strict";
 
 const CELL = 40;
@@ -17,8 +18,15 @@ boards.stones = {
   press: (group) => play(view.plays[Number(group.dataset.point)]),
   moveCursor: (rows, columns) => moveAmongPoints(rows, columns),
   cancel: () => {},
+  /** The centre of a point in the drawing. Neighbours are CELL apart, so that stones have room. */
+  place: (point) => [CELL * (1 + (point % view.width)), CELL * (1 + Math.floor(point / view.width))],
+  /** The outline, as a path's d, of what belongs to a point with this centre: what is clicked. */
+  cell: (x, y) => square(x, y, CELL),
+  /** The elements under the points; sets the viewBox of #board. */
+  ground: () => squareGround(),
 };
 
+const square = (x, y, size) => `M${x - size / 2} ${y - size / 2}h${size}v${size}h${-size}Z`;
 const isOn = (ground) => view.look.ground === ground;
 const isMark = (player) => ["cross", "ring"].includes(view.look.stones[player]);
 
@@ -40,9 +48,6 @@ function gradient(id, from, to) {
   return made;
 }
 
-/** The coordinates of a point in the drawing. */
-const place = (point) => [CELL * (1 + (point % view.width)), CELL * (1 + Math.floor(point / view.width))];
-
 function starPoints() {
   const size = view.height;
   if (!view.look.on_lines || size < 7 || size !== view.width) return [];
@@ -56,15 +61,20 @@ function starPoints() {
 }
 
 function buildStones() {
-  const { width, height } = view, drawing = $("board"), onEdge = view.look.on_lines ? 0 : CELL / 2;
-  const right = CELL * (width + 1), bottom = CELL * (height + 1);
-  drawing.setAttribute("viewBox", `0 0 ${right} ${bottom}`);
   const definitions = element("defs");
   definitions.append(
     gradient("black", "#5a5a60", "#0e0e10"), gradient("white", "#ffffff", "#d3d0ca"),
     gradient("red", "#ff7a6b", "#c3281c"), gradient("yellow", "#ffe680", "#e0aa0c"),
   );
-  const parts = [definitions, element("rect", { class: `ground ${view.look.ground}`, width: right, height: bottom, rx: 8 })];
+  const points = view.names.map((name, point) => element("g", { class: "point", role: "button", "data-point": point }));
+  $("board").replaceChildren(definitions, ...board.ground(), ...points);
+}
+
+function squareGround() {
+  const { width, height } = view, onEdge = view.look.on_lines ? 0 : CELL / 2;
+  const right = CELL * (width + 1), bottom = CELL * (height + 1);
+  $("board").setAttribute("viewBox", `0 0 ${right} ${bottom}`);
+  const parts = [element("rect", { class: `ground ${view.look.ground}`, width: right, height: bottom, rx: 8 })];
   if (!isOn("frame")) {
     const inner = isOn("paper") ? 1 : 0; // no frame around it
     let lines = "";
@@ -73,7 +83,7 @@ function buildStones() {
     parts.push(element("path", { class: "grid", d: lines }));
   }
   for (const point of starPoints()) {
-    const [cx, cy] = place(point);
+    const [cx, cy] = board.place(point);
     parts.push(element("circle", { class: "star", cx, cy, r: 3.4 }));
   }
   const off = onEdge ? 9 : 11;
@@ -83,8 +93,7 @@ function buildStones() {
   view.rows.forEach((name, i) => {
     for (const x of [off, right - off]) parts.push(element("text", { class: "coordinate", x, y: CELL * (1 + i), "aria-hidden": "true" }, name));
   });
-  parts.push(...view.names.map((name, point) => element("g", { class: "point", role: "button", "data-point": point })));
-  drawing.replaceChildren(...parts);
+  return parts;
 }
 
 function drawStones() {
@@ -92,10 +101,10 @@ function drawStones() {
   const owners = $("territory").checked ? (found?.ownership ?? view.area) : null;
   const called = ["empty", `${view.colours[0]} ${view.look.called}`, `${view.colours[1]} ${view.look.called}`];
   for (const group of $("board").querySelectorAll(".point")) {
-    const point = Number(group.dataset.point), [x, y] = place(point), owned = view.board[point], move = byPoint.get(point);
-    const parts = [element("rect", { class: "hit", x: x - CELL / 2, y: y - CELL / 2, width: CELL, height: CELL })];
+    const point = Number(group.dataset.point), [x, y] = board.place(point), owned = view.board[point], move = byPoint.get(point);
+    const parts = [element("path", { class: "hit", d: board.cell(x, y) })];
     if (isOn("frame")) parts.push(element("circle", { class: "hole", cx: x, cy: y, r: 16.5 }));
-    if (owners && Math.abs(owners[point]) >= 0.08) parts.push(ownerSquare(owners[point], x, y, CELL, (owners[point] > 0 ? 0.6 : 0.5) * Math.abs(owners[point])));
+    if (owners && Math.abs(owners[point]) >= 0.08) parts.push(ownerMark(owners[point], board.cell(x, y), (owners[point] > 0 ? 0.6 : 0.5) * Math.abs(owners[point])));
     if (owned) parts.push(stone(owned - 1, x, y));
     else if (view.look.shows_legal && view.legal[point] && myTurn()) parts.push(element("circle", { class: "may", cx: x, cy: y, r: 4 }));
     const policy = showsMoves() && view.legal[point] ? found.policy[point] : 0;
@@ -104,7 +113,7 @@ function drawStones() {
       parts.push(element("text", { class: "tell", x, y: y - 5 }, (100 * move.winrate).toFixed(0)));
       parts.push(element("text", { class: "tell visits", x, y: y + 8 }, short(move.visits)));
     }
-    if (owners && owned && owners[point] * (owned === 1 ? 1 : -1) < -0.1) parts.push(ownerSquare(owners[point], x, y, 14, 0.9)); // it will be captured
+    if (owners && owned && owners[point] * (owned === 1 ? 1 : -1) < -0.1) parts.push(ownerMark(owners[point], square(x, y, 14), 0.9)); // it will be captured
     if (point === view.last) parts.push(lastMark(owned, x, y));
     parts.push(element("circle", { class: "ring", cx: x, cy: y, r: 17 }));
     group.replaceChildren(...parts);
@@ -116,9 +125,7 @@ function drawStones() {
   }
 }
 
-function ownerSquare(owner, x, y, size, opacity) {
-  return element("rect", { class: "owner", x: x - size / 2, y: y - size / 2, width: size, height: size, fill: owner > 0 ? "#000" : "#fff", opacity });
-}
+const ownerMark = (owner, d, opacity) => element("path", { class: "owner", d, fill: owner > 0 ? "#000" : "#fff", opacity });
 
 function lastMark(owned, x, y) {
   if (isMark(owned - 1)) return element("rect", { class: "last", x: x - 18, y: y - 18, width: 36, height: 36, rx: 5, stroke: "#8888", "stroke-width": 1.5 });

@@ -14,7 +14,6 @@ const EXTRAS = `
   <div class="toggles" data-board="shogi"><label><input id="letters" type="checkbox"> Letters on the pieces</label></div>
   <details data-board="shogi"><summary>Position as SFEN</summary><code id="sfen"></code></details>`;
 const KEYS = `
-  <dt data-board="shogi">Enter</dt><dd data-board="shogi">take a piece, then put it down</dd>
   <dt data-board="shogi">Esc</dt><dd data-board="shogi">put the piece back</dd>`;
 const PROMOTION = `
   <dialog id="promotion" aria-label="Promote?">
