@@ -39,7 +39,7 @@ Columns = dict[str, NDArray[Any]]
 ColumnTypes = dict[str, tuple[str, tuple[int, ...]]]  # name → (dtype, shape of one example)
 
 # The columns of examples are the method's (Method.columns; AlphaZero's: methods/alphazero/examples.py). Every chunk has
-# these after them: index into the chunk's list of shards, the game's index in the shard, moves made before the position.
+# these after them: index into the chunk's list of shards, the game's index in its shard, plies before the position.
 ORIGIN: ColumnTypes = {"shard": ("<u4", ()), "game": ("<u4", ()), "ply": ("<u2", ())}
 
 
