@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import time
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,19 @@ def test_a_game_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_random_games_end_with_their_time() -> None:
     plies, _ = measuring._random_games(playable("go:9"), 0.0)
     assert plies == 1
+
+
+def test_compiling_takes_nothing_from_random_games(monkeypatch: pytest.MonkeyPatch) -> None:
+    game = playable("tictactoe")
+    legal, calls = type(game).legal, itertools.count()
+
+    def slow_at_first(*given: Any) -> Any:
+        if next(calls) == 0:
+            time.sleep(0.3)
+        return legal(*given)
+
+    monkeypatch.setattr(type(game), "legal", slow_at_first)
+    assert measuring._random_games(game, 0.2)[0] > 7
 
 
 @pytest.mark.parametrize(
