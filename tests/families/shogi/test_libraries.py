@@ -87,6 +87,9 @@ class PythonShogi:
             if move:
                 board.push_usi(move)
 
+    def known(self, ours: Seen, theirs: Seen) -> Seen:
+        return ours._replace(loser=None)
+
     def reads(self, form: str, begins: str, start: str) -> bool:
         return begins in {"", *HANDICAPS} - SEVEN if form == KIF else not re.search("[0-9]", start.split()[2])
 
@@ -102,6 +105,8 @@ class PythonShogi:
 
 
 class RsShogi:
+    """Finds no repetition of a position from before a capture."""
+
     def __init__(self) -> None:
         import rsshogi.core
         import rsshogi.record
@@ -116,6 +121,9 @@ class RsShogi:
             yield Seen(board.to_sfen(), legal, board.is_in_check(), board.is_repetition(3), loser)
             if move:
                 board.push_usi(move)
+
+    def known(self, ours: Seen, theirs: Seen) -> Seen:
+        return ours if theirs.fourth else ours._replace(fourth=False, loser=None)
 
     def reads(self, form: str, begins: str, start: str) -> bool:
         return form == CSA or begins not in SEVEN
@@ -224,6 +232,9 @@ class TsShogi:
         for sfen, legal, *more in self.ask("follow", start=start, moves=moves):
             yield Seen(sfen, set(legal), *more)
 
+    def known(self, ours: Seen, theirs: Seen) -> Seen:
+        return ours
+
     def reads(self, form: str, begins: str, start: str) -> bool:
         return form == CSA or begins not in {*SEVEN, "三枚落ち", "五枚落ち", "左五枚落ち"}
 
@@ -306,10 +317,8 @@ def compare_positions(library: Library, game: Shogi, games: list[Played]) -> Cou
     for one in games:
         theirs = library.follow(game.sfen(one.states[0]), one.named(game))
         for state, other in zip(one.states, theirs, strict=True):
-            our = seen(game, state)
-            if isinstance(library, PythonShogi):
-                our = our._replace(loser=None)
-            assert our == other, f"{our.sfen}: {our.moves ^ other.moves}"
+            our = library.known(seen(game, state), other)
+            assert our == other, f"{our} isn't {other}: {our.moves ^ other.moves}"
             counts += Counter(positions=1, moves=len(our.moves), fourth=our.fourth, perpetual=our.loser is not None)
     return counts
 
