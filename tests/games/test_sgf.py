@@ -64,6 +64,22 @@ def test_a_game_is_read_back(spec, seed):
     assert read.get_winner() == ({"0": None}.get(wanted, wanted[0].lower()))
 
 
+@pytest.mark.parametrize(("spec", "seed"), [("go:5", 1), ("go:9,komi=7", 2), ("go:19,moves=60", 3)])
+def test_what_sgfmill_writes_is_read(spec, seed):
+    game, names = parse_game(spec), ("a ] \\ b", "漢:字 (;")
+    moves, _ = random_moves(game, seed)
+    record = pytest.importorskip("sgfmill.sgf").Sgf_game(game.size)
+    for name, value in (("KM", game.komi), ("PB", names[0]), ("PW", names[1])):
+        record.get_root().set(name, value)
+    for ply, move in enumerate(moves):
+        node, (row, column) = record.extend_main_sequence(), divmod(move, game.size)
+        node.set_move("bw"[ply % 2], None if move == game.pass_action else (game.size - 1 - row, column))
+        node.set("C", f"{names[0]}; {names[1]}")
+    found = read_sgf(record.serialise(), game)
+    assert found.moves == [(ply % 2, move) for ply, move in enumerate(moves)]
+    assert (found.black, found.white, found.komi, found.notes) == (*names, game.komi, ())
+
+
 def test_unfinished_and_drawn_games():
     game = parse_game("go:5,komi=0")
     assert "RE[?]" in game_sgf(game, [3], RecordText("a", "b"))

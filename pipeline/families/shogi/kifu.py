@@ -54,15 +54,15 @@ HANDICAPS = {  # which pieces the second player, who then begins, lacks
     "五枚落ち": "8b 2b 1a 9a 8a",
     "左五枚落ち": "8b 2b 1a 9a 2a",
     "六枚落ち": "8b 2b 1a 9a 2a 8a",
-    "七枚落ち": "8b 2b 1a 9a 2a 8a 3a",
+    "左七枚落ち": "8b 2b 1a 9a 2a 8a 3a",
     "右七枚落ち": "8b 2b 1a 9a 2a 8a 7a",
     "八枚落ち": "8b 2b 1a 9a 2a 8a 3a 7a",
     "十枚落ち": "8b 2b 1a 9a 2a 8a 3a 7a 4a 6a",
 }
-OTHER_HANDICAPS = {"左七枚落ち": "七枚落ち"}  # names that are only read
+OTHER_HANDICAPS = {"七枚落ち": "左七枚落ち"}  # names that are only read
 OTHER_BEGINNING = "その他"
 COUNTS = ("", *"一二三四五六七八九十", *(f"十{digit}" for digit in "一二三四五六七八"))
-PLAYERS = ("先手", "後手")
+PLAYERS, OF_HANDICAP = ("先手", "後手"), ("下手", "上手")
 
 LOST, WON = -1, 1  # of the player to move
 _LEFT = (0, "not decided")
@@ -71,6 +71,7 @@ _LEFT = (0, "not decided")
 _RESULTS: tuple[tuple[str, str, int, str], ...] = (
     ("投了", "%TORYO", LOST, "resigned"),
     ("詰み", "%TSUMI", LOST, "mate"),
+    ("詰", "", LOST, "mate"),
     ("切れ負け", "%TIME_UP", LOST, "out of time"),
     ("反則負け", "%ILLEGAL_MOVE", LOST, "illegal move"),
     ("反則勝ち", "", WON, "illegal move"),
@@ -78,6 +79,7 @@ _RESULTS: tuple[tuple[str, str, int, str], ...] = (
     ("不戦敗", "", LOST, "not played"),
     ("不戦勝", "", WON, "not played"),
     ("宣言勝ち", "", WON, "declared"),
+    ("入玉宣言", "", WON, "declared"),
     ("入玉勝ち", "%KACHI", WON, "declared"),
     ("千日手", "%SENNICHITE", 0, "repetition"),
     ("持将棋", "%JISHOGI", 0, "impasse"),
@@ -110,22 +112,25 @@ OTHER_NAMES = {"王": "玉", "竜": "龍", "竜王": "龍", "竜馬": "馬"} | {
     short: name for name, short in SHORT_NAMES.items()
 }
 
+_MARKS = "▲△▼▽☗☖"  # before a move: whose it is
 _NAME = "|".join(sorted({*filter(None, NAMES), *OTHER_NAMES}, key=len, reverse=True))
 _KIF_MOVE = re.compile(
-    rf"(?:([１-９1-9])([{NUMERALS}１-９1-9])|同)[　\s]*({_NAME})\s*"
-    r"(?:(打)\s*(?:\(00\))?|(成|不成)?\s*\((\d)(\d)\))"
+    rf"[{_MARKS}]?(?:([１-９1-9])([{NUMERALS}１-９1-9])|同)[　\s]*({_NAME})\s*"
+    r"[左直右上寄引]*(?:(打)\s*(?:\(00\))?|(成|不成)?\s*\((\d)(\d)\))"
     r"\s*(?:\([^()]*\)\s*)*[\s+]*"
 )
 _KIF_CELL = re.compile(rf"([ 　v^])(・|{_NAME})")
+_KIF_PIECES = re.compile(rf"([{''.join(NAMES[PAWN : HAND_KINDS + 1])}])(\d{{1,2}}|{'|'.join(reversed(COUNTS))})")
+_KIF_HAND = re.compile(rf"(?:{_KIF_PIECES.pattern}\s*)*")
 _KIF_LINE = re.compile(r"\s*(\d{1,5})\s+(\S.*)", re.ASCII)
 _KIF_HEAD = re.compile(r"([^：:]{1,40})[：:](.*)")
 _KIF_NUMBER = re.compile(r"手数＝(\d{1,5})", re.ASCII)
 _ENCODING = re.compile(rb"^\W{0,4}(?:#KIF|'CSA)[^\n]*encoding=([\w-]{1,20})", re.IGNORECASE)
 _CSA_MOVE = re.compile(r"([+-])(\d)(\d)(\d)(\d)([A-Z]{2})", re.ASCII)
 _CSA_PIECE = re.compile(r"(\d)(\d)([A-Z]{2})", re.ASCII)
-_CSA_CELL = re.compile(r" \* |([+-])([A-Z]{2})")
+_CSA_CELL = re.compile(r"([+-])([A-Z]{2})|[^+\-A-Z]{3}")
+_CSA_STAR = re.compile(r" ?\* {0,2}")  # an empty square, maybe with fewer blanks or in another place
 _SFEN = re.compile(r"[+a-zA-Z1-9]+(?:/[+a-zA-Z1-9]+)+", re.ASCII)
-_KI2_MARKS = "▲△▼▽☗☖"
 _LIKE_A_MOVE = re.compile(rf"同.*|[{NUMERALS}].*|.?({_NAME}).*")
 _END = re.compile("[ぁ-んァ-ヶー々一-龥]{2,12}")  # any word of Japanese
 _COLUMNS = " 　\t\f\v\x1a\xa0１２３４５６７８９123456789"  # above a diagram
@@ -250,7 +255,9 @@ class Kif(ShogiFormat):
         lines = ["#KIF version=2.0 encoding=UTF-8", "# ---- MuGo ----"]
         if event := _plain(f"{text.event} {text.round}"):
             lines.append(f"棋戦：{event}")
-        lines += [*self._beginning(game, states[0]), f"先手：{_plain(text.first)}", f"後手：{_plain(text.second)}"]
+        beginning = self._beginning(game, states[0])
+        players = OF_HANDICAP if beginning[0].partition("：")[2] in HANDICAPS else PLAYERS
+        lines += [*beginning, f"{players[0]}：{_plain(text.first)}", f"{players[1]}：{_plain(text.second)}"]
         lines += [*_marked(text.comment, "*"), "手数----指手---------消費時間--"]
         earlier = -1
         for ply, (before, after) in enumerate(pairwise(states)):
@@ -262,7 +269,7 @@ class Kif(ShogiFormat):
             earlier = to
         word, _, result = ending(game, states[-1], played.resigned_by)
         mover = int(game.to_move(states[-1][None])[0])
-        winner = PLAYERS[mover if result == WON else 1 - mover]
+        winner = players[mover if result == WON else 1 - mover]
         how = word if word in ("入玉勝ち", "反則勝ち") else "勝ち"
         lines.append(f"{len(states):4d} {word}")
         lines.append(f"まで{len(states) - 1}手で" + (f"{winner}の{how}" if result else word))
@@ -314,12 +321,12 @@ class Csa(ShogiFormat):
         lines = ["'CSA encoding=UTF-8", "V2.2", f"N+{_plain(text.first)}", f"N-{_plain(text.second)}"]
         if event := _plain(f"{text.event} {text.round}"):
             lines.append(f"$EVENT:{event}")
-        lines += [*_marked(text.comment, "'"), *self._beginning(game, states[0])]
+        lines += [*_marked(text.comment, "'*"), *self._beginning(game, states[0])]
         for ply, (before, after) in enumerate(pairwise(states)):
             source, to, _, now = moved(before, after, 9)
             begin = "00" if source < 0 else _digits(source, 9)
             lines.append(f"{'+-'[int(game.to_move(before[None])[0])]}{begin}{_digits(to, 9)}{CODES[now]}")
-            lines += _comment(played, ply, "'")
+            lines += _comment(played, ply, "'*")
         return "\n".join([*lines, ending(game, states[-1], played.resigned_by)[1], ""])
 
     def _beginning(self, game: Shogi, start: States) -> list[str]:
@@ -511,7 +518,7 @@ class _Reader:
             move = game.parse_move(state[0], name)
             after = game.play(state, np.array([move], np.int32), self._history)
         except IllegalMove as error:
-            why = str(error).removeprefix(f"{game.spec}: ").partition("; wanted")[0]
+            why = game.in_words(str(error)).removeprefix(f"{game.title_here}: ").partition("; wanted")[0]
             raise MuGoError(f"{told}: {why}") from error
         _, _, was, now = moved(state[0], after[0], game.size)
         for kind, found in zip(wanted, (was, now), strict=True):
@@ -564,7 +571,7 @@ class _KifReader(_Reader):
         if line.startswith(("変化", "まで")):
             self.ended = True
             return
-        if line.lstrip().startswith(tuple(_KI2_MARKS)):
+        if line.lstrip().startswith(tuple(_MARKS)):
             raise MuGoError(f"{line.strip()[:40]!r}: KI2, which doesn't say where a piece comes from; wanted KIF")
         if found := _KIF_LINE.fullmatch(line):
             self._check_number(int(found[1]), line)
@@ -614,11 +621,10 @@ class _KifReader(_Reader):
     def _in_hand(self, value: str) -> list[int]:
         """[8] the number of pieces of each kind, from e.g. "飛　歩十二"."""
         held = [0] * (HAND_KINDS + 1)
-        for word in [] if value == "なし" else value.split():
-            kind, count = NAMES.index(word[0]) if word[0] in NAMES else 0, word[1:] or "一"
-            if not PAWN <= kind <= HAND_KINDS or count not in COUNTS:
-                raise MuGoError(f"{value[:40]!r} in hand; wanted e.g. '飛　歩十二', or なし")
-            held[kind] += COUNTS.index(count)
+        if value != "なし" and not _KIF_HAND.fullmatch(value):
+            raise MuGoError(f"{value[:40]!r} in hand; wanted e.g. '飛　歩十二', or なし")
+        for name, count in _KIF_PIECES.findall(value):
+            held[NAMES.index(name)] += int(count) if count.isdecimal() else COUNTS.index(count or "一")
         return held
 
     def _begin(self) -> None:
@@ -696,9 +702,9 @@ class _CsaReader(_Reader):
         if line.startswith("'") or self.ended:
             return
         if line.startswith("P") and not self.moves:
-            self._place(line.rstrip())
+            self._place(line)
             return
-        for part in [line] if line.startswith(("N", "$")) else line.split(","):
+        for part in [line] if line.startswith(("N", "$")) else line.partition(",'")[0].split(","):
             self._statement(part.strip())
 
     def _statement(self, text: str) -> None:
@@ -720,6 +726,16 @@ class _CsaReader(_Reader):
     def _place(self, line: str) -> None:
         """Follow PI with the pieces taken from it, a row, or a list of pieces."""
         self._is_placed = self.found = True
+        if line[1:2] in tuple("123456789"):
+            row = _CSA_STAR.sub(" * ", line[2:])
+            cells = [_CSA_CELL.fullmatch(row[at : at + 3]) for at in range(0, 27, 3)]
+            if row[27:].strip() or any(cell is None or (cell[2] or "FU") not in CODES for cell in cells):
+                raise MuGoError(f"{line[:40]!r}; wanted nine squares of three characters, e.g. '-KY * +FU'")
+            for i, cell in enumerate(cells):
+                piece = CODES.index(cell[2]) + THEIRS * (cell[1] == "-") if cell and cell[2] else 0
+                self._board[9 * (int(line[1]) - 1) + i] = piece
+            return
+        line = line.rstrip()
         if line.startswith("PI"):
             self._board = _usual_board(self.game)
             for column, row, code in self._pieces(line):
@@ -727,14 +743,6 @@ class _CsaReader(_Reader):
                 if CODES[self._board[point] & 15] != code:
                     raise MuGoError(f"{line[:40]!r}: no {code} stands on {column}{row} at first")
                 self._board[point] = 0
-        elif line[1:2] in tuple("123456789"):
-            cells = line[2:].ljust(27)
-            found = [_CSA_CELL.fullmatch(cells[3 * i : 3 * i + 3]) for i in range(9)]
-            if len(cells) > 27 or any(cell is None or (cell[2] or "FU") not in CODES for cell in found):
-                raise MuGoError(f"{line[:40]!r}; wanted nine squares of three characters, e.g. '-KY * +FU'")
-            for i, cell in enumerate(found):
-                piece = CODES.index(cell[2]) + THEIRS * (cell[1] == "-") if cell and cell[2] else 0
-                self._board[9 * (int(line[1]) - 1) + i] = piece
         elif line[1:2] in ("+", "-"):
             for column, row, code in self._pieces(line):
                 self._add(column, row, code, "+-".index(line[1]), line)

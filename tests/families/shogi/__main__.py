@@ -12,7 +12,7 @@ from pipeline.families.shogi.game import Shogi
 from pipeline.games.contract import History
 from pipeline.games.specs import parse_game
 from pipeline.games.testing import random_games
-from tests.families.shogi import oracles
+from tests.families.shogi import oracles, test_libraries
 
 
 def main() -> None:
@@ -22,6 +22,7 @@ def main() -> None:
     )
     parser.add_argument("--perft-lines", type=int, default=0, help="perft counts up to this many lines of moves")
     parser.add_argument("--games", type=int, default=0, help="written as records and read back, half of them random")
+    parser.add_argument("--libraries", type=int, default=0, help="games compared with each library of test_libraries")
     given = parser.parse_args()
     for name, (sfen, wanted) in oracles.PERFT.items():
         game = parse_game("shogi,declaration=off")
@@ -33,6 +34,8 @@ def main() -> None:
     for kind in ("random", "likely"):
         compare_minishogi(kind, given.positions // 2)
         compare_records(kind, given.games // 2)
+    if given.libraries:
+        compare_libraries(given.libraries)
 
 
 def check_perft(game: Shogi, name: str, sfen: str, wanted: tuple[int, ...], lines: int) -> None:
@@ -65,6 +68,27 @@ def compare_records(kind: str, games: int) -> None:
         steps = random_games(game, 64, seed) if kind == "random" else oracles.likely_games(game, 64, seed, 0.2)
         counts += oracles.compare_records(game, steps, 64)
         print(f"records, {kind} games: {dict(counts)}", flush=True)
+
+
+def compare_libraries(games: int) -> None:
+    """With python-shogi, rsshogi and tsshogi: positions, records, declarations."""
+    game = parse_game("shogi,declaration=off,moves=600")
+    for name, make in test_libraries.LIBRARIES.items():
+        try:
+            library = make()
+        except ImportError as error:
+            print(f"{name} is left out: {error}")
+            continue
+        counts = Counter[str]()
+        for seed in range(1000, 1000 + games, 56):
+            played = test_libraries.games_of(game, 28, 80, seed, to_the_end=False)
+            counts += test_libraries.compare_positions(library, game, played)
+            whole = [test_libraries.up_to_its_end(game, one) for one in played]
+            counts += test_libraries.compare_records(library, game, whole)
+        if isinstance(library, test_libraries.TsShogi):
+            counts += test_libraries.compare_declarations(library, 10 * games, 1)
+            library.process.communicate()
+        print(f"{name}: {dict(counts)}", flush=True)
 
 
 def compare_minishogi(kind: str, positions: int) -> None:

@@ -123,7 +123,13 @@ def test_a_record_of_each_kind() -> None:
     ]
     csa = kifu_record(CSA, game, moves, TEXT, resigned_by=1).splitlines()
     assert csa[:5] == ["'CSA encoding=UTF-8", "V2.2", "N+先 one", "N-two", "$EVENT:an event 7"]
+    assert csa[5:7] == [
+        "'*a comment",
+        "'*of two lines",
+    ]  # for programs to read; they skip lines that begin with ' alone
     assert csa[-8:] == ["PI", "+", "+7776FU", "-3334FU", "+8822UM", "-3122GI", "+0055KA", "%TORYO"]
+    odds = kifu_record(KIF, game, [], TEXT, resigned_by=1, start=handicap(game, "二枚落ち")).splitlines()
+    assert odds[3:6] == ["手合割：二枚落ち", "下手：先 one", "上手：two"] and odds[-1] == "まで0手で下手の勝ち"
     left = [kifu_record(form, game, moves, TEXT, resigned_by=0).splitlines() for form in (KIF, CSA)]
     assert left[0][-2:] == ["   6 中断", "まで5手で後手の勝ち"] and left[1][-1] == "%CHUDAN"
     assert kifu_record(USI, game, moves, TEXT) == "position startpos moves 7g7f 3c3d 8h2b+ 3a2b B*5e\n"
@@ -243,7 +249,7 @@ def test_cshogi_begins_handicap_games_and_others_where_we_do() -> None:
 
     game, known = parse_game("shogi"), KIF_READER.Parser.HANDYCAP_SFENS
     for name in HANDICAPS:
-        assert name in ("七枚落ち", "右七枚落ち") or game.sfen(handicap(game, name)[0]) == known[name]
+        assert name in ("左七枚落ち", "右七枚落ち") or game.sfen(handicap(game, name)[0]) == known[name]
     for sfen in BEGINNINGS[len(HANDICAPS) :][:2]:
         start = game.from_sfen(sfen)
         record = kifu_record(KIF, game, [], TEXT, start=start)
@@ -259,6 +265,10 @@ def test_beginnings_of_csa(tmp_path: Path) -> None:
         ("P+59OU53FU00KI\nP-51OU00AL\n+\n", BEGINNINGS[-2]),
     ):
         assert game.sfen(read_back(tmp_path, CSA, text).start[0]) == sfen
+    middle = BEGINNINGS[len(HANDICAPS)]
+    text = kifu_record(CSA, game, [], TEXT, start=game.from_sfen(middle))
+    for other in (text.replace(" * ", "*  "), text.replace(" * ", "   "), text.replace("  ", " ")):
+        assert game.sfen(read_back(tmp_path, CSA, other).start[0]) == middle
 
 
 RECORDS = {  # whole files
@@ -273,13 +283,15 @@ FUZZED = {form: (text, read_kifu) for form, text in RECORDS.items()}  # see test
 
 WRONG = [
     ("a.csa", "PI\n+\n+7776FU\n+2726FU\n%TORYO", "line 4: +2726FU: a move of the player who has just moved"),
-    ("a.csa", "PI\n+\n+7775FU\n%TORYO", "line 3: +7775FU"),
+    ("a.csa", "PI\n+\n+7775FU\n%TORYO", "line 3: +7775FU: 7g7e: the mover has no piece that can move so"),
     ("a.csa", "PI\n+\n+7776KI\n%TORYO", "line 3: +7776KI"),
     ("a.csa", "PI\n+\n+7776XX\n%TORYO", "no piece is written XX"),
     ("a.csa", "PI\n+\n+0055OU\n%TORYO", "such a piece can't be dropped"),
     ("a.csa", "PI82HI21KA\n+\n%TORYO\n", "line 1: 'PI82HI21KA': no KA stands on 21 at first"),
     ("a.csa", "P+59OU58OU\nP-51OU\n+\n", "line 3: the position that it begins from: SFEN"),
     ("a.csa", "P1-XX\n", "wanted nine squares of three characters"),
+    ("a.csa", "P1-KY-KE\n", "wanted nine squares of three characters"),
+    ("a.csa", "P1-KY" + " * " * 9 + "\n", "wanted nine squares of three characters"),
     ("a.csa", "P+5XOU\n", "wanted squares and pieces"),
     ("a.csa", "P+0000OU\n", "wanted squares and pieces"),
     ("a.csa", "P+00OU\n", "OU can't be at 00"),
@@ -300,6 +312,7 @@ WRONG = [
     ("a.usi", "startpos moves 7g7f nonsense", "line 1: nonsense"),
     ("a.kif", "▲７六歩 △３四歩\n", "line 1: '▲７六歩 △３四歩': KI2"),
     ("a.kif", "先手の持駒：玉\n", "line 1: '玉' in hand; wanted"),
+    ("a.kif", "先手の持駒：歩十九\n", "line 1: '歩十九' in hand; wanted"),
     ("a.kif", "|v玉 ・|一\n", "line 1: '|v玉 ・|一'; wanted 9 rows of 9 squares"),
     ("a.kif", "|" + " ・" * 9 + "|一\n   1 投了\n", "line 2: a diagram of 1 rows; wanted 9"),
     ("a.kif", ("|" + " ・" * 5 + "|一\n") * 5 + "   1 投了\n", "0 kings of the first player"),
@@ -392,12 +405,18 @@ OTHERS = {  # a record, its last move, how it ended, its notes; by what is speci
     "times twice": (ONE + "   2 ３四歩(33)   ( 0:00/00:00:00) ( 0:00/00:00:00)\n", "3c3d", "not decided", ""),
     "digits for rows": (ONE + "   2 ３４歩(33)\n   3 26歩(27)\n", "2g2f", "not decided", ""),
     "colons in ASCII": (ONE.replace("：", ":"), "7g7f", "not decided", ""),
+    "marks before moves": (ONE.replace("７六", "▲７六") + "   2 △３四歩(33)\n", "3c3d", "not decided", ""),
+    "moves as in KI2, with origins": (HEAD + "   1 ５八金右(49)\n   2 ６二銀直(71)\n", "7a6b", "not decided", ""),
+    "hands in digits": (DIAGRAM.replace("歩十八", "歩18") + MATE, "G*1b", "", ""),
+    "hands without spaces": (DIAGRAM.replace("　", "") + MATE, "G*1b", "", ""),
+    "mate in one character": (ONE + "   2 詰\n", "7g7f", "mate", ""),
+    "declared, as cshogi writes it": (ONE + "   2 入玉宣言   ( 0:00/00:00:00)\n", "7g7f", "declared", ""),
     "turned board": ("盤面回転\n" + ONE + "盤面回転\n   2 ３四歩(33)\n", "3c3d", "not decided", ""),
     "bookmarks": (ONE + "&図１\n   2 ３四歩(33)\n", "3c3d", "not decided", ""),
     "long comments with moves": (ONE + f"**{'△３三角打(00) ' * 99}\n   2 ３四歩(33)\n", "3c3d", "not decided", ""),
     "comment before the heading": ("*場所：ここ\n" + ONE, "7g7f", "not decided", ""),
     "other handicaps": ("手合割：右七枚落ち\n" + NAMES + "   1 ３二金(41)\n", "4a3b", "not decided", ""),
-    "names of handicaps": ("手合割：左七枚落ち\n" + NAMES + "   1 ３二金(41)\n", "4a3b", "not decided", ""),
+    "names of handicaps": ("手合割：七枚落ち\n" + NAMES + "   1 ３二金(41)\n", "4a3b", "not decided", ""),
     "unknown lines": (ONE + "消費時間：1分\n   2 ３四歩(33)\n", "3c3d", "not decided",
                       "lines are skipped: '消費時間：1分'"),
 }  # fmt: skip
@@ -446,6 +465,7 @@ def test_cshogi_reads_the_same_in_them() -> None:
         ("V2\nN+a\nPI\n+\n'** 30 -3334FU +2726FU\n+7776FU\nT1\n'*a comment\n%+ILLEGAL_ACTION\n", "7g7f", -1,
          "illegal move", ""),
         ("PI82HI22KA\n-\n-5142OU,T9\n%TORYO,T1\n", "5a4b", -1, "resigned", ""),
+        ("V2.2\nPI\n+\n+7776FU,'* 30 -3334FU,+2726FU\n-3334FU,T3\n%TORYO\n", "3c3d", -1, "resigned", ""),
         ("V2.2\nPI\n+\n+7776FU\nhello\n%TORYO\n", "7g7f", 1, "resigned", "lines are skipped: 'hello'"),
         ("V2.2\nPI\n+\n+7776FU\n%WHAT\n", "7g7f", 0, "not decided",
          "its end '%WHAT' is unknown, and counts as not decided"),
