@@ -93,7 +93,8 @@ def panels_of(config: type[Options]) -> dict[str, list[str]]:
         is_installed = not group.__module__.startswith("pipeline.")
         return is_installed, group.__module__.startswith(f"{extensions.FAMILIES}."), group.of_methods
 
-    groups = sorted((one for one in config.__mro__ if vars(one).get("panel")), key=place)
+    groups = [one for one in config.__mro__ if issubclass(one, Options) and vars(one).get("panel")]
+    groups.sort(key=place)
     panels: dict[str, list[str]] = {panel: [] for panel in ("", *(group.panel for group in groups))}
     for name in dict.fromkeys((*config.leading, *plain(config).__annotations__, *config.model_fields)):
         if name in config.model_fields:
