@@ -289,7 +289,7 @@ def test_help_begins_with_a_few_everyday_options_and_families_come_last(name: st
         ("evaluate", "preset black-model white-model game games readouts threshold"),
         ("tournament", "preset player pool"),
         ("train", "preset directory original-model new-model network-size epochs"),
-        ("loop", "preset game"),
+        ("loop", "preset game minutes generations directory"),
     ],
 )
 def test_what_a_user_needs_first_stands_first(name: str, first: str) -> None:
