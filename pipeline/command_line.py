@@ -18,13 +18,16 @@ from typer.core import TyperCommand
 from pipeline import extensions
 from pipeline.commands import Command
 from pipeline.errors import UsageError
-from pipeline.options import Options, group_of
-from pipeline.presets import preset_names
+from pipeline.options import panels_of
 
-PRESET = "Settings to start from: {}, or a path to a .yaml file. Options given here win."
+PRESET = (
+    "Settings to start from: a name from `presets`, or a .yaml file. Options given here win; --no-OPTION switches off "
+    "what a preset switches on."
+)
 VERBOSE = "0 warnings and a short summary, 1 progress too, 2 the whole summary. [default: 1]"
 SGF = "Print the games of a shard or match as SGF, with what their searches found."
 JSON = "Print the whole summary as JSON."
+ON = "[default: yes]"
 
 PLUGIN_LISTS = {"{players}": (extensions.PLAYERS, 34), "{protocols}": (extensions.PROTOCOLS, 10)}
 """Texts in a help → the extensions whose list replaces them, and the width of its first column."""
@@ -44,6 +47,8 @@ class PanelCommand(TyperCommand):
         panels: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
+            if record is not None and parameter.secondary_opts and ON not in record[1]:
+                record = record[0].partition(" / ")[0], record[1]  # its --no-… is only for what a preset switches on
             if record is not None:
                 is_argument = parameter.param_type_name == "argument"
                 heading = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None) or "Options"
@@ -58,26 +63,15 @@ def options_of(command: Command, has_summary: bool) -> list[inspect.Parameter]:
 
     All default to None, "not given", because presets fill those.
     """
-    kind = command.config
-    panels = {name: _panel(kind, name) for name in kind.model_fields}
-    order = ["", *(one.__dict__["panel"] for one in kind.__mro__ if one.__dict__.get("panel"))]
-    fields = sorted(panels, key=lambda name: order.index(panels[name]))
-    options = [_field_option(name, kind.model_fields[name], panels[name]) for name in fields]
-    everyday = sum(not panel for panel in panels.values())
+    fields, panels = command.config.model_fields, panels_of(command.config)
+    everyday = [_field_option(name, fields[name]) for name in panels.pop("", ())]
     if command.in_presets:
-        options.insert(0, _option("preset", str, ["--preset"], PRESET.format(", ".join(preset_names()))))
-        everyday += 1
+        everyday.insert(0, _option("preset", str, ["--preset"], PRESET))
     if has_summary:
-        if "verbose" not in kind.model_fields:
-            options.insert(everyday, _option("verbose", int, ["--verbose"], VERBOSE))
-            everyday += 1
-        options.insert(everyday, _option("as_json", bool, ["--json"], JSON))
-    return options
-
-
-def _panel(kind: type[Options], name: str) -> str:
-    group = group_of(kind, name)
-    return "" if group is kind else group.panel
+        if "verbose" not in fields:
+            everyday.append(_option("verbose", int, ["--verbose"], VERBOSE))
+        everyday.append(_option("as_json", bool, ["--json"], JSON))
+    return everyday + [_field_option(name, fields[name], panel) for panel, names in panels.items() for name in names]
 
 
 def with_parameters(function: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> Callable[..., None]:
@@ -88,7 +82,7 @@ def with_parameters(function: Callable[..., None], parameters: Sequence[inspect.
 
 
 def with_record_options(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with a flag for each format of records before its last two options; ``wanted``: those given."""
+    """A command with a flag for each format of records before its last option; ``wanted``: those given."""
     own = inspect.signature(command, eval_str=True).parameters
     try:
         found = extensions.find(extensions.RECORDS)
@@ -105,13 +99,16 @@ def with_record_options(command: Callable[..., None]) -> Callable[..., None]:
     parameters = [parameter.replace(kind=kind) for name, parameter in own.items() if name != "wanted"]
     for name in names:
         flag = typer.Option(f"--{name}", help=SGF if name == "sgf" else f"Print the games as {name.upper()}.")
-        parameters.insert(-2, inspect.Parameter(name, kind, default=False, annotation=Annotated[bool, flag]))
+        parameters.insert(-1, inspect.Parameter(name, kind, default=False, annotation=Annotated[bool, flag]))
     return with_parameters(with_flags, parameters)
 
 
 def _option(name: str, kind: Any, flags: Sequence[str], text: str, panel: str = "") -> inspect.Parameter:
     parser = _number_parser(kind)
-    meaning = typer.Option(*flags, help=text, show_default=False, parser=parser, rich_help_panel=panel or None)
+    metavar = f"<{get_args(kind)[0].__name__.lower()}>" if get_origin(kind) is list else None
+    meaning = typer.Option(
+        *flags, help=text, show_default=False, parser=parser, metavar=metavar, rich_help_panel=panel or None
+    )
     return _parameter(name, kind, meaning)
 
 
@@ -120,13 +117,13 @@ def _parameter(name: str, kind: Any, meaning: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
-def _field_option(name: str, field: FieldInfo, panel: str) -> inspect.Parameter:
-    kind = _type_without_none(field.annotation)
-    shown = {False: "no", True: "yes"}.get(field.default, field.default) if kind is bool else field.default
-    if isinstance(shown, list):
-        shown = ", ".join(map(str, shown))
-    text = field.description or ""
-    if field.default not in (None, [], ""):
+def _field_option(name: str, field: FieldInfo, panel: str = "") -> inspect.Parameter:
+    kind, text, default = _type_without_none(field.annotation), field.description or "", field.default
+    if default is True:
+        text += f" {ON}"
+    elif default is not False and default not in (None, [], ""):
+        shown = ", ".join(map(str, default)) if isinstance(default, list) else default
+        shown = f"{default:g}" if isinstance(default, float) else shown
         text += f" [default: {shown}]"
     extra: dict[str, Any] = field.json_schema_extra or {}  # type: ignore[assignment]
     if extra.get("argument"):

@@ -536,7 +536,7 @@ OWN_WAYS: dict[str, Caller] = {
 @with_record_options
 def show(
     path: Annotated[
-        Path, typer.Argument(help="A file or folder [default: the run in this folder].", show_default=False)
+        Path, typer.Argument(help="A file or folder. [default: the run in this folder]", show_default=False)
     ] = Path(),
     game: Annotated[int | None, typer.Option(help="Show this game of a shard or match, counted from 0.")] = None,
     moves: Annotated[bool, typer.Option("--moves", help="Show the board before every move of that game.")] = False,
@@ -545,7 +545,7 @@ def show(
     ] = False,
     sgf_output: Annotated[
         Path | None,
-        typer.Option(help="The same into files of this folder, one a game; those of the same name are replaced."),
+        typer.Option(help="Write these records into this folder, a file a game; those of the same name are replaced."),
     ] = None,
     *,
     wanted: list[str],
@@ -609,15 +609,15 @@ def print_or_write(records: Iterable[tuple[str, str]], folder: Path | None) -> N
 
 @app.command()
 def pool(
-    action: Annotated[str | None, typer.Argument(help="add or remove [default: print the pool].")] = None,
+    action: Annotated[str | None, typer.Argument(help="add or remove. [default: print the pool]")] = None,
     player: Annotated[str | None, typer.Argument(help="The player to add, or the member to remove.")] = None,
     capacity: Annotated[int | None, typer.Option(help="Largest number of members; the lowest rated leave.")] = None,
     path: Annotated[
-        Path | None, typer.Option(help="The file that keeps the pool [default: data/pool.json].", show_default=False)
+        Path | None, typer.Option(help="The file that keeps the pool. [default: data/pool.json]", show_default=False)
     ] = None,
     ratings: Annotated[
         Path | None,
-        typer.Option(help="The file that keeps the ratings [default: data/ratings.json].", show_default=False),
+        typer.Option(help="The file that keeps the ratings. [default: data/ratings.json]", show_default=False),
     ] = None,
 ) -> None:
     """Print or change the pool of opponents, which plays tournaments and self-play's --opponents pool:MODE.
@@ -648,7 +648,7 @@ def attach(
     address: Annotated[str, typer.Argument(help="Of the run's folder in a bucket, e.g. s3://bucket/runs/go9.")],
     folder: Annotated[
         Path | None,
-        typer.Argument(help="The working copy to make [default: one below ~/.cache/mugo/runs].", show_default=False),
+        typer.Argument(help="The working copy to make. [default: one below ~/.cache/mugo/runs]", show_default=False),
     ] = None,
     whole: Annotated[bool, typer.Option("--whole", help="Bring all files there, e.g. for verify and report.")] = False,
 ) -> None:

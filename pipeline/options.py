@@ -2,7 +2,8 @@
 
 A group is a frozen pydantic model: its fields are options with type, default and help text, its ``panel`` is their
 heading in --help. A group is defined beside the code that reads it. A command's config is a class that inherits
-from its groups; its own fields are the everyday options, which --help shows first.
+from its groups; its own fields are the everyday options, which --help shows first, with those of groups without a
+panel. Then come the groups: those of every method before those of some, families' and installed packages' last.
 
 Methods and families add groups at the extension point ``mugo.options``, named PLACE.OWNER: the place is a command, or
 ``players`` for all commands in which models choose moves. ``composed`` adds a place's groups to a config, and a group's
@@ -30,6 +31,7 @@ class Options(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, protected_namespaces=())
     panel: ClassVar[str] = ""
+    leading: ClassVar[tuple[str, ...]] = ()  # a config's options that --help shows first, if not in the fields' order
     of_methods: ClassVar[bool] = False  # whether only methods that list the group in Method.options read it
 
     def stored(self, exclude: Collection[str] = ()) -> dict[str, Any]:
@@ -84,6 +86,23 @@ def group_of(config: type[Options], field: str) -> type[Options]:
     return owner if "panel" in vars(owner) else config
 
 
+def panels_of(config: type[Options]) -> dict[str, list[str]]:
+    """A config's options by panel, both in the order of --help; the everyday options under ""."""
+
+    def place(group: type[Options]) -> tuple[bool, bool, bool]:
+        is_installed = not group.__module__.startswith("pipeline.")
+        return is_installed, group.__module__.startswith(f"{extensions.FAMILIES}."), group.of_methods
+
+    groups = [one for one in config.__mro__ if issubclass(one, Options) and vars(one).get("panel")]
+    groups.sort(key=place)
+    panels: dict[str, list[str]] = {panel: [] for panel in ("", *(group.panel for group in groups))}
+    for name in dict.fromkeys((*config.leading, *plain(config).__annotations__, *config.model_fields)):
+        if name in config.model_fields:
+            group = group_of(config, name)
+            panels["" if group is config else group.panel].append(name)
+    return {panel: names for panel, names in panels.items() if names}
+
+
 def _offered(place: str) -> list[extensions.Extension]:
     found = extensions.find(extensions.OPTIONS)
     return [found[name] for name in sorted(found) if name.partition(".")[0] == place]
@@ -92,8 +111,8 @@ def _offered(place: str) -> list[extensions.Extension]:
 def _group(extension: extensions.Extension, config: type[Options], others: list[type[Options]]) -> type[Options]:
     """The group that an extension offers. Raises UsageError if it is no group, or one of its options exists already."""
     group = extensions.load(extension)
-    if not (isinstance(group, type) and issubclass(group, Options)):
-        raise extensions.refuse(extension, group, "a subclass of pipeline.options.Options")
+    if not (isinstance(group, type) and issubclass(group, Options) and group.panel):
+        raise extensions.refuse(extension, group, "a subclass of pipeline.options.Options with a panel")
     taken_names = set(config.model_fields).union(*(other.model_fields for other in others))
     if twice := taken_names & set(group.model_fields):
         raise UsageError(f"{extension}: {config.__name__} already has an option {min(twice)!r}")

@@ -20,7 +20,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from pipeline import main
+from pipeline import extensions, main
 from pipeline.bench.config import BenchConfig
 from pipeline.commands import COMMANDS as TABLE
 from pipeline.commands import SECTIONS
@@ -237,6 +237,81 @@ def test_options_are_the_fields_of_the_config(name: str, config: type[Options]) 
     for field, info in config.model_fields.items():
         is_argument = (info.json_schema_extra or {}).get("argument")  # type: ignore[union-attr]
         assert (field if is_argument else f"--{field.replace('_', '-')}") in shown
+
+
+EVERYDAY = 20  # options that a reader takes in at once
+PANELS = {  # of every command with more than its everyday options, without those of families and packages
+    "init": [],
+    "selfplay": [
+        "Threads and workers", "Beside other commands and workers", "Opponents", "Boards",
+        "Openings, cheap searches and ends", "Resignation", "Search",
+    ],
+    "gather": ["Window", "Learning targets"],
+    "train": ["Optimiser", "Prioritised replay", "Loss"],
+    "evaluate": [
+        "Openings and resignation", "Threads, workers and engines", "Other files",
+        "Evaluating every new model (with --watch)", "Decided positions", "Search",
+    ],
+    "tournament": ["Openings and resignation", "Threads, workers and engines", "Decided positions", "Search"],
+    "engine": ["Decided positions", "Search"],
+}  # fmt: skip
+
+
+def panels_in(shown: str) -> dict[str, list[str]]:
+    """The options that a --help shows, by heading, in its order."""
+    found: dict[str, list[str]] = {}
+    for line in shown.splitlines():
+        if heading := re.fullmatch(r"(\S.*):", line):
+            found[heading[1]] = []
+        elif found and (option := re.match(r"  (?:-\w, )?--([\w-]+)", line)):
+            found[list(found)[-1]].append(option[1])
+    return {heading: options for heading, options in found.items() if options}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_begins_with_a_few_everyday_options_and_families_come_last(name: str) -> None:
+    panels = panels_in(run(name, "--help").output)
+    everyday = panels.pop("Options")
+    assert len(everyday) <= EVERYDAY
+    first = ["preset"] if name in SECTIONS else []
+    last = [option for option in ("verbose", "json", "help") if option in everyday]
+    assert everyday[: len(first)] == first and everyday[-len(last) :] == last
+    core = PANELS.get(name, [])
+    assert list(panels)[: len(core)] == core
+    others = {extensions.load(one).panel for one in extensions.find(extensions.OPTIONS).values()}
+    assert others.issuperset(list(panels)[len(core) :])
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("selfplay", "preset network games readouts"),
+        ("evaluate", "preset black-model white-model game games readouts threshold"),
+        ("tournament", "preset player pool"),
+        ("train", "preset directory original-model new-model network-size epochs"),
+        ("loop", "preset game minutes generations directory"),
+    ],
+)
+def test_what_a_user_needs_first_stands_first(name: str, first: str) -> None:
+    wanted = first.split()
+    assert panels_in(run(name, "--help").output)["Options"][: len(wanted)] == wanted
+
+
+def test_help_shows_how_to_switch_off_only_what_is_on() -> None:
+    shown = {name: run(name, "--help").output for name in COMMANDS}
+    both = {name: re.findall(r"--([\w-]+) / --no-\1\b", text) for name, text in shown.items()}
+    assert both == {name: [] for name in COMMANDS} | {
+        "train": ["symmetries"], "evaluate": ["promote"], "serve": ["browser"]
+    }  # fmt: skip
+    for name, text in shown.items():
+        assert set(re.findall(r"^  .*--no-([a-z-]+)", text, re.MULTILINE)) <= {*both[name], "resign-fraction"}
+        assert "[default: no]" not in text
+
+
+def test_a_default_stands_at_the_end_of_a_help_and_once() -> None:
+    for name, command in COMMANDS.items():
+        for option in command.params:
+            assert not re.search(r"default: [^]]*\](?!$)", option.help), f"{name} --{option.name}: {option.help}"
 
 
 @pytest.mark.parametrize("name", COMMANDS)

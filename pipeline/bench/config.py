@@ -29,22 +29,24 @@ class BenchConfig(Options):
         description="pipeline: every command; evaluate: a match in batches and one game after another.",
         json_schema_extra={"argument": True},
     )
-    game: str | None = Field(None, description="Game spec, see init --help [default: the preset's, else init's].")
+    preset: str | None = Field(None, description="Play and train with this preset's settings. [default: plain search]")
+    game: str | None = Field(None, description="Game spec, see init --help. [default: the preset's, else init's]")
     network_size: str | None = Field(
         None,
-        description="Blocks and channels of the network, of random weights [default: the preset's, else init's].",
+        description="Blocks and channels of the network, of random weights. [default: the preset's, else init's]",
     )
     model: Path | None = Field(
         None,
         description="Measure with this model, its game and its own games instead of --network-size and --game.",
     )
-    games: int | None = Field(
-        None, ge=1, description="Games in parallel [default: 256]; with evaluate, games of the match [default: 400]."
-    )
-    readouts: int | None = Field(None, ge=1, description="Simulations per move [default: the preset's, else 64].")
-    preset: str | None = Field(None, description="Play and train with this preset's settings [default: plain search].")
     boards: str | None = Field(
         None,
-        description="For a model of all boards: play on these, see selfplay --boards [default: the preset's].",
+        description="For a model of all boards: play on these, see selfplay --boards. [default: the preset's]",
     )
+    games: int | None = Field(
+        None,
+        ge=1,
+        description="Games in parallel; with evaluate, games of the match. [default: 256; with evaluate 400]",
+    )
+    readouts: int | None = Field(None, ge=1, description="Simulations per move. [default: the preset's, else 64]")
     seconds: float = Field(10.0, gt=0, description="Seconds per measurement; each is repeated and paired.")

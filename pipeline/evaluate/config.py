@@ -1,12 +1,12 @@
-"""The config of ``evaluate``, with the strategies of ``evaluate --watch`` and their schedules.
+"""The config of ``evaluate``, with the strategies of ``evaluate --watch`` and when they are due.
 
     single      one opponent: the champion before the model, any player, or one that a mode of the pool chooses
     benchmark   a fixed set of players, so that results compare over a whole run
     ladder      the pool and the benchmark set by rating: up after at least half of the points, down otherwise
     tournament  every member of the pool
 
-A strategy's *schedule*: it is due for models whose number is a multiple of N, at least M minutes after the last model
-that it was due for. N and M may change during a run (schedules.py).
+A strategy is *due* for models whose number is a multiple of N, at least M minutes after the last model that it was due
+for. N and M may follow schedules (schedules.py).
 """
 
 from __future__ import annotations
@@ -26,41 +26,41 @@ POOL = "pool:"
 
 
 def _games(default: int, against: str) -> int:
-    about = f"--watch: games against {against}; 0 = strategy off; odd numbers are rounded up."
+    about = f"Games against {against}, rounded up to an even number; 0 = strategy off."
     return Field(default, ge=0, description=about)  # type: ignore[no-any-return]
 
 
 def _every(default: int, strategy: str) -> int:
-    about = f"--watch, {strategy}: only models whose number is a multiple of this."
+    about = f"{strategy}: only models whose number is a multiple of this."
     return Field(default, ge=1, description=about)  # type: ignore[no-any-return]
 
 
 def _minutes(strategy: str) -> float:
-    about = f"--watch, {strategy}: only models made at least this many minutes after the last one that it was due for."
+    about = f"{strategy}: only models made at least this many minutes after the last one that it was due for."
     return Field(0.0, ge=0, description=about)  # type: ignore[no-any-return]
 
 
 class WatchOptions(Options):
     """See the module docstring."""
 
-    panel = "Evaluating every new model (--watch)"
+    panel = "Evaluating every new model (with --watch)"
 
     watch: bool = Field(
         False,
         description="Evaluate every new model in the folder of --black-model, at the lowest priority, by the "
         "strategies single, benchmark, ladder and tournament. Promotes no model.",
     )
-    once: bool = Field(False, description="--watch: stop when no model is left to evaluate; exit 75 if none was.")
+    once: bool = Field(False, description="Stop when no model is left to evaluate; exit 75 if none was.")
     single: str = Field(
         CHAMPION,
-        description="--watch: the single opponent: champion (the newest older champion), pool:MODE as in "
-        "selfplay --opponents, or any player.",
+        description="The single opponent: champion (the newest older champion), pool:MODE as in selfplay --opponents, "
+        "or any player.",
     )
     single_games: int = _games(40, "the single opponent")
     single_every: int = _every(1, SINGLE)
     single_minutes: float = _minutes(SINGLE)
     benchmark: list[str] = Field(
-        ["random", "heuristic"], description="--watch: a player of the benchmark set; may be given several times."
+        ["random", "heuristic"], description="A player of the benchmark set; may be given several times."
     )
     benchmark_games: int = _games(20, "each player of the benchmark set")
     benchmark_every: int = _every(1, BENCHMARK)
@@ -78,22 +78,33 @@ class WatchOptions(Options):
         return games + games % 2
 
 
+class OtherFiles(Options):
+    """What evaluate reads and writes beside the match."""
+
+    panel = "Other files"
+
+    sgf_output: Path | None = Field(None, description="Folder for SGF records. [default: the match's folder, sgf/]")
+    pool: Path = Field(layout.POOL_FILE, description="The pool of opponents, which a promoted model joins.")
+    ratings: Path = Field(layout.RATINGS_FILE, description="The ratings, which decide what leaves a full pool.")
+
+
 @composed("evaluate")
-class EvaluateConfig(WatchOptions, MatchOptions):
+class EvaluateConfig(MatchOptions, OtherFiles, WatchOptions):
     """Play a match between the newest model and the champion; promote the newest if it scores enough.
 
     Every opening is played twice with colours swapped. An interrupted match keeps its finished games; only the missing
-    ones are played. The match stops once the remaining games can't change the decision.
+    ones are played. The match stops once the remaining games can't change the decision; one with an engine or with
+    --no-promote is played to its end.
 
     The summary begins with the score, its 95 % interval and the Elo difference. --verbose 2 and --json add: pairs, the
     number of pairs of games worth 0, ½, 1, 1½ and 2 points; tail probability, the chance that an equal player scores at
     least as well (over games, or over pairs if some games were drawn); false promotion, the chance that an equal player
     passes; power, the chance that a player 35 Elo stronger passes.
 
-    --watch evaluates every new model in the folder of best_model, at the lowest priority, and promotes none. There are
-    four strategies with their own schedules (docs/evaluation.md): single, benchmark, ladder, tournament. It prints each
-    finished evaluation and runs until Ctrl-C, or with --once until no model is left. Engines of the pool run only with
-    --allow-engines.
+    --watch evaluates every new model in the folder of best_model, at the lowest priority, and promotes none. Its
+    strategies single, benchmark, ladder and tournament choose the opponents, each for the models that it is due for
+    (docs/evaluation.md). It prints each finished evaluation and runs until Ctrl-C, or with --once until no model is
+    left. Engines of the pool run only with --allow-engines.
 
     \b
     Any two players can play; only models can be promoted:
@@ -113,23 +124,22 @@ class EvaluateConfig(WatchOptions, MatchOptions):
     Example: python main.py evaluate --games 100 --readouts 32 --require 'random>=0.95'
     """
 
+    leading = ("black_model", "white_model", "game", "games", "readouts")
+
     black_model: str = Field(
-        str(layout.CHAMPION_LINK),
-        description="The champion: a model (PATH, PATH@READOUTS, policy:PATH) or another player of the list above; "
-        "handicap:N:PLAYER takes N handicap stones; NAME=PLAYER gives it a name.",
+        str(layout.CHAMPION_LINK), description="The champion: a model or another player, written as above."
     )
     white_model: str | None = Field(
-        None, description="The challenger, in the same notation [default: the newest model not yet evaluated]."
+        None, description="The challenger, written likewise. [default: the newest model not yet evaluated]"
     )
     games: int = Field(400, ge=2, description="Games to play, half with each colour; an even number.")
     threshold: float | None = Field(
         None,
         ge=-3,
         le=1,
-        description="Share of the points that promotes; a draw counts half [default: 1/2 + 1/sqrt(games)]. 0 promotes "
-        "every challenger without a game. If games count more than 1: points per game over whole pairs [default: two "
-        "standard errors above 0]; -3 promotes every challenger after one pair. A match with an engine or with "
-        "--no-promote is always played to its end.",
+        description="Share of the points that promotes, a draw counting half; 0 promotes every challenger without a "
+        "game. If games count more than 1: points per game over whole pairs; -3 promotes every challenger after one "
+        "pair. [default: 1/2 + 1/sqrt(games), or two standard errors above 0]",
     )
     sprt: str | None = Field(
         None,
@@ -141,11 +151,8 @@ class EvaluateConfig(WatchOptions, MatchOptions):
     )
     require_games: int = Field(100, ge=2, description="Games to play for each promotion condition; an even number.")
     exclude_duplicates: bool = Field(False, description="Count games with the same moves and colours only once.")
-    output_dir: Path = Field(layout.MATCHES, description="Holds the matches, <challenger>-vs-<champion>/.")
-    sgf_output: Path | None = Field(None, description="Folder for SGF records [default: the match's folder, sgf/].")
     promote: bool = Field(
         True, description="Re-point best_model when the challenger passes. --no-promote only measures, in all games."
     )
-    pool: Path = Field(layout.POOL_FILE, description="The pool of opponents, which a promoted model joins.")
-    ratings: Path = Field(layout.RATINGS_FILE, description="The ratings, which decide what leaves a full pool.")
+    output_dir: Path = Field(layout.MATCHES, description="Holds the matches, <challenger>-vs-<champion>/.")
     time_share: TimeShare = None

@@ -36,7 +36,7 @@ SettingsAt = Callable[[RunState], EvaluateConfig]  # the settings for a run stat
 SEED_OFFSET = 1_000_003  # added to the seed, so that games differ from those of evaluate between the same players
 THE_POOL = "the pool"  # stands for all members of the pool if they are skipped
 # Options that a match's games don't depend on: resources of this machine, and permissions of this run.
-MACHINE_OPTIONS = (*WorkerOptions.model_fields, "backend")
+MACHINE_OPTIONS = tuple(WorkerOptions.model_fields)
 
 
 def folders_of_matches(config: EvaluateConfig) -> list[Path]:

@@ -8,12 +8,31 @@ from pydantic import Field
 
 from pipeline.methods.alphazero.options import SearchTargetOptions
 from pipeline.methods.options import DiscountOptions, LambdaOptions, TimeShare
-from pipeline.options import composed
+from pipeline.options import Options, composed
 from pipeline.run import layout
 
 
+class WindowOptions(Options):
+    """How the window grows, and which positions leave it: see window.py."""
+
+    panel = "Window"
+
+    window_start: int = Field(
+        0,
+        ge=0,
+        description="Initial window size; the window grows with a power of all positions played. 0 = fixed size.",
+    )
+    window_exponent: float = Field(0.65, gt=0, le=1, description="That power (as KataGo).")
+    window_slope: float = Field(0.4, gt=0, description="How fast the window grows at first (as KataGo).")
+    replacement: str = Field(
+        "fifo",
+        pattern="^(fifo|ring|random)$",
+        description="Which positions leave a full window: the oldest (fifo, ring), or any (random).",
+    )
+
+
 @composed("gather")
-class GatherConfig(DiscountOptions, LambdaOptions, SearchTargetOptions):
+class GatherConfig(WindowOptions, DiscountOptions, LambdaOptions, SearchTargetOptions):
     """Sample training positions from the newest games and shuffle them into chunks.
 
     The newest --max-positions positions form the window. All its positions are equally likely to be sampled, unless
@@ -29,27 +48,15 @@ class GatherConfig(DiscountOptions, LambdaOptions, SearchTargetOptions):
     """
 
     directory: Path = Field(layout.GAMES, description="Holds $MODEL/$WORKER/*.gz; the folders sort by age.")
-    output_directory: Path = Field(layout.CHUNKS, description="Where chunks are written.")
     max_positions: int = Field(2_500_000, ge=1, description="Size of the window: the newest positions.")
-    positions_per_chunk: int = Field(2_048, ge=1, description="Positions in each chunk.")
-    chunks_to_make: int = Field(190, ge=1, description="Chunks to make.")
     min_positions: int = Field(0, ge=0, description="Exit with 75 (not yet) while the window holds fewer positions.")
+    chunks_to_make: int = Field(190, ge=1, description="Chunks to make.")
+    positions_per_chunk: int = Field(2_048, ge=1, description="Positions in each chunk.")
     as_many_as_possible: bool = Field(
         False, description="Make fewer chunks instead of failing if the window has too few positions."
     )
     holdout_fraction: float = Field(0.05, ge=0, lt=1, description="Share of games held out to measure the loss.")
-    replacement: str = Field(
-        "fifo",
-        pattern="^(fifo|ring|random)$",
-        description="Which positions leave a full window: the oldest (fifo, ring), or any (random).",
-    )
-    window_start: int = Field(
-        0,
-        ge=0,
-        description="Initial window size; the window grows with a power of all positions played. 0 = fixed size.",
-    )
-    window_exponent: float = Field(0.65, gt=0, le=1, description="That power (KataGo: 0.65).")
-    window_slope: float = Field(0.4, gt=0, description="How fast the window grows at first (KataGo: 0.4).")
+    output_directory: Path = Field(layout.CHUNKS, description="Where chunks are written.")
     keep_sets: int = Field(2, ge=1, description="Sets of chunks to keep, including the new one.")
     seed: int = Field(0, ge=0, description="Seed of the sampling.")
     time_share: TimeShare = None

@@ -40,17 +40,17 @@ class LoopConfig(Options):
         description="Instead of a preset: train this board game with settings that fit it, the machine and --minutes. "
         f"[default: {DEFAULT_RUN}]",
     )
-    generations: int | None = Field(
-        None,
-        ge=0,
-        description="Stop when this many models have been trained; 0: never. [default: 5; 0 with --minutes or --game]",
-    )
     minutes: float | None = Field(
         None,
         gt=0,
         allow_inf_nan=False,
         description="Stop after the generation in which the loop's total time here reaches this. `until_share` in a "
         f"preset means the share of this time. [default: none; {MINUTES:g} with --game]",
+    )
+    generations: int | None = Field(
+        None,
+        ge=0,
+        description="Stop when this many models have been trained; 0: never. [default: 5; 0 with --minutes or --game]",
     )
     directory: Path = Field(
         Path(),

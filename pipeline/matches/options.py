@@ -21,31 +21,11 @@ Runner = Annotated[
 ]
 
 
-class WorkerOptions(Options):
-    """How the games of a match are spread over threads and workers."""
+class OpeningOptions(Options):
+    """How games begin, and whether a model resigns."""
 
-    panel = "Threads, workers and engines"
+    panel = "Openings and resignation"
 
-    parallel_games: int = Field(256, ge=1, description="Games played at once; they share batches.")
-    threads: int = Field(
-        0, ge=0, description="Threads that play; 0 = one per core. ray: threads and CPUs of each actor; 0 = 1."
-    )
-    runner: Runner = "local"
-    workers: int = Field(
-        0, ge=0, description="Processes that play; 0 = this one. A worker that dies or hangs loses only its own games."
-    )
-    hang_seconds: float = Field(120.0, gt=0, description="Replace a worker that makes no progress for this long.")
-    engine_seconds: float = Field(60.0, gt=0, description="Time limit for each move of an engine.")
-    allow_engines: bool = Field(
-        False, description="Run engines (KIND:COMMAND) that are named in files: in a pool or a preset."
-    )
-
-
-class MatchOptions(WorkerOptions, PlaySearchOptions):
-    """How games between players are played."""
-
-    game: str | None = Field(None, description="Game spec; needed if no player is a model.")
-    readouts: int = Field(800, ge=0, description="Simulations per move of each model given without @READOUTS.")
     opening_plies: int = Field(
         6,
         ge=0,
@@ -62,7 +42,34 @@ class MatchOptions(WorkerOptions, PlaySearchOptions):
         ge=-1,
         le=0,
         description="A model whose value is below this at two of its moves in a row resigns, which makes matches "
-        "shorter. -1 = never.",
+        "shorter; -1 = never.",
     )
+
+
+class WorkerOptions(Options):
+    """How this machine plays the games of a match."""
+
+    panel = "Threads, workers and engines"
+
+    threads: int = Field(
+        0, ge=0, description="Threads that play; 0 = one per core. ray: threads and CPUs of each actor; 0 = 1."
+    )
+    workers: int = Field(
+        0, ge=0, description="Processes that play; 0 = this one. A worker that dies or hangs loses only its own games."
+    )
+    runner: Runner = "local"
+    parallel_games: int = Field(256, ge=1, description="Games played at once; they share batches.")
     backend: Backend = "auto"
+    hang_seconds: float = Field(120.0, gt=0, description="Replace a worker that makes no progress for this long.")
+    engine_seconds: float = Field(60.0, gt=0, description="Time limit for each move of an engine.")
+    allow_engines: bool = Field(
+        False, description="Run engines (KIND:COMMAND) that are named in files: in a pool or a preset."
+    )
+
+
+class MatchOptions(OpeningOptions, WorkerOptions, PlaySearchOptions):
+    """How games between players are played."""
+
+    game: str | None = Field(None, description="Game spec; needed if no player is a model.")
+    readouts: int = Field(800, ge=0, description="Simulations per move of each model given without @READOUTS.")
     seed: int = Field(0, ge=0, description="Seed of openings, random players and noise.")

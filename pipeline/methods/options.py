@@ -26,27 +26,27 @@ class FirstModelOptions(Options):
         + ", ".join(sorted(bundled(GAMES)))
         + ".",
     )
-    network_size: str = Field(
-        "b2c32",
-        description="Blocks and channels of the network, e.g. b2c32, b4c64, b6c96; hidden units, e.g. h80t.",
-    )
-    new_model: Path = Field(
-        layout.SAVED_MODELS / "000000-init", description="Directory to create; an existing one is never overwritten."
-    )
-    original_model: Path | None = Field(
-        None,
-        description="Start from this model's weights, e.g. of a smaller board; keeps its method, size and value head.",
-    )
     method: str = Field(
         "alphazero",
         description=f"How it learns: {', '.join(sorted(bundled(METHODS)))}, or a method of an installed package; docs/ "
         "describes them.",
+    )
+    network_size: str = Field(
+        "b2c32",
+        description="Blocks and channels of the network, e.g. b2c32, b4c64, b6c96; hidden units, e.g. h80t.",
     )
     value_head: str = Field(
         "scalar",
         pattern="^(scalar|wdl|points)$",
         description="What the value head predicts: scalar; wdl: chances of win, draw and loss; points (td): "
         "five chances of winning and losing 1, 2 or 3 points.",
+    )
+    original_model: Path | None = Field(
+        None,
+        description="Start from this model's weights, e.g. of a smaller board; keeps its method, size and value head.",
+    )
+    new_model: Path = Field(
+        layout.SAVED_MODELS / "000000-init", description="Directory to create; an existing one is never overwritten."
     )
     seed: int = Field(0, ge=0, description="Seed of the random weights.")
 
@@ -57,8 +57,8 @@ class GrowthOptions(Options):
     network_size: str | None = Field(
         None,
         pattern=r"^b\d{1,4}c\d{1,6}$",
-        description="Grow the network to this size first, e.g. b4c64, without changing its outputs "
-        "[default: the original's size].",
+        description="Grow the network to this size first, e.g. b4c64, without changing its outputs. "
+        "[default: the original's size]",
         json_schema_extra={"scheduled": True},
     )
     seed: int = Field(0, ge=0, description="Seed of the order of examples and of their symmetries.")

@@ -14,7 +14,7 @@ Backend = Annotated[
     str,
     Field(
         pattern=f"^({'|'.join(BACKENDS)})$",
-        description="How the network runs; auto takes the fastest, measured once per machine; openvino excludes int8. "
-        f"All: {', '.join(BACKENDS)}; which of them a model can use depends on its method, see docs/machines.md.",
+        description=f"How the network runs: {', '.join(BACKENDS)}. auto is the fastest, measured once per machine; "
+        "openvino excludes int8. A model's method can use some of them (docs/machines.md).",
     ),
 ]

@@ -30,11 +30,11 @@ class EngineConfig(PlaySearchOptions):
     Example: python main.py engine --model saved_models/best_model --readouts 400
     """
 
-    protocol: str | None = Field(
-        None, description="The manager's protocol, as listed above [default: the usual one for the model's game]."
-    )
     model: Path = Field(layout.CHAMPION_LINK, description="Directory of the model that plays.")
-    game: str | None = Field(None, description="For a model of all boards: the game spec to begin with [default: 9x9].")
+    protocol: str | None = Field(
+        None, description="The manager's protocol, as listed above. [default: the usual one for the model's game]"
+    )
+    game: str | None = Field(None, description="For a model of all boards: the game spec to begin with. [default: 9x9]")
     readouts: int = Field(
         800, ge=0, description="Most simulations per move; the manager's time limits may allow fewer."
     )
@@ -66,13 +66,13 @@ class PlayConfig(Options):
         str(layout.CHAMPION_LINK),
         description="Your opponent: a model's directory, heuristic, random or KIND:ARGUMENT (see evaluate --help).",
     )
-    readouts: int = Field(400, ge=0, description="A model's simulations per move.")
-    colour: str = Field("b", pattern="^(b|w)$", description="Your side: b moves first, w second.")
     game: str | None = Field(
-        None, description="Game spec [default: go:9, or the engine's game]; a model plays its own."
+        None, description="Game spec; a model plays its own game. [default: go:9, or the engine's game]"
     )
+    colour: str = Field("b", pattern="^(b|w)$", description="Your side: b moves first, w second.")
+    readouts: int = Field(400, ge=0, description="A model's simulations per move.")
     seed: int | None = Field(
-        None, ge=0, description="Fixes the dice and the random choices of players [default: different every time]."
+        None, ge=0, description="Fixes the dice and the random choices of players. [default: different every time]"
     )
     backend: Backend = "auto"
 
@@ -96,6 +96,17 @@ class ServeConfig(Options):
     Example: python main.py serve --model saved_models/best_model --readouts 400
     """
 
+    model: list[Path] = Field(
+        [],
+        description="Directory of a model to play against; may be given several times. [default: "
+        "saved_models/best_model, if any, and the models that come with MuGo]",
+    )
+    readouts: int = Field(
+        400,
+        ge=0,
+        le=MOST_SERVED_READOUTS,
+        description="A model's simulations per move, unless another number is chosen on the page.",
+    )
     port: int = Field(8000, ge=0, le=65535, description="Port of this machine to listen on; 0 = any free port.")
     host: str = Field(
         "127.0.0.1",
@@ -103,17 +114,6 @@ class ServeConfig(Options):
         max_length=253,
         description="Address of this machine to listen on. 0.0.0.0 lets in a phone on the same network, by the address "
         "with a token that is printed.",
-    )
-    model: list[Path] = Field(
-        [],
-        description="Directory of a model to play against; may be repeated [default: saved_models/best_model, if any, "
-        "and the models that come with MuGo].",
-    )
-    readouts: int = Field(
-        400,
-        ge=0,
-        le=MOST_SERVED_READOUTS,
-        description="A model's simulations per move, unless another number is chosen on the page.",
     )
     browser: bool = Field(True, description="Open the page in a browser.")
     backend: Backend = "auto"

@@ -1,7 +1,8 @@
 """``ratings``: rate players from all match records, as a table and as ``data/ratings.json``.
 
-All three methods are computed from the match records every time. The file is a copy for readers, so nothing is lost if
-it is damaged. Methods that depend on order take matches by starting time. Failed games don't count. Plays nothing.
+All three rating systems are computed from the match records every time. The file is a copy for readers, so nothing is
+lost if it is damaged. Systems that depend on order take matches by starting time. Failed games don't count. Plays
+nothing.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ NAMES_SHOWN = 3
 
 @dataclass(frozen=True)
 class RatingRow:
-    """A player in the table, rated by the method asked for.
+    """A player in the table, rated by the system asked for.
 
     rank                      within the group
-    rating, average_opponent  on the method's scale: Elo or TrueSkill's; from games won, not from their points
+    rating, average_opponent  on the system's scale: Elo or TrueSkill's; from games won, not from their points
     points_per_game           in games that count more than 1
-    error                     half of the 95 % interval; None if the method has none
+    error                     half of the 95 % interval; None if the system has none
     group                     of players connected by games; 0: the largest
     """
 
@@ -64,7 +65,7 @@ class RatingsSummary:
     """
 
     game: str
-    method: str
+    system: str
     anchor: str
     matches: int
     matches_skipped: int
@@ -298,29 +299,29 @@ def _summary(
     groups = sorted(filter(None, groups), key=lambda group: -len(group))
     return RatingsSummary(
         game=rated.ratings.game,
-        method=config.method,
+        system=config.system,
         anchor=f"{rated.ratings.anchor}={rated.ratings.anchor_elo:g}",
         matches=rated.ratings.matches,
         matches_skipped=skipped,
         games=rated.ratings.games,
         path=path,
-        rows=_rows(rated, config.method, groups),
-        warnings=_warnings(rated, config.method, groups),
+        rows=_rows(rated, config.system, groups),
+        warnings=_warnings(rated, config.system, groups),
         left_out=len(rated.ratings.players) - sum(map(len, groups)),
     )
 
 
-def _rows(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> list[RatingRow]:
-    field_of = {"elo": "elo", "trueskill": "trueskill_mu", "bradley-terry": "bradley_terry"}[method]
+def _rows(rated: Rated, system: str, groups: Sequence[Sequence[str]]) -> list[RatingRow]:
+    field_of = {"elo": "elo", "trueskill": "trueskill_mu", "bradley-terry": "bradley_terry"}[system]
     players = rated.ratings.by_name
     rating = {name: float(getattr(player, field_of)) for name, player in players.items()}
     opponents = strength.average_opponents(rated.results, rating)
     rows = []
     for number, group in enumerate(groups):
         errors: dict[str, float | None] = dict.fromkeys(group)
-        if method == "trueskill":
+        if system == "trueskill":
             errors |= {name: Z_95 * players[name].trueskill_sigma for name in group}
-        elif method == "bradley-terry" and len(group) > 1:  # an error relative to itself would mean nothing
+        elif system == "bradley-terry" and len(group) > 1:  # an error relative to itself would mean nothing
             errors |= rated.fit.errors_among(group)
         for rank, name in enumerate(sorted(group, key=lambda name: -rating[name]), start=1):
             rows.append(
@@ -337,7 +338,7 @@ def _rows(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> list[Ra
     return rows
 
 
-def _warnings(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> list[str]:
+def _warnings(rated: Rated, system: str, groups: Sequence[Sequence[str]]) -> list[str]:
     shown = {name for group in groups for name in group}
     found = [
         f"no games connect {_some(group)} with the players above, so their ratings can't be compared; play a match "
@@ -345,7 +346,7 @@ def _warnings(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> lis
         for group in groups[1:]
     ]
     lopsided = [one.name for one in rated.ratings.players if one.name in shown and one.games in (one.wins, one.losses)]
-    if lopsided and method == "bradley-terry":
+    if lopsided and system == "bradley-terry":
         found.append(f"{_some(lopsided)} won or lost every game: the distance to the others is set by the prior")
     return found + [
         f"{name} played with {len(versions)} different sets of weights but is rated as one player"

@@ -30,15 +30,17 @@ class RatingsConfig(Options):
         list(layout.MATCH_FOLDERS),
         description="Folder of matches; may be given several times.",
     )
-    method: str = Field(
-        "bradley-terry", pattern="^(bradley-terry|elo|trueskill)$", description="bradley-terry, elo or trueskill."
+    system: str = Field(
+        "bradley-terry",
+        pattern="^(bradley-terry|elo|trueskill)$",
+        description="The rating system: bradley-terry, elo or trueskill.",
     )
     anchor: str | None = Field(
         None,
-        description="NAME or NAME=ELO: fixes a player's Bradley-Terry rating [default: random=0, else the oldest "
-        "model].",
+        description="NAME or NAME=ELO: fixes a player's Bradley-Terry rating. [default: random=0, else the oldest "
+        "model]",
     )
-    output: Path = Field(layout.RATINGS_FILE, description="File for the ratings by all three methods.")
+    output: Path = Field(layout.RATINGS_FILE, description="File for the ratings by all three systems.")
 
 
 class TournamentConfig(MatchOptions):
@@ -57,9 +59,12 @@ class TournamentConfig(MatchOptions):
     Example: python main.py tournament --player random --player heuristic --player saved_models/best_model --games 60
     """
 
+    leading = ("player", "pool", "place", "against", "game", "games", "readouts")
+
     player: list[str] = Field(
-        [], description="A player, written as for evaluate; may be given several times [default: the pool]."
+        [], description="A player, written as for evaluate; may be given several times. [default: the pool]"
     )
+    pool: Path = Field(layout.POOL_FILE, description="The pool of opponents.")
     place: str | None = Field(None, description="Play this player against the others, instead of all against all.")
     against: int = Field(0, ge=0, description="With --place: only this many others, nearest in rating; 0 = all.")
     games: int = Field(200, ge=2, description="Games between these players in total, including earlier runs.")
@@ -67,11 +72,10 @@ class TournamentConfig(MatchOptions):
         0.0, ge=0, description="Stop once every rating is known to +- this many Elo (95 %); 0 = never."
     )
     pairs_per_round: int = Field(8, ge=1, description="Pairs of games between two updates of the ratings.")
-    schedule: str = Field(
+    matchmaking: str = Field(
         "uncertainty",
         pattern="^(uncertainty|round-robin)$",
         description="Who plays next: uncertainty, the pair whose games say most about the ratings; or round-robin.",
     )
-    pool: Path = Field(layout.POOL_FILE, description="The pool of opponents.")
-    output_dir: Path = Field(layout.TOURNAMENT_MATCHES, description="Holds the matches, <one>-vs-<other>/.")
     background: bool = Field(False, description="Lowest priority and one thread, beside training.")
+    output_dir: Path = Field(layout.TOURNAMENT_MATCHES, description="Holds the matches, <one>-vs-<other>/.")

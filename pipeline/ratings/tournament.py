@@ -20,7 +20,7 @@ from pipeline.players.player_specs import is_engine
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings.command import RatingsSummary, each_match, match_result, rate_and_write
 from pipeline.ratings.config import RatingsConfig, TournamentConfig
-from pipeline.ratings.scheduling import next_pair, worst_error
+from pipeline.ratings.matchmaking import next_pair, worst_error
 from pipeline.ratings.strength import bradley_terry
 from pipeline.run import layout
 from pipeline.run.matches import MatchResults, MatchWriter, match_lock
@@ -106,7 +106,7 @@ def _play(
             one, other = (info.rated_as for info in cut_short[0].header.players)
             games, more = cut_short[0].num_games - len(cut_short[0].games), 0
         else:
-            one, other = next_pair(names, results, config.schedule, place, config.against, apart)
+            one, other = next_pair(names, results, config.matchmaking, place, config.against, apart)
             more = min(-(-left // 2), config.pairs_per_round)
             games = 2 * more
         begun |= {layout.match_name(one, other), layout.match_name(other, one)}

@@ -148,7 +148,7 @@ def _newest_shard(path: Path) -> Path | None:
 
 
 def show_ratings(path: Path) -> Iterator[str]:
-    """The players by all three methods, in the file's order: best Bradley-Terry rating first."""
+    """The players by all three rating systems, in the file's order: best Bradley-Terry rating first."""
     ratings = read_ratings(path)
     yield described(
         {

@@ -57,7 +57,7 @@ def ratings_table(summary: RatingsSummary) -> str:
     """One block per group of players that games connect, then the scale, the source, and the warnings."""
     in_points = any(row.points_per_game is not None for row in summary.rows)
     header = ("rank", "player", "rating", "+-", "games", "won", "drawn", "lost", "average opponent", "points a game")
-    digits = 1 if summary.method == "trueskill" else 0
+    digits = 1 if summary.system == "trueskill" else 0
     rows = [
         (
             str(row.rank),
@@ -77,7 +77,7 @@ def ratings_table(summary: RatingsSummary) -> str:
         lines += ["", line] if i and row.group != summary.rows[i - 1].group else [line]
     lines += ["", _scale(summary) + ("; from games won, however many points they count" if in_points else "")]
     played = f"{counted(summary.games, 'game')} of {counted(summary.matches, 'match', 'matches')}"
-    kept = f"by all three methods: {summary.path}" if summary.path else "not written; --output FILE keeps these ratings"
+    kept = f"by all three systems: {summary.path}" if summary.path else "not written; --output FILE keeps these ratings"
     lines.append(f"{summary.game}, {played}; {kept}")
     if summary.left_out:
         lines.append(
@@ -117,9 +117,9 @@ def pool_table(summary: PoolSummary) -> str:
 
 
 def _scale(summary: RatingsSummary) -> str:
-    if summary.method == "elo":
+    if summary.system == "elo":
         return "Elo, updated after each match: everybody starts at 1500, K 32; a match moves a rating by at most 32"
-    if summary.method == "trueskill":
+    if summary.system == "trueskill":
         return "TrueSkill, updated after each game: mu, +- 95 %; starts at 25 +- 16, a model at its parent's rating"
     return f"Bradley-Terry in Elo, {summary.anchor}; +- 95 %, relative to the mean of the players listed together"
 

@@ -26,7 +26,7 @@ DEFAULT_CAPACITY = 5
 
 
 class RatedPlayer(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
-    """A player's ratings by all three methods."""
+    """A player's ratings by all three rating systems."""
 
     name: str = Field(description="The name it is rated as: a model's always with @READOUTS.")
     kind: str = Field("model", description="model, random, heuristic or another kind of player.")

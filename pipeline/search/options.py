@@ -66,6 +66,8 @@ class SearchOptions(Options):
 class PlaySearchOptions(SearchOptions):
     """The same for playing to win, in matches or against people: no noise, and what plays best in 9x9 Go (docs/log)."""
 
+    panel = "Decided positions"
+
     c_puct: float = Field(0.9, gt=0, description=C_PUCT)
     lcb_deviations: float = Field(5.0, ge=0, description=LCB)
     margin_from: float = Field(

@@ -50,11 +50,37 @@ class VarietyOptions(Options):
     )
 
 
+class ThreadOptions(Options):
+    """How this machine plays the games."""
+
+    panel = "Threads and workers"
+
+    threads: int = Field(
+        0, ge=0, description="Threads that play; 0 = one per core. ray: threads and CPUs of each actor; 0 = 1."
+    )
+    workers: int = Field(
+        0,
+        ge=0,
+        description="Processes among which the threads are divided; 0 = this one. Python runs one thread of a process "
+        "at a time, so one process keeps at most six cores busy.",
+    )
+    runner: Runner = "local"
+    parallel_games: int = Field(
+        256, ge=1, description="Games that are played at once and share batches; ray: in each actor."
+    )
+    backend: Backend = "auto"
+
+
 class SharingOptions(Options):
     """Self-play beside other commands and workers: see background.py and coordination.py."""
 
-    panel = "Beside other commands"
+    panel = "Beside other commands and workers"
 
+    worker: str = Field(
+        DEFAULT_WORKER,
+        pattern=r"^[A-Za-z0-9_-]+$",
+        description="Name of this worker, and of its folder; with one --seed each plays other games.",
+    )
     background: bool = Field(
         False,
         description="Play until stopped, with each generation's settings, at the lowest priority, so that other "
@@ -70,17 +96,11 @@ class SharingOptions(Options):
         description="Play nothing, and exit with 75, while more positions than this were played since the newest model "
         "was trained; 0 = no limit.",
     )
-    workers: int = Field(
-        0,
-        ge=0,
-        description="Processes among which the threads are divided; 0 = this one. Python runs one thread of a process "
-        "at a time, so one process keeps at most six cores busy.",
-    )
-    runner: Runner = "local"
+    commit_seconds: float = Field(1.0, ge=0, description="Seconds between commits of finished games; 0 = commit each.")
 
 
 @composed("selfplay")
-class SelfplayConfig(SharingOptions, VarietyOptions, OpponentOptions, TreeActorOptions):
+class SelfplayConfig(ThreadOptions, SharingOptions, OpponentOptions, VarietyOptions, TreeActorOptions):
     """Let a model play games against itself and record them.
 
     Finished games are written about once a second, so a kill loses only the games still being played.
@@ -93,30 +113,19 @@ class SelfplayConfig(SharingOptions, VarietyOptions, OpponentOptions, TreeActorO
     Example: python main.py selfplay --games 100 --readouts 32
     """
 
+    leading = ("network", "games", "readouts")
+
     network: Path = Field(layout.CHAMPION_LINK, description="Directory of the model that plays.")
-    output_dir: Path = Field(layout.GAMES, description="Where games are written: $MODEL/$WORKER/*.gz, .meta.")
     games: int = Field(1, ge=1, description="Games to play.")
+    top_up: bool = Field(
+        False, description="Play only the missing games: those played since the newest model was trained count."
+    )
+    output_dir: Path = Field(layout.GAMES, description="Where games are written: $MODEL/$WORKER/*.gz, .meta.")
+    seed: int | None = Field(None, ge=0, description="Seed of all randomness. [default: a fresh one]")
+    time_share: TimeShare = None
     verbose: int = Field(
         1,
         ge=0,
         description="0 warnings and a short summary, 1 progress too, 2 also a line per game and the whole summary, "
         "3 also boards.",
     )
-    top_up: bool = Field(
-        False, description="Play only the missing games: those played since the newest model was trained count."
-    )
-    parallel_games: int = Field(
-        256, ge=1, description="Games that are played at once and share batches; ray: in each actor."
-    )
-    threads: int = Field(
-        0, ge=0, description="Threads that play; 0 = one per core. ray: threads and CPUs of each actor; 0 = 1."
-    )
-    worker: str = Field(
-        DEFAULT_WORKER,
-        pattern=r"^[A-Za-z0-9_-]+$",
-        description="Name of this worker, and of its folder; with one --seed each plays other games.",
-    )
-    commit_seconds: float = Field(1.0, ge=0, description="Seconds between commits of finished games; 0 = commit each.")
-    backend: Backend = "auto"
-    seed: int | None = Field(None, ge=0, description="Seed of all randomness [default: a fresh one].")
-    time_share: TimeShare = None

@@ -63,7 +63,7 @@ class OptimizerOptions(Options):
 
 
 @composed("train")
-class TrainConfig(PriorityOptions, LossOptions, OptimizerOptions, GrowthOptions):
+class TrainConfig(OptimizerOptions, PriorityOptions, LossOptions, GrowthOptions):
     """Train a new model on the newest set of chunks.
 
     An interrupted training resumes from its checkpoint and ends with the same weights as an uninterrupted one.
@@ -77,11 +77,12 @@ class TrainConfig(PriorityOptions, LossOptions, OptimizerOptions, GrowthOptions)
     Example: python main.py train --epochs 2
     """
 
+    leading = ("directory", "original_model", "new_model", "network_size")
+
     directory: Path = Field(layout.CHUNKS, description="Chunks; the newest complete set is used.")
-    original_model: Path | None = Field(None, description="Model to start from [default: newest beside --new-model].")
-    new_model: Path | None = Field(None, description="Model to create [default: the next number in saved_models/].")
+    original_model: Path | None = Field(None, description="Model to start from. [default: newest beside --new-model]")
+    new_model: Path | None = Field(None, description="Model to create. [default: the next number in saved_models/]")
     epochs: int = Field(10, ge=1, description="Passes over the set of chunks.")
-    logdir: Path = Field(layout.CURVES, description="Where TensorBoard event files are written.")
     batch_size: int = Field(512, ge=1, description="Samples per step.")
     learning_rate: float = Field(0.002, gt=0, description="The optimiser's peak learning rate.")
     symmetries: bool = Field(True, description="Rotate and mirror each example at random, as far as the game allows.")
@@ -91,6 +92,7 @@ class TrainConfig(PriorityOptions, LossOptions, OptimizerOptions, GrowthOptions)
         description="Train on at most this many samples per self-play position (KataGo: 8); 0 = no limit.",
     )
     checkpoint_seconds: float = Field(60.0, ge=0, description="Seconds between checkpoints to resume from.")
+    logdir: Path = Field(layout.CURVES, description="Where TensorBoard event files are written.")
 
 
 class ExportConfig(Options):

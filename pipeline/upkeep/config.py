@@ -37,7 +37,7 @@ class VerifyConfig(Options):
         None,
         ge=1,
         description="Check only the newest games with this many positions, and the models and matches of their "
-        "generations. The time needed then doesn't grow with the run [default: all].",
+        "generations. The time needed then doesn't grow with the run. [default: all]",
     )
 
 
@@ -84,6 +84,6 @@ class PruneConfig(Options):
     keep_positions: int | None = Field(
         None,
         ge=0,
-        description="Number of newest self-play positions that stay [default: as many as the largest window of any "
-        "set of chunks or of the newest models may hold, and at least as many as gather's default window].",
+        description="Number of newest self-play positions that stay. [default: as many as the largest window of any "
+        "set of chunks or of the newest models may hold, and at least as many as gather's default window]",
     )

@@ -1,4 +1,4 @@
-"""``evaluate --watch``: a model's opponents, schedules; kills and damage change no results."""
+"""``evaluate --watch``: when strategies are due, a model's opponents; kills and damage change no results."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def due(strategy: str, found: list[Candidate]) -> list[int]:
     return [one.number for one in found if strategy in by_name[one.name]]
 
 
-def test_every_strategy_has_its_schedule() -> None:
+def test_every_strategy_is_due_at_its_own_times() -> None:
     found = candidates(0, 4, 9, 10, 11, 30, 31, ladder_every=3, single_minutes=10, benchmark_games=0)
     assert due("ladder", found) == [0, 3, 6]
     assert due("single", found) == [0, 3, 5]

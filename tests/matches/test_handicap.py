@@ -384,7 +384,7 @@ def test_move_names_after_stones() -> None:
 def test_a_tournament_rates_a_player_with_stones_as_another(tmp_path: Path) -> None:
     config = TournamentConfig(
         player=["random", "handicap:2:random", "heuristic"], place="heuristic", game="go:7", games=8, threads=1,
-        schedule="round-robin", pairs_per_round=1, output_dir=tmp_path / "tournament",
+        matchmaking="round-robin", pairs_per_round=1, output_dir=tmp_path / "tournament",
     )  # fmt: skip
     summary = tournament(config)
     assert {one.name for one in summary.rows} == {"random", "random-h2", "heuristic"}

@@ -120,11 +120,11 @@ def test_the_file_has_all_methods_and_elo_follows_time(config, three, tmp_path):
 
 
 def test_methods_sort_and_show_their_own_points(config, three, tmp_path):
-    elo = ratings(config(method="elo"))
+    elo = ratings(config(system="elo"))
     stored = read_ratings(tmp_path / "ratings.json").by_name
     assert [row.rating for row in elo.rows] == sorted((one.elo for one in stored.values()), reverse=True)
     assert {row.error for row in elo.rows} == {None}
-    skill = ratings(config(method="trueskill"))
+    skill = ratings(config(system="trueskill"))
     for row in skill.rows:
         assert row.rating == stored[row.name].trueskill_mu
         assert row.error == pytest.approx(1.96 * stored[row.name].trueskill_sigma, rel=1e-3)

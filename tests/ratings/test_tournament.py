@@ -69,8 +69,8 @@ class Mistaken(HeuristicPlayer):
         return sensible if sensible.rows.size else self._fool.step()
 
 
-@pytest.mark.parametrize("schedule", ["uncertainty", "round-robin"])
-def test_the_ranking_of_players_of_known_strength_comes_out(tmp_path, monkeypatch, schedule):
+@pytest.mark.parametrize("matchmaking", ["uncertainty", "round-robin"])
+def test_the_ranking_of_players_of_known_strength_comes_out(tmp_path, monkeypatch, matchmaking):
     shares = {"best": 0.0, "good": 0.25, "fair": 0.5, "poor": 0.75, "worst": 1.0}
     maker = runner.PlayerFactory.maker
     monkeypatch.setattr(
@@ -83,7 +83,7 @@ def test_the_ranking_of_players_of_known_strength_comes_out(tmp_path, monkeypatc
         ),
     )
     names = ["fair=heuristic", "worst=heuristic", "best=heuristic", "poor=heuristic", "good=heuristic"]
-    config = config_for(tmp_path, player=names, games=600, pairs_per_round=10, schedule=schedule)
+    config = config_for(tmp_path, player=names, games=600, pairs_per_round=10, matchmaking=matchmaking)
     summary = tournament(config)
     assert [row.name for row in summary.rows] == ["best", "good", "fair", "poor", "worst"]
     assert sum(played(tmp_path).values()) == 600
@@ -127,10 +127,10 @@ def test_no_game_is_read_twice_to_find_out_who_meets_next(tmp_path, monkeypatch)
     assert sum(line.startswith(b'{"index"') for line in lines) == 48
 
 
-@pytest.mark.parametrize("schedule", ["uncertainty", "round-robin"])
-def test_games_are_those_of_these_players_in_all(tmp_path, schedule):
+@pytest.mark.parametrize("matchmaking", ["uncertainty", "round-robin"])
+def test_games_are_those_of_these_players_in_all(tmp_path, matchmaking):
     names = ["a=random", "b=random", "c=random"]
-    config = config_for(tmp_path, player=names, games=12, pairs_per_round=2, schedule=schedule)
+    config = config_for(tmp_path, player=names, games=12, pairs_per_round=2, matchmaking=matchmaking)
     tournament(config)
     before = played(tmp_path)
     assert sum(before.values()) == 12

@@ -8,7 +8,7 @@ from pipeline.reports.summaries import pool_table, ratings_table
 
 SUMMARY = RatingsSummary(
     game="go:9",
-    method="bradley-terry",
+    system="bradley-terry",
     anchor="random=0",
     matches=3,
     matches_skipped=0,
@@ -27,7 +27,7 @@ def test_a_line_per_player():
     assert lines[1].split() == ["1", "000001-a@800", "812", "96", "100", "75.0%", "5.0%", "20.0%", "333"]
     assert lines[2].split() == ["2", "random", "0", "101", "100", "20.0%", "5.0%", "75.0%", "812"]
     assert lines[4] == "Bradley-Terry in Elo, random=0; +- 95 %, relative to the mean of the players listed together"
-    assert lines[5] == "go:9, 1,250 games of 3 matches; by all three methods: data/ratings.json"
+    assert lines[5] == "go:9, 1,250 games of 3 matches; by all three systems: data/ratings.json"
     assert len(lines) == 6
 
 
@@ -39,7 +39,7 @@ def test_warnings_and_skipped_matches_are_said():
 def test_grammar_of_one():
     text = ratings_table(dataclasses.replace(SUMMARY, games=1, matches=1, matches_skipped=1))
     assert text.splitlines()[-2:] == [
-        "go:9, 1 game of 1 match; by all three methods: data/ratings.json", "1 damaged match skipped",
+        "go:9, 1 game of 1 match; by all three systems: data/ratings.json", "1 damaged match skipped",
     ]  # fmt: skip
 
 
@@ -57,11 +57,11 @@ def test_groups_are_blocks():
 
 def test_other_methods():
     rows = [dataclasses.replace(row, error=None) for row in SUMMARY.rows]
-    elo = ratings_table(dataclasses.replace(SUMMARY, method="elo", rows=rows))
+    elo = ratings_table(dataclasses.replace(SUMMARY, system="elo", rows=rows))
     assert elo.splitlines()[1].split()[3] == "-"
     assert "starts at 1500" in elo
     assert "random=0" not in elo
-    skill = ratings_table(dataclasses.replace(SUMMARY, method="trueskill"))
+    skill = ratings_table(dataclasses.replace(SUMMARY, system="trueskill"))
     assert skill.splitlines()[1].split()[2:4] == ["812.4", "95.6"]
 
 

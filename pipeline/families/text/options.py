@@ -32,8 +32,8 @@ class TextInitOptions(Options):
 
     base_model: Path | None = Field(
         None,
-        description="Folder of the language model to train adapters for, with its tokenizer "
-        "[default: make a tiny one].",
+        description="Folder of the language model to train adapters for, with its tokenizer. "
+        "[default: make a tiny one]",
     )
     prompt_template: str = Field(
         "plain",

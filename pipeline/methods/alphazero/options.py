@@ -45,7 +45,7 @@ class TreeSelfplayOptions(Options):
     )
 
 
-class TreeActorOptions(ResignationOptions, SearchOptions, TreeSelfplayOptions, GameOptions):
+class TreeActorOptions(TreeSelfplayOptions, ResignationOptions, SearchOptions, GameOptions):
     """All options of an actor with a tree search."""
 
     def readouts_of_searches(self) -> list[int]:

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from pipeline.ratings.scheduling import next_pair, worst_error
+from pipeline.ratings.matchmaking import next_pair, worst_error
 from pipeline.ratings.strength import ELO_PER_LOGIT, PRIOR_SD_ELO, MatchResult, bradley_terry
 
 
@@ -15,22 +15,22 @@ def met(one, other, wins, draws=0, losses=0):
     return MatchResult(one, other, (1,) * wins + (0,) * draws + (-1,) * losses)
 
 
-def play(strengths, games, schedule, seed, known=(), **options):
+def play(strengths, games, matchmaking, seed, known=(), **options):
     """A tournament of simulated players, two pairs of games at a time; the results, those known before included."""
     rng = np.random.default_rng(seed)
     found = list(known)
     for _ in range(0, games, 4):
-        one, other = next_pair(list(strengths), found, schedule, **options)
+        one, other = next_pair(list(strengths), found, matchmaking, **options)
         chance = 1 / (1 + 10 ** ((strengths[other] - strengths[one]) / 400))
         found.append(MatchResult(one, other, tuple(np.where(rng.random(4) < chance, 1, -1).tolist())))
     return found
 
 
-def in_a_row(players, known, num_pairs, schedule, **options):
+def in_a_row(players, known, num_pairs, matchmaking, **options):
     """The next pairs, if both games of each are drawn."""
     found, pairs = list(known), []
     for _ in range(num_pairs):
-        pairs.append(next_pair(players, found, schedule, **options))
+        pairs.append(next_pair(players, found, matchmaking, **options))
         found.append(met(*pairs[-1], 0, 2))
     return pairs
 
@@ -54,13 +54,13 @@ def test_round_robin_makes_up_for_what_is_missing():
     assert frozenset("ac") not in set(map(frozenset, pairs))
 
 
-@pytest.mark.parametrize("schedule", ["round-robin", "uncertainty"])
-def test_players_that_are_kept_apart_never_meet(schedule):
-    pairs = in_a_row(list("abcd"), [], 20, schedule, apart="bcd")
+@pytest.mark.parametrize("matchmaking", ["round-robin", "uncertainty"])
+def test_players_that_are_kept_apart_never_meet(matchmaking):
+    pairs = in_a_row(list("abcd"), [], 20, matchmaking, apart="bcd")
     assert {"".join(pair) for pair in pairs} == {"ab", "ac", "ad"}
     # For a place among few, the nearest are sought among those that it can meet.
     known = [met("b", "c", 0, 8), met("b", "a", 7, 0, 1), met("b", "d", 8)]
-    assert next_pair(list("abcd"), known, schedule, place="b", against=1, apart="bcd") == ("a", "b")
+    assert next_pair(list("abcd"), known, matchmaking, place="b", against=1, apart="bcd") == ("a", "b")
 
 
 # Uncertainty
@@ -120,9 +120,9 @@ def test_pairs_whose_result_is_foregone_tell_little():
 
 def test_ranking_of_known_strengths_comes_out():
     strengths = {name: 150.0 * i for i, name in enumerate("cafbed")}
-    for schedule in ("round-robin", "uncertainty"):
-        fit = bradley_terry(play(strengths, 900, schedule, seed=2))
-        assert sorted(strengths, key=lambda name: fit.ratings[name]) == list(strengths), schedule
+    for matchmaking in ("round-robin", "uncertainty"):
+        fit = bradley_terry(play(strengths, 900, matchmaking, seed=2))
+        assert sorted(strengths, key=lambda name: fit.ratings[name]) == list(strengths), matchmaking
 
 
 def test_uncertainty_needs_fewer_games_than_round_robin_on_a_ladder():
@@ -132,11 +132,11 @@ def test_uncertainty_needs_fewer_games_than_round_robin_on_a_ladder():
     strengths = {f"p{i}": 200.0 * i for i in range(8)}
     truth = np.array(list(strengths.values()))
 
-    def errors(schedule, games):
+    def errors(matchmaking, games):
         """(root mean square distance from the truth, mean worst error bar)"""
         squares, bars = [], []
         for seed in range(10):
-            fit = bradley_terry(play(strengths, games, schedule, seed), players=list(strengths))
+            fit = bradley_terry(play(strengths, games, matchmaking, seed), players=list(strengths))
             estimate = np.array([fit.ratings[name] for name in strengths])
             squares.append(((estimate - estimate.mean() - truth + truth.mean()) ** 2).mean())
             bars.append(worst_error(fit, list(strengths)))
@@ -170,8 +170,8 @@ def test_placing_asks_only_for_the_newcomer_and_those_near_it():
     before = [*known, *everybody]
     fit = bradley_terry(before)
     near = sorted((f"p{i}" for i in range(8)), key=lambda name: abs(fit.ratings[name] - fit.ratings["new"]))[:3]
-    for schedule in ("uncertainty", "round-robin"):
-        pairs = in_a_row(list(strengths), before, 6, schedule, place="new", against=3)
+    for matchmaking in ("uncertainty", "round-robin"):
+        pairs = in_a_row(list(strengths), before, 6, matchmaking, place="new", against=3)
         assert {name for pair in pairs for name in pair} <= {"new", *near}
         assert all("new" in pair for pair in pairs)
     gap = fit.ratings["new"] - np.mean([fit.ratings[f"p{i}"] for i in range(8)])

@@ -28,7 +28,7 @@ TIE = 1e-9  # relative difference below which gains are equal
 def next_pair(
     players: Sequence[str],
     results: Sequence[MatchResult],
-    schedule: str = "uncertainty",
+    matchmaking: str = "uncertainty",
     place: str | None = None,
     against: int = 0,
     apart: Collection[str] = (),
@@ -37,7 +37,7 @@ def next_pair(
 
     players     at least two different ones; pairs keep this order
     results     all known results, including those of other players
-    schedule    uncertainty or round-robin
+    matchmaking uncertainty or round-robin
     place       one of players: only pairs with it, and only its variance counts
     against     with place: only this many opponents, those nearest in rating; 0, or while place is unrated: all
     apart       players that can't meet each other; not all players
@@ -52,7 +52,7 @@ def next_pair(
             others.sort(key=lambda other: abs(fit.ratings[players[other]] - fit.ratings[place]))
             others = others[:against]
         pairs = [(i, j) for i, j in pairs if me in (i, j) and i + j - me in others]
-    if schedule == "uncertainty":
+    if matchmaking == "uncertainty":
         gains = _gains(players, fit, place)
         most = max(gains[pair] for pair in pairs)
         pairs = [pair for pair in pairs if gains[pair] >= most * (1 - TIE)]
