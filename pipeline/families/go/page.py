@@ -69,5 +69,5 @@ class GoPage(StonesPage):
         """The game's own board; for a model of all boards, the usual boards that have room for its komi."""
         if not isinstance(game, GoAnyBoard):
             return [game.spec]
-        komi = game.komi
-        return [parse_game(f"go:{side},komi={komi}").spec for side in USUAL_BOARDS if abs(komi) <= side * side]
+        boards = [side for side in USUAL_BOARDS if abs(game.komi) <= side * side]
+        return [parse_game(f"go:{side},komi={game.komi}").spec for side in boards]

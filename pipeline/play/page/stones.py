@@ -153,8 +153,8 @@ class StonesPage(BoardPage):
             start = record.setups.get(ply, record.start)
             if ply:
                 notes = (*notes, f"stones are set up after move {ply}: the game begins there")
-            names = (record.black, record.white)
-            return game, Beginning(None if start is None else adopted(game, start), record.moves[ply:], names, notes=notes)
+            names, start = (record.black, record.white), None if start is None else adopted(game, start)
+            return game, Beginning(start, record.moves[ply:], names, notes=notes)
         raise min(problems, key=lambda problem: isinstance(problem, AnotherGame))
 
 
