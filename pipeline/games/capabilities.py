@@ -3,15 +3,6 @@
 A game with such a base has all its attributes and methods. Callers ask ``isinstance(game, Komi)``, or one of the
 functions here, which answer for any game.
 
-    InSgf          is written in SGF, as its moves are points of the board and the pass
-    OwnSgf         writes SGF by itself
-    Komi           gives the second player points
-    AnyPosition    goes on from positions that people set up
-    Setups         begins in different ways, by number
-    SeesOpponents  shows a network whether it meets an opponent that doesn't learn
-    SharedRules    is played by models of another game, too
-    AllBoards      is played on boards of many sizes by one network
-
 Axes and viewpoints: see contract.py.
 """
 
@@ -32,9 +23,6 @@ if TYPE_CHECKING:
     from pipeline.games.records import PlayedGame
 
 G = TypeVar("G", bound=AnyGame)
-
-
-# Records
 
 
 @dataclass(frozen=True)
@@ -65,9 +53,6 @@ class OwnSgf(AnyGame):
         """A game in SGF. Raises IllegalMove for a move that the rules forbid."""
 
 
-# Komi
-
-
 class Komi(AnyGame):
     """A game in which the second player gets points for moving second. scores() include them, spec names them."""
 
@@ -85,9 +70,6 @@ class Komi(AnyGame):
 def komi_of(game: AnyGame) -> float | None:
     """None: the game has no komi."""
     return game.komi if isinstance(game, Komi) else None
-
-
-# Positions set up by people
 
 
 class AnyPosition(Game):
@@ -119,9 +101,6 @@ def usual_handicap(game: AnyGame, stones: int) -> list[int]:
     return game.handicap(stones)
 
 
-# Setups
-
-
 class Setups(AnyGame):
     """Games of one spec that begin differently, by a number, the *setup*: 0 is the usual game.
 
@@ -130,11 +109,11 @@ class Setups(AnyGame):
 
     @abstractmethod
     def begin(self, setups: NDArray[np.integer]) -> States:
-        """[B, S] the initial positions of games with these setups [B]. Raises IllegalMove for one that it hasn't."""
+        """[B, S] the initial positions of games with these setups [B]. Raises IllegalMove for an unknown setup."""
 
     @abstractmethod
     def varied(self, setup: int) -> Self:
-        """The game in which initial() begins as games with this setup do by the rules. Raises IllegalMove likewise."""
+        """The game in which games with this setup can be replayed from initial(). Raises IllegalMove likewise."""
 
     def adopt(self, states: States) -> States:
         """[B, S] positions of a game that differs from this one only in its setup, as positions of this one."""
@@ -172,9 +151,6 @@ class SeesOpponents(Setups):
     @abstractmethod
     def met_by(self, states: States, players: NDArray[np.int8]) -> States:
         """[B, S] the same positions of games in which players [B] meet an opponent that doesn't learn."""
-
-
-# Models that play several games
 
 
 class SharedRules(Game):

@@ -628,7 +628,8 @@ def _check_positions(sample: _Sample) -> None:
         _demand_rows(fits, game, "with_turn", turned, "another turn", f"player {player} to move")
     going = states[~game.is_over(states)][-WHOLE_GAMES:]
     for row, stones in enumerate(stones_of(game, going) if isinstance(game, BoardGame) else []):
-        state = game.position(*(np.flatnonzero(stones == colour).tolist() for colour in (1, -1)), row % 2)
+        first, second = (np.flatnonzero(stones == colour).tolist() for colour in (1, -1))
+        state = game.position(first, second, row % 2)
         found = stones_of(game, state)[0], game.to_move(state)[0], game.plies(state)[0]
         fits = (found[0] == stones).all() and found[1:] == (row % 2, 0)
         _demand(fits, game, "position", "other stones, another turn or plies", "the stones and turn given, and no ply")

@@ -96,8 +96,8 @@ class Go(BoardGame, KernelGame, InSgf, Komi, AnyPosition, Setups):
     def __init__(self, size: int, komi: float = DEFAULT_KOMI, max_plies: int | None = None) -> None:
         super().__init__(size, size, kernels.EXTRA_WORDS, passes=True)
         self.first_word = self.num_points + kernels.TO_MOVE
-        self.size = size
-        self.komi = komi
+        self.size, self.komi = size, komi
+        self._boards = self.title_here
         self.max_plies = self.move_limit = 2 * self.num_points if max_plies is None else max_plies
         self._options = "" if komi == DEFAULT_KOMI else f",komi={komi:g}"
         self._limit = "" if self.max_plies == 2 * self.num_points else f",moves={self.max_plies}"
@@ -129,11 +129,6 @@ class Go(BoardGame, KernelGame, InSgf, Komi, AnyPosition, Setups):
     def board_title(self) -> str:
         usual = self.max_plies in (2 * self.num_points, LONGEST)
         return self._boards if usual else f"{self._boards}, at most {self.max_plies} moves"
-
-    @property
-    def _boards(self) -> str:
-        """The boards that a model plays."""
-        return self.title_here
 
     @property
     def title_here(self) -> str:
@@ -265,12 +260,9 @@ class GoAnyBoard(Go, AllBoards):
     def __init__(self, size: int, komi: float = DEFAULT_KOMI, max_plies: int | None = None) -> None:
         super().__init__(size, komi, max_plies)
         self.family = f"go:{ANY}{self._options}"
+        self._boards = "Go on all boards" if size == HOME else f"Go on all boards, here {size}×{size}"
         board = "" if size == HOME else f",size={size}"
         self.spec = f"go:{ANY}{board}{self._options}{self._limit}"
-
-    @property
-    def _boards(self) -> str:
-        return "Go on all boards" if self.size == HOME else f"Go on all boards, here {self.size}×{self.size}"
 
     def on_board(self, size: int) -> Self:
         if size not in SIZES:

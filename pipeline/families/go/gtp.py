@@ -175,8 +175,7 @@ class Gtp:
             try:
                 self.session.change_game(game.on_board(size).without_move_limit())
             except UsageError:
-                only = "5 to 19, komi allowing"
-                raise GtpError(f"unacceptable size: found {size}, this model plays {only}") from None
+                raise GtpError(f"unacceptable size: found {size}, this model plays 5 to 19, komi allowing") from None
             self.session.warm_up()  # the first move on a board would be made on its clock
         return self._on_clear_board([])
 
