@@ -25,6 +25,7 @@ from benchmarks.strength import HelpFormatter, ending
 from pipeline.errors import MuGoError, UsageError
 from pipeline.families.go.gtp_engine import GtpEngine, parse_score
 from pipeline.families.go.gtp_player import COLOURS, set_up_board, set_up_stones, white_bonus
+from pipeline.games.capabilities import Komi
 from pipeline.games.contract import Game
 from pipeline.games.replay import handicap_start, replay
 from pipeline.games.specs import parse_game
@@ -80,7 +81,7 @@ def endings(options: argparse.Namespace, progress: Progress) -> list[Ending]:
         for folder in options.matches:
             match = read_match(folder)
             game = parse_game(match.header.game)
-            if not isinstance(game, Game) or game.komi is None:
+            if not (isinstance(game, Game) and isinstance(game, Komi)):
                 raise UsageError(f"{folder}: a match of {match.header.game}; wanted Go")
             lost = lost_games(match, options.player)[: options.games]
             progress.start(f"{folder.name}", len(lost), "games")

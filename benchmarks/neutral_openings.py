@@ -24,6 +24,7 @@ from benchmarks.strength import HelpFormatter, ending
 from benchmarks.targets import NO_NOISE, searched
 from pipeline.families.go.gtp_engine import GtpEngine, parse_score
 from pipeline.families.go.gtp_player import COLOURS, set_up_board
+from pipeline.games.capabilities import Komi
 from pipeline.games.contract import FloatArray, Game
 from pipeline.games.specs import parse_game
 from pipeline.matches.openings import write_openings
@@ -108,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if seen_as is None:
             parser.error(f"--game {options.game}: {options.model} plays {model.info.game}; wanted a board of that")
         command = gnugo(LEVEL)
-        if command is None or game.komi is None:
+        if command is None or not isinstance(game, Komi):
             parser.error("wanted a model of Go, and GNU Go (Debian: apt-get install gnugo)")
         evaluate = load_evaluators(model, BATCH, 1, "auto", progress)[0]
         engine = GtpEngine(command, "gnugo", ENGINE_SECONDS)

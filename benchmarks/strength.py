@@ -80,6 +80,7 @@ from benchmarks.measuring import (
 )
 from pipeline.commands import COMMANDS, SECTIONS
 from pipeline.errors import MuGoError, UsageError
+from pipeline.families.go.game import GoAnyBoard
 from pipeline.families.go.handicap import most_handicap
 from pipeline.games.specs import parse_game
 from pipeline.loop.command import read_kept
@@ -481,7 +482,9 @@ def komi_command(options: argparse.Namespace, progress: Progress) -> None:
         if folder is None:
             raise UsageError(f"komi {one}: a model, not a run; wanted --output FOLDER for its matches")
         home = parse_game(read_info(model).game)
-        usual = home.on_board(options.board).komi or 0.0
+        if not isinstance(home, GoAnyBoard):
+            raise UsageError(f"{home.spec} is played on one board; wanted a game of all boards")
+        usual = home.on_board(options.board).komi
 
         def measure(moved: float, model: Path = model, folder: Path = folder, usual: float = usual) -> Measurement:
             game = parse_game(f"go:{options.board},komi={usual + moved:g}").spec

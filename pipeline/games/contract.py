@@ -10,6 +10,8 @@ Three classes, from what every game has to what a method may require:
     SuccessorGame    its moves are its successor positions: no action has a fixed number (full turns of several dice)
     Game             a fixed list of A actions, a board and planes: what AlphaZero's search and networks need
 
+What only some games can do (SGF, komi, handicaps, many boards) is in capabilities.py: classes that they add as bases.
+
 *Chance* (dice, a shuffled deck) is a player of its own: where to_move() is CHANCE, the next move is an outcome, whose
 probabilities chance() lists, and play() takes the outcome's number. Outcomes are recorded with the moves, so replaying
 a game needs no dice.
@@ -26,15 +28,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import GameFault, IllegalMove, UsageError
-
-if TYPE_CHECKING:
-    from pipeline.games.records import PlayedGame
+from pipeline.errors import GameFault, IllegalMove
 
 States = NDArray[np.int16]
 Actions = NDArray[np.int32]
@@ -142,20 +141,6 @@ class Moves:
 
     def of(self, row: int) -> Actions:
         return self.actions[self.offsets[row] : self.offsets[row + 1]]
-
-
-@dataclass(frozen=True)
-class Sgf:
-    """How a game is written in SGF. Moves are points of the board, and the pass.
-
-    game    the standard's number (GM)
-    rules   the name of the rules (RU), may be empty
-    margin  whether results say by how much (RE[B+7.5]), in the unit of scores()
-    """
-
-    game: int
-    rules: str = ""
-    margin: bool = False
 
 
 class AnyGame(ABC):
@@ -329,8 +314,8 @@ class AnyGame(ABC):
 
     @property
     def title(self) -> str:
-        """The game in words, such as "11×11 Hex, komi 1.5"."""
-        return self.board_title if self.komi is None else f"{self.board_title}, komi {self.komi:g}"
+        """The game in words, such as "11×11 Hex, komi 1.5". By default board_title."""
+        return self.board_title
 
     @property
     def title_here(self) -> str:
@@ -344,13 +329,7 @@ class AnyGame(ABC):
 
     # Records
 
-    sgf: Sgf | None = None  # how its games are written in SGF
-    has_own_sgf = False  # whether own_sgf() writes them instead, because its moves aren't points of a board
     names_need_position = False  # whether move_name() depends on the position
-
-    def own_sgf(self, played: PlayedGame) -> str:
-        """A game in SGF. Raises IllegalMove for a move that the rules forbid."""
-        raise NotImplementedError(f"{self.spec} has no SGF of its own")
 
     def kind_of(self, moves: Sequence[int]) -> str:
         """Which game these moves belong to, if this one is a collection of games; else ""."""
@@ -362,85 +341,6 @@ class AnyGame(ABC):
         Takes back only an end that other programs may overlook or decline, as records show; by default none.
         """
         return states
-
-    # Komi, and games of one spec that differ in their *setup*, a number: 0 is the usual game. A setup may be, for
-    # instance, half points of komi beyond the usual ones.
-
-    komi: float | None = None  # points given to the second player; None: the game has no komi
-
-    def with_komi(self, komi: float) -> Self:
-        """This game with this komi. Raises UsageError if it isn't played with it."""
-        if komi != (self.komi or 0.0):
-            raise UsageError(f"{self.title}: found komi {komi:g}; wanted no other than its own")
-        return self
-
-    def begin(self, setups: NDArray[np.integer]) -> States:
-        """[B, S] the initial positions of games with these setups [B]."""
-        if np.any(setups):
-            raise IllegalMove(f"{self.spec}: setup {setups[np.flatnonzero(setups)[0]]}; it has one beginning only")
-        return self.initial(len(setups))
-
-    def varied(self, setup: int) -> Self:
-        """This game with another usual setup: initial() begins with it."""
-        if setup:
-            raise IllegalMove(f"{self.spec}: setup {setup}; it has one beginning only")
-        return self
-
-    def adopt(self, states: States) -> States:
-        """[B, S] positions of a game that differs from this one only in its setup, as positions of this one."""
-        return states
-
-    # Networks that see which kind of opponent a player meets: a position's value depends on the opponent's strength
-
-    sees_opponents = False  # whether the setup is the number, plus 1, of a player whose opponent doesn't learn
-
-    def met_by(self, states: States, players: NDArray[np.int8]) -> States:
-        """[B, S] the same positions of games in which players [B] meet an opponent that doesn't learn."""
-        raise NotImplementedError(f"{self.spec}: networks don't see their opponents")
-
-    # One network for several boards
-
-    # The last of Game's planes, each the same at all points; only games of all boards with any komi have them.
-    num_global_planes: int = 0
-
-    @property
-    def family(self) -> str:
-        """The spec that its models name: its own, or that of the game of all boards that it belongs to."""
-        return self.spec
-
-    def on_board(self, size: int) -> Self:
-        """This game on a square board of this size. Raises UsageError unless it is one of all boards."""
-        raise UsageError(f"{self.spec} is played on one board; wanted a game of all boards")
-
-    def as_seen(self, other: AnyGame) -> Self | None:
-        """Another game as a player of this one sees it: the same states, rules and actions, maybe more planes.
-
-        None if a player of this game can't play the other.
-        """
-        return self if other.spec == self.spec else None
-
-    # Positions set up by people: handicap stones, records that begin in the middle, moves out of turn
-
-    can_set_up: bool = False  # whether position() and with_turn() work
-
-    def position(self, first: Sequence[int], second: Sequence[int], to_move: int | None = None) -> States:
-        """[1, S] with these stones of the first and of the second player and no moves before.
-
-        to_move: None: derived from the numbers of stones, or the first player.
-        Raises IllegalMove if the rules allow no such position.
-        """
-        raise NotImplementedError(f"{self.spec} begins at its initial position")
-
-    def with_turn(self, states: States, to_move: int) -> States:
-        """[B, S] the same boards with this player to move and the games going on, even after their last moves."""
-        raise NotImplementedError(f"{self.spec}: players take turns")
-
-    def handicap(self, stones: int) -> list[int]:
-        """The points of a usual handicap of this many stones for the first player, for position().
-
-        Raises UsageError for a number that the game doesn't have.
-        """
-        raise UsageError(f"{self.spec} knows no handicap stones")
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove
+from pipeline.games.capabilities import AnyPosition
 from pipeline.games.contract import Actions, AnyGame, History, States
 
 
@@ -32,7 +33,7 @@ def handicap_start(game: AnyGame, stones: Sequence[int]) -> States:
     """
     if not stones:
         return game.initial(1)
-    if not game.can_set_up:
+    if not isinstance(game, AnyPosition):
         raise IllegalMove(f"{game.spec}: no handicap stones are known in this game")
     return game.position(stones, [], 1)
 

@@ -1,8 +1,8 @@
 """Game records in SGF, which every program of board games opens: FF[4], one game a file, UTF-8.
 
-Writes games that have an ``Sgf``, and reads the main line of any record of such a game: handicap, stones that are set
+Writes games that are ``InSgf``, and reads the main line of any record of such a game: handicap, stones that are set
 up before or between moves, and what programs write against the standard (docs/files.md). Doesn't read variations. A
-game whose moves aren't points of its board writes its own SGF (AnyGame.own_sgf). Coordinates are letters from the upper
+game whose moves aren't points of its board writes its own SGF (OwnSgf). Coordinates are letters from the upper
 left corner, column first; a pass is an empty move.
 
 A record is read whole or not at all. What was skipped, guessed or unreadable is in its notes.
@@ -20,6 +20,7 @@ from itertools import zip_longest
 import numpy as np
 
 from pipeline.errors import IllegalMove, MuGoError, UsageError
+from pipeline.games.capabilities import AnyPosition, InSgf, Komi, OwnSgf
 from pipeline.games.contract import AnyGame, Game, History, States
 from pipeline.games.encodings import Text, decode
 from pipeline.games.records import PlayedGame, RecordFormat
@@ -60,15 +61,15 @@ class SgfFormat(RecordFormat):
     suffixes = (".sgf",)
 
     def is_for(self, game: AnyGame) -> bool:
-        return game.sgf is not None or game.has_own_sgf
+        return isinstance(game, InSgf | OwnSgf)
 
     def refusal(self, game: AnyGame) -> str:
         return "" if self.is_for(game) else f"{game.spec} isn't written in SGF"
 
     def write(self, game: AnyGame, played: PlayedGame) -> str:
-        if game.has_own_sgf:
+        if isinstance(game, OwnSgf):
             return game.own_sgf(played)
-        assert isinstance(game, Game)
+        assert isinstance(game, InSgf)
         states = list(replay_one(game, played.moves, played.stones, played.start))
         return line_sgf(game, states, [int(game.to_move(here)[0]) for here in states[:-1]], played)
 
@@ -78,7 +79,7 @@ def sgf_name(index: int) -> str:
     return f"{index:06d}.sgf"
 
 
-def line_sgf(game: Game, states: Sequence[States], players: Sequence[int], played: PlayedGame) -> str:
+def line_sgf(game: InSgf, states: Sequence[States], players: Sequence[int], played: PlayedGame) -> str:
     """The record of any line of play, also from a position that was set up or with moves out of turn.
 
     states: T + 1 positions [1, S]; players [T]: who made each move of `played`, whose stones and start aren't read.
@@ -86,7 +87,6 @@ def line_sgf(game: Game, states: Sequence[States], players: Sequence[int], playe
     RE[B+R] where white resigned, RE[?] if the game isn't over.
     """
     form, state, text = game.sgf, states[-1], played.text
-    assert form is not None, f"{game.spec} isn't written in SGF"
     # Sabaki shows these; each stands in the node before its move.
     shown = [sgf_property("SBKV", "" if winrate is None else f"{winrate:.2f}") for winrate in played.winrates]
     T = len(players)
@@ -107,7 +107,7 @@ def line_sgf(game: Game, states: Sequence[States], players: Sequence[int], playe
         sgf_property("CA", "UTF-8"),
         sgf_property("AP", "MuGo:1"),
         sgf_property("SZ", str(game.board_shape[0])),
-        sgf_property("KM", "" if game.komi is None else f"{game.komi:g}"),
+        sgf_property("KM", f"{game.komi:g}" if isinstance(game, Komi) else ""),
         sgf_property("RU", form.rules),
         sgf_property("PB", text.first),
         sgf_property("PW", text.second),
@@ -124,7 +124,7 @@ def line_sgf(game: Game, states: Sequence[States], players: Sequence[int], playe
 def _setup(game: Game, state: States) -> list[str]:
     """Properties of the stones on the board before the first move, and of who makes it; none for the initial position.
     """
-    if np.array_equal(state, game.initial(1)) or not game.can_set_up:
+    if np.array_equal(state, game.initial(1)) or not isinstance(game, AnyPosition):
         return []
     points = state[0][: game.num_points]
     stones = [np.flatnonzero(points == player + 1).tolist() for player in range(2)]
@@ -202,9 +202,9 @@ def read_sgf(data: bytes, game: Game) -> SgfRecord:
 
 def record_of(line: MainLine, game: Game) -> SgfRecord:
     """The same for a file that is parsed already."""
-    form = game.sgf
-    if form is None:
+    if not isinstance(game, InSgf):
         raise MuGoError(f"{game.spec} isn't written in SGF")
+    form = game.sgf
     if (kind := line.root("GM") or "1") != str(form.game):
         raise AnotherGame(f"SGF: GM[{kind[:10]}] is another game; {game.board_title} is GM[{form.game}]")
     if line.shape != game.board_shape:
@@ -212,7 +212,7 @@ def record_of(line: MainLine, game: Game) -> SgfRecord:
         raise AnotherGame(f"SGF: the board is {found}; wanted {wanted}")
     notes = [*line.notes]
     komi = None
-    if game.komi is not None:
+    if isinstance(game, Komi):
         komi, note = read_komi(line.root("KM") or line.root("KO"))
         notes += [note] if note else []
     steps = _steps(line, game)
@@ -293,7 +293,7 @@ def _handicap(text: str, steps: list[tuple[int, int] | _Setup], game: Game) -> t
     """(points, a note for people) of a handicap that is only a number, as servers write it: the usual points."""
     if not (text.isascii() and text.isdecimal()):
         return [], f"its handicap {text[:20]!r} is no number" if text else ""
-    if int(text[:3]) < 2 or not game.can_set_up:
+    if int(text[:3]) < 2 or not isinstance(game, AnyPosition):
         return [], ""
     mover = next((step[0] for step in steps if not isinstance(step, _Setup)), 1)
     if mover == 0 or (steps and isinstance(steps[0], _Setup) and steps[0].stones):
@@ -320,7 +320,7 @@ def _followed(steps: list[tuple[int, int] | _Setup], game: Game) -> tuple[list[t
         if not isinstance(step, _Setup):
             moves.append(step)
             continue
-        if not game.can_set_up:
+        if not isinstance(game, AnyPosition):
             if step.stones:
                 raise MuGoError(f"SGF: stones are set up, and {game.board_title} begins at its initial position")
             continue
@@ -333,7 +333,7 @@ def _followed(steps: list[tuple[int, int] | _Setup], game: Game) -> tuple[list[t
             done += 1
             try:
                 if int(rules.to_move(state)[0]) != player or rules.is_over(state)[0]:
-                    state = rules.with_turn(state, player)
+                    state = game.with_turn(state, player)
                 state = rules.play(state, np.array([action], np.int32), history)
             except IllegalMove as error:
                 raise MuGoError(f"SGF: move {done}, before stones are set up: {error}") from error

@@ -17,6 +17,7 @@ from typing import Any
 
 from pipeline import extensions
 from pipeline.errors import UsageError
+from pipeline.games.capabilities import family_of
 from pipeline.games.contract import ON, AnyGame, Game
 
 DEFAULT_GAME = "go:9"  # of commands without --game
@@ -82,7 +83,7 @@ def are_related(spec: str, other: str) -> bool:
 
     Raises UsageError as recorded_game does, unless the specs are equal.
     """
-    return spec == other or recorded_game(spec).family == recorded_game(other).family
+    return spec == other or family_of(recorded_game(spec)) == family_of(recorded_game(other))
 
 
 def largest(specs: Iterable[str]) -> Game:

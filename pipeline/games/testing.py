@@ -21,14 +21,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
 from functools import partial
+from inspect import get_annotations
 from typing import Any, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import IllegalMove
+from pipeline.errors import IllegalMove, MuGoError, UsageError
+from pipeline.games.capabilities import AllBoards, AnyPosition, InSgf, Komi, OwnSgf, SeesOpponents, Setups, SharedRules
 from pipeline.games.contract import CHANCE, Actions, AnyGame, BoolArray, Game, History, Rows, States
+from pipeline.games.records import PlayedGame, RecordText
 from pipeline.games.replay import replay_one
+from pipeline.games.sgf import SgfFormat, is_sgf, read_sgf
 from pipeline.games.stones import BoardGame
 
 NOT_ACTIONS = ("", " ", "?", "A0", "0", "A20", "Z1", "A", "5A", "passs", "-1", "A1 B2", "A-1")
@@ -39,6 +43,7 @@ LARGE_BOARD = 100  # points; random games on larger ones are long, so fewer posi
 SMOKE_PLIES = 4
 LONGEST_TITLE = 200  # characters
 WHOLE_GAMES = 3  # that are checked ply by ply
+CAPABILITIES = (InSgf, OwnSgf, Komi, AnyPosition, Setups, SeesOpponents, SharedRules, AllBoards)
 STATE, ACTION, KEY, ROW, ONE = np.int16, np.int32, np.uint64, np.bool_, np.float32  # the types of arrays
 
 
@@ -71,6 +76,7 @@ def check_first_plies(game: AnyGame, seed: int = 0) -> None:
     Takes milliseconds: done whenever another package's game is loaded. Raises AssertionError.
     """
     rng, asked = np.random.default_rng(seed), _Asked(game)
+    _demand_capabilities(game)
     for verb, text in (("board_title", game.board_title), ("title", game.title)):
         fits = isinstance(text, str) and 0 < len(text) <= LONGEST_TITLE and text.isprintable()
         _demand(fits, game, verb, repr(text)[:LONGEST_TITLE], f"a line of 1 to {LONGEST_TITLE} characters")
@@ -258,6 +264,9 @@ _ANSWERS: dict[str, tuple[tuple[Any, ...], ...]] = {  # for each array: its type
     "plies": ((ACTION,),),
     "keys": ((KEY,),),
     "chance": ((ONE, None),),
+    "with_turn": ((STATE, "state_size"),),
+    "begin": ((STATE, "state_size"),),
+    "met_by": ((STATE, "state_size"),),
 }
 _ANSWERS_OF_GAMES: dict[str, tuple[tuple[Any, ...], ...]] = {
     "legal": ((ROW, "num_actions"),),
@@ -568,6 +577,105 @@ def _demand_parsed(
         _fail(game, verb, None, said, named, state)
 
 
+# Capabilities
+
+
+def _demand_capabilities(game: AnyGame) -> None:
+    """The game has what the classes among its bases promise, and nothing that other classes do."""
+    for one in CAPABILITIES:
+        for name in (*get_annotations(one), *vars(one)):
+            if name.startswith("_") or hasattr(Game, name):
+                continue
+            if isinstance(game, one):
+                _demand(hasattr(game, name), game, name, "no such attribute", f"what the base {one.__name__} promises")
+            else:
+                wanted = f"the base pipeline.games.capabilities.{one.__name__} for it, or another name"
+                _demand(not hasattr(game, name), game, name, "an attribute that nothing asks for", wanted)
+
+
+def _check_sgf(sample: _Sample) -> None:
+    game, moves = sample.game, sample.games[0]
+    if not isinstance(game, InSgf | OwnSgf):
+        return
+    verb, text = "sgf" if isinstance(game, InSgf) else "own_sgf", ""
+    try:
+        text = SgfFormat().write(game, PlayedGame(moves, RecordText("first", "second")))
+        read = [action for _, action in read_sgf(text.encode(), game).moves] if isinstance(game, InSgf) else moves
+    except MuGoError as error:
+        _fail(game, verb, None, f"a record of a random game that can't be read: {error}", "points and passes as moves")
+    _demand(is_sgf(text.encode()) and read == moves, game, verb, f"{text[:60]!r}", "a record of the game in SGF")
+
+
+def _check_komi(sample: _Sample) -> None:
+    game = sample.game
+    if not isinstance(game, Komi):
+        return
+    for komi in (game.komi, game.komi + 1, game.komi - 1):
+        with suppress(UsageError):
+            other = game.with_komi(komi)
+            fits = other.komi == komi and (other.spec == game.spec) == (komi == game.komi)
+            found = f"a game with komi {other.komi:g}, {other.spec}"
+            _demand(fits, game, "with_komi", found, f"komi {komi:g}, and a spec for each komi")
+
+
+def _check_positions(sample: _Sample) -> None:
+    game, states = sample.game, sample.states
+    if not isinstance(game, AnyPosition):
+        return
+    for player in range(2):
+        turned = sample.asked.with_turn(states, player)
+        fits = (game.to_move(turned) == player) & ~game.is_over(turned)
+        _demand_rows(fits, game, "with_turn", turned, "another turn", f"player {player} to move")
+    going = states[~game.is_over(states)][-WHOLE_GAMES:]
+    for row, stones in enumerate(stones_of(game, going) if isinstance(game, BoardGame) else []):
+        first, second = (np.flatnonzero(stones == colour).tolist() for colour in (1, -1))
+        state = game.position(first, second, row % 2)
+        found = stones_of(game, state)[0], game.to_move(state)[0], game.plies(state)[0]
+        fits = (found[0] == stones).all() and found[1:] == (row % 2, 0)
+        _demand(fits, game, "position", "other stones, another turn or plies", "the stones and turn given, and no ply")
+    for count in range(2, 10):
+        with suppress(UsageError):
+            points = game.handicap(count)
+            fits = len(set(points)) == count and game.to_move(game.position(points, [], 1))[0] == 1
+            _demand(fits, game, "handicap", f"{points}", f"{count} points for position()")
+
+
+def _check_setups(sample: _Sample) -> None:
+    game, states, asked = sample.game, sample.states, sample.asked
+    if not isinstance(game, Setups):
+        return
+    start = game.initial(2)
+    _demand_equal(asked.begin(np.zeros(2, np.int64)), start, game, "begin", start, "initial() for the setup 0")
+    _demand_equal(game.adopt(states), states, game, "adopt", states, "positions of this very game")
+    for setup in (1, 2):
+        with suppress(IllegalMove):
+            begun = asked.begin(np.array([setup]))
+            reason = f"a position of the game with the setup {setup}, as begin() says"
+            _demand_equal(game.varied(setup).adopt(begun), begun, game, "varied", begun, reason)
+    if isinstance(game, SeesOpponents):
+        met, reason = asked.met_by(start, np.array([0, 1], np.int8)), "as begin() for the setups 1 and 2"
+        _demand_equal(met, game.begin(np.array([1, 2])), game, "met_by", start, reason)
+
+
+def _check_boards(sample: _Sample) -> None:
+    game = sample.game
+    if isinstance(game, SharedRules):
+        seen = game.as_seen(game)
+        _demand(seen is not None and seen.spec == game.spec, game, "as_seen", f"{seen}", "the game itself for itself")
+    if isinstance(game, AllBoards):
+        planes = game.observe(sample.states, game.legal(sample.states, sample.history))
+        last = planes[:, -game.num_global_planes :].reshape(len(planes), game.num_global_planes, -1)
+        fits = 0 < game.num_global_planes < game.num_planes and (last == last[:, :, :1]).all()
+        _demand(fits, game, "num_global_planes", f"{game.num_global_planes}", "the last planes, each one constant")
+        side = game.board_shape[0]
+        for size in (side - 1, side, side + 1):
+            with suppress(UsageError):
+                other = game.on_board(size)
+                fits = (other.board_shape, other.plane_names) == ((size, size), game.plane_names)
+                found = f"{other.spec} of the family {other.family}"
+                _demand(fits and other.family == game.family, game, "on_board", found, f"the game on size {size}")
+
+
 _CHECKS: tuple[Callable[[_Sample], None], ...] = (
     _check_ranges,
     _check_start,
@@ -578,6 +686,11 @@ _CHECKS: tuple[Callable[[_Sample], None], ...] = (
     _check_whole_games,
     _check_keys,
     _check_names,
+    _check_sgf,
+    _check_komi,
+    _check_positions,
+    _check_setups,
+    _check_boards,
 )
 
 

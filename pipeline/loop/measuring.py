@@ -15,6 +15,7 @@ import numpy as np
 
 from pipeline import extensions
 from pipeline.errors import GameFault, MuGoError, UsageError
+from pipeline.games.capabilities import family_of
 from pipeline.games.contract import Game, Planes
 from pipeline.games.specs import name_in, parse_game
 from pipeline.loop.recipe import LARGE, SMALL, Measurements, growth, measuring_seconds
@@ -44,10 +45,9 @@ def playable(spec: str) -> Game:
         method_named(make_config(InitConfig, "init", RECIPE).method).check(game)
     except UsageError as error:
         raise UsageError(f"--game {spec}: {error}; other games need a --preset of their own") from error
-    if game.spec != game.family:
-        raise UsageError(
-            f"--game {spec}: a model of {game.family} plays all boards and move limits; wanted {game.family}"
-        )
+    family = family_of(game)
+    if game.spec != family:
+        raise UsageError(f"--game {spec}: a model of {family} plays all boards and move limits; wanted {family}")
     return game
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from pipeline.errors import FileError, IllegalMove, UsageError
+from pipeline.games.capabilities import Komi, seen_by
 from pipeline.games.contract import CHANCE, AnyGame, FloatArray, Game, States
 from pipeline.games.replay import handicap_start, replay_one
 from pipeline.games.specs import parse_game
@@ -155,7 +156,10 @@ class OpeningsFile(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
 def begins(listed: str, game: AnyGame) -> bool:
     """Whether openings of the game with the spec `listed` are openings of this one: they may differ in komi only."""
     with suppress(UsageError):  # an unknown game, or a komi that it can't have
-        seen = game.as_seen(parse_game(listed).with_komi(game.komi or 0.0))
+        theirs: AnyGame = parse_game(listed)
+        if isinstance(theirs, Komi) and isinstance(game, Komi):
+            theirs = theirs.with_komi(game.komi)
+        seen = seen_by(game, theirs)
         return seen is not None and seen.spec == game.spec
     return False
 

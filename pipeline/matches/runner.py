@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipeline.errors import FileError, MuGoError, UsageError
+from pipeline.games.capabilities import AllBoards, InSgf, SeesOpponents, usual_handicap
 from pipeline.games.contract import AnyGame, Game
 from pipeline.games.records import PlayedGame, RecordText
 from pipeline.games.sgf import SgfFormat, sgf_name
@@ -141,7 +142,7 @@ def common_game(asked: str | None, entrants: Sequence[Entrant]) -> Game:
     """
     specs = [entrant.model.info.game for entrant in entrants if entrant.model]
     # A model for a single board comes before models for all boards, which adapt to it.
-    specs.sort(key=lambda spec: parse_game(spec).num_global_planes)
+    specs.sort(key=lambda spec: isinstance(parse_game(spec), AllBoards))
     if asked is None and not specs:
         names = " and ".join(entrant.name for entrant in entrants)
         raise UsageError(f"--game: not given, and {names} may play any; wanted e.g. --game go:9")
@@ -153,7 +154,7 @@ def common_game(asked: str | None, entrants: Sequence[Entrant]) -> Game:
             entrant.kind.check_game(game, entrant.spec.text, entrant.spec.argument)
         if entrant.spec.handicap:
             try:
-                game.handicap(entrant.spec.handicap)
+                usual_handicap(game, entrant.spec.handicap)
             except UsageError as error:
                 raise UsageError(f"player {entrant.spec.text!r}: {error}") from error
     return game
@@ -179,7 +180,7 @@ class PlayerFactory:
         def make(game: AnyGame, rows: int, thread: int) -> Player:
             seen = game_as_seen(info, game) or game  # common_game() has checked that the model can play it
             player = method.player(seen, rows, loaded[thread], search, readouts)
-            player.meets_fixed = seen.sees_opponents and other.model is None
+            player.meets_fixed = isinstance(seen, SeesOpponents) and other.model is None
             return player
 
         return make
@@ -367,7 +368,7 @@ class MatchRunner:
         """The handicap stones of `number` games, numbered after those known, as their taker places them."""
         spec, kind = taker.spec, taker.kind
         if kind is None:
-            return [self.game.handicap(spec.handicap) for _ in range(number)]
+            return [usual_handicap(self.game, spec.handicap) for _ in range(number)]
         streams = [np.random.SeedSequence([self.config.seed, STONES, len(known) + one]) for one in range(number)]
         seeds = [stream.generate_state(PLACEMENTS, np.uint32).tolist() for stream in streams]
         seconds = self.config.engine_seconds
@@ -438,7 +439,7 @@ def write_sgfs(game: Game, writer: MatchWriter, directory: Path | None) -> None:
 
     directory: for the records of several matches; None: the match's own folder.
     """
-    if game.sgf is None:
+    if not isinstance(game, InSgf):
         return
     folder = writer.folder / layout.MATCH_SGF if directory is None else directory / writer.folder.name
     atomic.make_folder(folder)

@@ -68,7 +68,7 @@ class GameSeed:
     no_resign: bool  # whether the game is never resigned
     encounter: int  # seed of the choice of an opponent and its side, and of the opponent's randomness
     kinds: int  # key of the counter-based RNG that chooses the moves searched in full
-    setup: int = 0  # see AnyGame.begin
+    setup: int = 0  # see capabilities.Setups
     number: int = 0  # which of its worker's games it is
 
 

@@ -23,6 +23,7 @@ from typing import Any, Final
 import numpy as np
 
 from pipeline.errors import MuGoError, UsageError
+from pipeline.games.capabilities import AllBoards
 from pipeline.games.contract import FloatArray, Game
 
 Weights = dict[str, FloatArray]
@@ -62,8 +63,9 @@ class Architecture:
         """The architecture of this size, e.g. ``b4c64``, for a game. Raises UsageError for an invalid size."""
         blocks, channels = parse_size(size)
         height, width = game.board_shape
+        global_planes = game.num_global_planes if isinstance(game, AllBoards) else 0
         return Architecture(
-            blocks, channels, game.num_planes, height, width, game.num_actions, value_head, game.num_global_planes,
+            blocks, channels, game.num_planes, height, width, game.num_actions, value_head, global_planes,
             game.kinds_per_point,
         )  # fmt: skip
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from pipeline.errors import FileError, UsageError
+from pipeline.games.capabilities import AnyPosition, seen_by
 from pipeline.games.contract import AnyGame, Game
 from pipeline.games.specs import DEFAULT_GAME, parse_game
 from pipeline.methods.named import method_named
@@ -92,7 +93,7 @@ def game_of(model: Model, config: EngineConfig) -> Any:
         raise UsageError(f"{model.path} plays {own.title}; wanted a board game without dice")
     if config.game is None:
         return own
-    game = own.as_seen(parse_game(config.game))
+    game = seen_by(own, parse_game(config.game))
     if game is None:
         raise UsageError(f"engine --game {config.game}: {model.path} plays {own.title}; leave --game out")
     return game
@@ -105,7 +106,7 @@ def open_session(model: Model, config: EngineConfig, progress: Progress = SILENT
     evaluate = load_tree_evaluator(model, leaves, config.backend, progress)
     margins = load_tree_margins(model, leaves, config.backend, progress) if config.margin_from < 1 else None
     session = SearchSession(game, evaluate, config.search_options(), config.readouts, leaves, margins)
-    return session, Findings(session, load_estimator(model) if game.can_set_up else None)
+    return session, Findings(session, load_estimator(model) if isinstance(game, AnyPosition) else None)
 
 
 def open_player(model: Model, config: EngineConfig, progress: Progress) -> Callable[[AnyGame], Player]:

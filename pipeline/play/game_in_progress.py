@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove
+from pipeline.games.capabilities import AnyPosition
 from pipeline.games.contract import CHANCE, Actions, AnyGame, History, KeyArray, States
 from pipeline.players.player import Player
 
@@ -56,7 +57,7 @@ def with_turn(game: AnyGame, states: States, player: int) -> States:
     over = bool(game.is_over(states)[0])
     if player == game.to_move(states)[0] and not over:
         return states
-    if not game.can_set_up:
+    if not isinstance(game, AnyPosition):
         raise IllegalMove(f"{game.spec}: {'the game is over' if over else 'out of turn'}")
     return game.with_turn(states, player)
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove
+from pipeline.games.capabilities import adopted, seen_by
 from pipeline.games.contract import BoolArray, Evaluate, FloatArray, Game, Planes, States
 from pipeline.games.margins import MarginNetwork
 from pipeline.play.game_in_progress import ROW, Line, Position, with_turn
@@ -129,7 +130,7 @@ class SearchSession(SearchedRow):
             self.go_to(self._adopted(here))
 
     def _adopted(self, position: Position) -> Position:
-        return Position(self.game.adopt(position.state[None])[0], position.keys)
+        return Position(adopted(self.game, position.state[None])[0], position.keys)
 
     def warm_up(self) -> None:
         """Do everything twice, so that nothing is compiled on a move's time; then restart.
@@ -200,12 +201,12 @@ class SearchSession(SearchedRow):
 
     def follow(self, line: Line) -> None:
         """Stand at the end of a line. Only moves that differ from those made so far are taken back and played."""
-        game = self.game.as_seen(line.game)
+        game = seen_by(self.game, line.game)
         changes = game is not None and game.spec != self.game.spec
         if game is not None and changes:
             self.change_game(game)
         if changes or line.start is not self._start:
-            self.restart(None if line.start is None else self.game.adopt(line.start))
+            self.restart(None if line.start is None else adopted(self.game, line.start))
             self._start = line.start
         common = 0
         for (_, *made), move in zip(self._before, line.moves, strict=False):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TextIO
 
 from pipeline.errors import IllegalMove, MuGoError, UsageError
+from pipeline.games.capabilities import InSgf
 from pipeline.games.contract import AnyGame
 from pipeline.games.records import PlayedGame, RecordText, format_to_write
 from pipeline.games.specs import DEFAULT_GAME, parse_game
@@ -274,7 +275,7 @@ class Table:
             result, how = float(2 * loser - 1), " by resignation"
         elif name := game.result_names.get(abs(result)):
             how = f" a {name}"
-        elif game.sgf is not None and game.sgf.margin:
+        elif isinstance(game, InSgf) and game.sgf.margin:
             how = f" by {abs(float(game.scores(states)[0])):g}"
         winner = int(result < 0)
         you = "You win." if winner == self._person else "You lose."

@@ -88,7 +88,9 @@ class PlayerKind(ABC):
         seeds: several per game, for a player with a choice: it tries them in turn until the placement repeats none of
         those known or made before. Raises PlayerFault, UsageError.
         """
-        return [game.handicap(stones) for _ in seeds]
+        from pipeline.games.capabilities import usual_handicap
+
+        return [usual_handicap(game, stones) for _ in seeds]
 
 
 class BuiltIn(PlayerKind):

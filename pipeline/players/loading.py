@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError, naming
+from pipeline.games.capabilities import AllBoards
 from pipeline.games.contract import Evaluate, Evaluation, FloatArray, Game, Planes
 from pipeline.games.margins import MarginNetwork
 from pipeline.games.specs import parse_game
@@ -208,7 +209,7 @@ def calibration_of(model: Model, architecture: Architecture | None = None) -> Pl
     packed = read_calibration(model)
     if packed is None:
         game = parse_game(model.info.game)
-        return calibration_positions(game.on_board(architecture.height) if architecture.any_board else game)
+        return calibration_positions(game.on_board(architecture.height) if isinstance(game, AllBoards) else game)
     shape = (architecture.planes, architecture.height, architecture.width)
     bits = math.prod(shape)
     if packed.shape[1] != -(-bits // 8):

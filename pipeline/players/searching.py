@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pipeline.games.capabilities import SeesOpponents
 from pipeline.games.contract import Actions, Evaluate, Game, KeyArray, States
 from pipeline.games.margins import MarginNetwork
 from pipeline.players.endings import Endings
@@ -72,9 +73,9 @@ class SearchPlayer(Player):
         self.search.advance(rows, actions)
 
     def begin(self, rows: Rows) -> None:
-        if self.meets_fixed:
-            states = self.search.states
-            states[rows] = self.search.game.met_by(states[rows], self.search.to_move(rows))
+        game, states = self.search.game, self.search.states
+        if self.meets_fixed and isinstance(game, SeesOpponents):
+            states[rows] = game.met_by(states[rows], self.search.to_move(rows))
         self.search.begin(rows, np.full(len(rows), self.readouts, np.int32), np.full(len(rows), self._explore))
 
     def step(self) -> Decisions:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError, IllegalMove, UsageError, named_in
+from pipeline.games.capabilities import variant
 from pipeline.games.contract import CHANCE, AnyGame, States
 from pipeline.games.replay import replay_one
 from pipeline.games.specs import recorded_game
@@ -82,7 +83,7 @@ class RecordedGame:
             raise UsageError(f"show --game: found {index}; {shard.path} holds games 0 to {shard.num_games - 1}")
         record = shard.game(index)
         with named_in(shard.path), damaged_game(shard.path, index):
-            game = recorded_game(shard.game_spec).varied(record.setup)
+            game = variant(recorded_game(shard.game_spec), record.setup)
         names = [shard.model, shard.model]
         if record.opponent is not None and record.learner != BOTH:
             names[1 - record.learner] = record.opponent

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import named_in
+from pipeline.games.capabilities import AllBoards
 from pipeline.games.contract import Game, Planes
 from pipeline.games.specs import recorded_game
 from pipeline.methods.alphazero.examples import entries
@@ -125,7 +126,7 @@ def distributions(columns: dict[str, NDArray[Any]]) -> dict[str, object]:
 
 def example(game: Game, chunk: Chunk, index: int) -> str:
     row = {name: column[index] for name, column in chunk.columns.items()}
-    if "side" in row:  # smaller boards use the first entries
+    if isinstance(game, AllBoards):  # smaller boards use the first entries
         game = game.on_board(int(row["side"]))
         row |= {name: row[name][:size] for name, size in entries(game).items()}
     actions = np.arange(game.num_actions)

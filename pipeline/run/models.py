@@ -29,6 +29,7 @@ from safetensors import SafetensorError
 
 from pipeline.errors import FileError
 from pipeline.games import specs
+from pipeline.games.capabilities import seen_by
 from pipeline.games.contract import AnyGame
 from pipeline.games.specs import parse_game
 from pipeline.run import atomic, layout
@@ -198,8 +199,8 @@ def check_game(info: ModelInfo, spec: str, path: Path | str | None = None) -> No
 
 
 def game_as_seen(info: ModelInfo, game: AnyGame) -> AnyGame | None:
-    """The game as the model sees it, see AnyGame.as_seen; None if the model can't play it."""
-    return game if info.game == game.spec else parse_game(info.game).as_seen(game)
+    """The game as the model sees it, see capabilities.seen_by; None if the model can't play it."""
+    return game if info.game == game.spec else seen_by(parse_game(info.game), game)
 
 
 def trust_games(paths: Iterable[Path]) -> None:

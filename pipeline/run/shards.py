@@ -87,7 +87,7 @@ class GameRecord:
     own          the method's own columns by name: [T, ...]
     opponent     the model's opponent; None: itself
     learner      the side that the model played: 0 first, 1 second, BOTH; the opponent's moves are no policy targets
-    setup        how the game begins, see AnyGame.begin
+    setup        how the game begins, see capabilities.Setups
 
     A method gives those of flags, values, surprises and visits that it has; the others get values that mean "unknown".
     """

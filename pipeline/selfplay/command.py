@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pipeline.errors import FileError, UsageError
+from pipeline.games.capabilities import family_of
 from pipeline.games.contract import AnyGame
 from pipeline.games.specs import parse_game
 from pipeline.interrupts import held_back
@@ -503,7 +504,7 @@ def _effective(meta: ShardMeta, seed: int) -> tuple[float, dict[str, float]] | N
 def refuse_other_game(preset: str, spec: str, network: Path) -> None:
     """Raise UsageError if the preset is made for another game (spec) than the network plays."""
     found = read_info(resolve_champion(network)).game
-    if parse_game(spec).family != found:
+    if family_of(parse_game(spec)) != found:
         raise UsageError(
             f"preset {preset} is for {spec}, {network} plays {found}; choose another --preset, or a folder for {spec}"
         )

@@ -15,6 +15,7 @@ import numpy as np
 
 from pipeline.counter_rng import uniforms
 from pipeline.errors import UsageError
+from pipeline.games.capabilities import AllBoards
 from pipeline.games.contract import AnyGame, small_number
 from pipeline.methods.method import GameSeed
 from pipeline.selfplay.config import SelfplayConfig
@@ -41,10 +42,14 @@ class Variety:
         weights = dict(map(_parsed, parts))
         if len(weights) < len(parts):
             raise UsageError(f"selfplay --boards {config.boards}: a size is listed twice")
-        if config.komi_spread and not home.num_global_planes:
-            raise UsageError(
-                f"selfplay --komi-spread: networks of {home.spec} don't see komi; wanted a model of all boards"
-            )
+        if not isinstance(home, AllBoards):
+            if config.komi_spread:
+                raise UsageError(
+                    f"selfplay --komi-spread: networks of {home.spec} don't see komi; wanted a model of all boards"
+                )
+            if weights:
+                raise UsageError(f"{home.spec} is played on one board; wanted a game of all boards")
+            return Variety([home], [1.0], 0.0)
         games = [home.on_board(size) for size in weights] or [home]
         total = sum(weights.values())
         return Variety(games, [weight / total for weight in weights.values()] or [1.0], config.komi_spread)

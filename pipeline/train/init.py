@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import FileError, MuGoError, UsageError, naming
+from pipeline.games.capabilities import family_of
 from pipeline.games.specs import parse_game
 from pipeline.methods.named import method_named
 from pipeline.phrases import counted
@@ -50,10 +51,9 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
     original_model can't be read or can't play this game; UsageError for an unknown game or network size.
     """
     game = parse_game(config.game)
-    if game.spec != game.family:
-        raise UsageError(
-            f"game {game.spec}: a model of {game.family} plays all boards and move limits; wanted {game.family}"
-        )
+    family = family_of(game)
+    if game.spec != family:
+        raise UsageError(f"game {game.spec}: a model of {family} plays all boards and move limits; wanted {family}")
     original = read_model(resolve_champion(config.original_model)) if config.original_model else None
     method = method_named(original.info.method if original else config.method)
     method.check(game)
@@ -64,8 +64,8 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
     champion = saved_models / layout.CHAMPION
     check_champion(saved_models, making=config.new_model)
     has_champion = champion.is_symlink()
-    if has_champion and has_model(champion) and (found := read_info(champion).game) != game.family:
-        would = f"the new model would play {game.family}"
+    if has_champion and has_model(champion) and (found := read_info(champion).game) != family:
+        would = f"the new model would play {family}"
         raise FileError(champion, f"plays {found}, {would}; wanted a folder for each game")
     is_made = not has_champion and _is_what_we_would_make(config.new_model, method.name, stored)
     if not is_made:
@@ -80,7 +80,7 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
     info = ModelInfo(
         name=name,
         number=layout.number_of(name) or 0,
-        game=game.family,
+        game=family,
         architecture=architecture,
         method=method.name,
         manifest={
@@ -98,7 +98,7 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
         set_champion(saved_models, config.new_model, {"reason": "the first model"})
     return InitSummary(
         model=config.new_model,
-        game=game.family,
+        game=family,
         network_size=method.size(architecture),
         parameters=sum(array.size for array in weights.values()),
         champion=not has_champion,

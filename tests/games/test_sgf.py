@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import IllegalMove, MuGoError
+from pipeline.games.capabilities import InSgf
 from pipeline.games.records import PlayedGame, RecordText
 from pipeline.games.sgf import AnotherGame, is_sgf, line_sgf, main_line, read_komi, read_sgf, sgf_name
 from pipeline.games.specs import parse_game
@@ -139,8 +140,8 @@ def test_illegal_games_are_refused():
 
 
 def test_which_games_have_it():
-    assert parse_game("go:9").sgf
-    assert not parse_game("tictactoe").sgf
+    assert isinstance(parse_game("go:9"), InSgf)
+    assert not isinstance(parse_game("tictactoe"), InSgf)
     assert sgf_name(7) < sgf_name(12)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from pipeline.errors import IllegalMove
 from pipeline.families.lines.tictactoe import TicTacToe
+from pipeline.games.capabilities import AllBoards, AnyPosition, Komi, OwnSgf, Setups, SharedRules
 from pipeline.games.contract import AnyGame, Moves
 from pipeline.games.testing import check_first_plies, check_game
 from tests.games.toys import DIE, DiceRace, Heaps
@@ -276,6 +277,68 @@ class ShortOffsets(Heaps):
         return Moves(found.offsets[:-1], found.actions)
 
 
+class KomiWithoutItsClass(TicTacToe):
+    komi = 0.5
+
+
+class NoNumberOfKomi(TicTacToe, Komi):
+    def with_komi(self, komi: float) -> Any:
+        return self
+
+
+class OneSpecForAllKomi(NoNumberOfKomi):
+    komi = 0.5
+
+
+class WritesNoSgf(Heaps, OwnSgf):
+    def own_sgf(self, played: Any) -> str:
+        return f"{played.moves}"
+
+
+class NeverAnotherTurn(TicTacToe, AnyPosition):
+    def position(self, first: Any, second: Any, to_move: int | None = None) -> Any:
+        return self.initial(1)
+
+    def with_turn(self, states: Any, to_move: int) -> Any:
+        return states.copy()
+
+
+class ForgetsTheStones(NeverAnotherTurn):
+    def with_turn(self, states: Any, to_move: int) -> Any:
+        after = states.copy()
+        after[:, P], after[:, P + 2] = to_move, 0
+        return after
+
+
+class ASetupThatIsNone(TicTacToe, Setups):
+    def begin(self, setups: Any) -> Any:
+        states = self.initial(len(setups))
+        states[:, 0] = 1
+        return states
+
+    def varied(self, setup: int) -> Any:
+        return self
+
+
+class SeenAsNobody(TicTacToe, SharedRules):
+    def as_seen(self, other: Any) -> Any:
+        return None
+
+
+class GlobalPlanesThatVary(TicTacToe, AllBoards):
+    num_global_planes, family = 2, "tictactoe"
+
+    def as_seen(self, other: Any) -> Any:
+        return self
+
+    def on_board(self, size: int) -> Any:
+        return self
+
+
+class OneBoardForAll(GlobalPlanesThatVary):
+    num_global_planes = 1
+
+
 FAULTS = (  # game, what the first line of the message has
     (TitleOfTwoLines(), r"tictactoe, board_title: found 'Noughts..and crosses'; wanted a line of 1 to 200 characters"),
     (LegalTooWide(), r"tictactoe, legal: found bool of shape \[2, 10\]; wanted bool of shape \[B, 9\] for B = 2"),
@@ -314,6 +377,16 @@ FAULTS = (  # game, what the first line of the message has
     (MovesBackwards(), r"moves, row \d+: found \[1, 0\]; wanted ascending numbers"),
     (MovesForTheDie(), r"moves, row \d+: found legal actions where chance is to move; wanted none where"),
     (NamesNothing(), r"parse_move: found 0 for '.*'; wanted \d+, whose name it is"),
+    (KomiWithoutItsClass(), "komi: found an attribute that nothing asks for; wanted the base .*capabilities.Komi for"),
+    (NoNumberOfKomi(), "tictactoe, komi: found no such attribute; wanted what the base Komi promises"),
+    (OneSpecForAllKomi(), "with_komi: found a game with komi 0.5, tictactoe; wanted komi 1.5, and a spec for each"),
+    (WritesNoSgf(), r"own_sgf: found '\[.*\]'; wanted a record of the game in SGF"),
+    (NeverAnotherTurn(), r"with_turn, row \d+: found another turn; wanted player 0 to move"),
+    (ForgetsTheStones(), "position: found other stones, another turn or plies; wanted the stones and turn given"),
+    (ASetupThatIsNone(), "begin, row 0: found 1 at 0; wanted 0: initial.. for the setup 0"),
+    (SeenAsNobody(), "as_seen: found None; wanted the game itself for itself"),
+    (GlobalPlanesThatVary(), "num_global_planes: found 2; wanted the last planes, each one constant"),
+    (OneBoardForAll(), "on_board: found tictactoe of the family tictactoe; wanted the game on size 2"),
     (ShortOffsets(), r"moves: found offsets int64 \[2\], actions int32; wanted offsets int64 \[3\], actions int32"),
 )  # fmt: skip
 

@@ -25,6 +25,7 @@ pytest.importorskip("httpx", reason="needs the extra test: pip install '.[test]'
 from starlette.testclient import TestClient
 
 from pipeline.errors import FileError, MuGoError, UsageError
+from pipeline.games.capabilities import AnyPosition
 from pipeline.games.specs import parse_game
 from pipeline.play.config import ServeConfig
 from pipeline.play.findings import Findings
@@ -60,7 +61,7 @@ def make_analyst(spec: str, name: str = "tiny", evaluator=hashed_evaluator) -> A
     def load() -> tuple[SearchSession, Findings]:
         played = game.without_move_limit()
         session = SearchSession(played, evaluator(played), SearchOptions(noise_weight=0.0), 100)
-        return session, Findings(session, dead_at([0]) if game.can_set_up else None)
+        return session, Findings(session, dead_at([0]) if isinstance(game, AnyPosition) else None)
 
     boards = {board.board_title: board for board in map(parse_game, page.offered(game))}
     return Analyst(name, game, boards, LoadedLater(name, load, stopping), stopping)

@@ -30,6 +30,7 @@ from pipeline.families.backgammon import kernels, notation, tactics
 from pipeline.families.backgammon.feature_game import FeatureGame, FeatureTables
 from pipeline.families.backgammon.heuristic import move_scores
 from pipeline.families.backgammon.kernels import HIGH_DIE, LOW_DIE, NUM_POINTS, OFF, PLY, TURN
+from pipeline.games.capabilities import OwnSgf
 from pipeline.games.contract import (
     CHANCE,
     Actions,
@@ -57,12 +58,12 @@ OPENING_PROBABILITIES = np.where(THROWS[:, 0] == THROWS[:, 1], 0, 1 / 15).astype
 _ODDS = np.stack([PROBABILITIES, OPENING_PROBABILITIES])
 
 
-class Backgammon(FeatureGame):
+class Backgammon(FeatureGame, OwnSgf):
     """Rules: the module docstring. State layout: kernels.py. Move names: notation.py."""
 
     state_size = kernels.STATE_SIZE
     max_plies = move_limit = MAX_PLIES
-    has_chance = has_own_sgf = True
+    has_chance = True
     num_features = kernels.NUM_FEATURES
     num_tactics = tactics.NUM_TACTICS
 

@@ -32,6 +32,7 @@ from pydantic_core import from_json
 
 from pipeline.errors import IllegalMove, MuGoError, UsageError
 from pipeline.families.go.gtp import COLOURS, RULES_IN_WORDS, VERSION, is_area_scoring
+from pipeline.games.capabilities import AllBoards, AnyPosition, Komi, komi_of
 from pipeline.games.contract import BoolArray, FloatArray, Planes, States
 from pipeline.play.config import EngineConfig
 from pipeline.play.engine import game_of
@@ -304,12 +305,12 @@ class Analysis:
         ):
             if found != wanted:
                 raise QueryError(f"found {name} {found}; this model plays {wanted}", name)
-        komi = self._game.komi or 0.0
+        game, komi = self._game, komi_of(self._game) or 0.0
         if query.komi is not None and query.komi != komi:
-            if not self._game.num_global_planes:
+            if not (isinstance(game, AllBoards) and isinstance(game, Komi)):
                 raise QueryError(f"found komi {query.komi:g}; this model plays with {komi:g}", "komi")
             try:
-                self._game.with_komi(query.komi)
+                game.with_komi(query.komi)
             except UsageError as error:
                 raise QueryError(
                     f"found komi {query.komi:g}; wanted a multiple of 0.5 on this board", "komi"
@@ -373,7 +374,7 @@ class Analysis:
                 why = game.in_words(str(error))
                 raise IllegalTurn(f"Illegal move {number}: {query.moves[number][1][:10]} ({why})") from error
             history.append(np.array([0]), game.keys(state))
-            if game.can_set_up:
+            if isinstance(game, AnyPosition):
                 state = game.with_turn(state, 1 - player)  # after two passes, too
 
     def _start(self, query: Query, first_mover: int | None) -> States:
@@ -384,11 +385,13 @@ class Analysis:
         to_move = self._player_of(query.initial_player, "initialPlayer") if query.initial_player else first_mover
         if to_move is None:
             to_move = int(bool(stones[0]) and not stones[1])  # white begins after handicap stones
-        if any(stones) and not self._game.can_set_up:
-            raise QueryError(f"{self._game.board_title} begins at its initial position", "initialStones")
-        game = self._game if query.komi is None else self._game.with_komi(query.komi)
+        game = self._game
+        if query.komi is not None and isinstance(game, Komi):
+            game = game.with_komi(query.komi)
         try:
             if any(stones):
+                if not isinstance(game, AnyPosition):
+                    raise QueryError(f"{game.board_title} begins at its initial position", "initialStones")
                 return game.position(*stones, to_move)
             return with_turn(game, game.initial(1), to_move)
         except IllegalMove as error:
@@ -474,7 +477,7 @@ def open_analysis(model: Model, config: EngineConfig, progress: Progress) -> Ana
     settings = config.search_options()
     room = tree_room(settings, config.readouts)
     player = SearchPlayer(game, ROWS, evaluate, settings, room, leaves)
-    return Analysis(player, load_estimator(model) if game.can_set_up else None, config.readouts, room)
+    return Analysis(player, load_estimator(model) if isinstance(game, AnyPosition) else None, config.readouts, room)
 
 
 def _seen(fields: dict[str, Any], turned: bool) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.families.go.board import EMPTY, points_around
+from pipeline.games.capabilities import AnyPosition
 from pipeline.games.contract import FloatArray, Game
 
 DEAD_BELOW = -0.5  # mean ownership of a group, from its owner's view, below which it counts as dead
@@ -45,7 +46,7 @@ def dead_groups(game: Game, state: State, black: FloatArray | None) -> list[list
     return [g for g in groups(game, state) if (1, -1)[owner_of(state, g[0])] * float(black[g].mean()) < DEAD_BELOW]
 
 
-def score_without(game: Game, state: State, dead: list[list[int]]) -> float:
+def score_without(game: AnyPosition, state: State, dead: list[list[int]]) -> float:
     """Black's lead, komi included, on the board without these groups."""
     alive: tuple[list[int], list[int]] = ([], [])
     for group in groups(game, state):

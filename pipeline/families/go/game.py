@@ -35,6 +35,7 @@ from pipeline.families.go.board import BLACK, EMPTY, OFF_BOARD, WHITE, count_lib
 from pipeline.families.go.groups import sets_beside, words_for
 from pipeline.families.go.handicap import fixed_handicap
 from pipeline.families.go.heuristic import move_scores
+from pipeline.games.capabilities import AllBoards, AnyPosition, InSgf, Komi, Setups, Sgf
 from pipeline.games.contract import (
     Actions,
     AnyGame,
@@ -45,7 +46,6 @@ from pipeline.games.contract import (
     KeyArray,
     MoveScores,
     Planes,
-    Sgf,
     States,
 )
 from pipeline.games.keys import load_keys, store_key
@@ -59,14 +59,14 @@ SGF_RULES = "Chinese"  # of the rules that other programs know, these come close
 ZOBRIST_SEED = 20260119  # part of no file format: keys never leave a process
 
 
-class Go(BoardGame, KernelGame):
+class Go(BoardGame, KernelGame, InSgf, Komi, AnyPosition, Setups):
     """See the module docstring for the rules, ``kernels`` for the state's layout."""
 
-    komi: float
     known_as = "Go"
     columns, examples = COLUMNS_WITHOUT_I, "e.g. D4 or pass"
     look = Look(on_lines=True)
-    can_set_up = can_settle = has_margins = True
+    sgf = Sgf(1, SGF_RULES, margin=True)
+    can_settle = has_margins = True
     resigned_behind = 10.0  # points: games that are closer are played to two passes
     refusals: ClassVar[Mapping[int, str]] = {
         **REFUSALS,
@@ -93,24 +93,15 @@ class Go(BoardGame, KernelGame):
         *features.PLANE_NAMES,
     )
 
-    def __init__(
-        self, size: int, komi: float = DEFAULT_KOMI, max_plies: int | None = None, any_board: bool = False
-    ) -> None:
-        """any_board: whether networks see size and komi, as those of ``go:any`` do."""
+    def __init__(self, size: int, komi: float = DEFAULT_KOMI, max_plies: int | None = None) -> None:
         super().__init__(size, size, kernels.EXTRA_WORDS, passes=True)
         self.first_word = self.num_points + kernels.TO_MOVE
-        self.size = size
-        self.komi = komi
+        self.size, self.komi = size, komi
+        self._boards = self.title_here
         self.max_plies = self.move_limit = 2 * self.num_points if max_plies is None else max_plies
-        options = "" if komi == DEFAULT_KOMI else f",komi={komi:g}"
-        limit = "" if self.max_plies == 2 * self.num_points else f",moves={self.max_plies}"
-        self.spec = self._family = f"go:{size}{options}{limit}"
-        if any_board:
-            board = "" if size == HOME else f",size={size}"
-            self.spec, self._family = f"go:{ANY}{board}{options}{limit}", f"go:{ANY}{options}"
-            self.plane_names = (*self.plane_names, *any_board_planes.PLANE_NAMES)
-            self.num_global_planes = any_board_planes.NUM_PLANES
-        self.sgf = Sgf(1, SGF_RULES, margin=True)
+        self._options = "" if komi == DEFAULT_KOMI else f",komi={komi:g}"
+        self._limit = "" if self.max_plies == 2 * self.num_points else f",moves={self.max_plies}"
+        self.spec = f"go:{size}{self._options}{self._limit}"
         self._neighbours = np.ascontiguousarray(points_around(size)[:, :4])
         self._beside, self._words = sets_beside(size), words_for(self.num_points)
         self._zobrist = np.random.default_rng(ZOBRIST_SEED).integers(0, 2**64, (self.num_points, 2), np.uint64)
@@ -132,43 +123,19 @@ class Go(BoardGame, KernelGame):
             raise UsageError(f"game go:{size}: komi={komi_text}; wanted a multiple of 0.5, at most {side * side}")
         if moves is not None and not (re.fullmatch(r"\d{1,5}", moves, re.ASCII) and 2 <= int(moves) <= 30000):
             raise UsageError(f"game go:{size}: moves={moves}; wanted a whole number from 2 to 30000")
-        return Go(side, komi, None if moves is None else int(moves), any_board)
-
-    def _like(self, size: int, komi: float, max_plies: int | None) -> Self:
-        return type(self)(size, komi, max_plies, any_board=self.num_global_planes > 0)
-
-    @property
-    def family(self) -> str:
-        return self._family
+        return (GoAnyBoard if any_board else Go)(side, komi, None if moves is None else int(moves))
 
     @property
     def board_title(self) -> str:
-        board = f"{self.size}×{self.size} Go"
-        if self.num_global_planes:
-            board = "Go on all boards" if self.size == HOME else f"Go on all boards, here {self.size}×{self.size}"
         usual = self.max_plies in (2 * self.num_points, LONGEST)
-        return board if usual else f"{board}, at most {self.max_plies} moves"
+        return self._boards if usual else f"{self._boards}, at most {self.max_plies} moves"
 
     @property
     def title_here(self) -> str:
         return f"{self.size}×{self.size} Go"
 
-    def on_board(self, size: int) -> Self:
-        if not self.num_global_planes:
-            return super().on_board(size)
-        if size not in SIZES:
-            raise UsageError(f"{self.spec}: found size {size}; wanted {SIZES[0]} to {SIZES[-1]}")
-        if not _is_komi(self.komi, size * size):
-            raise UsageError(f"{self.spec}: komi {self.komi:g} on size {size}; wanted a board of more points than that")
-        return self._like(size, self.komi, None)
-
-    def as_seen(self, other: AnyGame) -> Self | None:
-        if self.num_global_planes and isinstance(other, Go):
-            return self._like(other.size, other.komi, other.max_plies)
-        return super().as_seen(other)
-
     def varied(self, setup: int) -> Self:
-        return self._like(self.size, self.komi + setup / 2, self.max_plies) if setup else self
+        return type(self)(self.size, self.komi + setup / 2, self.max_plies) if setup else self
 
     def with_komi(self, komi: float) -> Self:
         if komi == self.komi:
@@ -176,7 +143,7 @@ class Go(BoardGame, KernelGame):
         if not _is_komi(komi, self.num_points):
             wanted = f"wanted a multiple of 0.5, at most {self.num_points}"
             raise UsageError(f"{self.board_title}: found komi {komi:g}; {wanted}")
-        return self._like(self.size, komi, self.max_plies)
+        return type(self)(self.size, komi, self.max_plies)
 
     def adopt(self, states: States) -> States:
         adopted = states.copy()
@@ -197,7 +164,7 @@ class Go(BoardGame, KernelGame):
         return states
 
     def without_move_limit(self) -> Self:
-        return self._like(self.size, self.komi, LONGEST)
+        return type(self)(self.size, self.komi, LONGEST)
 
     def handicap(self, stones: int) -> list[int]:
         """GTP's fixed handicap."""
@@ -254,10 +221,6 @@ class Go(BoardGame, KernelGame):
             states, past.keys, past.lengths, history is not None, self._neighbours, self._beside, self._words,
             self._zobrist, allowed, planes,
         )  # fmt: skip
-        if self.num_global_planes and len(planes):
-            words = states[:, self.num_points :]
-            komi = np.where(words[:, kernels.TO_MOVE] == 1, words[:, kernels.KOMI], -words[:, kernels.KOMI])
-            any_board_planes.show(komi, self.size, planes)
 
     def scores(self, states: States) -> FloatArray:
         return self.settled_scores(states, self.ownership(states))
@@ -286,6 +249,37 @@ class Go(BoardGame, KernelGame):
             line, at = board[row], 4 + 2 * column
             board[row] = f"{line[: at - 1]}({line[at]}){line[at + 2 :]}"
         return "\n".join([*board, turn])
+
+
+class GoAnyBoard(Go, AllBoards):
+    """``go:any``, on one of its boards: networks see its size, and the komi."""
+
+    plane_names = (*Go.plane_names, *any_board_planes.PLANE_NAMES)
+    num_global_planes = any_board_planes.NUM_PLANES
+
+    def __init__(self, size: int, komi: float = DEFAULT_KOMI, max_plies: int | None = None) -> None:
+        super().__init__(size, komi, max_plies)
+        self.family = f"go:{ANY}{self._options}"
+        self._boards = "Go on all boards" if size == HOME else f"Go on all boards, here {size}×{size}"
+        board = "" if size == HOME else f",size={size}"
+        self.spec = f"go:{ANY}{board}{self._options}{self._limit}"
+
+    def on_board(self, size: int) -> Self:
+        if size not in SIZES:
+            raise UsageError(f"{self.spec}: found size {size}; wanted {SIZES[0]} to {SIZES[-1]}")
+        if not _is_komi(self.komi, size * size):
+            raise UsageError(f"{self.spec}: komi {self.komi:g} on size {size}; wanted a board of more points than that")
+        return type(self)(size, self.komi)
+
+    def as_seen(self, other: AnyGame) -> Self | None:
+        return type(self)(other.size, other.komi, other.max_plies) if isinstance(other, Go) else None
+
+    def analyse(self, states: States, history: History | None, allowed: BoolArray, planes: Planes) -> None:
+        super().analyse(states, history, allowed, planes)
+        if len(planes):
+            words = states[:, self.num_points :]
+            komi = np.where(words[:, kernels.TO_MOVE] == 1, words[:, kernels.KOMI], -words[:, kernels.KOMI])
+            any_board_planes.show(komi, self.size, planes)
 
 
 def _is_komi(number: float, num_points: int) -> bool:

@@ -30,6 +30,7 @@ import numpy as np
 from pipeline.errors import IllegalMove, MuGoError, UsageError
 from pipeline.families.go.dead_stones import dead_groups, groups, owner_of, score_without
 from pipeline.families.go.handicap import most_handicap
+from pipeline.games.capabilities import AllBoards, AnyPosition, Komi, adopted, komi_of, usual_handicap
 from pipeline.games.contract import Game
 from pipeline.games.sgf import MainLine, SgfRecord, main_line, record_of
 from pipeline.methods.resignation import resigns
@@ -91,14 +92,14 @@ class Gtp:
         say: tells people, beside the protocol, what was read from a record.
         """
         self.session, self._findings, self._say = session, findings, say
-        self._usual_komi = session.game.komi or 0.0
+        self._usual_komi = komi_of(session.game) or 0.0
         self._resign_threshold, self._ponder = resign_threshold, ponder
         self._values: tuple[list[float], list[float]] = ([], [])  # of the moves generated for each colour
         self._clocks = [Clock(), Clock()]
         self._moved = False  # the last command made the engine move, so there is something to ponder
         self._lines: CommandLines | None = None
         self._write: Write = lambda text: None
-        is_go = self._game.komi is not None and self._game.can_set_up
+        is_go = isinstance(self._game, Komi) and isinstance(self._game, AnyPosition)
         methods = {name.removeprefix("_on_").replace("__", "-"): name for name in dir(self) if name.startswith("_on_")}
         self._commands: dict[str, Callable[[list[str]], str | None]] = {
             command: getattr(self, name) for command, name in methods.items() if is_go or command not in GO_ONLY
@@ -167,13 +168,14 @@ class Gtp:
     # The board
 
     def _on_boardsize(self, words: list[str]) -> str:
-        size = _whole(words, "boardsize")
-        if (size, size) != self._game.board_shape:
+        size, game = _whole(words, "boardsize"), self._game
+        if (size, size) != game.board_shape:
+            if not isinstance(game, AllBoards):
+                raise GtpError(f"unacceptable size: found {size}, this model plays {game.board_shape[0]}")
             try:
-                self.session.change_game(self._game.on_board(size).without_move_limit())
+                self.session.change_game(game.on_board(size).without_move_limit())
             except UsageError:
-                only = "5 to 19, komi allowing" if self._game.num_global_planes else str(self._game.board_shape[0])
-                raise GtpError(f"unacceptable size: found {size}, this model plays {only}") from None
+                raise GtpError(f"unacceptable size: found {size}, this model plays 5 to 19, komi allowing") from None
             self.session.warm_up()  # the first move on a board would be made on its clock
         return self._on_clear_board([])
 
@@ -193,9 +195,10 @@ class Gtp:
 
     def _on_komi(self, words: list[str]) -> str:
         komi, game = _number(words, "komi"), self._game
+        assert isinstance(game, Komi)
         if komi == game.komi:
             return ""
-        if not game.num_global_planes:
+        if not isinstance(game, AllBoards):
             raise GtpError(f"unacceptable komi: found {komi:g}, this model plays with {game.komi:g}")
         try:
             self.session.change_game(game.with_komi(komi))
@@ -205,7 +208,7 @@ class Gtp:
         return ""
 
     def _on_get_komi(self, words: list[str]) -> str:
-        return f"{self._game.komi:g}"
+        return f"{komi_of(self._game):g}"
 
     def _on_kata__get__rules(self, words: list[str]) -> str:
         return json.dumps(RULES)
@@ -257,11 +260,11 @@ class Gtp:
         path = " ".join(words if move is None else words[:-1]).strip('"')
         try:
             line = main_line(atomic.read_bytes(Path(path), "a record in SGF"))
-            record = record_of(line, self._board_of(line))
-            if self._game.num_global_planes:
-                komi = self._usual_komi if record.komi is None else record.komi
-                self._change(self._game.with_komi(komi))
-            self.session.restart(None if record.start is None else self._game.adopt(record.start))
+            game = self._board_of(line)
+            record = record_of(line, game)
+            if isinstance(game, AllBoards) and isinstance(game, Komi):
+                self._change(game.with_komi(self._usual_komi if record.komi is None else record.komi))
+            self.session.restart(None if record.start is None else adopted(self._game, record.start))
             last = len(record.moves) if move is None else min(max(0, move - 1), len(record.moves))
             for number, (player, action) in enumerate(record.moves[:last]):
                 self._set_up(record, number)
@@ -280,9 +283,10 @@ class Gtp:
 
     def _board_of(self, line: MainLine) -> Game:
         """The game on a record's board, now also the session's. Raises MuGoError if the model doesn't play there."""
-        (height, width), other = line.shape, line.shape != self._game.board_shape
-        if other and height == width and line.root("GM") in ("", "1") and self._game.num_global_planes:
-            self._change(self._game.with_komi(0).on_board(height).without_move_limit())
+        (height, width), game = line.shape, self._game
+        other = line.shape != game.board_shape and height == width and line.root("GM") in ("", "1")
+        if other and isinstance(game, Komi) and isinstance(game, AllBoards):
+            self._change(game.with_komi(0).on_board(height).without_move_limit())
             self.session.warm_up()
         return self._game
 
@@ -292,15 +296,16 @@ class Gtp:
 
     def _set_up(self, record: SgfRecord, number: int) -> None:
         if number in record.setups:
-            self.session.set_up(self._game.adopt(record.setups[number]))
+            self.session.set_up(adopted(self._game, record.setups[number]))
 
     def _loaded(self, record: SgfRecord, moves: int) -> str:
         height, width = self._game.board_shape
         part = "" if moves == len(record.moves) else f"{moves} of "
-        komi = f"komi {self._game.komi:g}"
+        own = komi_of(self._game)
+        komi = f"komi {own:g}"
         if record.komi is None:
             komi += " as the record gives none"
-        elif record.komi != self._game.komi:
+        elif record.komi != own:
             komi += f", the only one that this model plays, not the record's {record.komi:g}"
         return f"{width}×{height}, {komi}, {part}{counted(len(record.moves), 'move')}"
 
@@ -316,7 +321,7 @@ class Gtp:
     def _place(self, stones: int) -> str:
         self._need_empty_board()
         try:
-            points = self._game.handicap(stones)
+            points = usual_handicap(self._game, stones)
         except UsageError as error:
             raise GtpError(f"invalid number of stones: {error}") from error
         return self._handicap(points)
@@ -334,6 +339,7 @@ class Gtp:
 
     def _handicap(self, points: list[int]) -> str:
         self._need_empty_board()
+        assert isinstance(self._game, AnyPosition)
         try:
             self.session.restart(self._game.position(points, [], 1))
         except IllegalMove as error:
@@ -445,7 +451,7 @@ class Gtp:
         Raises MuGoError if the player can't move.
         """
         if self.session.is_over and not never_pass:
-            if self._game.pass_action is None or not self._game.can_set_up:
+            if self._game.pass_action is None or not isinstance(self._game, AnyPosition):
                 raise GtpError("the game is over")
             return False
         self.session.set_turn(player)
@@ -459,6 +465,7 @@ class Gtp:
 
     def _on_final_score(self, words: list[str]) -> str:
         """The score of the board without its dead stones."""
+        assert isinstance(self._game, AnyPosition)
         score = score_without(self._game, self.session.state[0], self._dead_groups())
         return f"{'B' if score > 0 else 'W'}+{abs(score):g}" if score else "0"
 
@@ -500,7 +507,7 @@ class Gtp:
         A game that two passes ended is analysed as if it went on, and stays ended.
         """
         wanted, session = self._analysis_options(words), self.session
-        before, goes_on = session.here(), not session.is_over or self._game.can_set_up
+        before, goes_on = session.here(), not session.is_over or isinstance(self._game, AnyPosition)
         if goes_on:
             session.set_turn(session.to_move if wanted.player is None else wanted.player)
             self._restrict(wanted, before)

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 
 from pipeline.errors import IllegalMove
 from pipeline.families.go.gtp_engine import GtpEngine, parse_score
+from pipeline.games.capabilities import Komi, usual_handicap
 from pipeline.games.contract import Game
 from pipeline.games.replay import handicap_start
 from pipeline.players.player import RESIGN, PlayerFault
@@ -41,7 +42,7 @@ def set_up_board(engine: GtpEngine, game: Game, seed: int, seconds: float, bonus
 
     bonus: points that the engine gives white for handicap stones; they are taken off the komi.
     """
-    assert game.komi is not None
+    assert isinstance(game, Komi)
     engine.send(f"boardsize {game.board_shape[0]}", seconds)
     engine.send("clear_board", seconds)
     engine.send(f"komi {game.komi - bonus:g}", seconds)
@@ -77,7 +78,7 @@ def white_bonus(engine: GtpEngine, game: Game, stones: Sequence[int], seconds: f
         if point not in eyes:
             engine.send(f"play {COLOURS[1]} pass", seconds)
             engine.send(f"play {COLOURS[0]} {game.action_name(point)}", seconds)
-    assert game.komi is not None
+    assert isinstance(game, Komi)
     wanted = game.num_points - game.komi
     found = parse_score(engine.name, engine.send(SCORE_COMMAND, seconds))
     if not 0 <= wanted - found <= len(stones):
@@ -111,7 +112,7 @@ def place_handicap(
         engine.handshake()
         place = next((one for one in PLACE_COMMANDS if one in engine.commands), None)
         if place is None:
-            return [game.handicap(stones) for _ in seeds]
+            return [usual_handicap(game, stones) for _ in seeds]
         found: list[list[int]] = []
         taken = {frozenset(points) for points in known}
         for of_game in seeds:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.families.go.dead_stones import dead_groups, score_without
-from pipeline.families.go.game import Go
+from pipeline.families.go.game import Go, GoAnyBoard
 from pipeline.games.contract import AnyGame, Game, States
 from pipeline.games.specs import parse_game
 from pipeline.play.page.analyst import Refused
@@ -67,7 +67,7 @@ class GoPage(StonesPage):
 
     def offered(self, game: Game) -> list[str]:
         """The game's own board; for a model of all boards, the usual boards that have room for its komi."""
-        if not game.num_global_planes:
+        if not isinstance(game, GoAnyBoard):
             return [game.spec]
-        komi = game.komi or 0.0
-        return [parse_game(f"go:{side},komi={komi}").spec for side in USUAL_BOARDS if abs(komi) <= side * side]
+        boards = [side for side in USUAL_BOARDS if abs(game.komi) <= side * side]
+        return [parse_game(f"go:{side},komi={game.komi}").spec for side in boards]

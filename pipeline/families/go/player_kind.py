@@ -26,9 +26,10 @@ class GtpKind(PlayerKind):
 
     def check_game(self, game: AnyGame, spec: str, argument: str) -> None:
         from pipeline.families.go.gtp_engine import GtpEngine
+        from pipeline.games.capabilities import Komi
         from pipeline.players.engine_process import find_program
 
-        if game.komi is None:
+        if not isinstance(game, Komi):
             raise UsageError(f"player {spec!r}: GTP engines play Go only; the game is {game.spec}")
         find_program(argument, GtpEngine)
 

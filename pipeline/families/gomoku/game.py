@@ -25,7 +25,7 @@ The network sees (Gomoku.plane_names) the stones, the last move, and what a ston
 empty point. With captures it also sees the pairs taken, forbidden points, and a five that must be answered.
 
 Spec: ``gomoku:SIZE[,exact]`` or ``gomoku:SIZE,capture[,pairs=N][,threes_by_capture=off][,breakable=off]``. With
-``,opponents`` after either, the network also sees whether a player meets one that doesn't learn (see AnyGame.begin).
+``,opponents`` after either, the network also sees whether a player meets one that doesn't learn (see SeesOpponents).
 Actions are points; their names are a column letter, I included, and a row number from below: ``H8``.
 """
 
@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,7 @@ from pipeline.errors import IllegalMove, UsageError
 from pipeline.families.gomoku import kernels
 from pipeline.families.gomoku import shapes as gomoku_shapes
 from pipeline.families.gomoku.heuristic import move_scores
+from pipeline.games.capabilities import InSgf, SeesOpponents, Sgf, SharedRules
 from pipeline.games.contract import (
     OFF,
     ON,
@@ -52,7 +53,6 @@ from pipeline.games.contract import (
     IntArray,
     MoveScores,
     Planes,
-    Sgf,
     States,
     small_number,
 )
@@ -70,7 +70,7 @@ def shape_table() -> NDArray[np.int32]:
     return gomoku_shapes.shape_table()
 
 
-class Gomoku(RowGame):
+class Gomoku(RowGame, InSgf, SharedRules):
     """See the module docstring for the rules, ``kernels`` for the state's layout.
 
     pairs: captured pairs that win; 0: the free game, without captures or the other rules of that variant.
@@ -90,7 +90,6 @@ class Gomoku(RowGame):
         pairs: int = 0,
         threes_by_capture: bool = True,
         breakable: bool = True,
-        opponents: bool = False,
     ) -> None:
         super().__init__(size, size, kernels.EXTRA_WORDS)
         self.size = size
@@ -110,10 +109,6 @@ class Gomoku(RowGame):
                 self.plane_names += tuple(f"{who} pairs: {number} or more" for number in range(1, pairs))
             self.plane_names += ("empty but forbidden (double-three)", "opponent has a five to be answered")
         self.sgf = Sgf(4, rules=self.spec.partition(",")[2] or "free")
-        self.sees_opponents = opponents
-        if opponents:
-            self.spec += ",opponents"
-            self.plane_names += ("meets one who doesn't learn", "doesn't learn")
         # Every move adds a stone, and the captures before the last one take at most 2 (pairs - 1) pairs.
         self.max_plies = self.num_points + 4 * max(0, pairs - 1)
         self._lines = gomoku_shapes.board_lines(size)
@@ -137,22 +132,12 @@ class Gomoku(RowGame):
         if not MIN_PAIRS <= small_number(pairs) <= MAX_PAIRS:
             raise UsageError(f"{where}: pairs={pairs}; wanted a number from {MIN_PAIRS} to {MAX_PAIRS}")
         by_capture, breakable = (options.get(name, ON) == ON for name in ("threes_by_capture", "breakable"))
-        opponents = options.get("opponents") == ON
-        return Gomoku(board, exact, int(pairs) if capture else 0, by_capture, breakable, opponents)
+        kind = GomokuWithOpponents if options.get("opponents") == ON else Gomoku
+        return kind(board, exact, int(pairs) if capture else 0, by_capture, breakable)
 
     def initial(self, num_games: int) -> States:
         states = np.zeros((num_games, self.state_size), np.int16)
         states[:, self.num_points + kernels.LAST] = -1
-        return states
-
-    def begin(self, setups: NDArray[np.integer]) -> States:
-        if not self.sees_opponents:
-            return super().begin(setups)
-        wrong = np.flatnonzero((setups < 0) | (setups > 2))
-        if wrong.size:
-            raise IllegalMove(f"{self.spec}: setup {setups[wrong[0]]}; wanted 0, 1 or 2")
-        states = self.initial(len(setups))
-        states[:, self.num_points + kernels.MET] = setups
         return states
 
     @property
@@ -166,18 +151,10 @@ class Gomoku(RowGame):
         found += ["any five wins at once"] if rules.goal and not rules.breakable else []
         return ", ".join(found)
 
-    def varied(self, setup: int) -> Self:
-        return self if self.sees_opponents and 0 <= setup <= 2 else super().varied(setup)
-
     def as_seen(self, other: AnyGame) -> Self | None:
         return self if isinstance(other, Gomoku) and other.rules == self.rules else None
 
-    def met_by(self, states: States, players: NDArray[np.int8]) -> States:
-        found = states.copy()
-        found[:, self.num_points + kernels.MET] = players + 1
-        return found
-
-    def position(self, first: Sequence[int], second: Sequence[int], to_move: int | None = None) -> States:
+    def with_stones(self, first: Sequence[int], second: Sequence[int]) -> States:
         """[1, S] with these stones of the first and of the second player, and no captured pairs.
 
         The number of stones is the number of plies, and the last stone of the player who isn't to move is the last
@@ -185,7 +162,7 @@ class Gomoku(RowGame):
         or no move is possible.
         """
         state = self.initial(1)
-        if len(first) - len(second) not in ((0, 1) if to_move is None else (to_move,)):
+        if len(first) - len(second) not in (0, 1):
             raise IllegalMove(f"{len(first)} and {len(second)} stones: no position of {self.spec}")
         everywhere = [*first, *second]
         twice = sorted({self.action_name(point) for point in everywhere if everywhere.count(point) > 1})
@@ -214,11 +191,6 @@ class Gomoku(RowGame):
     def analyse(self, states: States, history: History | None, allowed: BoolArray, planes: Planes) -> None:
         deciding = history is not None
         kernels.legal_and_observe(states, self.rules, self._lines, shape_table(), deciding, allowed, planes)
-        if self.sees_opponents and len(planes):
-            words = states[:, self.num_points :]
-            meets, own = words[:, kernels.MET], words[:, kernels.TO_MOVE] + 1
-            planes[:, -2] = (meets == own)[:, None]
-            planes[:, -1] = (meets == 3 - own)[:, None]
 
     def shapes(self, states: States) -> NDArray[np.uint8]:
         """[B, 2, P, 5] the number of lines on which a stone of each player on each empty point makes each shape."""
@@ -249,3 +221,37 @@ class Gomoku(RowGame):
         if word[kernels.FIVE]:
             said += f"; {'.XO'[word[kernels.FIVE]]}'s five must be answered"
         return said
+
+
+class GomokuWithOpponents(Gomoku, SeesOpponents):
+    """``,opponents``: two more planes say who meets an opponent that doesn't learn."""
+
+    def __init__(self, *rules: Any) -> None:
+        super().__init__(*rules)
+        self.spec += ",opponents"
+        self.plane_names += ("meets one who doesn't learn", "doesn't learn")
+
+    def begin(self, setups: NDArray[np.integer]) -> States:
+        wrong = np.flatnonzero((setups < 0) | (setups > 2))
+        if wrong.size:
+            raise IllegalMove(f"{self.spec}: setup {setups[wrong[0]]}; wanted 0, 1 or 2")
+        states = self.initial(len(setups))
+        states[:, self.num_points + kernels.MET] = setups
+        return states
+
+    def varied(self, setup: int) -> Self:
+        self.begin(np.array([setup]))
+        return self  # the rules are the same
+
+    def met_by(self, states: States, players: NDArray[np.int8]) -> States:
+        found = states.copy()
+        found[:, self.num_points + kernels.MET] = players + 1
+        return found
+
+    def analyse(self, states: States, history: History | None, allowed: BoolArray, planes: Planes) -> None:
+        super().analyse(states, history, allowed, planes)
+        if len(planes):
+            words = states[:, self.num_points :]
+            meets, own = words[:, kernels.MET], words[:, kernels.TO_MOVE] + 1
+            planes[:, -2] = (meets == own)[:, None]
+            planes[:, -1] = (meets == 3 - own)[:, None]

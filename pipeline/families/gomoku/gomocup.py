@@ -171,7 +171,7 @@ class Gomocup:
             )
         first, second = (own, theirs) if len(own) == len(theirs) else (theirs, own)
         try:
-            position = self._game.position(first, second)
+            position = self._game.with_stones(first, second)
         except IllegalMove as error:
             raise ProtocolError(f"BOARD: {error}") from error
         self.session.restart(position)

@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 from pipeline.families.othello import kernels
 from pipeline.families.othello.heuristic import move_scores
 from pipeline.games import row_kernels
-from pipeline.games.contract import Actions, BoolArray, FloatArray, History, MoveScores, Planes, Sgf, States
+from pipeline.games.capabilities import InSgf, Sgf
+from pipeline.games.contract import Actions, BoolArray, FloatArray, History, MoveScores, Planes, States
 from pipeline.games.stones import REFUSALS, Look, RowGame, square_board
 
 
-class Othello(RowGame):
+class Othello(RowGame, InSgf):
     """See the module docstring for the rules, kernels for the state's layout."""
 
     known_as, columns, examples = "Othello", "abcdefghijklmnop", "e.g. d3 or pass"

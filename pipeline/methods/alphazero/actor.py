@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.counter_rng import uniforms
+from pipeline.games.capabilities import SeesOpponents, beginning
 from pipeline.games.contract import Actions, BoolArray, FloatArray, Planes, Rows
 from pipeline.methods.active_opponents import ActiveOpponents
 from pipeline.methods.alphazero.options import TreeActorOptions
@@ -231,7 +232,7 @@ class TreeActor(Actor):
                 encounters[row] = encounter
             opponent, learner = (encounter.opponent.name, encounter.learner) if encounter else (None, BOTH)
             setup = seed.setup
-            if encounter and self._job.game.sees_opponents and not encounter.opponent.learns:
+            if encounter and isinstance(self._job.game, SeesOpponents) and not encounter.opponent.learns:
                 setup = encounter.learner + 1
             self._buffer.start(row, seed.game_id, seed.no_resign, opponent=opponent, learner=learner, setup=setup)
             self._kinds[row] = seed.kinds
@@ -247,11 +248,11 @@ class TreeActor(Actor):
             started = np.array(begun, np.int64)
             self.search.new_games(started, np.array(streams, np.uint64))
             if any(setups):
-                self.search.set_up(started, self._job.game.begin(np.array(setups)))
+                self.search.set_up(started, beginning(self._job.game, np.array(setups)))
             for row, encounter in encounters.items():
                 opponent_player = self._opponents.meet(row, encounter)
                 if setup := setups[begun.index(row)]:
-                    opponent_player.set_up(np.array([row]), self._job.game.begin(np.array([setup])), [[]])
+                    opponent_player.set_up(np.array([row]), beginning(self._job.game, np.array([setup])), [[]])
                 self._learner[row] = encounter.learner
             if self._config.random_plies:
                 self._open(started)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError, IllegalMove
+from pipeline.games.capabilities import AllBoards, SeesOpponents, beginning
 from pipeline.games.contract import FloatArray, Game, States
 from pipeline.games.replay import IllegalRecord, replay
 from pipeline.games.specs import are_related, parse_game
@@ -28,7 +29,7 @@ def column_types(game: Game) -> ColumnTypes:
     planes         C·P bits in C order, packed by numpy.packbits
     policy         [A] sums to 1, 0 for illegal actions; all 0 if policy_weight is 0 and nothing was searched
     policy_weight  1 if policy is a target: of a search, or the move played by an opponent that doesn't learn, where
-                   networks see such opponents (AnyGame.sees_opponents)
+                   networks see such opponents (SeesOpponents)
     value          the game's result, or the target of gather --td-lambda. Games ended by the move limit count with
                    their results, as in self-play's searches, so that the network learns which moves lead nowhere
     ownership      [P] of the final position; +1 own
@@ -40,7 +41,7 @@ def column_types(game: Game) -> ColumnTypes:
     side           the board's side, only for a game of all board sizes. Examples of smaller boards fill the first
                    entries of planes, policy, ownership and reply
     """
-    side: ColumnTypes = {"side": ("|u1", ())} if game.num_global_planes else {}
+    side: ColumnTypes = {"side": ("|u1", ())} if isinstance(game, AllBoards) else {}
     return {
         "planes": ("|u1", ((game.num_planes * game.num_points + 7) // 8,)),
         "policy": ("<f2", (game.num_actions,)),
@@ -72,7 +73,7 @@ def make_examples(
     for shard in shards:
         if not are_related(shard.game_spec, game.spec):
             raise FileError(shard.path, f"games of {shard.game_spec}; wanted {game.spec}")
-    if not game.num_global_planes:
+    if not isinstance(game, AllBoards):
         return _of_one_board(game, shards, wanted, td_lambda)
     types = {**column_types(game), **ORIGIN}
     columns = {name: np.zeros((len(wanted), *shape), dtype) for name, (dtype, shape) in types.items()}
@@ -112,7 +113,7 @@ def _of_one_board(
         raise table.error(table.row[index], "visits of an illegal action", wanted.ply[index])
     policy = np.zeros((len(wanted), game.num_actions), np.float16)
     policy[visits.owner, visits.actions] = visits.shares
-    if game.sees_opponents:  # networks learn to predict the moves of an opponent that doesn't learn
+    if isinstance(game, SeesOpponents):  # networks learn to predict the moves of an opponent that doesn't learn
         setups, flags = table.setups[table.row], table.per_move("flags", np.uint8(NO_VALUE))[table.ply, table.row]
         not_learners = np.flatnonzero((setups != 0) & (to_move != setups - 1) & (flags & DRAWN == 0))
         policy[not_learners] = 0
@@ -154,7 +155,7 @@ def _replay(game: Game, table: GameTable) -> tuple[NDArray[np.uint8], NDArray[np
     by_ply = np.lexsort((table.row, table.ply))
     starts = np.searchsorted(table.ply[by_ply], np.arange(num_plies + 2))
     try:
-        begun = game.begin(table.setups)
+        begun = beginning(game, table.setups)
     except IllegalMove as error:
         raise table.error(np.flatnonzero(table.setups)[0], f"{error}; wanted games that begin as they may") from error
     try:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import MuGoError, UsageError
+from pipeline.games.capabilities import AllBoards
 from pipeline.games.contract import AnyGame, Game
 from pipeline.methods.alphazero import examples
 from pipeline.methods.alphazero.actor import TreeActor
@@ -98,7 +99,8 @@ class AlphaZero(Method):
         here = replace(before, height=height, width=width, actions=new.num_actions)
         added = new.plane_names[len(old.plane_names) :]
         fits = new.plane_names == (*old.plane_names, *added) and weight_shapes(before) == weight_shapes(here)
-        if not fits or len(added) not in (0, new.num_global_planes):
+        sees_boards = isinstance(new, AllBoards) and len(added) == new.num_global_planes
+        if not fits or (added and not sees_boards):
             raise MuGoError(
                 f"its network sees a board of {old.spec}; {new.spec} has other planes, or moves that aren't points of "
                 "the board; wanted another size of the same game"

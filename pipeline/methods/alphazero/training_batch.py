@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pipeline.games.capabilities import AllBoards
 from pipeline.games.contract import Game
 from pipeline.methods.alphazero.examples import entries
 from pipeline.methods.method import IndexArray
@@ -45,7 +46,7 @@ def make_batch(game: Game, columns: Columns, rows: IndexArray, symmetry: IndexAr
     Planes, policy, reply and ownership are transformed together. Every sample_weight is 1. game: as for column_types;
     all rows must be of one board size.
     """
-    if "side" in columns:
+    if isinstance(game, AllBoards):
         (side,) = np.unique(columns["side"][rows])  # raises ValueError for several
         game = _board(game, int(side))
     arrays: dict[str, NDArray[Any]] = {name: columns[name][rows] for name in Batch._fields[1:-1]}
@@ -62,7 +63,7 @@ def make_batch(game: Game, columns: Columns, rows: IndexArray, symmetry: IndexAr
 
 
 @lru_cache(maxsize=32)
-def _board(game: Game, side: int) -> Game:
+def _board(game: AllBoards, side: int) -> Game:
     return game.on_board(side)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pipeline.errors import MuGoError
+from pipeline.games.capabilities import komi_of, seen_by
 from pipeline.games.contract import FloatArray, Game
 from pipeline.play.findings import Findings, winrate
 from pipeline.play.game_in_progress import Line
@@ -52,11 +53,11 @@ class Analyst:
         self._lock, self._places = threading.Lock(), threading.Semaphore(MOST_WAITING)
 
     def plays(self, game: Game) -> bool:
-        return game.board_title in self.boards and self.game.as_seen(game) is not None
+        return game.board_title in self.boards and seen_by(self.game, game) is not None
 
     def komi_in(self, game: Game) -> float | None:
         """The komi that the model assumes in this game: its own, unless its network sees komi; None without komi."""
-        return (self.game.as_seen(game) or self.game).komi
+        return komi_of(seen_by(self.game, game) or self.game)
 
     def search(
         self, line: Line, readouts: int, stale: Callable[[], bool], plays: bool = False

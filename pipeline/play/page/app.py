@@ -32,6 +32,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from pipeline.errors import MuGoError, UsageError
+from pipeline.games.capabilities import Komi, komi_of
 from pipeline.games.contract import Game
 from pipeline.games.sgf import AnotherGame
 from pipeline.games.specs import parse_game
@@ -130,10 +131,10 @@ class Lobby:
         return {
             "spec": game.spec,
             "title": title,
-            "komi": game.komi,
+            "komi": komi_of(game),
             "takes_komi": _with_other_komi(game) is not None,
             "models": {
-                name: {"spec": own.spec, "komi": own.komi, "takes_komi": takes_komi(one, own)}
+                name: {"spec": own.spec, "komi": komi_of(own), "takes_komi": takes_komi(one, own)}
                 for name, (one, own) in models.items()
             },
             "opponents": [*models, *self._built_ins(game), NOBODY],
@@ -145,8 +146,10 @@ class Lobby:
         game = self.games.get(body.game)
         if game is None:
             raise Refused(400, f"game: found {body.game[:40]!r}; wanted one of {', '.join(self.games)}")
-        if body.komi is not None:
+        if isinstance(game, Komi) and body.komi is not None:
             game = game.with_komi(body.komi)
+        elif body.komi:
+            raise UsageError(f"{game.title}: found komi {body.komi:g}; wanted no other than its own")
         known = [*self._opponents(game), NOBODY]
         if body.opponent in self.analysts and body.opponent not in known:
             played = " and ".join(one.title for one in self.analysts[body.opponent].boards.values())
@@ -208,7 +211,7 @@ class Lobby:
             for analyst in self.analysts.values()
             if any(own.without_move_limit().board_title == title for own in analyst.boards.values())
         ]
-        return min(known, key=lambda analyst: analyst.komi_in(game) != game.komi, default=None)
+        return min(known, key=lambda analyst: analyst.komi_in(game) != komi_of(game), default=None)
 
     @staticmethod
     def _built_ins(game: Game) -> list[str]:
@@ -217,7 +220,7 @@ class Lobby:
 
 def _with_other_komi(game: Game) -> Game | None:
     """The game with a slightly higher komi; None if it isn't played so."""
-    if game.komi is None:
+    if not isinstance(game, Komi):
         return None
     for more in (0.5, 1.0):
         with contextlib.suppress(UsageError):

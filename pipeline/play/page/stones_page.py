@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import MuGoError, UsageError
+from pipeline.games.capabilities import InSgf, Komi, adopted
 from pipeline.games.contract import AnyGame, BoolArray, Game, States
 from pipeline.games.records import PlayedGame, RecordText, name_of
 from pipeline.games.sgf import AnotherGame, line_sgf, main_line, record_of
@@ -27,7 +28,7 @@ class StonesTable(Table):
 
     @property
     def records(self) -> tuple[str, ...]:
-        return () if self.game.sgf is None else (SGF,)
+        return (SGF,) if isinstance(self.game, InSgf) else ()
 
     def _fixed(self) -> dict[str, Any]:
         game, (height, width) = self.game, self.game.board_shape
@@ -75,6 +76,7 @@ class StonesTable(Table):
         played = self._played
         states = [position.states for position in played.positions]
         moves = [action for _, action in played.moves]
+        assert isinstance(self.game, InSgf)
         record = PlayedGame(moves, text, self._comments(), resigned_by=played.resigned)
         return line_sgf(self.game, states, [player for player, _ in played.moves], record)
 
@@ -85,8 +87,7 @@ class StonesTable(Table):
         return self._won(int(winner < 0), score)
 
     def _won(self, winner: int, score: float) -> str:
-        form = self.game.sgf
-        margin = f" by {score:g} points" if form is not None and form.margin else ""
+        margin = f" by {score:g} points" if isinstance(self.game, InSgf) and self.game.sgf.margin else ""
         return f"{self.colours[winner]} wins{margin}"
 
     # Points
@@ -137,7 +138,7 @@ class StonesPage(BoardPage):
 
     def read(self, data: bytes, games: Sequence[Game]) -> tuple[Game, Beginning]:
         """The first game that an SGF fits, with the record's komi. Begins where stones are set up last."""
-        games = [game for game in games if game.sgf is not None]
+        games = [game for game in games if isinstance(game, InSgf)]
         if not games:
             raise AnotherGame("none of these games is written in SGF")
         line, problems = main_line(data), list[MuGoError]()
@@ -152,14 +153,14 @@ class StonesPage(BoardPage):
             start = record.setups.get(ply, record.start)
             if ply:
                 notes = (*notes, f"stones are set up after move {ply}: the game begins there")
-            names = (record.black, record.white)
-            return game, Beginning(None if start is None else game.adopt(start), record.moves[ply:], names, notes=notes)
+            names, start = (record.black, record.white), None if start is None else adopted(game, start)
+            return game, Beginning(start, record.moves[ply:], names, notes=notes)
         raise min(problems, key=lambda problem: isinstance(problem, AnotherGame))
 
 
 def with_komi(game: Game, komi: float | None) -> Game:
     """The game with this komi; the game itself if komi is None or can't be played with."""
     try:
-        return game if komi is None else game.with_komi(komi)
+        return game.with_komi(komi) if isinstance(game, Komi) and komi is not None else game
     except UsageError:
         return game

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pipeline.errors import IllegalMove
+from pipeline.games.capabilities import komi_of
 from pipeline.games.contract import BoolArray, Game, States
 from pipeline.games.records import RecordText
 from pipeline.methods.resignation import AgainstPerson
@@ -179,8 +180,8 @@ class Table(BaseTable):
         begin = begin or Beginning()
         super().__init__(game.without_move_limit(), game.colours, opponent, human, begin.start)
         self.spec, self.readouts, self.adviser = game.spec, readouts, adviser
-        komi = game.komi if adviser is None else adviser.komi_in(self.game)
-        self._other_komi = None if komi == game.komi else komi  # what the adviser assumes instead
+        komi = komi_of(game) if adviser is None else adviser.komi_in(self.game)
+        self._other_komi = None if komi == komi_of(game) else komi  # what the adviser assumes instead
         self._built_in = PlayerOpponent(opponent, BUILT_INS[opponent](self.game, 1)) if opponent in BUILT_INS else None
         self._names, self._notes = begin.names, list(begin.notes)
         self._named: list[str] = []  # the moves by name

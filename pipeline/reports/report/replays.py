@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.errors import MuGoError
+from pipeline.games.capabilities import InSgf
 from pipeline.games.contract import Game, States
 from pipeline.games.stones import BoardGame
 from pipeline.reports.recorded_games import ENDINGS, RecordedGame
@@ -162,5 +163,5 @@ def _result(one: RecordedGame, state: States, colours: tuple[str, str]) -> str:
         scores = game.settled_scores(state, game.settled_owners(state))
     else:
         scores = game.scores(state)
-    margin = f" by {abs(float(scores[0])):g} points" if game.sgf is not None and game.sgf.margin else ""
+    margin = f" by {abs(float(scores[0])):g} points" if isinstance(game, InSgf) and game.sgf.margin else ""
     return f"{winner} wins{margin}{ENDINGS[one.end]}"

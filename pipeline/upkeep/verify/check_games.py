@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError, UsageError
+from pipeline.games.capabilities import family_of
 from pipeline.games.specs import largest, recorded_game
 from pipeline.gather.extraction import POSITIONS_PER_GROUP, in_threads, read_intact
 from pipeline.methods.method import Positions
@@ -108,7 +109,7 @@ def check_games(
 def _family(spec: str) -> str:
     """The family of a game; for an unknown game, its spec."""
     try:
-        return recorded_game(spec).family
+        return family_of(recorded_game(spec))
     except UsageError:
         return spec
 

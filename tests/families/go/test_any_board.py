@@ -5,6 +5,7 @@ import pytest
 
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.families.go import any_board
+from pipeline.games.capabilities import AllBoards, beginning, family_of, seen_by, variant
 from pipeline.games.contract import Game, States
 from pipeline.games.specs import are_related, largest, parse_game
 from pipeline.games.testing import sample_positions
@@ -22,7 +23,7 @@ from pipeline.games.testing import sample_positions
 )
 def test_specs(spec: str, canonical: str, family: str, side: int) -> None:
     game = parse_game(spec)
-    assert (game.spec, game.family, game.board_shape) == (canonical, family, (side, side))
+    assert (game.spec, family_of(game), game.board_shape) == (canonical, family, (side, side))
     assert parse_game(canonical).spec == canonical
 
 
@@ -37,11 +38,10 @@ def test_relations() -> None:
     assert not are_related("go:any", "go:9") and not are_related("go:any,komi=7", "go:any")
     assert largest(["go:any", "go:any,size=13", "go:any,size=7"]).spec == "go:any,size=13"
     home, plain = parse_game("go:any,komi=7"), parse_game("go:13")
-    seen = home.as_seen(plain)
+    seen = seen_by(home, plain)
     assert seen is not None and seen.spec == "go:any,size=13" and seen.max_plies == plain.max_plies
-    assert plain.as_seen(home) is None and home.as_seen(parse_game("gomoku:9")) is None
-    with pytest.raises(UsageError, match="wanted a game of all boards"):
-        plain.on_board(9)
+    assert seen_by(plain, home) is None and seen_by(home, parse_game("gomoku:9")) is None
+    assert isinstance(home, AllBoards) and not isinstance(plain, AllBoards)
     with pytest.raises(UsageError, match="5 to 19"):
         home.on_board(4)
     much = parse_game("go:any,komi=30")
@@ -91,8 +91,8 @@ def test_komi_decides_by_game() -> None:
 
 def test_other_games_have_one_beginning() -> None:
     game = parse_game("gomoku:9")
-    assert (game.begin(np.zeros(3, int)) == game.initial(3)).all() and game.varied(0) is game
+    assert (beginning(game, np.zeros(3, int)) == game.initial(3)).all() and variant(game, 0) is game
     with pytest.raises(IllegalMove, match="setup 2"):
-        game.begin(np.array([0, 2]))
+        beginning(game, np.array([0, 2]))
     with pytest.raises(IllegalMove, match="setup -1"):
-        game.varied(-1)
+        variant(game, -1)

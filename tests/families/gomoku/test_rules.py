@@ -346,13 +346,13 @@ def test_a_position_with_a_five_is_over_only_if_nobody_can_break_it() -> None:
     after = play(game, state, point)
     first, second = (np.flatnonzero(after[0, : game.num_points] == colour).tolist() for colour in (FIRST, SECOND))
     second = [*second, 72, 74, 76, 80]  # far away; the second player is to move
-    found = game.position(first, second)
+    found = game.with_stones(first, second)
     assert found[0, game.num_points + kernels.FIVE] == FIRST and result(game, found) is None
     assert result(game, play(game, found, "A9")) == 1
     unbreakable = parse_game(f"gomoku:{SIZE},capture,breakable=off")
     for other, black, white in ((game, [*first, 0], [*second, 78, 8]), (unbreakable, first, second)):
         with pytest.raises(IllegalMove, match="a five stands already"):  # one's own, or one that wins
-            other.position(black, white)
+            other.with_stones(black, white)
 
 
 def test_unanswered_it_wins_after_the_reply() -> None:

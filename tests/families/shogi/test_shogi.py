@@ -261,7 +261,7 @@ def test_a_game_goes_on_behind_a_declaration_that_nobody_made() -> None:
     assert not game.is_over(after)[0] and game.to_move(after)[0] == 1
     names = ["1i2i", "R*9i", "2i1h", "9i9h"]
     start = game.from_sfen(f"{TEN}/9/9/9/9/9/8k w 2R2B 1")
-    actions, here = [], parse_game("shogi,declaration=off").adopt(start)
+    actions, here = [], start
     for name in names:
         actions.append(game.parse_move(here[0], name))
         here = game.play(game.played_on(here), np.array(actions[-1:]), NO_HISTORY)

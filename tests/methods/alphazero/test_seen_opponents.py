@@ -9,6 +9,7 @@ import pytest
 
 from pipeline.errors import IllegalMove
 from pipeline.families.gomoku import kernels
+from pipeline.games.capabilities import SeesOpponents, beginning
 from pipeline.games.contract import History
 from pipeline.games.specs import parse_game
 from pipeline.methods.alphazero.examples import Positions, make_examples
@@ -43,7 +44,7 @@ def test_the_planes_of_every_setup() -> None:
         assert observed(after)[row, [MEETS, DOESNT_LEARN]].reshape(2, -1).mean(axis=1).tolist() == wanted
     plain = parse_game("gomoku:9")
     assert GAME.sgf == plain.sgf  # the rules are the same
-    assert plain.num_planes == GAME.num_planes - 2 and plain.spec != GAME.spec and not plain.sees_opponents
+    assert plain.num_planes == GAME.num_planes - 2 and plain.spec != GAME.spec and not isinstance(plain, SeesOpponents)
     states[:, GAME.num_points + kernels.MET] = 0
     assert (observed(states)[:, :MEETS] == plain.observe(states, plain.legal(states, History.empty(3, 1)))).all()
 
@@ -51,7 +52,7 @@ def test_the_planes_of_every_setup() -> None:
 def test_setups_that_nobody_knows() -> None:
     for game, setup in ((GAME, 3), (GAME, -1), (parse_game("gomoku:9"), 1)):
         with pytest.raises(IllegalMove, match=f"setup {setup}"):
-            game.begin(np.array([0, setup]))
+            beginning(game, np.array([0, setup]))
 
 
 def test_games_of_every_setup_are_shown(tmp_path) -> None:
