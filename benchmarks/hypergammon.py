@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from benchmarks.backgammon import model_of
 from benchmarks.strength import ending
-from pipeline.compilation import kernel
+from pipeline.compiled_kernels import kernel
 from pipeline.errors import FileError
 from pipeline.families.backgammon.game import OPENING_PROBABILITIES, THROWS, Backgammon
 from pipeline.families.backgammon.kernels import BAR, NUM_POINTS, OFF, PLY, STATE_SIZE, TURN

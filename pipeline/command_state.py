@@ -24,7 +24,7 @@ def run_state_of(config: Options) -> RunState:
     --new-model. A match judges a challenger: its generation is that model's number, or the newest model's without
     --white-model. Samples are those that the newest model (in training --original-model) was trained on, by its
     manifest. Gathering and tournaments look into saved_models/, other commands into the folder of their models.
-    A watcher uses each model's own state (evaluate/planning.py); its config here gets START.
+    A watcher uses each model's own state (evaluate/watch_plan.py); its config here gets START.
     Raises FileError for models that can't be read.
     """
     if isinstance(config, InitConfig) or (isinstance(config, EvaluateConfig) and config.watch):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import caches, compilation
+from pipeline import caches, compiled_kernels
 
 
 @pytest.fixture
@@ -21,10 +21,10 @@ def homeless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     caches._folder.cache_clear()
-    compilation._root.cache_clear()
+    compiled_kernels._root.cache_clear()
     yield tmp_path / "temporary"
     caches._folder.cache_clear()
-    compilation._root.cache_clear()
+    compiled_kernels._root.cache_clear()
 
 
 def test_without_a_home_caches_are_temporary(homeless: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,9 +48,9 @@ def test_kernels_are_cached_there_too(
     homeless: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", os.environ["HOME"])
-    assert compilation._root() == caches.cache_folder() / "kernels"
+    assert compiled_kernels._root() == caches.cache_folder() / "kernels"
     assert "NUMBA_CACHE_DIR=" in capsys.readouterr().err
-    assert compilation._Locator.from_function(caches.cache_folder, "") is not None
+    assert compiled_kernels._Locator.from_function(caches.cache_folder, "") is not None
 
 
 def test_a_folder_that_others_may_write_is_not_trusted(homeless: Path) -> None:

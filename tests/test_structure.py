@@ -32,7 +32,7 @@ FOUNDATION = {
     "errors",
     "extensions",
     "interrupts",
-    "compilation",
+    "compiled_kernels",
     "machine",
     "options",
     "phrases",
@@ -60,7 +60,7 @@ LAYERS: list[set[str]] = [
 ]
 WITHIN_FOUNDATION = {
     "caches": {"phrases"},
-    "compilation": {"caches", "phrases"},
+    "compiled_kernels": {"caches", "phrases"},
     "extensions": {"errors"},
     "options": {"errors", "extensions"},
     "presets": {"commands", "errors", "extensions", "options", "schedules"},

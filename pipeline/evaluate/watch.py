@@ -1,7 +1,7 @@
 """``evaluate --watch``: evaluates every new model of a folder beside training. Promotes none.
 
-The decisions for a model are its *plan* (planning.py), which is written before the first game and holds until the last,
-also for a process that resumes after a kill. Evaluations already begun come first, then the newest model, then older
+The decisions for a model are its *plan* (watch_plan.py), which is written before the first game and holds until the
+last, also for a process that resumes after a kill. Evaluations already begun come first, then the newest model, then older
 ones. Their matches count for ratings like all matches.
 
 A model that can't be loaded, a missing engine or a missing member of the pool is skipped and reported. The model's file
@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.evaluate.config import BENCHMARK, CHAMPION, LADDER, POOL, SINGLE, EvaluateConfig
-from pipeline.evaluate.planning import MACHINE_OPTIONS, Candidate, Draft, SettingsAt, calendar, folders_of_matches
+from pipeline.evaluate.watch_plan import MACHINE_OPTIONS, Candidate, Draft, SettingsAt, calendar, folders_of_matches
 from pipeline.games.specs import parse_game
 from pipeline.matches.options import MatchOptions
 from pipeline.matches.runner import Entrant, MatchRunner, common_game, load_entrant

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.compilation import kernel
+from pipeline.compiled_kernels import kernel
 from pipeline.counter_rng import uniforms
 from pipeline.games.contract import Actions, AnyGame, FloatArray, KeyArray, States
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.compilation import kernel
+from pipeline.compiled_kernels import kernel
 
 
 @kernel

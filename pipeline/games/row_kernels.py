@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.compilation import kernel
+from pipeline.compiled_kernels import kernel
 from pipeline.games.contract import BoolArray, KeyArray, Planes, States
 
 EMPTY, FIRST, SECOND = 0, 1, 2

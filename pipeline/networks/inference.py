@@ -41,7 +41,8 @@ from pipeline.games.contract import Evaluate, Evaluation, FloatArray, Planes
 from pipeline.games.margins import MarginNetwork
 from pipeline.machine import available_cores
 from pipeline.networks.architecture import Architecture, Weights
-from pipeline.networks.backends import (
+from pipeline.networks.folding import evaluate_plain, fold
+from pipeline.networks.openvino_backend import (
     MIN_BATCH,
     Backend,
     OpenVinoBackend,
@@ -50,7 +51,6 @@ from pipeline.networks.backends import (
     largest_int8_kernel,
     processor_name,
 )
-from pipeline.networks.folding import evaluate_plain, fold
 from pipeline.networks.options import BACKENDS, NETWORK_BACKENDS
 from pipeline.progress import SILENT, Progress
 

@@ -1,4 +1,4 @@
-"""The torch backends: plain, torch.compile, and CUDA. See ``backends.py``."""
+"""The torch backends: plain, torch.compile, and CUDA. See ``openvino_backend.py``."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from torch.nn import functional as F
 from pipeline.games.contract import Evaluate, Evaluation, Planes
 from pipeline.machine import available_cores
 from pipeline.networks.architecture import Architecture, Weights
-from pipeline.networks.backends import Backend
 from pipeline.networks.modules import per_point_logits, pooled, split_planes, value_of
+from pipeline.networks.openvino_backend import Backend
 
 HALVES_PER_COMPLEX128 = 8  # 16-bit numbers in a complex128
 WARM_UPS = 3  # before capturing a graph: libraries choose kernels and allocate memory

@@ -20,9 +20,9 @@ from pipeline.games.margins import MarginNetwork
 from pipeline.games.specs import parse_game
 from pipeline.machine import available_cores
 from pipeline.networks.architecture import Architecture, check_weights
-from pipeline.networks.backends import MIN_BATCH
 from pipeline.networks.folding import margin_network
 from pipeline.networks.inference import BackendSpec, Evaluator, available_backends, make_evaluators
+from pipeline.networks.openvino_backend import MIN_BATCH
 from pipeline.progress import Progress
 from pipeline.run import layout
 from pipeline.run.models import Model, read_calibration

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from pipeline.compilation import make_kernel
+from pipeline.compiled_kernels import make_kernel
 
 kernel = make_kernel(error_model="numpy")
 BELOW_ONE = 1.0 - 2.0**-53

@@ -50,7 +50,7 @@ from pipeline.errors import MuGoError
 from pipeline.games.contract import FloatArray
 from pipeline.machine import available_cores
 from pipeline.methods.method import Objective, Weights
-from pipeline.networks.backends import has_fast_bfloat16
+from pipeline.networks.openvino_backend import has_fast_bfloat16
 from pipeline.networks.torch_backends import without_garbage_collection
 from pipeline.train.config import TrainConfig
 from pipeline.train.muon import Muon

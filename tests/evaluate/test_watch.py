@@ -24,8 +24,8 @@ from pipeline import main
 from pipeline.errors import FileError, NotYet, UsageError, explain
 from pipeline.evaluate import watch as module
 from pipeline.evaluate.config import EvaluateConfig
-from pipeline.evaluate.planning import Candidate, Draft, calendar
 from pipeline.evaluate.watch import climb, outcome_of, watch
+from pipeline.evaluate.watch_plan import Candidate, Draft, calendar
 from pipeline.games.specs import parse_game
 from pipeline.machine import groups_by_session
 from pipeline.matches.runner import MatchRunner, load_entrant

@@ -15,7 +15,7 @@ import pytest
 
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import Evaluate, Evaluation, Planes
-from pipeline.networks import backends, folding, inference
+from pipeline.networks import folding, inference, openvino_backend
 from pipeline.networks.architecture import Architecture
 from pipeline.networks.folding import evaluate_plain, fold
 from pipeline.networks.inference import (
@@ -35,7 +35,7 @@ from tests.helpers import Heard
 from tests.networks.conftest import ARCHITECTURES, lively_weights, random_planes
 
 GO = ARCHITECTURES["points and pass"]
-needs_openvino = pytest.mark.skipif(not backends.is_installed("openvino"), reason="openvino is not installed")
+needs_openvino = pytest.mark.skipif(not openvino_backend.is_installed("openvino"), reason="openvino is not installed")
 ENGINES = ["torch", pytest.param("openvino", marks=needs_openvino)]
 
 
@@ -142,7 +142,7 @@ def test_threads_run_at_once_without_mixing(backend: str) -> None:
 
 
 def test_batch_sizes_are_few_and_end_at_the_largest() -> None:
-    class Any(backends.Backend):
+    class Any(openvino_backend.Backend):
         def for_thread(self, index: int) -> Evaluate:
             raise NotImplementedError
 
@@ -405,7 +405,7 @@ def test_nothing_is_sent_over_the_network():
 import os, socket, sys
 def refuse(*arguments, **named): raise SystemExit(f"network: {arguments}")
 socket.socket.connect = socket.getaddrinfo = socket.create_connection = os.fork = refuse
-from pipeline.networks.backends import load_openvino
+from pipeline.networks.openvino_backend import load_openvino
 load_openvino().Core()
 assert sys.modules["openvino_telemetry"] is None
 print("quiet")
@@ -434,10 +434,10 @@ def test_int8_agrees_with_float32_on_calibration_positions(architecture: Archite
 def test_int8_is_what_rounding_to_whole_numbers_gives(
     architecture: Architecture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Against plain numpy with kernels and inputs rounded as backends.py says."""
-    monkeypatch.setattr(backends, "has_fast_bfloat16", lambda: False)
+    """Against plain numpy with kernels and inputs rounded as openvino_backend.py says."""
+    monkeypatch.setattr(openvino_backend, "has_fast_bfloat16", lambda: False)
     folded, planes = fold(architecture, lively_weights(architecture)), random_planes(architecture, 48)
-    exact, maxima = folding._convolve, backends.input_maxima(architecture, folded, planes)
+    exact, maxima = folding._convolve, openvino_backend.input_maxima(architecture, folded, planes)
     found: dict[str, float] = {}
 
     def watching(x: np.ndarray, folded: dict, name: str) -> np.ndarray:
@@ -451,9 +451,9 @@ def test_int8_is_what_rounding_to_whole_numbers_gives(
     def rounding(x: np.ndarray, folded: dict, name: str) -> np.ndarray:
         if name == "stem":
             return exact(x, folded, name)
-        step = backends.MARGIN * maxima[name] / 255
+        step = openvino_backend.MARGIN * maxima[name] / 255
         kernel = folded[f"{name}.weight"]
-        scale = np.abs(kernel).max(axis=(1, 2, 3), keepdims=True) / backends.largest_int8_kernel()
+        scale = np.abs(kernel).max(axis=(1, 2, 3), keepdims=True) / openvino_backend.largest_int8_kernel()
         rounded = {f"{name}.weight": np.rint(kernel / scale) * scale, f"{name}.bias": folded[f"{name}.bias"]}
         return exact(np.clip(np.rint(x / step), 0, 255) * step, rounded, name)
 
@@ -485,8 +485,8 @@ def test_int8_sums_of_the_largest_numbers_do_not_saturate() -> None:
 
 def test_int8_kernels_are_as_large_as_the_processor_can_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     for flags, wanted in (({"avx2", "avx512_vnni"}, 127), ({"asimd", "asimddp"}, 127), ({"avx2"}, 64), ({"asimd"}, 0)):
-        monkeypatch.setattr(backends, "_flags", lambda flags=flags: flags)
-        assert backends.largest_int8_kernel() == wanted
+        monkeypatch.setattr(openvino_backend, "_flags", lambda flags=flags: flags)
+        assert openvino_backend.largest_int8_kernel() == wanted
     monkeypatch.setattr(inference, "is_installed", lambda _: True)
     with pytest.raises(UsageError, match="int8: this processor has nothing to gain"):
         available_backends("int8")

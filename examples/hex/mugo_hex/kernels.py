@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.compilation import kernel
+from pipeline.compiled_kernels import kernel
 from pipeline.games.contract import Actions, States
 from pipeline.games.row_kernels import EMPTY, FIRST, GAME_OVER, OCCUPIED, OUT_OF_RANGE, OVER, PLY, TO_MOVE, WINNER
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.compilation import kernel
+from pipeline.compiled_kernels import kernel
 from pipeline.games.contract import BoolArray, FloatArray, KeyArray, States
 
 NUM_POINTS = 24

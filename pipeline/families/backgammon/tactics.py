@@ -30,7 +30,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.compilation import kernel
+from pipeline.compiled_kernels import kernel
 from pipeline.families.backgammon.kernels import BAR, ENTERING, HOME, NUM_POINTS, highest
 from pipeline.games.contract import FloatArray, States
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.compilation import kernel
+from pipeline.compiled_kernels import kernel
 
 # Points. Under area scoring, leads on boards with an odd number of points are nearly always odd, others even, so every
 # whole number near a fair komi may decide. Far from it, a coarser scale is enough.

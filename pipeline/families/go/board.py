@@ -18,7 +18,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.compilation import kernel, make_kernel
+from pipeline.compiled_kernels import kernel, make_kernel
 
 # A part of a kernel, compiled into each kernel that calls it; it can't make arrays. In return numba doesn't count
 # references to arrays, which would take longer than many a part, and a named tuple of arrays costs nothing.

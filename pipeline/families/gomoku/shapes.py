@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.compilation import kernel
+from pipeline.compiled_kernels import kernel
 from pipeline.games.row_kernels import EMPTY
 
 OFF = 3  # outside the board

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.compilation import kernel
+from pipeline.compiled_kernels import kernel
 from pipeline.games.contract import Actions, BoolArray, IntArray, Planes, States
 from pipeline.games.row_kernels import (
     EMPTY,

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.compilation import make_kernel
+from pipeline.compiled_kernels import make_kernel
 
 # A part of a kernel, which can't make arrays, so that numba doesn't count references to arrays. Parts are called by
 # kernels; inlined parts are compiled into them.

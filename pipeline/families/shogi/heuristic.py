@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.compilation import kernel
+from pipeline.compiled_kernels import kernel
 from pipeline.families.shogi import kernels
 from pipeline.families.shogi.board import (
     EMPTY,

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.compilation import kernel
+from pipeline.compiled_kernels import kernel
 from pipeline.families.shogi.board import (
     BISHOP,
     EMPTY,

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pipeline.compilation import kernel
+from pipeline.compiled_kernels import kernel
 from pipeline.families.go import groups
 from pipeline.families.go.board import points_around
 from pipeline.families.go.game import Go

@@ -14,7 +14,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.compilation import make_kernel
+from pipeline.compiled_kernels import make_kernel
 from pipeline.games.contract import FloatArray, States
 
 # Lets sums over hidden units be reordered and vectorised, and divisions skip the check for zero.
