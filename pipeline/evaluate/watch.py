@@ -1,8 +1,8 @@
 """``evaluate --watch``: evaluates every new model of a folder beside training. Promotes none.
 
 The decisions for a model are its *plan* (watch_plan.py), which is written before the first game and holds until the
-last, also for a process that resumes after a kill. Evaluations already begun come first, then the newest model, then older
-ones. Their matches count for ratings like all matches.
+last, also for a process that resumes after a kill. Evaluations already begun come first, then the newest model, then
+older ones. Their matches count for ratings like all matches.
 
 A model that can't be loaded, a missing engine or a missing member of the pool is skipped and reported. The model's file
 lists skipped opponents, and the next run tries them again. Evaluated models that are rated high enough join the pool.
