@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks.lost_games import lost_games
 from benchmarks.strength import HelpFormatter, ending
 from pipeline.errors import MuGoError, UsageError
-from pipeline.families.go.gtp_engine import GtpEngine, parse_score
+from pipeline.families.go.gtp_client import GtpEngine, parse_score
 from pipeline.families.go.gtp_player import COLOURS, set_up_board, set_up_stones, white_bonus
 from pipeline.games.capabilities import Komi
 from pipeline.games.contract import Game

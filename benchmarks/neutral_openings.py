@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.measuring import gnugo
 from benchmarks.strength import HelpFormatter, ending
 from benchmarks.targets import NO_NOISE, searched
-from pipeline.families.go.gtp_engine import GtpEngine, parse_score
+from pipeline.families.go.gtp_client import GtpEngine, parse_score
 from pipeline.families.go.gtp_player import COLOURS, set_up_board
 from pipeline.games.capabilities import Komi
 from pipeline.games.contract import FloatArray, Game

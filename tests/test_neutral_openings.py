@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import measuring, neutral_openings
 from benchmarks.neutral_openings import playout, random_openings, seen_from_all_sides
-from pipeline.families.go.gtp_engine import GtpEngine
+from pipeline.families.go.gtp_client import GtpEngine
 from pipeline.games.specs import parse_game
 from pipeline.games.testing import symmetries_of_start
 from pipeline.matches.openings import WANTED, OpeningsFile, read_openings

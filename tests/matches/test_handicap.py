@@ -13,7 +13,7 @@ from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.evaluate.command import evaluate
 from pipeline.evaluate.config import EvaluateConfig
 from pipeline.families.go.game import Go
-from pipeline.families.go.gtp_engine import GtpEngine
+from pipeline.families.go.gtp_client import GtpEngine
 from pipeline.families.go.gtp_player import set_up_stones, white_bonus
 from pipeline.games.replay import handicap_start, move_names, replay, replay_one
 from pipeline.games.sgf import read_sgf

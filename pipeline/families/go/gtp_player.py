@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline.errors import IllegalMove
-from pipeline.families.go.gtp_engine import GtpEngine, parse_score
+from pipeline.families.go.gtp_client import GtpEngine, parse_score
 from pipeline.games.capabilities import Komi, usual_handicap
 from pipeline.games.contract import Game
 from pipeline.games.replay import handicap_start

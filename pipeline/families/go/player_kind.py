@@ -25,7 +25,7 @@ class GtpKind(PlayerKind):
         return name_of_command(spec, argument, f"gtp:{EXAMPLE}")
 
     def check_game(self, game: AnyGame, spec: str, argument: str) -> None:
-        from pipeline.families.go.gtp_engine import GtpEngine
+        from pipeline.families.go.gtp_client import GtpEngine
         from pipeline.games.capabilities import Komi
         from pipeline.players.engine_process import find_program
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from pipeline.errors import UsageError
-from pipeline.families.go import gtp_engine as gtp
+from pipeline.families.go import gtp_client as gtp
 from pipeline.families.go.game import Go
-from pipeline.families.go.gtp_engine import GtpEngine
+from pipeline.families.go.gtp_client import GtpEngine
 from pipeline.families.go.gtp_player import GtpPlayer
 from pipeline.families.go.player_kind import GtpKind
 from pipeline.games.contract import Game

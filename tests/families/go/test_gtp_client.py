@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import UsageError
-from pipeline.families.go.gtp_engine import GtpEngine
+from pipeline.families.go.gtp_client import GtpEngine
 from pipeline.players import engine_process as pipes
 from pipeline.players.engine_process import close_engines, find_program
 from pipeline.players.player import PlayerFault
@@ -230,7 +230,7 @@ def test_what_an_engine_started_ends_with_it(
 )
 def test_an_engine_ends_when_we_are_killed() -> None:
     code = (
-        "import sys, time\nfrom pipeline.families.go.gtp_engine import GtpEngine\n"
+        "import sys, time\nfrom pipeline.families.go.gtp_client import GtpEngine\n"
         "engine = GtpEngine(sys.argv[1], 'fake', 60.0)\nengine.send('name')\nprint(engine.pid, flush=True)\n"
         "engine.send('genmove black')"
     )
