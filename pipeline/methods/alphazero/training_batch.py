@@ -46,7 +46,7 @@ def make_batch(game: Game, columns: Columns, rows: IndexArray, symmetry: IndexAr
     Planes, policy, reply and ownership are transformed together. Every sample_weight is 1. game: as for column_types;
     all rows must be of one board size.
     """
-    if isinstance(game, AllBoards):
+    if isinstance(game, AllBoards) and "side" in columns:
         (side,) = np.unique(columns["side"][rows])  # raises ValueError for several
         game = _board(game, int(side))
     arrays: dict[str, NDArray[Any]] = {name: columns[name][rows] for name in Batch._fields[1:-1]}
