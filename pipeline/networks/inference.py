@@ -39,7 +39,7 @@ from pipeline.caches import cache_folder
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import Evaluate, Evaluation, FloatArray, Planes
 from pipeline.games.margins import MarginNetwork
-from pipeline.machine import available_cores
+from pipeline.machine import CONTROL_GROUPS, MEMBERSHIP, available_cores, time_of_group
 from pipeline.networks.architecture import Architecture, Weights
 from pipeline.networks.folding import evaluate_plain, fold
 from pipeline.networks.openvino_backend import (
@@ -206,6 +206,7 @@ def _measured_fastest(
     if not started:
         return None
     windows: dict[BackendSpec, list[float]] = {backend: [] for backend in started}
+    limit = time_of_group(CONTROL_GROUPS, MEMBERSHIP)
     shares = []
     for _ in range(MEASURED_WINDOWS):
         for backend, evaluators in started.items():
@@ -213,7 +214,7 @@ def _measured_fastest(
             windows[backend].append(evaluation_rate(evaluators, planes, MEASURED_SECONDS))
             took = time.perf_counter() - begun
             if took > MEASURED_SECONDS / 2 and backend.device == "cpu":
-                shares.append((time.process_time() - busy) / took / len(evaluators))
+                shares.append((time.process_time() - busy) / took / min(len(evaluators), limit))
     is_quiet = not shares or statistics.median(shares) >= QUIET_SHARE
     rates = {backend: statistics.median(found) for backend, found in windows.items()}
     for backend, rate in rates.items():

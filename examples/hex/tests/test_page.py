@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("starlette", reason="needs MuGo's extra serve")
 pytest.importorskip("httpx", reason="needs httpx")
-from pipeline.play.page.loading import load_pages
 from starlette.testclient import TestClient
 
 from pipeline.play.page.app import Lobby, make_app
+from pipeline.play.page.pages import load_pages
 
 
 @pytest.fixture
