@@ -157,9 +157,9 @@ def test_the_next_run_replaces_the_points_of_a_killed_one(
     folder: Path, monkeypatch: pytest.MonkeyPatch, saved_at: int | None, epochs: int
 ) -> None:
     """The run is killed after step 22 of 25; its last checkpoint is of step saved_at."""
-    save = command._Run._save
+    save = command._Training._save
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(command._Run, "_save", lambda run: save(run) if run._done.step == saved_at else None)
+        patched.setattr(command._Training, "_save", lambda run: save(run) if run._done.step == saved_at else None)
         train(config(epochs=5, checkpoint_seconds=0), Stopper(22))
     next_one = train(config(epochs=epochs))
     assert next_one.resumed_from_step == ((saved_at or 0) if epochs == 5 else 0)
