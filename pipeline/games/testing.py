@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
 from functools import partial
 from inspect import get_annotations
+from traceback import walk_tb
 from typing import Any, NoReturn, cast
 
 import numpy as np
@@ -297,7 +298,8 @@ class _Asked:
         except (IllegalMove, AssertionError):
             raise
         except Exception as error:
-            said = f"{type(error).__name__}: {error}"
+            *_, (frame, line) = walk_tb(error.__traceback__)
+            said = f"{type(error).__name__}: {error} ({frame.f_code.co_filename}:{line})"
             raise AssertionError(f"{self.game.spec}, {verb}: raised {said}; wanted an answer") from error
         finally:
             for array, copy in zip(given, before, strict=True):

@@ -368,13 +368,16 @@ class Method(ABC):
 
     # Examples
 
+    def unread(self, config: Options) -> list[str]:
+        """The options of a command that this method doesn't read."""
+        kind, own = type(config), {plain(group) for group in self.options}
+        groups = {name: group_of(kind, name) for name in kind.model_fields}
+        return [name for name, group in groups.items() if group is not kind and group.of_methods and group not in own]
+
     def check_options(self, command: str, config: Options) -> None:
         """Raise UsageError for options of a command that this method doesn't read, or that contradict each other."""
-        kind, own = type(config), {plain(group) for group in self.options}
-        for name, field in kind.model_fields.items():
-            group = group_of(kind, name)
-            read = group is kind or not group.of_methods or group in own
-            if not read and getattr(config, name) != field.default:
+        for name in self.unread(config):
+            if getattr(config, name) != type(config).model_fields[name].default:
                 option = name.replace("_", "-")
                 raise UsageError(f"{command} --{option}: method {self.name} doesn't read it; leave it out")
 

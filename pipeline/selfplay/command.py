@@ -254,7 +254,7 @@ def play(
             "seed": plan.config.seed,
             resignation.RESIGN_THRESHOLD: threshold,
             "resign_calibration": calibration,
-            "config": config.stored(NOT_STORED),
+            "config": config.stored({*NOT_STORED, *plan.method.unread(config)}),
         }
         committer = Committer(plan, provenance, evaluations, games.run)
         tally = _Tally(plan.game.result_names)

@@ -509,7 +509,7 @@ class _Training:
             parents=[self._model.info.name],
             manifest={
                 "stage": "train",
-                "config": self._config.stored(),
+                "config": self._config.stored(self._method.unread(self._config)),
                 "chunk_set": self._chunks.id,
                 "window": self._dataset.window,
                 "examples": self._dataset.num_examples,

@@ -59,7 +59,8 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
     method.check(game)
     method.check_options("init", config)
     # Check all this before the method makes a base model, which takes minutes and isn't removed.
-    name, stored = layout.check_model_name(config.new_model.name), config.stored({"method"})
+    name = layout.check_model_name(config.new_model.name)
+    stored = config.stored({"method", *method.unread(config)})
     saved_models = config.new_model.parent
     champion = saved_models / layout.CHAMPION
     check_champion(saved_models, making=config.new_model)
