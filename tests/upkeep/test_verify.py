@@ -95,7 +95,7 @@ def test_a_run_as_it_was_made(run: Path) -> None:
     assert (found.clean, found.problems, found.remarks) == (True, [], [])
     assert found.checked["games"] == {"shard": 24, "game": 24, "position": found.checked["games"]["position"]}
     assert found.checked["chunks"]["set"] == 1 and found.checked["chunks"]["chunk"] > 2
-    assert found.checked["models"] == {"model": 2, "promotion": 2}
+    assert found.checked["models"] == {"model": 2, "champion": 2}
     assert found.checked["matches"]["match"] == found.checked["matches"]["summary"] == 1
     assert found.checked["other files"] == {"priority list": 1, "pool": 1}
     assert files(run) == before
@@ -163,7 +163,7 @@ def test_models_and_matches_before_the_newest_games_are_left_out(run: Path) -> N
         lists = {"opponents": [], "strategies": [], "rating_before": None}
         write_evaluation(run / "data/evaluate/watch", Evaluation(generation=0, **facts, **lists))
     found = verify(VerifyConfig(directory=run, newest=20))
-    assert found.checked["models"] == {"model": 1, "promotion": 1} and found.checked["matches"]["match"] == 1
+    assert found.checked["models"] == {"model": 1, "champion": 1} and found.checked["matches"]["match"] == 1
     assert found.checked["matches"]["evaluation"] == 1
     assert found.remarks[1] == "models and matches before generation 1 were not checked: --newest"
 
@@ -392,7 +392,7 @@ def test_a_promotion_while_verify_reads(run: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(verify_models, "read_journal", read_and_promote)
     found = check(run)
-    assert (found.problems, found.remarks) == ([], []) and found.checked["models"]["promotion"] == 3
+    assert (found.problems, found.remarks) == ([], []) and found.checked["models"]["champion"] == 3
 
 
 def test_a_match_that_is_gone_is_a_remark(run: Path) -> None:

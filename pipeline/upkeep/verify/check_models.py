@@ -136,7 +136,7 @@ def _promotions(saved_models: Path) -> tuple[str | None, list[dict[str, Any]], d
 
 
 def _check_promotion(saved_models: Path, line: Mapping[str, Any], findings: Findings) -> None:
-    findings.count(MODELS, "promotion")
+    findings.count(MODELS, "champion")
     if "match" not in line:
         return  # the first model, or one promoted by hand
     where = saved_models / layout.PROMOTIONS
