@@ -134,9 +134,10 @@ def example(game: Game, chunk: Chunk, index: int) -> str:
     lines = [
         f"example {index}: from {chunk.shards[row['shard']]}, game {row['game']}, ply {row['ply']}",
         indent(planes_diagram(game, row["planes"]), "    "),
-        "    X the player to move, O the opponent",
-        f"    policy  {policy}",
     ]
+    if type(game).planes_diagram is not Game.planes_diagram:
+        lines.append("    X the player to move, O the opponent")
+    lines.append(f"    policy  {policy}")
     if row["reply_weight"]:
         lines.append(f"    reply   {top_moves(game.action_name, actions, row['reply'])}")
     label, precision = ("result", "g") if are_results(chunk.columns["value"]) else ("value ", ".3f")
