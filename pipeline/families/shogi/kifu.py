@@ -33,6 +33,7 @@ from pipeline.families.shogi.game import LONGEST, Shogi
 from pipeline.games.contract import AnyGame, History, States
 from pipeline.games.encodings import decode
 from pipeline.games.records import PlayedGame, ReadGame, RecordFormat
+from pipeline.phrases import counted
 from pipeline.run import atomic
 
 KIF, CSA, USI = "kif", "csa", "usi"
@@ -147,6 +148,7 @@ _KIF_NUMBER = re.compile(r"手数＝(\d{1,5})", re.ASCII)
 _ENCODING = re.compile(rb"^\W{0,4}(?:#KIF|'CSA)[^\n]*encoding=([\w-]{1,20})", re.IGNORECASE)
 _CSA_MOVE = re.compile(r"([+-])(\d)(\d)(\d)(\d)([A-Z]{2})", re.ASCII)
 _CSA_LOST_MOVE = re.compile(r"\d{4}[A-Z]{2}", re.ASCII)
+_CSA_PLAYED = re.compile(rf"^(?:[^'N$].*,)?\s*(?:%|{_CSA_MOVE.pattern})")  # a line with a move or an end
 _CSA_HEADING = re.compile(r"V\d|N[+-]|P[I1-9+-]")
 _CSA_PIECE = re.compile(r"(\d)(\d)([A-Z]{2})", re.ASCII)
 _CSA_CELL = re.compile(r"([+-])([A-Z]{2})|[^+\-A-Z]{3}")
@@ -376,7 +378,7 @@ class Csa(ShogiFormat):
                 played = False
             if line.strip() != "/":
                 games[-1].append((number, line))
-            played |= line.startswith("%") or bool(_CSA_MOVE.match(line))
+            played |= bool(_CSA_PLAYED.search(line))
         if len(games) > 1 and not any(line.strip() for _, line in games[-1]):
             games.pop()
         return game, [_CsaReader(game).read(one) for one in games]
@@ -700,13 +702,15 @@ class _KifReader(_Reader):
         self.found = True
         count = re.search(r"\d{1,5}(?=手)", text)
         if count and int(count[0]) not in (len(self.moves), self._next() - 1):
-            self.notes.append(f"line {self.line} {text[:40]!r}, but {len(self.moves)} moves are read")
+            self.notes.append(f"line {self.line} {text[:40]!r}; read: {counted(len(self.moves), 'move')}")
         over = bool(self.game.is_over(self._state)[0])
         known = int(self.game.returns(self._state)[0]) * (1 - 2 * self.mover) if over else self.result[0]
         if over or (self.ended and self.result != _LEFT):
             if result != _LEFT and result[0] != known:
                 self.notes.append(f"line {self.line} {text[:40]!r} contradicts its end")
         elif result != _LEFT:
+            if self.ended and not self.is_end_known:
+                self.go_on()
             self.notes.append(f"only line {self.line} says how it ended: {text[:40]!r}")
             self.end(text, {text: result})
         elif not self.ended:

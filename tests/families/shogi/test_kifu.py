@@ -470,9 +470,12 @@ OTHERS = {  # a record, its last move, how it ended, its notes; by what is speci
     "text behind the end": (ONE + "   2 投了\nお疲れ様でした\n", "7g7f", "resigned",
                             "skipped: line 7 'お疲れ様でした'"),
     "another number of moves": (ONE + "   2 投了\nまで112手で先手の勝ち\n", "7g7f", "resigned",
-                                "line 7 'まで112手で先手の勝ち', but 1 moves are read"),
+                                "line 7 'まで112手で先手の勝ち'; read: 1 move"),
     "another winner": (ONE + "   2 投了\nまで1手で後手の勝ち\n", "7g7f", "resigned",
                        "line 7 'まで1手で後手の勝ち' contradicts its end"),
+    "unknown end, winner in the last line": (ONE + "   2 裁定勝ち\nまで1手で後手の勝ち\n", "7g7f", "no reason given",
+                                             "only line 7 says how it ended: 'まで1手で後手の勝ち'; "
+                                             "skipped: line 6 '裁定勝ち'"),
     "last line in other words": (ONE + "   2 投了\nまで\n", "7g7f", "resigned", "skipped: line 7 'まで'"),
 }  # fmt: skip
 
@@ -493,7 +496,7 @@ def test_kif_of_other_programs(what: str) -> None:
         game, (found,) = parse_kifu(text.encode(codec), ".kif")
         assert (last_move(game, found), found.end) == (last, end)
         told = [] if codec.startswith("utf-8") else [f"its text is in {NAMED[codec]}"]
-        assert list(found.notes) == [*told, *([notes] if notes else [])]
+        assert "; ".join(found.notes) == "; ".join([*told, *([notes] if notes else [])])
         assert found.players == (("Alpha", "Beta") if "Alpha\n後手" in text else ("?", "?"))
     if "桂v玉" in text:
         assert game.sfen(found.start[0]) == SETUP.format("w" if "後手番" in text else "b")
@@ -565,7 +568,9 @@ def test_csa_of_other_programs(text: str, last: str, points: int, end: str, note
 @pytest.mark.parametrize("end", ["%TORYO\n", "%TORYO\nT1\n\n'x\n", "%TORYO,T1\n", ""])
 @pytest.mark.parametrize("heading", ["V2.2\nN+c\nPI\n", "N+c\nPI\n", "PI\n", "P1-KY-KE-GI-KI-OU-KI-GI-KE-KY\nPI\n"])
 def test_games_of_csa_without_a_slash_between_them(end: str, heading: str) -> None:
-    _, (first, second) = parse_kifu(f"N+a\nPI\n+\n+7776FU\n{end}{heading}+\n+2726FU\n%CHUDAN\n".encode(), ".csa")
+    for begin in ("N+a\nPI\n+\n", "N+a\nPI\n+,"):
+        text = f"{begin}+7776FU\n{end}{heading}+\n+2726FU\n%CHUDAN\n"
+        _, (first, second) = parse_kifu(text.encode(), ".csa")
     assert first.players[0] == "a" and second.players[0] == ("c" if "c" in heading else "?")
     assert (len(first.moves), len(second.moves), first.points) == (1, 1, 1 if end else 0)
 
