@@ -7,8 +7,9 @@ managers send: ``position startpos moves 7g7f 3c3d``; it holds neither players n
 All are read, as are SFENs (USI without moves), and every move is checked by our rules. KIF is read with handicaps and
 positions given as diagrams; variations after the main line are left out. KI2, whose moves don't say where a piece comes
 from, isn't read. Declarations don't end a game that is read, because others may have played on. A record without an end
-is of a game that wasn't finished. Lines that are neither moves nor known are skipped, and named in the game's notes; a
-skipped move is noticed by the numbers of the others or the rules.
+is of a game that wasn't finished. Lines that are neither moves nor known are skipped, and named in the game's notes. A
+move that can't be read, or that stands behind the end, is an error: no move is skipped, except in variations and in a
+second game of a KIF, which a note names.
 Sources: http://kakinoki.o.oo7.jp/kif_format.html, http://www2.computer-shogi.org/protocol/record_v22.html
 """
 
@@ -32,6 +33,7 @@ from pipeline.families.shogi.game import LONGEST, Shogi
 from pipeline.games.contract import AnyGame, History, States
 from pipeline.games.encodings import decode
 from pipeline.games.records import PlayedGame, ReadGame, RecordFormat
+from pipeline.phrases import counted
 from pipeline.run import atomic
 
 KIF, CSA, USI = "kif", "csa", "usi"
@@ -95,7 +97,17 @@ _RESULTS: tuple[tuple[str, str, int, str], ...] = (
 )
 KIF_RESULTS = {kif: (result, called) for kif, _, result, called in _RESULTS if kif}
 CSA_RESULTS = {csa: (result, called) for _, csa, result, called in _RESULTS if csa}
-USI_RESULTS = {"resign": (LOST, "resigned"), "win": (WON, "declared"), "rep_draw": (0, "repetition")}
+USI_RESULTS = {
+    "resign": (LOST, "resigned"),
+    "win": (WON, "declared"),
+    "draw": (0, "a draw"),
+    "rep_draw": (0, "repetition"),
+    "sennichite": (0, "repetition"),
+    "jishogi": (0, "impasse"),
+    "max_moves": (0, "move limit"),
+    "interrupt": _LEFT,
+    "abort": _LEFT,
+}
 RESIGNED = ("投了", "%TORYO")
 ENDS = {  # KIF's and CSA's words by kernels' END; 0: the game isn't over
     0: ("中断", "%CHUDAN"),
@@ -122,11 +134,22 @@ _KIF_MOVE = re.compile(
 _KIF_CELL = re.compile(rf"([ 　v^])(・|{_NAME})")
 _KIF_PIECES = re.compile(rf"([{''.join(NAMES[PAWN : HAND_KINDS + 1])}])(\d{{1,2}}|{'|'.join(reversed(COUNTS))})")
 _KIF_HAND = re.compile(rf"(?:{_KIF_PIECES.pattern}\s*)*")
-_KIF_LINE = re.compile(r"\s*(\d{1,5})\s+(\S.*)", re.ASCII)
+_KIF_LINE = re.compile(r"\s*([0-9]{1,5}|[０-９]{1,5})(\s*(?:手目|手(?=\s)|[.．:：)）、])?\s*)(\S.*)")
+_KIF_LOST_MOVE = re.compile(rf"[^ぁ-ん一-龥]{{0,8}}(?:{_KIF_MOVE.pattern})")  # at the beginning of a line
+_KIF_HEADINGS = ("手合割", "先手", "後手", "下手", "上手", "開始日時", "棋戦")  # that begin another game
+_SIDE = "先手|後手|下手|上手"
+_KIF_WINNER = re.compile(rf"({_SIDE})(?:(?!{_SIDE})[^勝負投切]){{0,12}}(切れ勝|勝|負|投了|切れ)")
+_KIF_REASONS = {
+    "反則": "illegal move", "切れ": "out of time", "投了": "resigned", "宣言": "declared", "入玉": "declared",
+    "不戦": "not played", "": "no reason given",
+}  # fmt: skip
 _KIF_HEAD = re.compile(r"([^：:]{1,40})[：:](.*)")
 _KIF_NUMBER = re.compile(r"手数＝(\d{1,5})", re.ASCII)
 _ENCODING = re.compile(rb"^\W{0,4}(?:#KIF|'CSA)[^\n]*encoding=([\w-]{1,20})", re.IGNORECASE)
 _CSA_MOVE = re.compile(r"([+-])(\d)(\d)(\d)(\d)([A-Z]{2})", re.ASCII)
+_CSA_LOST_MOVE = re.compile(r"\d{4}[A-Z]{2}", re.ASCII)
+_CSA_PLAYED = re.compile(rf"^(?:[^'N$].*,)?\s*(?:%|{_CSA_MOVE.pattern})")  # a line with a move or an end
+_CSA_HEADING = re.compile(r"V\d|N[+-]|P[I1-9+-]")
 _CSA_PIECE = re.compile(r"(\d)(\d)([A-Z]{2})", re.ASCII)
 _CSA_CELL = re.compile(r"([+-])([A-Z]{2})|[^+\-A-Z]{3}")
 _CSA_STAR = re.compile(r" ?\* {0,2}")  # an empty square, maybe with fewer blanks or in another place
@@ -134,7 +157,7 @@ _SFEN = re.compile(r"[+a-zA-Z1-9]+(?:/[+a-zA-Z1-9]+)+", re.ASCII)
 _LIKE_A_MOVE = re.compile(rf"同.*|[{NUMERALS}].*|.?({_NAME}).*")
 _END = re.compile("[ぁ-んァ-ヶー々一-龥]{2,12}")  # any word of Japanese
 _COLUMNS = " 　\t\f\v\x1a\xa0１２３４５６７８９123456789"  # above a diagram
-_KIF_KNOWN = ("手数----", "先手番", "下手番", "盤面回転", "盤面反転", "+")  # lines without a meaning here
+_KIF_KNOWN = ("手数----", "先手番", "下手番", "盤面回転", "盤面反転", "+-")  # lines without a meaning here
 
 
 class ShogiFormat(RecordFormat):
@@ -345,14 +368,17 @@ class Csa(ShogiFormat):
         return line.startswith(("V2", "V3", "'CSA", "N+", "N-", "PI", "P1", "P+", "P-", "$EVENT"))
 
     def parse(self, lines: list[str]) -> tuple[Shogi, list[ReadGame]]:
-        """Games are separated by a slash; a slash after the last game is ignored."""
+        """Games are separated by a slash, or by a heading behind a move or an end. A slash at the end is ignored."""
         game = _reading_game(9)
         games: list[list[tuple[int, str]]] = [[]]
+        played = False  # whether the last one has a move or an end
         for number, line in enumerate(lines, start=1):
-            if line.strip() == "/":
+            if line.strip() == "/" or (played and _CSA_HEADING.match(line)):
                 games.append([])
-            else:
+                played = False
+            if line.strip() != "/":
                 games[-1].append((number, line))
+            played |= bool(_CSA_PLAYED.search(line))
         if len(games) > 1 and not any(line.strip() for _, line in games[-1]):
             games.pop()
         return game, [_CsaReader(game).read(one) for one in games]
@@ -377,15 +403,16 @@ class Usi(ShogiFormat):
             raise MuGoError("no line 'position startpos moves …' or SFEN; wanted a game a line")
         game, games = _reading_game(_board_of([words for _, words in texts])), []
         for number, words in texts:
-            begin, _, moves = " ".join(words).removeprefix("position ").partition(" moves ")
-            sfen = begin.removesuffix(" moves").removeprefix("sfen ").strip()
+            begin, moves = _usi_parts(words[1:] if words[0] == "position" else words)
+            if moves and moves[0] != "moves":
+                raise MuGoError(f"line {number}: {moves[0][:20]!r} behind startpos; wanted moves")
             reader = _UsiReader(game)
-            if sfen != "startpos":
+            if begin != "startpos":
                 try:
-                    reader.begin(game.from_sfen(sfen))
+                    reader.begin(game.from_sfen(begin))
                 except IllegalMove as error:
                     raise MuGoError(f"line {number}: {error}") from error
-            games.append(reader.read((number, word) for word in moves.split()))
+            games.append(reader.read((number, word) for word in moves[1:]))
         return game, games
 
 
@@ -449,8 +476,16 @@ def _board_of(texts: list[list[str]]) -> int:
                 return 5 if word.count("/") == 4 else 9
         if "moves" in words[:-1]:
             first = words[words.index("moves") + 1]
-            return 5 if first[1:2] in ("d", "e") and not notation.GAME_ENDS.fullmatch(first) else 9
+            return 5 if first[1:2] in ("d", "e") and not notation.END.fullmatch(first) else 9
     return 9
+
+
+def _usi_parts(words: list[str]) -> tuple[str, list[str]]:
+    """startpos or an SFEN, and the words behind it."""
+    if words[:1] == ["startpos"]:
+        return "startpos", words[1:]
+    end = words.index("moves") if "moves" in words else len(words)
+    return " ".join(words[words[:1] == ["sfen"] : end]), words[end:]
 
 
 class _Reader:
@@ -461,10 +496,12 @@ class _Reader:
         self.players = ["", ""]
         self.moves: list[int] = []
         self.result = _LEFT  # as in KIF_RESULTS
-        self.ended = False
+        self.ended = ""  # the record's text for the end
+        self.line = self.end_line = 0  # the numbers of the present line and of that with the end
         self.found = False  # whether anything is there that only such a record has
         self.notes: list[str] = []
         self._skipped: list[str] = []
+        self.is_end_known = True
         self.begin(game.initial(1))
 
     def read(self, lines: Iterable[tuple[int, str]]) -> ReadGame:
@@ -472,7 +509,7 @@ class _Reader:
         where = "line 1"
         try:
             for number, line in lines:
-                where = f"line {number}"
+                self.line, where = number, f"line {number}"
                 self.take(line)
             where = "its end"
             return self.finish()
@@ -490,22 +527,32 @@ class _Reader:
         try:
             self.begin(self.game.from_sfen(notation.board_sfen(board, held, mover, 1, self.game.size)))
         except IllegalMove as error:
-            raise MuGoError(f"the position that it begins from: {error}") from error
+            raise MuGoError(f"the position that it begins from: {str(error).partition('; wanted')[0]}") from error
 
     def take(self, line: str) -> None:
         """Follow a line. Raises MuGoError that says what is wrong with it."""
         raise NotImplementedError
 
-    def skip(self, line: str) -> None:
-        """Leave out a line that is neither a move nor known."""
+    def skip(self, text: str) -> None:
+        """Leave out a text that is neither a move nor known."""
+        self._skip(self.line, text)
+
+    def _skip(self, line: int, text: str) -> None:
         if len(self._skipped) <= MOST_SKIPPED:
-            self._skipped.append(line.strip()[:40])
+            self._skipped.append(f"line {line} {text.strip()[:40]!r}")
 
     def end(self, text: str, results: Mapping[str, tuple[int, str]]) -> None:
         """Follow what a record says about its end, known or not."""
-        if text not in results:
-            self.notes.append(f"its end {text[:20]!r} is unknown, and counts as not decided")
-        self.result, self.ended = results.get(text, _LEFT), True
+        self.is_end_known = text in results
+        self.result, self.ended, self.end_line = results.get(text, _LEFT), text, self.line
+
+    def go_on(self) -> None:
+        """The end was none: the next move follows."""
+        self._skip(self.end_line, self.ended)
+        self.result, self.ended = _LEFT, ""
+
+    def behind_end(self, text: str) -> MuGoError:
+        return MuGoError(f"{text[:40]!r}: behind the end of the game, line {self.end_line}: {self.ended[:20]!r}")
 
     def play(self, name: str, told: str, wanted: tuple[int | None, int | None]) -> None:
         """Play a move in USI. told: the record's text; wanted: the kinds of piece that it names, before and after."""
@@ -519,7 +566,7 @@ class _Reader:
             after = game.play(state, np.array([move], np.int32), self._history)
         except IllegalMove as error:
             why = game.in_words(str(error)).removeprefix(f"{game.title_here}: ").partition("; wanted")[0]
-            raise MuGoError(f"{told}: {why}") from error
+            raise MuGoError(why if why.startswith(f"{told}: ") else f"{told}: {why}") from error
         _, _, was, now = moved(state[0], after[0], game.size)
         for kind, found in zip(wanted, (was, now), strict=True):
             if kind is not None and kind != found:
@@ -549,9 +596,11 @@ class _Reader:
         result, end = self.result
         points = int(self.game.returns(self._state)[0]) if over else result * (1 - 2 * self.mover)
         first, second = (name or "?" for name in self.players)
+        if self.ended and not self.is_end_known:
+            self.notes.append(f"its end {self.ended[:20]!r} is unknown, and counts as not decided")
         if self._skipped:
             more = " …" if len(self._skipped) > MOST_SKIPPED else ""
-            self.notes.append(f"lines are skipped: {', '.join(map(repr, self._skipped[:MOST_SKIPPED]))}{more}")
+            self.notes.append(f"skipped: {', '.join(self._skipped[:MOST_SKIPPED])}{more}")
         return ReadGame((first, second), self.start, self.moves, points, "" if over else end, tuple(self.notes))
 
 
@@ -564,38 +613,108 @@ class _KifReader(_Reader):
         self._beginning = EVEN[game.size]  # what the heading calls it
         self._before: int | None = None  # moves before the first one, by its number
         self._begun = False
+        self._is_aside = self._is_over = False  # in variations; in a second game
 
     def take(self, line: str) -> None:
-        if line.startswith(("*", "#", "&")) or self.ended or not line.strip(_COLUMNS):
+        text = line.strip()
+        if self._is_over or text.startswith(("*", "＊", "#", "&")) or not line.strip(_COLUMNS):
             return
-        if line.startswith(("変化", "まで")):
-            self.ended = True
+        numbered, head = _KIF_LINE.fullmatch(line), _KIF_HEAD.fullmatch(line)
+        if numbered and not numbered[2].isspace():  # people number lists and dates so, too
+            is_move = _KIF_LOST_MOVE.match(numbered[3]) or numbered[3].split()[0] in KIF_RESULTS
+            numbered = numbered if is_move else None
+        heading = head[1].strip() if head else ""
+        if text.startswith("変化"):
+            self._is_aside = True
+        elif (self._is_aside or self.ended or self.moves) and (heading in _KIF_HEADINGS or text.startswith("手数--")):
+            self._second_game()
+        elif self._is_aside:
             return
-        if line.lstrip().startswith(tuple(_MARKS)):
-            raise MuGoError(f"{line.strip()[:40]!r}: KI2, which doesn't say where a piece comes from; wanted KIF")
-        if found := _KIF_LINE.fullmatch(line):
-            self._check_number(int(found[1]), line)
-            self._move(found[2].strip())
-        elif line.startswith("|") and not self.moves:
+        elif text.startswith("まで"):
+            self._last_line(text)
+        elif numbered:
+            self._numbered(int(numbered[1]), numbered[3].strip(), text)
+        elif _KIF_MOVE.fullmatch(text) or text in KIF_RESULTS:
+            self._numbered(self._next(), text, text)
+        elif text.startswith(tuple(_MARKS)) and not self.ended:
+            raise MuGoError(f"{text[:40]!r}: KI2, which doesn't say where a piece comes from; wanted KIF")
+        elif line.startswith("|") and not self._begun:
             self._rows.append(self._row(line))
-        elif (found := _KIF_HEAD.fullmatch(line)) and not self.moves:
-            self._head(found[1].strip(), found[2].strip("　 "))
-        elif line.strip() in ("後手番", "上手番"):
+        elif head and not self._begun and not _KIF_LOST_MOVE.match(head[2]):
+            self._head(heading, head[2].strip("　 "))
+        elif text in ("後手番", "上手番") and not self._begun:
             self._second_begins = True
-        elif not _KIF_NUMBER.match(line.strip()) and not line.startswith(_KIF_KNOWN):
-            self.skip(line)
+        elif not _KIF_NUMBER.match(text) and not line.startswith(_KIF_KNOWN):
+            if _KIF_LOST_MOVE.match(text) and not self.ended:
+                raise MuGoError(f"{text[:40]!r}; wanted a move, e.g. '1 ７六歩(77)', and before comments *")
+            self.skip(text)
 
     def finish(self) -> ReadGame:
         self._begin()
         return super().finish()
 
-    def _check_number(self, number: int, line: str) -> None:
-        """Moves are numbered from 1; from any number if the position before them is given as a diagram."""
+    def _second_game(self) -> None:
+        self.notes.append(f"a second game begins at line {self.line} and isn't read")
+        self._is_over = True
+
+    def _next(self) -> int:
+        """The number of the next move."""
+        return (self._before or 0) + len(self.moves) + 1
+
+    def _numbered(self, number: int, text: str, line: str) -> None:
+        """Follow a move or an end.
+
+        Moves are numbered from 1; from any number if the position before them is given as a diagram. What decides
+        nothing, such as a sealed move or a comment, is no end if a move has the same number.
+        """
         if self._before is None:
             self._before = number - 1 if self._rows else 0
-        wanted = self._before + len(self.moves) + 1
-        if number != wanted:
-            raise MuGoError(f"{line.strip()[:40]!r}; wanted move {wanted}")
+        if self.ended:
+            is_move = _KIF_MOVE.fullmatch(text)
+            if number == self._next() and self.result == _LEFT and (is_move or text.split()[0] in KIF_RESULTS):
+                self.go_on()
+            elif number == 1 and is_move:
+                self._second_game()
+                return
+            elif is_move:
+                raise self.behind_end(line)
+            else:
+                self.skip(line)
+                return
+        if number != self._next():
+            raise MuGoError(f"{line[:40]!r}; wanted move {self._next()}")
+        self._move(text)
+
+    def _last_line(self, text: str) -> None:
+        """Follow what the line まで… says: how many moves there are, and who has won."""
+        self._begin()
+        if (said := _KIF_WINNER.search(text)) is not None:
+            is_first = said[1] in ("先手", "下手")
+            wins = is_first == said[2].endswith("勝")  # the first player
+            reason = next(called for word, called in _KIF_REASONS.items() if word in text)
+            result = (WON if wins == (self.mover == 0) else LOST, reason)
+        else:
+            word = next((word for word in sorted(KIF_RESULTS, key=len, reverse=True) if word in text), None)
+            if word is None or re.search(_SIDE, text):
+                self.skip(text)
+                return
+            result = KIF_RESULTS[word]
+        self.found = True
+        count = re.search(r"\d{1,5}(?=手)", text)
+        if count and int(count[0]) not in (len(self.moves), self._next() - 1):
+            self.notes.append(f"line {self.line} {text[:40]!r}; read: {counted(len(self.moves), 'move')}")
+        over = bool(self.game.is_over(self._state)[0])
+        known = int(self.game.returns(self._state)[0]) * (1 - 2 * self.mover) if over else self.result[0]
+        if over or (self.ended and self.result != _LEFT):
+            if result != _LEFT and result[0] != known:
+                self.notes.append(f"line {self.line} {text[:40]!r} contradicts its end")
+        elif result != _LEFT:
+            if self.ended and not self.is_end_known:
+                self.go_on()
+            self.notes.append(f"only line {self.line} says how it ended: {text[:40]!r}")
+            self.end(text, {text: result})
+        elif not self.ended:
+            self.end(text, {text: result})
 
     def _head(self, key: str, value: str) -> None:
         second = key.startswith(("後手", "上手"))
@@ -683,12 +802,14 @@ class _UsiReader(_Reader):
         self.found = True
 
     def take(self, line: str) -> None:
+        if self.ended and notation.is_usi(line):
+            raise self.behind_end(line)
         if self.ended:
-            return
-        if notation.GAME_ENDS.fullmatch(line):
-            self.result, self.ended = USI_RESULTS.get(line, _LEFT), True
-            return
-        self.play(line, line[:10], (None, None))
+            self.skip(line)
+        elif notation.END.fullmatch(line):
+            self.end(line, USI_RESULTS)
+        else:
+            self.play(line, line[:10], (None, None))
 
 
 class _CsaReader(_Reader):
@@ -699,7 +820,7 @@ class _CsaReader(_Reader):
         self._is_placed = False
 
     def take(self, line: str) -> None:
-        if line.startswith("'") or self.ended:
+        if line.startswith("'"):
             return
         if line.startswith("P") and not self.moves:
             self._place(line)
@@ -709,7 +830,12 @@ class _CsaReader(_Reader):
 
     def _statement(self, text: str) -> None:
         self.found |= text.startswith(("N+", "N-", "V", "$", "T", "%", "+", "-"))
-        if text.startswith(("N+", "N-")):
+        if self.ended:
+            if text.startswith(("+", "-")) or _CSA_LOST_MOVE.search(text):
+                raise self.behind_end(text)
+            if text and not text.startswith(("$", "T")):
+                self.skip(text)
+        elif text.startswith(("N+", "N-")):
             self.players["+-".index(text[1])] = text[2:]
         elif found := _CSA_MOVE.fullmatch(text):
             self._move(found, text)
@@ -720,7 +846,11 @@ class _CsaReader(_Reader):
                 self.begin_with(self._board if self._is_placed else _usual_board(self.game), self._held, text == "-")
         elif text.startswith(("+", "-")):
             raise MuGoError(f"{text[:40]!r}; wanted a move, e.g. +7776FU, or an end, e.g. %TORYO")
-        elif text and not text.startswith(("V", "$", "T")):
+        elif text.startswith("$"):
+            return
+        elif _CSA_LOST_MOVE.search(text):
+            raise MuGoError(f"{text[:40]!r}; wanted + or - before a move, e.g. +7776FU, and before comments '")
+        elif text and not text.startswith(("V", "T")):
             self.skip(text)
 
     def _place(self, line: str) -> None:
@@ -789,7 +919,6 @@ class _CsaReader(_Reader):
 
     def _end(self, text: str) -> None:
         if text in ("%+ILLEGAL_ACTION", "%-ILLEGAL_ACTION"):
-            self.result = (LOST if "+-".index(text[1]) == self.mover else WON, "illegal move")
-            self.ended = True
+            self.end(text, {text: (LOST if "+-".index(text[1]) == self.mover else WON, "illegal move")})
         else:
             self.end(text, CSA_RESULTS)

@@ -41,8 +41,11 @@ START = {
     9: "lnsgkgsnl/1r5b1/ppppppppp/9/9/9/PPPPPPPPP/1B5R1/LNSGKGSNL b - 1",
     5: "rbsgk/4p/5/P4/KGSBR b - 1",
 }
-# What engines and managers write behind the moves of a line of USI when the game is over.
-GAME_ENDS = re.compile("resign|win|lose|draw|timeout|interrupt|illegal|abort|rep_[a-z]+")
+# What engines and managers write behind the moves of a line of USI when the game is over: any word, and known ones.
+END = re.compile(r"\(?[a-z][a-z_-]{2,}\)?", re.ASCII | re.IGNORECASE)
+KNOWN_END = re.compile(
+    "resign|win|lose|draw|time_?(out|up)|interrupt|illegal(_move)?|abort|max_moves|jishogi|sennichite|rep_[a-z]+"
+)
 _USI = re.compile(r"(?:([PLNSGBR])\*|([1-9][A-I]))([1-9][A-I])(\+?)", re.ASCII)
 _ACTION = re.compile(r"(?:([PLNSGBR])\*|([UDLRN]{1,2}))([1-9][A-I])(\+?)", re.ASCII)
 _HAND = re.compile(r"([1-9]\d?)?([PLNSGBR])", re.ASCII | re.IGNORECASE)
@@ -123,6 +126,11 @@ def usi(state: States, action: int, size: int) -> str:
     if source < 0:
         raise IndexError(action)
     return square_name(_turned(state, source, size), size) + target + ("+" if kind >= PROMOTING else "")
+
+
+def is_usi(text: str) -> bool:
+    """Whether a text looks like a move in USI."""
+    return bool(_USI.fullmatch(text.upper()))
 
 
 def parse_usi(state: States, text: str, size: int) -> int | None:
@@ -249,7 +257,8 @@ def _check_pieces(board: States, size: int, wrong) -> None:  # type: ignore[no-u
     for player, whose in ((0, "first"), (1, "second")):
         kings = int((points == KING + THEIRS * player).sum())
         if kings != 1:
-            raise wrong(f"{kings} kings of the {whose} player")
+            single = " (problems with a single king can't be played)" if not kings else ""
+            raise wrong(f"{kings} kings of the {whose} player{single}")
         pawns = (points == PAWN + THEIRS * player).sum(axis=0)
         if pawns.max() > 1:
             raise wrong(f"the {whose} player has two pawns on column {size - int(pawns.argmax())}")

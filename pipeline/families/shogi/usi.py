@@ -7,9 +7,10 @@ they are meant for that go. A go also ends a search that has no limit. The answe
 ``info string`` and what was wanted; the line changes nothing. After a position that can't be followed, nothing is
 searched until the next one.
 
-    position   startpos or sfen …, then moves …, up to a word that says how the game ended, such as resign or rep_draw.
-               If it continues the last position, the tree is kept. The manager is the referee: moves may follow a
-               position that could be declared or has occurred four times
+    position   startpos or sfen …, then moves …, up to a word that says how the game ended, such as resign or rep_draw;
+               an unknown word is named with an info string, a move behind it is refused. If it continues the last
+               position, the tree is kept. The manager is the referee: moves may follow a position that could be
+               declared or has occurred four times
     go         btime wtime byoyomi binc winc movestogo (milliseconds; negative ones count as 0), movetime, nodes, depth,
                searchmoves, infinite, ponder; without a limit, the readouts of the option Readouts. Each ply of depth
                doubles the readouts: 2^depth. What isn't known is ignored, with an info string
@@ -38,7 +39,7 @@ from pipeline.errors import IllegalMove, MuGoError
 from pipeline.families.shogi import kernels
 from pipeline.families.shogi.game import Shogi
 from pipeline.families.shogi.mate import Mate, MateSearch
-from pipeline.families.shogi.notation import GAME_ENDS
+from pipeline.families.shogi.notation import END, KNOWN_END, is_usi
 from pipeline.methods.resignation import resigns
 from pipeline.play.clock import MARGIN_SECONDS, Clock, TimeSettings
 from pipeline.play.findings import winrate
@@ -208,8 +209,17 @@ class Usi:
             raise UsiError("position: wanted startpos or sfen SFEN, then moves MOVE …")
         if rest and rest[0] != "moves":
             raise UsiError(f"position: found {shown(rest[0])}; wanted moves")
-        self._follow(begin, _up_to_end(rest[1:]))
+        self._follow(begin, self._up_to_end(rest[1:]))
         self._lost = False
+
+    def _up_to_end(self, moves: Sequence[str]) -> Sequence[str]:
+        """Without what follows a word that ends the game. Raises UsiError if a move does."""
+        end = next((at for at, word in enumerate(moves) if END.fullmatch(word)), len(moves))
+        if late := next(filter(is_usi, moves[end:]), None):
+            raise UsiError(f"position: move {shown(late)} behind the end of the game, {shown(moves[end])}")
+        if end < len(moves) and not KNOWN_END.fullmatch(moves[end]):
+            self._say(f"info string position: {shown(moves[end])} counts as the end of the game")
+        return moves[:end]
 
     def _follow(self, begin: str, texts: Sequence[str]) -> None:
         """Go to the position after these moves. If the session's moves are their beginning, it keeps its tree."""
@@ -466,12 +476,6 @@ def _read_limits(limits: Limits, words: Sequence[str]) -> None:
             left.popleft()
         else:
             limits.ignored.append(word)
-
-
-def _up_to_end(moves: Sequence[str]) -> Sequence[str]:
-    """Without what follows a word that ends the game."""
-    end = next((at for at, word in enumerate(moves) if GAME_ENDS.fullmatch(word)), len(moves))
-    return moves[:end]
 
 
 def _command(line: str | None) -> str:

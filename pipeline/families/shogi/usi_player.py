@@ -97,5 +97,6 @@ class UsiPlayer(ProcessPlayer[UsiEngine]):
         try:
             action = self._shogi.parse_move(question.state[0], answer)
         except IllegalMove as error:
-            raise PlayerFault("protocol", self._name, f"answered at ply {len(moves)}: {error}") from None
+            problem = f"answered at ply {len(moves)}: {self._shogi.in_words(str(error))}"
+            raise PlayerFault("protocol", self._name, problem) from None
         return self._allowed(question, answer, action)

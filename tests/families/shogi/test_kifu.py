@@ -204,12 +204,19 @@ def test_files_of_others(tmp_path: Path) -> None:
     ("position startpos moves 3e3d 3a3b resign", 2, -1, "resigned"),
     ("sfen 4k4/9/4P4/9/9/9/9/9/4K4 b G 1 moves 5i5h 5a6a resign", 2, -1, "resigned"),
     ("position startpos moves resign", 0, -1, "resigned"),
+    ("position startpos moves 2g2f timeup", 1, 0, "not decided"),
+    ("position startpos moves 2g2f illegal_move", 1, 0, "not decided"),
+    ("position startpos moves 2g2f (null)", 1, 0, "not decided"),
+    ("position startpos moves 2g2f jishogi", 1, 0, "impasse"),
+    ("position startpos moves 2g2f max_moves", 1, 0, "move limit"),
+    ("position startpos moves sennichite", 0, 0, "repetition"),
 ])  # fmt: skip
 def test_a_line_of_usi_may_say_how_the_game_ended(line: str, moves: int, points: int, end: str) -> None:
     """As engines write it behind the moves."""
     game, (found,) = parse_kifu(f"{line} and more\n".encode(), ".usi")
     assert (len(found.moves), found.points, found.end) == (moves, points, end)
     assert game.size == (5 if "3e3d" in line else 9)
+    assert "skipped: line 1 'and', line 1 'more'" in found.notes
 
 
 def test_a_record_without_an_end_is_not_decided(tmp_path: Path) -> None:
@@ -309,7 +316,25 @@ WRONG = [
     ("a.kif", "   3 ７六歩(77)\n", "line 1: '3 ７六歩(77)'; wanted move 1"),
     ("a.kif", "   1 同銀\n", "line 1: '同銀'; wanted a move"),
     ("a.kif", "   1 銀打ち\n", "line 1: '銀打ち'; wanted a move"),
-    ("a.usi", "startpos moves 7g7f nonsense", "line 1: nonsense"),
+    ("a.usi", "startpos moves 7g7f n0nsense", "line 1: n0nsense: 'n0nsense' is no move here"),
+    ("a.usi", "startpos moves 7g7f resign 3c3d", "line 1: '3c3d': behind the end of the game, line 1: 'resign'"),
+    ("a.usi", "startpos moves 7g7f 3c3d P*5e", "line 1: P*5e: there is none in hand"),
+    ("a.usi", "startpos 7g7f", "line 1: '7g7f' behind startpos; wanted moves"),
+    ("a.csa", "PI\n+\n+7776FU\n3334FU\n%TORYO", "line 4: '3334FU'; wanted + or - before a move"),
+    ("a.csa", "PI\n+\n+7776FU\n%TORYO\n-3334FU", "line 5: '-3334FU': behind the end of the game, line 4: '%TORYO'"),
+    ("a.csa", "PI\n+\n+7776FU\n%CHUDAN\n-3334FU", "line 5: '-3334FU': behind the end of the game, line 4: '%CHUDAN'"),
+    ("a.csa", "P+53FU00KI\nP-51OU00AL\n+\n", "line 3: the position that it begins from: SFEN"),
+    ("a.csa", "P+53FU00KI\nP-51OU00AL\n+\n", "(problems with a single king can't be played)"),
+    ("a.kif", "   1 ５五角打\n", "line 1: ５五角打: B*5e: there is none in hand"),
+    ("a.kif", "   1 ７六歩(77)\n   2 投了\n   3 ２六歩(27)\n", "'3 ２六歩(27)': behind the end of the game, line 2"),
+    ("a.kif", "   1 ７六歩(77)\n   2 投了\n   2 ３四歩(33)\n", "'2 ３四歩(33)': behind the end of the game, line 2"),
+    ("a.kif", "   1 ７六歩(77)\n   2 パス\n   3 ２六歩(27)\n", "behind the end of the game, line 2: 'パス'"),
+    ("a.kif", "   1 ７六歩(77)\n   2 封じ手\n   3 ３四歩(33)\n", "line 3: '3 ３四歩(33)': behind the end"),
+    ("a.kif", "   1 ７六歩(77)\nまで1手で後手の勝ち\n   2 ３四歩(33)\n", "line 3: '2 ３四歩(33)': behind the end"),
+    ("a.kif", "   1 ７六歩(77)\n   1 ３四歩(33)\n", "line 2: '1 ３四歩(33)'; wanted move 2"),
+    ("a.kif", "   1 ７六歩(77)\n - ３四歩(33)\n", "line 2: '- ３四歩(33)'; wanted a move, e.g. '1 ７六歩(77)'"),
+    ("a.kif", "   1 ７六歩(77)\n５五角打が好手\n", "line 2: '５五角打が好手'; wanted a move"),
+    ("a.kif", "   1 ７六歩(77)\n   2 この手は、悪手。\n", "line 2: 'この手は、悪手。'; wanted a move"),
     ("a.kif", "▲７六歩 △３四歩\n", "line 1: '▲７六歩 △３四歩': KI2"),
     ("a.kif", "先手の持駒：玉\n", "line 1: '玉' in hand; wanted"),
     ("a.kif", "先手の持駒：歩十九\n", "line 1: '歩十九' in hand; wanted"),
@@ -418,7 +443,40 @@ OTHERS = {  # a record, its last move, how it ended, its notes; by what is speci
     "other handicaps": ("手合割：右七枚落ち\n" + NAMES + "   1 ３二金(41)\n", "4a3b", "not decided", ""),
     "names of handicaps": ("手合割：七枚落ち\n" + NAMES + "   1 ３二金(41)\n", "4a3b", "not decided", ""),
     "unknown lines": (ONE + "消費時間：1分\n   2 ３四歩(33)\n", "3c3d", "not decided",
-                      "lines are skipped: '消費時間：1分'"),
+                      "skipped: line 6 '消費時間：1分'"),
+    "full stops behind numbers": (NAMES + "1. ７六歩(77)\n2. ３四歩(33)\n3. 投了\n", "3c3d", "resigned", ""),
+    "numbers in words": (NAMES + "1手目 ７六歩(77)\n2手目　３四歩(33)\n3手目 投了\n", "3c3d", "resigned", ""),
+    "colons and brackets": (NAMES + "1: ７六歩(77)\n2：３四歩(33)\n3) 投了\n", "3c3d", "resigned", ""),
+    "wide numbers": (NAMES + "１ ７六歩(77)\n２ ３四歩(33)\n３ 投了\n", "3c3d", "resigned", ""),
+    "no space behind numbers": (NAMES + "1７六歩(77)\n2３四歩(33)\n3投了\n", "3c3d", "resigned", ""),
+    "no numbers": (NAMES + "▲７六歩(77)\n３四歩(33)\n投了\n", "3c3d", "resigned", ""),
+    "dates and lists": (ONE + "10分\n1. 駒組み\n3手詰\n2021/11/28 10:00\n", "7g7f", "not decided",
+                        "skipped: line 6 '10分', line 7 '1. 駒組み', line 8 '3手詰', line 9 '2021/11/28 10:00'"),
+    "sealed move that was made": (ONE + "   2 封じ手\n   2 ３四歩(33)\n   3 投了\n", "3c3d", "resigned",
+                                  "skipped: line 6 '封じ手'"),
+    "break": (ONE + "   2 中断\nまで1手で中断\n   2 ３四歩(33)\n   3 投了\n", "3c3d", "resigned",
+              "skipped: line 6 '中断'"),
+    "numbered comment": (ONE + "   2 この手は悪手\n   2 ３四歩(33)\n   3 投了\n", "3c3d", "resigned",
+                         "skipped: line 6 'この手は悪手'"),
+    "pass at the end": (ONE + "   2 パス\n", "7g7f", "not decided",
+                        "its end 'パス' is unknown, and counts as not decided"),
+    "second game": (ONE + "   2 投了\n" + ONE.replace("Alpha", "Gamma"), "7g7f", "resigned",
+                    "a second game begins at line 7 and isn't read"),
+    "second game, no end": (ONE + ONE, "7g7f", "not decided", "a second game begins at line 6 and isn't read"),
+    "second game, no heading": (ONE + "   2 投了\n\n   1 ２六歩(27)\n", "7g7f", "resigned",
+                                "a second game begins at line 8 and isn't read"),
+    "second game behind variations": (ONE + "   2 投了\n\n変化：1手\n   1 ２六歩(27)\n\n" + ONE, "7g7f", "resigned",
+                                      "a second game begins at line 11 and isn't read"),
+    "text behind the end": (ONE + "   2 投了\nお疲れ様でした\n", "7g7f", "resigned",
+                            "skipped: line 7 'お疲れ様でした'"),
+    "another number of moves": (ONE + "   2 投了\nまで112手で先手の勝ち\n", "7g7f", "resigned",
+                                "line 7 'まで112手で先手の勝ち'; read: 1 move"),
+    "another winner": (ONE + "   2 投了\nまで1手で後手の勝ち\n", "7g7f", "resigned",
+                       "line 7 'まで1手で後手の勝ち' contradicts its end"),
+    "unknown end, winner in the last line": (ONE + "   2 裁定勝ち\nまで1手で後手の勝ち\n", "7g7f", "no reason given",
+                                             "only line 7 says how it ended: 'まで1手で後手の勝ち'; "
+                                             "skipped: line 6 '裁定勝ち'"),
+    "last line in other words": (ONE + "   2 投了\nまで\n", "7g7f", "resigned", "skipped: line 7 'まで'"),
 }  # fmt: skip
 
 
@@ -438,10 +496,39 @@ def test_kif_of_other_programs(what: str) -> None:
         game, (found,) = parse_kifu(text.encode(codec), ".kif")
         assert (last_move(game, found), found.end) == (last, end)
         told = [] if codec.startswith("utf-8") else [f"its text is in {NAMED[codec]}"]
-        assert list(found.notes) == [*told, *([notes] if notes else [])]
+        assert "; ".join(found.notes) == "; ".join([*told, *([notes] if notes else [])])
         assert found.players == (("Alpha", "Beta") if "Alpha\n後手" in text else ("?", "?"))
     if "桂v玉" in text:
         assert game.sfen(found.start[0]) == SETUP.format("w" if "後手番" in text else "b")
+
+
+@pytest.mark.parametrize(("line", "points", "end"), [
+    ("まで2手で先手の勝ち", 1, "no reason given"),
+    ("まで2手で後手の勝ち", -1, "no reason given"),
+    ("まで2手で上手の勝ち", -1, "no reason given"),
+    ("まで、２手で先手勝ち", 1, "no reason given"),
+    ("まで2手で先手の反則負け", -1, "illegal move"),
+    ("まで2手で後手の反則により先手の勝ち", 1, "illegal move"),
+    ("まで2手で後手の時間切れ負け", 1, "out of time"),
+    ("まで2手で後手の時間切れ", 1, "out of time"),
+    ("まで2手で時間切れにより後手の勝ち", -1, "out of time"),
+    ("まで2手で後手の時間切れ勝ち", -1, "out of time"),
+    ("まで2手で先手の入玉勝ち", 1, "declared"),
+    ("まで2手で後手投了", 1, "resigned"),
+    ("まで2手で先手の投了により後手の勝ち", -1, "resigned"),
+    ("まで2手で千日手", 0, "repetition"),
+    ("まで2手で持将棋", 0, "impasse"),
+    ("まで2手で詰み", -1, "mate"),
+    ("まで2手で中断", 0, "not decided"),
+    ("まで2手で羽生の勝ち", 0, "not decided"),
+    ("まで2手で後手の何か", 0, "not decided"),
+])  # fmt: skip
+def test_the_last_line_alone_says_how_a_game_ended(line: str, points: int, end: str) -> None:
+    told = f"only line 7 says how it ended: {line!r}" if end != "not decided" else f"skipped: line 7 {line!r}"
+    for before in ("", "   3 中断\n"):
+        _, (found,) = parse_kifu(f"{ONE}   2 ３四歩(33)\n{before}{line}\n".encode(), ".kif")
+        assert (len(found.moves), found.points, found.end) == (2, points, end)
+        assert [note.replace("line 8", "line 7") for note in found.notes] == ([] if "中断" in line else [told])
 
 
 NAMED = {"cp932": "Shift JIS", "utf-16": "UTF-16", "euc_jp": "EUC-JP"}
@@ -466,14 +553,26 @@ def test_cshogi_reads_the_same_in_them() -> None:
          "illegal move", ""),
         ("PI82HI22KA\n-\n-5142OU,T9\n%TORYO,T1\n", "5a4b", -1, "resigned", ""),
         ("V2.2\nPI\n+\n+7776FU,'* 30 -3334FU,+2726FU\n-3334FU,T3\n%TORYO\n", "3c3d", -1, "resigned", ""),
-        ("V2.2\nPI\n+\n+7776FU\nhello\n%TORYO\n", "7g7f", 1, "resigned", "lines are skipped: 'hello'"),
+        ("V2.2\nPI\n+\n+7776FU\nhello\n%TORYO\n", "7g7f", 1, "resigned", "skipped: line 5 'hello'"),
         ("V2.2\nPI\n+\n+7776FU\n%WHAT\n", "7g7f", 0, "not decided",
          "its end '%WHAT' is unknown, and counts as not decided"),
+        ("PI\n+\n+7776FU\n%TORYO\n'summary:toryo:a lose\n$END_TIME:2021/11/28\nT1\nhello\n", "7g7f", 1, "resigned",
+         "skipped: line 8 'hello'"),
     ],
 )  # fmt: skip
 def test_csa_of_other_programs(text: str, last: str, points: int, end: str, notes: str) -> None:
     game, (found,) = parse_kifu(text.encode(), ".csa")
     assert (last_move(game, found), found.points, found.end, "; ".join(found.notes)) == (last, points, end, notes)
+
+
+@pytest.mark.parametrize("end", ["%TORYO\n", "%TORYO\nT1\n\n'x\n", "%TORYO,T1\n", ""])
+@pytest.mark.parametrize("heading", ["V2.2\nN+c\nPI\n", "N+c\nPI\n", "PI\n", "P1-KY-KE-GI-KI-OU-KI-GI-KE-KY\nPI\n"])
+def test_games_of_csa_without_a_slash_between_them(end: str, heading: str) -> None:
+    for begin in ("N+a\nPI\n+\n", "N+a\nPI\n+,"):
+        text = f"{begin}+7776FU\n{end}{heading}+\n+2726FU\n%CHUDAN\n"
+        _, (first, second) = parse_kifu(text.encode(), ".csa")
+    assert first.players[0] == "a" and second.players[0] == ("c" if "c" in heading else "?")
+    assert (len(first.moves), len(second.moves), first.points) == (1, 1, 1 if end else 0)
 
 
 def test_csa_in_other_encodings() -> None:
@@ -488,4 +587,4 @@ def test_show_tells_what_was_skipped(tmp_path: Path) -> None:
     path = tmp_path / "a.kif"
     path.write_text(OTHERS["unknown lines"][0], encoding="cp932")
     shown = "\n".join(show(path))
-    assert "note" in shown and "its text is in Shift JIS; lines are skipped: '消費時間：1分'" in shown
+    assert "note" in shown and "its text is in Shift JIS; skipped: line 6 '消費時間：1分'" in shown

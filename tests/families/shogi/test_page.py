@@ -126,6 +126,22 @@ def test_records_are_saved_and_opened(page: Page) -> None:
     assert page.ask("/api/records", content=mini["sfen"].encode())["sfen"].split()[:3] == mini["sfen"].split()[:3]
 
 
+NOTES = [
+    ("   1 ７六歩(77)\n   2 切れ負け\n", "Sente wins: out of time"),
+    ("   1 ７六歩(77)\nまで1手で後手の勝ち\n",
+     "only line 3 says how it ended: 'まで1手で後手の勝ち'; Gote wins: no reason given"),
+    ("   1 ７六歩(77)\n   2 投了\n手合割：平手\n   1 ７六歩(77)\n", "a second game begins at line 4 and isn't read"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("moves", "notes"), NOTES)
+def test_what_a_record_says_besides_its_moves_is_said(page: Page, moves: str, notes: str) -> None:
+    assert page.ask("/api/records?game=shogi", content=f"手合割：平手\n{moves}".encode())["notes"] == notes.split("; ")
+    two = "PI\n+\n+7776FU\n%TORYO\n/\nPI\n+\n+2726FU\n"
+    view = page.ask("/api/records?game=shogi", content=two.encode())
+    assert view["notes"] == ["the first of 2 games"] and view["result"] == "Gote resigned: Sente wins"
+
+
 def test_a_record_that_goes_on_behind_a_declaration_is_read_to_its_end(page: Page) -> None:
     """A record is read as by `show`. A game on the page ends at such a position, even if it continues a record."""
     begin, moves = "1+P+P+P+P+P+P2/K+P+P+P+P4/9/9/9/9/9/9/8k w 2R2B", ["1i2i", "R*9i", "2i1h", "9i9h"]
@@ -148,6 +164,8 @@ BAD_RECORDS = [
     (b"position startpos moves 7g7f 7g7f", "line 1: 7g7f"),
     ("手合割：平手\n   1 ７六歩(67)\n".encode("cp932"), "line 2: ７六歩(67)"),
     (b"4k4/9/9/9/9/9/9/4K4/4K4 b - 1", "2 kings of the first player"),
+    (b"4k4/9/4P4/9/9/9/9/9/9 b G 1", "0 kings of the first player (problems with a single king can't be played)"),
+    ("手合割：平手\n   1 ５五角打\n".encode(), "line 2: ５五角打: B*5e: there is none in hand"),
 ]
 
 

@@ -315,10 +315,21 @@ def test_a_search_of_all_moves_follows_one_of_few(manager):
     assert len({line.split(" pv ")[1].split()[0] for line in said if " pv " in line}) > 5
 
 
-@pytest.mark.parametrize("end", ["resign", "rep_inf", "rep_draw", "rep_sup", "win", "draw", "timeout resign"])
+ENDS = ["resign", "rep_inf", "rep_draw", "rep_sup", "win", "draw", "timeout resign", "timeup",
+        "illegal_move", "jishogi", "max_moves"]  # fmt: skip
+
+
+@pytest.mark.parametrize("end", ENDS)
 def test_moves_are_read_up_to_the_end_of_the_game(manager, end):
     said = manager.ask(f"position startpos moves 5d5c 1b1c {end}", "isready", until="readyok")
     assert said == ["readyok"] and len(manager.session.moves) == 2
+
+
+@pytest.mark.parametrize("end", ["(null)", "none", "TORYO", "mate"])
+def test_an_unknown_end_of_the_game_is_named(manager, end):
+    said = manager.ask(f"position startpos moves 5d5c 1b1c {end}", "isready", until="readyok")
+    assert said == [f"info string position: {end} counts as the end of the game", "readyok"]
+    assert len(manager.session.moves) == 2
 
 
 def test_the_variant_is_an_option(manager):
@@ -394,6 +405,7 @@ def test_readouts_beyond_the_tree_are_refused_or_said(monkeypatch):
     ("position startpos 5d5c", "found 5d5c; wanted moves"),
     ("position startpos moves 5d5c 5d5c", "Minishogi: '5d5c' is no move here"),
     ("position startpos moves 1e1a", "move 1 1e1a: "),
+    ("position startpos moves 5d5c resign 1b1c", "position: move 1b1c behind the end of the game, resign"),
     ("position sfen 4k/5/5/5/5 b - 1", "0 kings of the first player"),
     ("position sfen kk3/5/5/5/K4 b - 1", "2 kings of the second player"),
     ("position sfen 4k/5/5/5/K4 b - 1 moves", ""),

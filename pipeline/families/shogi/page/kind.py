@@ -47,13 +47,18 @@ class ShogiPage(BoardPage):
         """The first game of a KIF, CSA, USI or SFEN."""
         if is_sgf(data):
             raise AnotherGame("an SGF; records of shogi aren't SGF")
-        own, (found, *_) = parse_kifu(data)
+        own, (found, *others) = parse_kifu(data)
         game = next((game for game in games if isinstance(game, Shogi) and game.size == own.size), None)
         if game is None:
-            raise AnotherGame(f"a record of {own.spec}, which isn't offered")
+            raise AnotherGame(f"a record of {Shogi(own.size).board_title}, which isn't offered")
         first = int(own.to_move(found.start)[0])
         moves = [((first + ply) % 2, action) for ply, action in enumerate(found.moves)]
         names = tuple("" if name == "?" else name for name in found.players)
-        loser = (first + len(moves)) % 2 if found.end == "resigned" else None
+        loser = int(found.points > 0) if found.end == "resigned" else None
+        notes = list(found.notes)
+        if found.points and found.end not in ("", "resigned"):
+            notes.append(f"{own.colours[found.points < 0]} wins: {found.end}")
+        if others:
+            notes.append(f"the first of {len(others) + 1} games")
         usual = np.array_equal(found.start, own.initial(1))
-        return game, Beginning(None if usual else found.start, moves, (names[0], names[1]), loser, found.notes)
+        return game, Beginning(None if usual else found.start, moves, (names[0], names[1]), loser, tuple(notes))
