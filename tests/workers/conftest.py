@@ -44,6 +44,7 @@ def ray_cluster() -> Iterator[Nodes]:
     import ray
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ["RAY_AUTH_MODE"] = "disabled"  # also where this user has a token
     nodes = Nodes()
     try:
         ray.init(address=nodes.address, log_to_driver=False, logging_level="ERROR")
