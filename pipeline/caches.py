@@ -29,16 +29,16 @@ def _folder(set_to: str | None) -> Path:
     """set_to: the variable's value, so that a change is noticed."""
     try:
         folder = (Path(set_to) if set_to else Path.home() / ".cache") / "mugo"
-        where = str(folder.parent)
+        problem = f"{folder.parent} can't be written"
     except RuntimeError:  # neither HOME nor an entry in the list of users
-        folder, where = None, "no home folder"
+        folder, problem = None, "this user has no home folder"
     if folder is not None and is_writable(folder):
         return folder
     found = temporary_folder()
     # Processes that this one starts find it there, and don't warn again.
     os.environ[VARIABLE] = str(found.parent)
     write(
-        f"mugo: {where} can't be written, so compiled kernels and other caches go to {found}; set {VARIABLE} to a "
+        f"mugo: {problem}, so compiled kernels and other caches go to {found}; set {VARIABLE} to a "
         "folder that stays, or they are made again for each container",
         sys.stderr,
     )

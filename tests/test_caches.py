@@ -34,14 +34,18 @@ def test_without_a_home_caches_are_temporary(homeless: Path, capsys: pytest.Capt
     assert os.environ["XDG_CACHE_HOME"] == str(folder.parent)  # for workers
     (line,) = capsys.readouterr().err.splitlines()
     assert "set XDG_CACHE_HOME" in line and str(folder) in line
+    assert line.startswith(f"mugo: {os.environ['HOME']}/.cache can't be written, so compiled kernels")
 
 
-def test_a_user_whom_the_system_does_not_know(homeless: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_whom_the_system_does_not_know(
+    homeless: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def no_home() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "home", no_home)
     assert caches.cache_folder().is_relative_to(homeless)
+    assert capsys.readouterr().err.startswith("mugo: this user has no home folder, so compiled kernels")
 
 
 def test_kernels_are_cached_there_too(

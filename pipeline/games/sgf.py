@@ -32,7 +32,6 @@ MOST_BYTES = 4 << 20
 
 MOST_NOTES = 5  # words of what was skipped
 MOST_SETUPS = 1000  # between moves
-MOST_BRACKETS = 20  # that aren't escaped in one value
 CHINESE_DIGITS = str.maketrans("〇一二三四五六七八九", "0123456789")
 FRACTIONS = {"¼": ".25", "½": ".5", "¾": ".75"}
 
@@ -40,10 +39,11 @@ _CHARSET = re.compile(rb"(?<![A-Z])CA\s*\[([^\]]{1,20})\]")
 _BEGIN = re.compile(r"\(\s*;|\A\s*\(\s*[A-Z][A-Za-z]*\s*\[")  # some programs leave the first ; out
 _NAME = re.compile(r"([A-Za-z][A-Za-z0-9]*)\s*(?=\[)")
 _VALUE = re.compile(r"((?:[^\]\\]|\\.)*)\]", re.DOTALL)
+_BRACKET = re.compile(r"\\.|[\[\]]", re.DOTALL)
 _OPEN = re.compile(r"(?:[^\\\[]|\\.)*\[", re.DOTALL)  # a [ that isn't escaped
 _AFTER_VALUE = re.compile(r"\s*(?:[();\[]|[A-Za-z][A-Za-z0-9]*\s*\[|\Z)")
 _STRAY = re.compile(r"[^\s();\[\]]+|\]")
-_SIZE = re.compile(r"(\d{1,3})\s*(?:[:xX×*]\s*(\d{1,3}))?", re.ASCII)
+_SIZE = re.compile(r"(\d{1,3})(?:\.0)?\s*(?:[:xX×*]\s*(\d{1,3}))?\s*(?:路盤?|道|줄)?", re.ASCII)
 _KOMI = re.compile(
     r"(?:コミ|komi|贴|貼)?\s*([+-]?\d{1,4}(?:\.\d{1,6})?)(?:又(\d)/(\d))?\s*"
     r"(?:目|子|点|點|집|points?|pts?|moku)?\s*(半|반)?\s*(?:コミ)?(?:出し)?",
@@ -152,10 +152,16 @@ class MainLine:
         return self.nodes[0].get(name, [""])[0].strip()
 
     @property
+    def kind(self) -> str:
+        """The number of the game in SGF, GM; "" if it isn't given."""
+        kind = self.root("GM")
+        return str(int(kind)) if len(kind) < 10 and kind.isascii() and kind.isdecimal() else kind
+
+    @property
     def shape(self) -> tuple[int, int]:
         """(rows, columns) of the board. Raises MuGoError for a size that is none."""
         size = self.root("SZ") or "19"
-        found = _SIZE.fullmatch(size)
+        found = _SIZE.fullmatch(unicodedata.normalize("NFKC", size))
         if found is None:
             raise MuGoError(f"SGF: SZ[{size[:10]}] is no size of a board; wanted e.g. SZ[19]")
         return int(found[2] or found[1]), int(found[1])
@@ -205,7 +211,7 @@ def record_of(line: MainLine, game: Game) -> SgfRecord:
     if not isinstance(game, InSgf):
         raise MuGoError(f"{game.spec} isn't written in SGF")
     form = game.sgf
-    if (kind := line.root("GM") or "1") != str(form.game):
+    if (kind := line.kind or "1") != str(form.game):
         raise AnotherGame(f"SGF: GM[{kind[:10]}] is another game; {game.board_title} is GM[{form.game}]")
     if line.shape != game.board_shape:
         found, wanted = ("×".join(map(str, reversed(shape))) for shape in (line.shape, game.board_shape))
@@ -357,11 +363,16 @@ def _followed(steps: list[tuple[int, int] | _Setup], game: Game) -> tuple[list[t
 
 
 def _points(text: str, game: Game) -> list[int]:
-    """A point, or the points of a rectangle ``aa:cc`` in SGF's compressed lists."""
-    corners = [divmod(_action(part, game), game.board_shape[1]) for part in text.split(":")]
-    (top, left), (bottom, right) = corners[0], corners[-1]
-    width = game.board_shape[1]
-    return [row * width + column for row in range(top, bottom + 1) for column in range(left, right + 1)]
+    """A point, or the points of a rectangle ``aa:cc`` in SGF's compressed lists, by any two opposite corners."""
+    corners, width = [_action(part, game) for part in text.split(":")], game.board_shape[1]
+    if len(corners) > 2 or max(corners) >= game.num_points:
+        raise MuGoError(f"SGF: [{text[:10]}] is no point of {game.board_title}")
+    rows, columns = zip(*(divmod(corner, width) for corner in corners), strict=True)
+    return [
+        row * width + column
+        for row in range(min(rows), max(rows) + 1)
+        for column in range(min(columns), max(columns) + 1)
+    ]
 
 
 def _action(text: str, game: Game) -> int:
@@ -387,6 +398,7 @@ def main_line(data: bytes) -> MainLine:
     begin = _BEGIN.search(text)
     nodes: list[dict[str, list[str]]] = []
     name, at, stray = "", begin.start() if begin else len(text), list[str]()
+    pairs = _pairs(text, at)
     while at < len(text):
         letter = text[at]
         if letter in "(;":
@@ -395,7 +407,7 @@ def main_line(data: bytes) -> MainLine:
         elif letter == ")":
             break  # the end of the first variation
         elif letter == "[":
-            value, at = _value(text, at + 1, len(nodes))
+            value, at = _value(text, at + 1, len(nodes), pairs)
             nodes[-1].setdefault(name, []).append(value)
         elif named := _NAME.match(text, at):
             nodes += [] if nodes else [{}]
@@ -418,17 +430,41 @@ def main_line(data: bytes) -> MainLine:
     return MainLine(nodes, tuple(notes))
 
 
-def _value(text: str, begin: int, node: int) -> tuple[str, int]:
-    """A value, unescaped, and where it ends. A ``]`` that closes an unescaped ``[`` of the value belongs to it."""
-    found = first = _VALUE.match(text, begin)
-    if first is None:
+def _value(text: str, begin: int, node: int, pairs: dict[int, int]) -> tuple[str, int]:
+    """A value, unescaped, and where it ends: at the first ``]`` that isn't escaped.
+
+    pairs: of _pairs(). If there are any, a value with an unescaped ``[`` ends at its pair or, if nothing that may follow
+    a value stands there, at the first ``]`` where it does.
+    """
+    found = _VALUE.match(text, begin)
+    if found is not None and pairs and _OPEN.match(text, begin, found.end() - 1):
+        pair = pairs.get(begin - 1, -1) + 1
+        if pair and _AFTER_VALUE.match(text, pair):
+            found = _VALUE.match(text, pair - 1)
+        while found is not None and not _AFTER_VALUE.match(text, found.end()):
+            found = _VALUE.match(text, found.end())
+    if found is None:
         raise MuGoError(f"SGF: a value of node {max(0, node - 1)} has no end ]; was the file cut off?")
-    for _ in range(MOST_BRACKETS):
-        if found is None or _AFTER_VALUE.match(text, found.end()):
-            break
-        found = _VALUE.match(text, found.end()) if _OPEN.match(text, begin, found.end() - 1) else None
-    end = (found or first).end()
-    return re.sub(r"\\(\r\n|\n|.)", r"\1", text[begin : end - 1], flags=re.DOTALL), end
+    return re.sub(r"\\(\r\n|\n|.)", r"\1", text[begin : found.end() - 1], flags=re.DOTALL), found.end()
+
+
+def _pairs(text: str, begin: int) -> dict[int, int]:
+    """Where the bracket that opens at a place is closed, counting pairs within values, too.
+
+    Empty for a record by the standard, which escapes every ``]`` of a value, but not every ``[``.
+    """
+    opened, pairs = list[int](), dict[int, int]()
+    within, by_standard = False, True
+    for found in _BRACKET.finditer(text, begin):
+        if found[0] == "[":
+            within = True
+            opened.append(found.start())
+        elif found[0] == "]":
+            by_standard &= within
+            within = False
+            if opened:
+                pairs[opened.pop()] = found.start()
+    return {} if by_standard else pairs
 
 
 def _decoded(data: bytes) -> Text:

@@ -34,7 +34,10 @@ class EngineConfig(PlaySearchOptions):
     protocol: str | None = Field(
         None, description="The manager's protocol, as listed above. [default: the usual one for the model's game]"
     )
-    game: str | None = Field(None, description="For a model of all boards: the game spec to begin with. [default: 9x9]")
+    game: str | None = Field(
+        None,
+        description="For a model of all boards: the game spec to begin with, e.g. go:19. [default: the model's own]",
+    )
     readouts: int = Field(
         800, ge=0, description="Most simulations per move; the manager's time limits may allow fewer."
     )

@@ -1,4 +1,8 @@
-"""``CommandLines``: a manager's lines, read in a separate thread, so that a search notices when one arrives."""
+"""``CommandLines``: a manager's lines, read in a separate thread, so that a search notices when one arrives.
+
+A *burst* is lines without a pause between them. A script's lines are one, and each has its turn. A manager that gives
+up sends its last command later, so that one is in a later burst than the command that still runs.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,14 @@ import io
 import queue
 import sys
 import threading
-from collections.abc import Callable
+import time
 from typing import TextIO
 
 WAITING_LINES = 1024  # read ahead at most; then the manager's pipe fills up
 TOO_LONG = "\0too long "  # begins what stands for a line longer than the limit; no protocol has such a command
 KEPT = 40  # characters of such a line's beginning, which follow
 BYTE_ORDER_MARK = "\ufeff"
+PAUSE = 0.2  # seconds without a line that end a burst
 
 
 def accept_any_bytes() -> None:
@@ -51,32 +56,31 @@ class CommandLines:
 
     def __init__(self, stream: TextIO, longest: int) -> None:
         self._stream, self._longest = stream, longest
-        self._queue: queue.Queue[str | None] = queue.Queue(WAITING_LINES)
+        self._queue: queue.Queue[tuple[int, str | None]] = queue.Queue(WAITING_LINES)  # with the number of the burst
+        self._burst = 0  # of the line that next() gave last
+        self._is_ended = False
         threading.Thread(target=self._read, name="commands", daemon=True).start()
 
     def next(self) -> str | None:
         """The next line; waits for it."""
-        line = self._queue.get()
+        self._burst, line = self._queue.get()
         if line is None:
-            self._queue.put(None)
+            self._queue.put((self._burst, None))
         return line
 
     def waiting(self) -> bool:
         """Whether next() would return at once."""
         return not self._queue.empty()
 
-    def watch(self, command: str) -> Callable[[], bool]:
-        """A function that says whether this command has come since now, with or without a number before it.
-
-        If it waits already, it never does: a script sends all its lines at once, and each has its turn.
+    def ended_by(self, command: str) -> bool:
+        """Whether this command waits, with or without a number before it, or the end of the input, in a later burst
+        than the line that next() gave last. Once that was true it remains so.
         """
-        known = self._holds(command)
-        return lambda: not known and self._holds(command)
-
-    def _holds(self, command: str) -> bool:
-        with self._queue.mutex:
-            waiting = [(line or "").casefold().split() for line in self._queue.queue]
-        return any(words[words[0].isdecimal() :][:1] == [command] for words in waiting if words)
+        if not self._is_ended:
+            with self._queue.mutex:
+                waiting = list(self._queue.queue)
+            self._is_ended = any(burst > self._burst and _is(line, command) for burst, line in waiting)
+        return self._is_ended
 
     def wait(self, seconds: float) -> bool:
         """Wait for a line, at most this long; whether one is there. Only for the thread that calls next()."""
@@ -84,11 +88,20 @@ class CommandLines:
             return self._queue.not_empty.wait_for(self._queue._qsize, seconds) > 0  # type: ignore[attr-defined]
 
     def _read(self) -> None:
-        mark = BYTE_ORDER_MARK
-        try:
-            while line := read_line(self._stream, self._longest):
-                self._queue.put(line.removeprefix(mark).rstrip("\r\n"))
-                mark = ""
-        except (OSError, ValueError):  # the stream was closed
-            pass
-        self._queue.put(None)
+        mark, burst, more = BYTE_ORDER_MARK, 0, True
+        while more:
+            asked = time.monotonic()
+            try:
+                line = read_line(self._stream, self._longest)
+            except (OSError, ValueError):  # the stream was closed
+                line = ""
+            burst += time.monotonic() - asked >= PAUSE
+            more = line != ""
+            self._queue.put((burst, line.removeprefix(mark).rstrip("\r\n") if more else None))
+            mark = ""
+
+
+def _is(line: str | None, command: str) -> bool:
+    """Whether a line is this command, or the end of the input."""
+    words = (command if line is None else line).casefold().split()
+    return words[bool(words) and words[0].isdecimal() :][:1] == [command]

@@ -132,14 +132,16 @@ class SearchSession(SearchedRow):
     def _adopted(self, position: Position) -> Position:
         return Position(adopted(self.game, position.state[None])[0], position.keys)
 
-    def warm_up(self) -> None:
-        """Do everything twice, so that nothing is compiled on a move's time; then restart.
+    def warm_up(self, enough: Callable[[], bool] = lambda: False) -> None:
+        """Do everything twice, so that nothing is compiled on a move's time; then restart. enough: ends it earlier.
 
         Few readouts are enough, and a manager is waiting.
         """
         readouts = min(self.readouts, WARM_UP_READOUTS)
         for _ in range(2):
-            self.think(None, readouts)
+            self.think(None, readouts, enough)
+            if enough():
+                break
             self.play(self.think(0.0, readouts))
         self.restart()
 

@@ -22,7 +22,7 @@ from pipeline.run.evaluations import read_evaluation
 from pipeline.run.layout import is_run
 from pipeline.run.matches import newest_matches
 from pipeline.run.models import FORMAT as MODEL_FORMAT
-from pipeline.run.models import list_models, with_pretrained
+from pipeline.run.models import check_champion, list_models, with_pretrained
 from pipeline.run.order import folders_in
 from pipeline.run.packs import is_gone, shards_in
 from pipeline.run.ratings import POOL_FORMAT, RATINGS_FORMAT, read_pool, read_ratings
@@ -46,6 +46,9 @@ def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[s
     Raises FileError for unknown or damaged files, UsageError if game or moves don't apply.
     """
     asked, path = path, with_pretrained(path)
+    for link in (path, path.parent):  # the champion, or a file of it
+        if link.name == layout.CHAMPION:
+            check_champion(link.parent)
     if is_gone(path):
         raise FileError(asked, f"no such file; wanted {KNOWN}")
     if (games := _games_at(path, game)) is not None:

@@ -1,5 +1,7 @@
 """SGF as another library reads it."""
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
@@ -310,6 +312,11 @@ def test_setups_that_give_no_position_are_refused():
         (";b[ee];w[cc])", "B ee, W cc", ""),
         (";B[ee];W[cc]", "B ee, W cc", "its last ) is missing: the file may have been cut off"),
         (";B[ee]C[\\] \\[];W[cc])", "B ee, W cc", ""),
+        (f"C[{'see B[aa] and [1] x ' * 30}];B[ee];W[cc])", "B ee, W cc", ""),
+        ("C[foo (bar) [19] W[aa]; B[bb];];B[ee];W[cc])", "B ee, W cc", ""),
+        ("C[pasted: (;B[aa];W[bb]) ];B[ee];W[cc](;B[gg])(;B[hh]))", "B ee, W cc, B gg", ""),
+        ("C[by the standard [ is no matter];B[ee]C[W[aa\\]; [[];W[cc])", "B ee, W cc", ""),
+        ("C[one [ more, B[aa] and [1] x];B[ee];W[cc])", "B ee, W cc", "text between its properties is skipped: x ]"),
     ],
 )
 def test_what_programs_write_against_the_standard(text, moves, notes):
@@ -326,9 +333,29 @@ def test_a_handicap_that_is_only_a_number_is_placed():
     assert read_sgf(b"(;GM[1]SZ[9]HA[2];B[ee])", game).start is None
 
 
-@pytest.mark.parametrize(("size", "shape"), [("9", (9, 9)), ("", (19, 19)), ("13:9", (9, 13)), ("9x9", (9, 9))])
+def test_brackets_cost_no_time():
+    for odd in ("C[" * 100_000, "C[[a]" * 20_000 + "]", "]" * 50_000, "C[x [a] y]" * 20_000):
+        with suppress(MuGoError):
+            main_line(f"(;GM[1]SZ[9]{odd}".encode())
+
+
+@pytest.mark.parametrize(
+    ("size", "shape"),
+    [("9", (9, 9)), ("", (19, 19)), ("13:9", (9, 13)), ("9x9", (9, 9)), ("19路", (19, 19)), ("１９路盤", (19, 19)),
+     ("19.0", (19, 19)), ("019", (19, 19))],
+)  # fmt: skip
 def test_sizes(size, shape):
-    assert main_line(f"(;SZ[{size}])".encode()).shape == shape
+    assert main_line(f"(;GM[01]SZ[{size}])".encode()).shape == shape and main_line(b"(;GM[01])").kind == "1"
+
+
+@pytest.mark.parametrize("points", ["[cc:aa]", "[ac:ca]", "[ca:ac]", "[aa:cc]", "[aa:ac][ba:cc]"])
+def test_rectangles_by_any_two_opposite_corners(points):
+    game = parse_game("go:9")
+    record = read_sgf(f"(;GM[1]SZ[9]AB{points})".encode(), game)
+    assert stones(game, record.start)[0] == "aa ab ac ba bb bc ca cb cc"
+    for odd in ("tt", "aa:", "aa:bb:cc", "aa:tt"):
+        with pytest.raises(MuGoError, match="is no point of 9×9 Go"):
+            read_sgf(f"(;GM[1]SZ[9]AB[{odd}])".encode(), game)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from pipeline.play.lines import TOO_LONG, CommandLines
+from pipeline.play.lines import PAUSE, TOO_LONG, WAITING_LINES, CommandLines
 
 
 def lines_of(text: str, longest: int = 100) -> list[str]:
@@ -28,24 +28,38 @@ def test_a_line_that_is_too_long_keeps_its_beginning() -> None:
     assert first.startswith(f"{TOO_LONG}12 play b D4x") and len(first) < 100 and second == "name"
 
 
-@pytest.mark.parametrize("line", ["quit", "7 quit", " QUIT now"])
-def test_a_command_that_comes_while_the_engine_is_busy(line: str) -> None:
-    """A script's lines are there from the start, and each has its turn."""
+@pytest.mark.parametrize("line", ["quit", "7 quit", " QUIT now", None])
+def test_a_command_that_comes_while_the_engine_is_busy(line: str | None) -> None:
+    """None: the end of the input. A script's lines come without a pause, and each has its turn."""
     read, write = os.pipe()
     with os.fdopen(read) as commands, os.fdopen(write, "w") as typed:
         lines = CommandLines(commands, 100)
-        has_quit = lines.watch("quit")
-        typed.write("name\n7\nquitter\nplay quit\n\n")
+        typed.write("name\n7\nquitter\nplay quit\n\nquit\n")
         typed.flush()
+        assert lines.next() == "name"
         while lines._queue.qsize() < 5:
             time.sleep(0.01)
-        assert not has_quit()
-        typed.write(line + "\n")
-        typed.flush()
+        time.sleep(1.5 * PAUSE)
+        assert not lines.ended_by("quit")
+        if line is None:
+            typed.close()
+        else:
+            typed.write(f"genmove b\n{line}\n")
+            typed.flush()
         until = time.monotonic() + 20
-        while not has_quit() and time.monotonic() < until:
+        while not lines.ended_by("quit") and time.monotonic() < until:
             time.sleep(0.01)
-        assert has_quit() and not lines.watch("quit")()
+        assert lines.ended_by("quit")
+        while lines.waiting() and lines.next() not in (line, None):
+            assert lines.ended_by("quit"), "so does every search before it, whenever its line came"
         typed.close()
         while lines.next() is not None:
             pass
+
+
+def test_a_long_script_is_no_later_burst() -> None:
+    """Its last lines are read only when there is room for them."""
+    lines = CommandLines(io.StringIO("name\n" * 3 * WAITING_LINES + "quit\n"), 100)
+    for _ in range(3 * WAITING_LINES):
+        assert lines.next() == "name" and not lines.ended_by("quit")
+    assert lines.next() == "quit" and lines.next() is None

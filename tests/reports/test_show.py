@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -500,3 +501,27 @@ def test_options_that_do_not_apply(run: Path) -> None:
     for path in (run, run / "saved_models", run / "saved_models/000000-m"):
         with pytest.raises(UsageError, match="--game"):
             text_of(path, game=0)
+
+
+def test_a_lost_or_replaced_champion_is_named_as_by_other_commands(tmp_path: Path) -> None:
+    models = tmp_path / "saved_models"
+    name = make_model(models, 0, [], {})
+    set_champion(models, models / name, {})
+    link = models / "best_model"
+    assert f"best_model → {name}" in text_of(link)
+    link.unlink()
+
+    def check(found: str) -> None:
+        for path in (link, link / "model.json"):
+            with pytest.raises(FileError, match=rf"{found}.*verify .*--repair` points it to {name}"):
+                show(path)
+
+    check("no such link")
+    link.write_text("")
+    check("it is a file")
+    link.unlink()
+    shutil.copytree(models / name, link)
+    check("it is a directory")
+    alone = tmp_path / "best_model"
+    shutil.copytree(models / name, alone)
+    assert name in text_of(alone), "a copy of a model outside its run"

@@ -39,17 +39,22 @@ MOST_BYTES, MOST_LINE = 16 << 20, 500  # bytes of a file, characters of a line
 COLOURS = "WB"  # by player; W first, as in GNU Backgammon
 
 _ANY_CASE = re.IGNORECASE | re.ASCII
-_GAME = re.compile(r"\s*Game\s+(\d{1,9})\s*", _ANY_CASE)
+_GAME = re.compile(r"\s*Game\s+(\d{1,9})\s*:?\s*", _ANY_CASE)
 _MATCH = re.compile(r"\s*(\d{1,6}) point match\s*", _ANY_CASE)
 _PLAYERS = re.compile(r"\s*(\S.*?)\s*:\s*(\d{1,6})\s+(\S.*?)\s*:\s*(\d{1,6})\s*", re.ASCII)
 _ROW = re.compile(r"\s*(\d+)\)(.*)", re.ASCII)
 _CELL = re.compile(
-    r"(?<!\S)(?:\d\d:|(?:(?:re)?doubles?|beavers?|raccoons?|takes?|accepts?|drops?|rejects?|wins)\b)", _ANY_CASE
+    r"(?<!\S)(?:\d\d:|(?:(?:re)?doubles?|beavers?|raccoons?|takes?|accepts?|drops?|rejects?|(?<!: )passes|wins)\b)",
+    _ANY_CASE,
 )
 _TURN = re.compile(r"(\d)(\d):\s*([^:]*?)\s*", re.ASCII)
-_CUBE = re.compile(r"([a-z]+?)s?(?:\s*=>\s*(\d{1,9}))?\s*", _ANY_CASE)
+_CUBE = re.compile(r"([a-z]+?)s?(?:\s*(?:=>|\bto\b)\s*(\d{1,9}))?\s*", _ANY_CASE)
 _WINS = re.compile(r"\s*Wins\s+(\d{1,9})\s+points?.*", _ANY_CASE)
-_NO_MOVE = re.compile(r"cannot move|can't move|\?{2,}", re.IGNORECASE)
+_NO_MOVE = re.compile(r"cannot move|can't move|no move|passes|\?{2,}", re.IGNORECASE)
+
+
+class _Unfinished(MuGoError):
+    """A game that the file leaves before its result."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +169,7 @@ def read_mat(path: Path, game: Backgammon) -> list[ReadGame]:
             raise FileError(path, f"line {number}: {error}") from error
     try:
         if current is not None:
-            match.add(current)
+            match.add_last(current)
     except MuGoError as error:
         raise FileError(path, f"at its end: {error}") from error
     if not match.games:
@@ -197,6 +202,16 @@ class _Match:
         self._score = [left + max(0, won[0]), right + max(0, won[1])]
         score = (left, right) if reader.left_is_first else (right, left)
         self.games.append(replace(one, notes=tuple(notes), score=score))
+
+    def add_last(self, reader: _Reader) -> None:
+        """As add; but an incomplete game is only said to be left out, unless it is the only one."""
+        try:
+            self.add(reader)
+        except _Unfinished as error:
+            if not self.games:
+                raise
+            last = self.games[-1]
+            self.games[-1] = replace(last, notes=(*last.notes, f"left out: {error}"))
 
 
 class _Reader:
@@ -334,10 +349,10 @@ class _Reader:
     def ended(self) -> ReadGame:
         """The complete game. Raises MuGoError if it is incomplete or its result is wrong."""
         if self._names is None:
-            raise MuGoError(f"game {self.number} has no players; was the file cut off?")
+            raise _Unfinished(f"game {self.number} has no players; was the file cut off?")
         over = bool(self._game.is_over(self._state)[0])
         if not over and self._points is None and self._dropped is None:
-            raise MuGoError(f"game {self.number} has no result after {len(self._moves)} plies; was the file cut off?")
+            raise _Unfinished(f"game {self.number} has no result after {len(self._moves)} plies; was the file cut off?")
         played = _points(self._game, self._state[0]) * self._cube
         possible = [played]
         if over and self._length == 0 and self._cube == 1:  # Jacoby's rule: gammons count once the cube was turned

@@ -381,7 +381,10 @@ class Analysis:
         """[1, S]: the position of turn 0."""
         stones: tuple[list[int], list[int]] = ([], [])
         for colour, point in query.initial_stones:
-            stones[self._player_of(colour, "initialStones")].append(self._action_of(point, "initialStones"))
+            action = self._action_of(point, "initialStones")
+            if action >= self._game.num_points:
+                raise QueryError(f"found {point[:10]!r}; wanted a point of the board", "initialStones")
+            stones[self._player_of(colour, "initialStones")].append(action)
         to_move = self._player_of(query.initial_player, "initialPlayer") if query.initial_player else first_mover
         if to_move is None:
             to_move = int(bool(stones[0]) and not stones[1])  # white begins after handicap stones

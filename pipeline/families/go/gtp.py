@@ -2,8 +2,8 @@
 
 A command is one line, ``7 genmove black``; the answer is ``=7 D4`` or ``?7 reason``, and an empty line. Every line gets
 one of the two answers, and no line stops the engine. Analysis (``kata-analyze``, ``lz-analyze``) streams lines until
-the next line comes in, of some moves only if ``avoid`` or ``allow`` says so. A quit that comes while a move is searched
-ends that.
+the next line comes in, of some moves only if ``avoid`` or ``allow`` says so. A quit or the end of the input that comes
+later than a command that searches ends the search, and all others before it; see CommandLines.ended_by.
 
 A model plays one size and one komi and refuses others, unless it is a model of go:any. As GTP demands, players may move
 out of turn and go on after two passes. Only passes end a game, because self-play's move limit is off. Scoring is the
@@ -21,6 +21,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ from pipeline.methods.resignation import resigns
 from pipeline.phrases import counted
 from pipeline.play.clock import MOST_SECONDS, Clock, TimeSettings
 from pipeline.play.findings import Findings
-from pipeline.play.game_in_progress import Position
+from pipeline.play.game_in_progress import GameInProgress, Position
 from pipeline.play.lines import TOO_LONG, CommandLines
 from pipeline.play.session import SearchSession
 from pipeline.run import atomic
@@ -176,7 +177,7 @@ class Gtp:
                 self.session.change_game(game.on_board(size).without_move_limit())
             except UsageError:
                 raise GtpError(f"unacceptable size: found {size}, this model plays 5 to 19, komi allowing") from None
-            self.session.warm_up()  # the first move on a board would be made on its clock
+            self._warm_up()
         return self._on_clear_board([])
 
     def _on_rectangular_boardsize(self, words: list[str]) -> str:
@@ -249,50 +250,62 @@ class Gtp:
 
     def _on_loadsgf(self, words: list[str]) -> str:
         """loadsgf FILE [MOVE]: go to the position before that move, on the record's board and with its komi if the
-        model can play them. Says in one line what was read.
+        model can play them. Says in one line what was read. After an error, the game is what it was.
 
-        A record without a readable komi gets the one with which the engine began.
+        A record without a komi that the model can play gets the one with which the engine began.
         """
         if not words:
             raise GtpError("syntax error: wanted loadsgf FILE [MOVE]")
-        before = self._game
         move = _whole(words[-1:], "move") if len(words) > 1 and words[-1].isdecimal() else None
         path = " ".join(words if move is None else words[:-1]).strip('"')
+        game, session = self._game, self.session
         try:
             line = main_line(atomic.read_bytes(Path(path), "a record in SGF"))
             game = self._board_of(line)
             record = record_of(line, game)
-            if isinstance(game, AllBoards) and isinstance(game, Komi):
-                self._change(game.with_komi(self._usual_komi if record.komi is None else record.komi))
-            self.session.restart(None if record.start is None else adopted(self._game, record.start))
+            game = self._with_komi_of(record, game)
             last = len(record.moves) if move is None else min(max(0, move - 1), len(record.moves))
-            for number, (player, action) in enumerate(record.moves[:last]):
-                self._set_up(record, number)
-                try:
-                    self.session.play(action, player)
-                except IllegalMove as error:
-                    raise MuGoError(f"move {number + 1}: {error}") from error
-            self._set_up(record, last)
+            _check(game, record, last)
         except MuGoError as error:
-            self._change(before)
-            self.session.restart()
-            raise GtpError(f"cannot load file: {' '.join(str(error).split())}") from error
+            raise GtpError(f"cannot load file: {game.in_words(str(error))}") from error
+        if game.spec != self._game.spec:
+            is_new_board = game.board_shape != self._game.board_shape
+            session.change_game(game)
+            if is_new_board:
+                self._warm_up()
+        session.restart(None if record.start is None else adopted(game, record.start))
+        for number, (player, action) in enumerate(record.moves[:last]):
+            self._set_up(record, number)
+            session.play(action, player)
+        self._set_up(record, last)
         self._values = ([], [])
         self._say("; ".join(["loadsgf: " + self._loaded(record, last), *record.notes]))
-        return COLOUR_NAMES[self.session.to_move]
+        return COLOUR_NAMES[session.to_move]
 
     def _board_of(self, line: MainLine) -> Game:
-        """The game on a record's board, now also the session's. Raises MuGoError if the model doesn't play there."""
+        """The game on a record's board if the model plays there, else the session's."""
         (height, width), game = line.shape, self._game
-        other = line.shape != game.board_shape and height == width and line.root("GM") in ("", "1")
-        if other and isinstance(game, Komi) and isinstance(game, AllBoards):
-            self._change(game.with_komi(0).on_board(height).without_move_limit())
-            self.session.warm_up()
-        return self._game
+        other = line.shape != game.board_shape and height == width and line.kind in ("", "1")
+        if not (other and isinstance(game, Komi) and isinstance(game, AllBoards)):
+            return game
+        try:
+            return game.with_komi(0).on_board(height).without_move_limit()
+        except UsageError:
+            raise GtpError(f"the board is {height}×{height}; this model plays 5 to 19") from None
 
-    def _change(self, game: Game) -> None:
-        if game.spec != self._game.spec:
-            self.session.change_game(game)
+    def _with_komi_of(self, record: SgfRecord, game: Game) -> Game:
+        """The game with a record's komi if it can be played, else with the usual one."""
+        if not (isinstance(game, Komi) and isinstance(game, AllBoards)):
+            return game
+        if record.komi is not None:
+            with suppress(UsageError):
+                return game.with_komi(record.komi)
+        return game.with_komi(self._usual_komi)
+
+    def _warm_up(self) -> None:
+        """The first move on a board would be made on its clock."""
+        if not self._has_quit():
+            self.session.warm_up(self._has_quit)
 
     def _set_up(self, record: SgfRecord, number: int) -> None:
         if number in record.setups:
@@ -305,6 +318,8 @@ class Gtp:
         komi = f"komi {own:g}"
         if record.komi is None:
             komi += " as the record gives none"
+        elif record.komi != own and isinstance(self._game, AllBoards):
+            komi += f", as this model can't play the record's {record.komi:g}"
         elif record.komi != own:
             komi += f", the only one that this model plays, not the record's {record.komi:g}"
         return f"{width}×{height}, {komi}, {part}{counted(len(record.moves), 'move')}"
@@ -397,7 +412,7 @@ class Gtp:
         try:
             self.session.set_turn(_colour(words))
             self.session.drop_tree()
-            return self._game.action_name(self.session.think(None))
+            return self._game.action_name(self._think(None))
         finally:
             self.session.go_to(before)
 
@@ -415,7 +430,7 @@ class Gtp:
         allow: Sequence[Moves] = (),
         report: Callable[[], None] = lambda: None,
     ) -> str:
-        """Choose and play a move on the player's clock, or resign; at once if quit comes meanwhile.
+        """Choose and play a move on the player's clock, or resign.
 
         never_pass: unless nothing else is legal; avoid, allow: see restriction(); report: called after each batch of
         the network.
@@ -426,13 +441,7 @@ class Gtp:
             if never_pass and passes is not None:
                 avoid = [*avoid, Moves(player, [passes])]
             session.restrict(restriction(self._game.num_actions, avoid, allow))
-            quits = self._lines.watch("quit") if self._lines else lambda: False
-
-            def reported() -> bool:
-                report()
-                return quits()
-
-            action = session.think(clock.seconds(self._moves_left()), enough=reported)
+            action = self._think(clock.seconds(self._moves_left()), report)
             value = session.value_to_move()
         else:
             assert passes is not None
@@ -444,6 +453,19 @@ class Gtp:
         clock.stop()
         self._moved = True
         return self._game.action_name(action)
+
+    def _think(self, seconds: float | None, report: Callable[[], None] = lambda: None) -> int:
+        """As SearchSession.think, until a quit ends the searches; a search that begins then is the raw policy."""
+
+        def enough() -> bool:
+            report()
+            return self._has_quit()
+
+        return self.session.think(seconds, 0 if self._has_quit() else None, enough)
+
+    def _has_quit(self) -> bool:
+        """Whether searches are to end because the manager has quit."""
+        return self._lines is not None and self._lines.ended_by("quit")
 
     def _begin_move(self, player: int, never_pass: bool = False) -> bool:
         """Make it the player's turn -> whether to search; False after two passes, where the answer is another pass.
@@ -521,7 +543,7 @@ class Gtp:
             return lines.waiting()
 
         try:
-            if goes_on:
+            if goes_on and not self._has_quit():
                 session.search_until(line_waits, session.room())
             while not lines.wait(wanted.interval):  # the tree is full: repeat what was found
                 report()
@@ -648,6 +670,18 @@ def is_area_scoring(rules: str | dict[str, Any]) -> bool:
         return re.sub("[-_ ]", "", rules.lower()) in AREA_RULES
     tax = str(rules.get("tax", "NONE")).upper()
     return str(rules.get("scoring", "AREA")).upper() == "AREA" and tax == "NONE" and not rules.get("hasButton")
+
+
+def _check(game: Game, record: SgfRecord, moves: int) -> None:
+    """Play the first moves of a record. Raises MuGoError for an illegal one."""
+    played = GameInProgress(game, None if record.start is None else adopted(game, record.start))
+    for number, (player, action) in enumerate(record.moves[:moves]):
+        if number in record.setups:
+            played = GameInProgress(game, adopted(game, record.setups[number]))
+        try:
+            played.play(action, player)
+        except IllegalMove as error:
+            raise MuGoError(f"move {number + 1}: {error}") from error
 
 
 def _preprocessed(line: str) -> str:

@@ -29,6 +29,7 @@ MARGIN_SECONDS = 0.1  # of every limit, for everything but thinking
 MOVES_LEFT = 20  # moves for which the rest of a match's time must last
 WITHIN_BOARD = {"INFO", "ABOUT", "END"}  # commands that may come between BOARD and DONE
 MILLISECONDS = {"timeout_turn", "timeout_match", "time_left"}
+UNLIMITED = 2147483.647  # seconds of time_left; a manager sends negative ones when the time is over
 
 
 class ProtocolError(Exception):
@@ -39,7 +40,7 @@ class Gomocup:
     """The protocol's state for one manager. answer() never raises, whatever the manager sends."""
 
     def __init__(self, session: SearchSession, lines: CommandLines | None = None) -> None:
-        """lines: an END that comes while the engine thinks ends that, too; None: it waits."""
+        """lines: END and the end of the input end searches, see CommandLines.ended_by; None: they wait."""
         assert isinstance(session.game, Gomoku)
         self.session, self._game = session, session.game
         self._size, self._captures = self._game.size, self._game.rules.goal > 0
@@ -131,7 +132,9 @@ class Gomocup:
                 seconds = math.nan
             if not math.isfinite(seconds):
                 return [f"MESSAGE INFO {key}: {value[:20]!r} is no number of milliseconds; ignored"]
-            self._limits[key] = max(0.0, seconds)  # a manager may say that the time is over
+            if key == "timeout_match":
+                self._limits.pop("time_left", None)  # of the match before
+            self._limits[key] = seconds
         if key == "rule" and (self._captures or value.strip() != str(self._game.rules.exact)):  # 1: exactly five
             return [f"MESSAGE INFO rule {value[:20]}: this model plays {self._game.title}"]
         return []
@@ -197,17 +200,20 @@ class Gomocup:
     def _move(self) -> str:
         if self.session.is_over:
             raise ProtocolError("the game is over; wanted RESTART or START")
-        ended = self._lines.watch("end") if self._lines else lambda: False
-        action = self.session.think(self._seconds(), enough=ended)
+        action = self.session.think(self._seconds(), 0 if self._has_ended() else None, self._has_ended)
         self._play(action)
         return self._text(action)
 
+    def _has_ended(self) -> bool:
+        """Whether searches are to end because the manager has ended."""
+        return self._lines is not None and self._lines.ended_by("end")
+
     def _seconds(self) -> float | None:
-        """For one move; None without limits. A turn's limit of 0 means: as fast as possible."""
-        turn = self._limits.get("timeout_turn")
-        match = self._limits.get("timeout_match", 0.0)
-        rest = self._limits.get("time_left", match) if match > 0 else None
-        limits = [limit for limit in (turn, None if rest is None else rest / MOVES_LEFT) if limit is not None]
+        """For one move; None without limits. A turn's limit of 0 means as fast as possible, a match's no limit."""
+        turn, match = self._limits.get("timeout_turn"), self._limits.get("timeout_match", math.inf)
+        rest = self._limits.get("time_left", match) if match else math.inf
+        limits = [rest / MOVES_LEFT] if rest < UNLIMITED else []
+        limits += [] if turn is None else [turn]
         return max(0.0, min(limits) - MARGIN_SECONDS) if limits else None
 
     def _point(self, command: str, text: str) -> int:

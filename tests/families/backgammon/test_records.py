@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -278,6 +279,28 @@ def test_matches_of_other_programs(tmp_path: Path) -> None:
     second = GOOD.replace(" 0 point match\n", "").replace("Game 1", "Game 2").replace("a : 0", "a : 2")
     path.write_text(GOOD + second)
     assert read_mat(path, GAME)[1].notes == ("the score before game 2 is 2–0; the games before it give 1–0",)
+    third = second.replace("Game 2", "Game 3:")
+    for cut, problem in (("      Wins", "no result after 6 plies"), (" a : 2", "no players")):
+        path.write_text(GOOD + second + third[: third.index(cut)])
+        first, last = read_mat(path, GAME)
+        assert first.notes == () and last.notes[1:] == (f"left out: game 3 has {problem}; was the file cut off?",)
+    path.write_text(GOOD + second.replace("Wins 1 point", "") + third)
+    with pytest.raises(FileError, match="game 2 has no result"):  # only the last one may be unfinished
+        read_mat(path, GAME)
+
+
+def test_words_of_extreme_gammon(tmp_path: Path) -> None:
+    path = tmp_path / "a.mat"
+    for name in ("full", "redouble"):
+        path.write_text(match := match_of(*MATCHES[name]))
+        theirs = match.replace("=>", "to").replace("Drops", "Passes").replace("54:\n", "54: No Move\n")
+        wanted = read_mat(path, GAME)
+        path.write_text(re.sub(r"(Game \d)", r"\1:", theirs))
+        assert theirs != match
+        for one, same in zip(read_mat(path, GAME), wanted, strict=True):
+            assert (one.moves, one.points, one.remarks) == (same.moves, same.points, same.remarks)
+    path.write_text(match_of(*MATCHES["full"]).replace("54:\n", "54: Passes\n"))
+    assert len(read_mat(path, GAME)) == 1
 
 
 def test_every_cut_is_noticed_or_leaves_whole_games(tmp_path: Path, games: list[list[int]]) -> None:

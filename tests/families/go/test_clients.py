@@ -1,6 +1,7 @@
-"""Real clients of the engine: Sabaki's GTP controller, and KaTrain's engine class. Skipped where they aren't installed.
+"""Real clients of the engine and of its records: Sabaki's GTP controller and its reader and writer of SGF, and
+KaTrain's engine class. Skipped where they aren't installed.
 
-npm install --global @sabaki/gtp            pip install katrain
+npm install --global @sabaki/gtp @sabaki/sgf            pip install katrain
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from pipeline.games.records import PlayedGame, RecordText
+from pipeline.games.sgf import SgfFormat, read_sgf
+from pipeline.games.specs import parse_game
+from pipeline.games.testing import random_moves
 from tests.helpers import make_model
 
 ROOT = Path(__file__).parents[3]
@@ -64,19 +69,34 @@ main()
 """
 
 
+# Reads records, and writes them again: the properties along each main line, and the text.
+SABAKIS_RECORDS = """
+const sgf = require('@sabaki/sgf')
+const line = node => [node.data, ...(node.children.length ? line(node.children[0]) : [])]
+const texts = JSON.parse(require('fs').readFileSync(0, 'utf8'))
+console.log(JSON.stringify(texts.map(text => sgf.parse(text)).map(roots => [line(roots[0]), sgf.stringify(roots)])))
+"""
+
+
+def node_with(package: str) -> tuple[str, dict[str, str]]:
+    """Node, and the environment in which it finds a package; skips the test without them."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        pytest.skip("needs node and npm")
+    folder = subprocess.run([npm, "root", "--global"], capture_output=True, text=True).stdout.strip()
+    env = {**os.environ, "NODE_PATH": os.pathsep.join(filter(None, [os.environ.get("NODE_PATH"), folder]))}
+    if subprocess.run([node, "-e", f"require('{package}')"], env=env, capture_output=True).returncode:
+        pytest.skip(f"needs {package}: npm install --global {package}")
+    return node, env
+
+
 def command(model: Path, *more: str) -> list[str]:
     return [sys.executable, str(ROOT / "main.py"), "engine", "--model", str(model), "--readouts", "16",
             "--backend", "torch", *more]  # fmt: skip
 
 
 def test_sabakis_controller(tmp_path):
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        pytest.skip("needs node and npm")
-    folder = subprocess.run([npm, "root", "--global"], capture_output=True, text=True).stdout.strip()
-    env = {**os.environ, "NODE_PATH": os.pathsep.join(filter(None, [os.environ.get("NODE_PATH"), folder]))}
-    if subprocess.run([node, "-e", "require('@sabaki/gtp')"], env=env, capture_output=True).returncode:
-        pytest.skip("needs @sabaki/gtp: npm install --global @sabaki/gtp")
+    node, env = node_with("@sabaki/gtp")
     model = make_model(tmp_path, spec="go:5")
     done = subprocess.run([node, "-e", SABAKI, *command(model)], env=env, capture_output=True, timeout=2 * NO_HURRY)
     assert done.returncode == 0, done.stderr.decode()
@@ -88,6 +108,37 @@ def test_sabakis_controller(tmp_path):
     assert said["unknown"] == "? unknown command" and said["illegal"] == "? illegal move"
     assert said["komi"] == "Komi is not supported by engine"
     assert said["seconds"] < 5, "Sabaki kills an engine that takes longer than three seconds"
+
+
+def test_sabakis_records():
+    """It reads what we write, and we read what it writes."""
+    node, env = node_with("@sabaki/sgf")
+    text = RecordText("a ] \\ b [c]", "漢:字 (;", event="ł ½", comment="see [1] and ;B[aa]\\ (x)")
+    games = [parse_game(spec) for spec in ("go:5", "go:9,komi=7", "go:any,size=13,komi=0.5")]
+    played = []
+    for seed, game in enumerate(games):
+        moves = random_moves(game, seed)
+        start = game.position([1, 9], [], 1) if seed == 1 else None
+        moves = [game.pass_action, *range(20, 60, 7)] if seed == 1 else moves
+        played.append(PlayedGame(moves, text, start=start, comments=[f"{move} [a] \\]" for move in moves]))
+    texts = [SgfFormat().write(game, one) for game, one in zip(games, played, strict=True)]
+    told = {"input": json.dumps(texts), "capture_output": True, "text": True}
+    done = subprocess.run([node, "-e", SABAKIS_RECORDS], env=env, **told)
+    assert done.returncode == 0, done.stderr
+    for game, one, ours, (nodes, theirs) in zip(games, played, texts, json.loads(done.stdout), strict=True):
+        root, record = nodes[0], read_sgf(ours.encode(), game)
+        assert (root["PB"], root["PW"], root["EV"]) == ([text.first], [text.second], [text.event])
+        assert root["C"] == [text.comment] and root.get("AB") == (["ba", "ab"] if one.start is not None else None)
+        assert [node["C"][0] for node in nodes[1:]] == one.comments and len(record.moves) == len(one.moves)
+        again = read_sgf(theirs.encode(), game)
+        assert (again.black, again.white, again.komi, again.notes) == (text.first, text.second, game.komi, ())
+        assert again.moves == record.moves and str(again.start) == str(record.start)
+        found = []
+        for node in nodes[1:]:
+            (point,) = node.get("B") or node["W"]
+            found.append("abcdefghijklm".index(point[1]) * game.size + "abcdefghijklm".index(point[0]) if point else -1)
+        assert [game.pass_action if action < 0 else action for action in found] == one.moves
+        assert one.moves == [action for _, action in again.moves]
 
 
 def test_katrains_engine(tmp_path, monkeypatch):

@@ -6,7 +6,10 @@ import io
 import json
 import os
 import re
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -312,9 +315,27 @@ def test_a_model_of_all_boards_takes_the_komi_of_a_record(say, tmp_path):
         assert any_board(f"loadsgf {path}") == "= black" and any_board("get_komi") == f"= {known:g}"
         assert any_board("final_score") == f"= {score}"
     assert any_board("undo") == any_board("undo") == "=" and "X to move, ply 3" in any_board("showboard")
-    path.write_text("(;GM[1]SZ[9]KM[3.3])")
-    assert "komi 3.3; wanted a multiple of 0.5" in any_board(f"loadsgf {path}") and any_board("get_komi") == "= 6"
-    assert say(f"loadsgf {path}") == "= black" and say("get_komi") == "= 7", "a model of one komi shows all records"
+    any_board.gtp._say = (said := []).append
+    for komi in ("3.3", "400.5", "-999"):
+        path.write_text(f"(;GM[1]SZ[9]KM[{komi}])")
+        assert any_board(f"loadsgf {path}") == "= black" and any_board("get_komi") == "= 7"
+        assert said[-1] == f"loadsgf: 9×9, komi 7, as this model can't play the record's {float(komi):g}, 0 moves"
+        assert say(f"loadsgf {path}") == "= black" and say("get_komi") == "= 7", "a model of one komi shows all records"
+
+
+def test_a_record_that_is_refused_changes_nothing(tmp_path):
+    path = tmp_path / "game.sgf"
+    for say in (of_any_board(), Manager(make_gtp())):
+        for line in ("play b E5", "play w C3", "play b pass"):
+            assert say(line) == "="
+        before, session = say("showboard"), say.gtp.session
+        for text in ("no sgf", "(;GM[1]SZ[21])", "(;GM[1]SZ[13]KM[5.5];B[aa];W[bb];B[aa])",
+                     "(;GM[1]SZ[9]KM[5.5];B[aa];W[aa])", "(;GM[1]SZ[9]AB[aa]AW[ab][ba])", "(;GM[1]SZ[9]KM[3];B[aa];W[bb];AB[bb];B[bb])", "(;GM[2]SZ[9])"):
+            path.write_text(text)
+            assert say(f"loadsgf {path}").startswith("? cannot load file: "), text
+            assert say("showboard") == before and say("get_komi") == "= 7" and len(session.moves) == 3
+        assert say("loadsgf /nowhere").startswith("? cannot load file") and say("showboard") == before
+        assert [say("undo") for _ in range(4)] == ["=", "=", "=", "? cannot undo"]
 
 
 @pytest.mark.parametrize(
@@ -350,7 +371,7 @@ def test_loadsgf_says_what_it_took(tmp_path):
     board = any_board("showboard")
     assert board.count("O") == 1 + board.count("O to") and any_board("undo") == any_board("undo") == "="
     path.write_text("(;GM[1]SZ[21])")
-    assert "found size 21; wanted 5 to 19" in any_board(f"loadsgf {path}")
+    assert any_board(f"loadsgf {path}") == "? cannot load file: the board is 21×21; this model plays 5 to 19"
     path.write_text("(;GM[1]SZ[13];B[aa];W[aa])")
     assert "move 2" in any_board(f"loadsgf {path}") and any_board.gtp._game.board_shape == (9, 9)
 
@@ -400,8 +421,8 @@ class Pipe:
         self._typed.close()
 
 
-def run_and_type(gtp: Gtp, *steps: tuple[float, str]) -> str:
-    """What the engine wrote while these lines came, each after its number of seconds."""
+def run_and_type(gtp: Gtp, *steps: tuple[float, str | None]) -> str:
+    """What the engine wrote while these lines came, each after its number of seconds. None: nothing; just wait."""
     import threading
 
     pipe = Pipe()
@@ -410,7 +431,8 @@ def run_and_type(gtp: Gtp, *steps: tuple[float, str]) -> str:
     running.start()
     for seconds, line in steps:
         time.sleep(seconds)
-        pipe.type(line)
+        if line is not None:
+            pipe.type(line)
     pipe.end()
     running.join(20)
     assert not running.is_alive()
@@ -517,15 +539,64 @@ def test_errors_name_the_game_as_people_do(tmp_path):
     assert say(f"loadsgf {record}") == "? cannot load file: move 2: 9×9 Go: E5: the point is occupied"
     say("play b E5")
     assert say("5 play w E5") == "?5 illegal move"
+    for size, name in ((19, "Q16"), (13, "C3"), (5, "C3")):
+        point = {"Q16": "pd", "C3": chr(96 + 3) + chr(96 + size - 2)}[name]
+        problem = f"{size}×{size} Go: {name}: the point is occupied"
+        record.write_text(f"(;SZ[{size}]KM[0.5];B[{point}];W[{point}])")
+        assert say(f"loadsgf {record}") == f"? cannot load file: move 2: {problem}"
+        record.write_text(f"(;SZ[{size}]KM[0.5];B[{point}];W[{point}];AB[aa])")
+        assert say(f"loadsgf {record}") == f"? cannot load file: SGF: move 2, before stones are set up: {problem}"
     connect = Manager(make_gtp("connect4"))
     assert connect("play b 9") == "? invalid vertex: '9'"
 
 
-def test_quit_ends_a_search_that_it_comes_in():
-    """But a script's quit waits until the move is found."""
-    gtp = make_gtp(readouts=1_000_000)
-    text = run_and_type(gtp, (0, "1 genmove b"), (0.5, "2 quit"))
-    assert re.fullmatch(r"=1 [A-J]\d\n\n=2\n\n", text)
+MOVE = r" (?:[A-J]\d|pass)\n\n"
+
+
+@pytest.mark.parametrize("end", ["9 quit", None])
+@pytest.mark.parametrize(
+    ("lines", "answers"),
+    [
+        (["1 genmove b"], f"=1{MOVE}"),
+        (["1 reg_genmove b"], f"=1{MOVE}"),
+        (["1 genmove b", "2 genmove w", "3 reg_genmove b", "4 name"], f"=1{MOVE}=2{MOVE}=3{MOVE}=4 MuGo\n\n"),
+        (["1 kata-genmove_analyze b", "2 kgs-genmove_cleanup w"], f"=1\n(?:info.*\n)?play{MOVE}=2{MOVE}"),
+        (["1 genmove b"] * 100, f"(?:=1{MOVE}){{100}}"),
+    ],
+)  # fmt: skip
+def test_quit_and_the_end_of_the_input_end_every_search_before_them(lines, answers, end):
+    begun = time.monotonic()
+    text = run_and_type(make_gtp(readouts=1_000_000), *((0, line) for line in lines), (0.5, end))
+    assert re.fullmatch(answers + r"=9\n\n" * bool(end), text) and time.monotonic() - begun < 10
+
+
+def test_a_scripts_quit_has_its_turn():
+    script = "genmove b\ngenmove w\nreg_genmove b\nquit\n"
+    gtp, visits = make_gtp(readouts=300), []
+    think = gtp.session.think
+    gtp.session.think = lambda *told: think(*told) if visits.append(told[1]) else think(*told)
+    gtp.run(CommandLines(io.StringIO(script), 1000), lambda text: None)
+    assert visits == [None] * 3 and gtp.session.candidates()[0].visits > 10
+
+
+def test_a_process_ends_with_its_manager(tmp_path):
+    """Whatever it searches: half a second, and what a busy machine needs on top."""
+    model = make_model(tmp_path, spec="go:any")
+    command = [sys.executable, str(Path(__file__).parents[3] / "main.py"), "engine", "--model", str(model),
+               "--backend", "torch", "--readouts", "1000000"]  # fmt: skip
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
+    engines = [subprocess.Popen(command, **pipes) for _ in range(2)]
+    for process, end in zip(engines, ("quit\n", ""), strict=True):
+        process.stdin.write("1 name\n")
+        assert process.stdout.readline() == "=1 MuGo\n"
+        process.stdin.write("reg_genmove b\ngenmove b\ngenmove w\n")
+        time.sleep(1)
+        begun = time.monotonic()
+        process.stdin.write(end)
+        process.stdin.close()
+        assert process.wait(60) == 0 and time.monotonic() - begun < 3
+        assert process.stdout.read().count("\n\n") == (4 if end else 3)
+        process.stdout.close()
 
 
 def test_a_byte_order_mark_is_no_command():

@@ -55,7 +55,7 @@ class FirstFree:
         self.moves.pop()
         self.state = self.before.pop()
 
-    def think(self, seconds: float | None, enough: Callable[[], bool]) -> int:
+    def think(self, seconds: float | None, readouts: int | None, enough: Callable[[], bool]) -> int:
         self.seconds.append(seconds)
         return int(self.game.legal(self.state, History.empty(1, 1))[0].argmax())
 
@@ -104,6 +104,16 @@ def test_about_and_info(session: Gomocup, first_free: FirstFree) -> None:
     assert other.session.seconds == [pytest.approx(2.9)]
     said(other, "INFO timeout_match 0", "INFO timeout_turn -5", "TURN 1,0")
     assert other.session.seconds[-1] == 0, "a manager says that the time is over"
+    for match, left, seconds in (
+        ("-5", None, 0), ("0", "2147483647", None), ("60000", "-100", 0), ("0", "-100", None), (None, "20000", 0.9),
+        (None, "-1", 0), (None, "2147483647", None),
+    ):  # fmt: skip
+        told = Gomocup(FirstFree("gomoku:15"))
+        lines = [f"INFO {key} {value}" for key, value in (("timeout_match", match), ("time_left", left)) if value]
+        said(told, "START 15", *lines, "BEGIN")
+        assert told.session.seconds == [seconds if seconds is None else pytest.approx(seconds)], lines
+    said(told, "INFO time_left -1", "RESTART", "INFO timeout_match 60000", "BEGIN")
+    assert told.session.seconds[-1] == pytest.approx(2.9), "what was left in the match before"
     for odd in ("nan", "soon"):
         (answer,) = said(other, f"INFO timeout_turn {odd}")
         assert answer.startswith(f"MESSAGE INFO timeout_turn: '{odd}' is no number of milliseconds")
