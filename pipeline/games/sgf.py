@@ -40,6 +40,9 @@ _CHARSET = re.compile(rb"(?<![A-Z])CA\s*\[([^\]]{1,20})\]")
 _BEGIN = re.compile(r"\(\s*;|\A\s*\(\s*[A-Z][A-Za-z]*\s*\[")  # some programs leave the first ; out
 _NAME = re.compile(r"([A-Za-z][A-Za-z0-9]*)\s*(?=\[)")
 _VALUE = re.compile(r"((?:[^\]\\]|\\.)*)\]", re.DOTALL)
+_WHOLE_VALUE = re.compile(r"\[(?:[^\]\\]|\\.)*\]", re.DOTALL)
+_ODD_ESCAPE = re.compile(r"\\[^\]\[\\:\r\n]")
+_OUTSIDE = re.compile(r"[^\sA-Za-z0-9();]+")
 _OPEN = re.compile(r"(?:[^\\\[]|\\.)*\[", re.DOTALL)  # a [ that isn't escaped
 _AFTER_VALUE = re.compile(r"\s*(?:[();\[]|[A-Za-z][A-Za-z0-9]*\s*\[|\Z)")
 _STRAY = re.compile(r"[^\s();\[\]]+|\]")
@@ -434,9 +437,16 @@ def _value(text: str, begin: int, node: int) -> tuple[str, int]:
 def _decoded(data: bytes) -> Text:
     charset = _CHARSET.search(data)
     try:
-        return decode(data, charset[1].decode("ascii", "replace") if charset else "")
+        return decode(data, charset[1].decode("ascii", "replace") if charset else "", _faults)
     except MuGoError as error:
         raise MuGoError(f"SGF: {error}") from error
+
+
+def _faults(text: str) -> int:
+    """How many unescaped ``[`` values contain, and how much text is outside: what is left if a ``]`` is misread."""
+    outside, num_values = _WHOLE_VALUE.subn("", text)
+    escapes = len(_ODD_ESCAPE.findall(text))
+    return escapes + len(_OUTSIDE.findall(outside)) + text.count("[") - text.count("\\[") - outside.count("[") - num_values
 
 
 def _point(game: Game, move: int) -> str:
