@@ -21,7 +21,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice, pairwise
 
 from pipeline.errors import MuGoError
@@ -58,32 +58,48 @@ READ_AS = {
     **{name: "cp932" for name in ("shift_jis", "shift_jis_2004", "shift_jisx0213")},
     **{name: "euc_jp" for name in ("euc_jis_2004", "euc_jisx0213")},
     **{name: "gb18030" for name in ("gb2312", "gbk")},
-    **{"big5": "cp950", "euc_kr": "cp949", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "tis-620": "cp874"},
+    "big5": "cp950",
+    "euc_kr": "cp949",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "tis-620": "cp874",
 }
-GUESSED = {  # by what a reading costs in bits; the first of equals wins
-    **{"utf-8": 0, "cp932": 0, "gb18030": 0, "cp950": 0, "cp949": 0, "euc_jp": 2, "big5hkscs": 2},
-    **{"cp1252": 0, "cp1250": 1, "cp1251": 1, "iso8859-2": 3, "koi8-r": 3, "koi8-u": 4, "cp1253": 2, "cp1254": 3},
-    **{"iso8859-7": 3, "cp866": 4, "iso8859-5": 5, "cp850": 8, "mac-roman": 8},
+GUESSED = {  # with what a reading costs in bits; the first of equals wins
+    name: bits
+    for bits, names in (
+        (0.0, "utf-8 cp932 gb18030 cp950 cp949 cp1252"),
+        (1.0, "cp1250 cp1251"),
+        (2.0, "euc_jp big5hkscs cp1253"),
+        (3.0, "iso8859-2 iso8859-7 cp1254 koi8-r"),
+        (4.0, "koi8-u cp866"),
+        (5.0, "iso8859-5"),
+        (8.0, "cp850 mac-roman"),
+    )
+    for name in names.split()
 }
 EAST_ASIAN = ("cp932", "euc_jp", "iso2022_jp", "gb18030", "cp950", "big5hkscs", "cp949", "johab")
 
-UNDECLARED, FAULT = 12.0, 100.0  # bits
-MOST_BITS = 60.0, 10.0  # at all, and a character more: of a text that is believed
-FREQUENT, COMMON, RARE, ODD = 9.0, 13.0, 16.0, 19.0  # bits of a character of East Asia
-HALF_WIDTH, OTHER_LETTER, WRONG_CASE = 5.5, 6.0, 8.0
-TOUCHED = 8.0
-
-DOUBT = 3.0  # pairs in which a language may have any of its letters
-SYMBOL, STRANGE, GLUED = 7.0, 14.0, 5.0  # bits of a sign that texts have, of any other, and for a letter that it touches
+# All in bits, found by trial with names that aren't in the lists below.
+UNDECLARED = 12.0  # an encoding that isn't the declared one
+FAULT = 100.0  # of structure
+MOST_BITS = 60.0, 10.0  # for a text that is believed, and more for each letter or byte of it that isn't ASCII
+FREQUENT, COMMON, RARE, ODD = 9.0, 13.0, 16.0, 19.0  # a character of East Asia
+HALF_WIDTH = 6.0  # a kana of half width, and the beginning of a word of them
+TOUCHED = 8.0  # a letter of ASCII beside a character of East Asia
+OTHER_LETTER = 6.0  # of an alphabet without words below
+WRONG_CASE = 8.0  # a capital within a word
+SYMBOL, STRANGE = 7.0, 14.0  # a sign that texts have, any other
+GLUED = 7.0  # a sign beside a letter where people leave a blank
+DOUBT = 3.0  # how many letters a language's words lack behind each letter
 MOST_CHARACTERS = 1000  # that are looked at, without ASCII
-SYMBOLS = "«»“”„‘’–—…№·•°ªº½¼¾©®™€£§±×¿¡µ\u00a0"
-OPENING, CLOSING = "«“„”‘’¿¡–—…·\u00a0", "»”“’‘–—…·®™°ºª²³\u00a0"  # that letters touch: behind, before
+SYMBOLS = "«»“”„‘’–—…№·•°ªº½¼¾©®™€£§±×¿¡µ"
+OPENING, CLOSING = "«“„”‘’¿¡–—…\u00a0", "»”“’‘–—…®™°ºª²³\u00a0"  # that letters touch: behind, before
 _FOREIGN = re.compile("[^\\x00-\\x7f]")
 _LONG = re.compile("[^\\x00-\\u07ff]")  # three bytes and more in UTF-8
 _CONTROLS = re.compile("[\\x00-\\x08\\x0e-\\x19\\x1b-\\x1f\\x7f-\\x9f\\ufeff\\ue000-\\uf8ff]")
-_LETTER = r"[^\W\d_ªºµ¹²³¼½¾]"
-_WORD = re.compile(rf"({_LETTER}*(?![\x00-\x7f]){_LETTER}+)|[^\x00-\x7f]")
-_HALF_WIDTH = re.compile("[\uff61-\uff9f]+")
+_LETTERS = re.compile(r"[^\W\d_ªºµ¹²³¼½¾]{1,100}")
+_LETTERS_BEFORE = re.compile(r"[A-Za-z]*\Z")
+_HALF_WIDTH = re.compile("[\uff71-\uff9c][\uff66-\uff9f]*")
 _TOUCHING = re.compile("[A-Za-z](?=[^\\x00-\\x7f])|(?<=[^\\x00-\\x7f])[A-Za-z]")
 _ASCII = bytes(range(32, 127))
 # Names and words, for the pairs of letters in which languages differ.
@@ -93,17 +109,18 @@ WORDS = {
     "już był będzie gracz białe koń rafał bartłomiej świętochowski żółty źle ćwik ślub łąka następny "
     "dziękuję partię przegrał wygrał gościę święta żuk śląsk późno może są mężczyzna główny błąd ręka "
     "książę wziął wciąż częsty męski większy skończył żona szymański dudziński włodek głowa mały cały długo "
-    "krzysiek śmigły święcicki gęś kość źródło żeński bączek mączyński",
+    "krzysiek śmigły święcicki gęś kość brzęczy ciężki miesiąc dzień źródło żeński bączek mączyński",
     "cs": "jiří ondřej tomáš lukáš matěj dvořák novák černý šťastný kříž ján ľuboš hašek žižka šimon růžička věra "
     "zdeněk štěpán františek čeněk řehoř žák mistrovství světa příští hráč bílý černá dobře kůň není že "
     "ještě který může být také děkuji měl už při účast více kůže pěkný český košťál ďurica květa náš vůz "
     "procházka kučera veselý horák němec pokorný hájek král jelínek růžek beneš fiala sedláček doležal "
     "kolář navrátil čermák vaněk blažek čtvrtý něco někdy tělo počítač začátek větší člověk období hrací "
-    "celá malá čára svátek město těžký veliký poslední",
+    "celá malá čára svátek město těžký veliký poslední hořký bratři děti oběd úspěch tečka žádný",
     "hu": "győző erdős szűcs horváth kovács tóth szabó molnár németh farkas papp takács juhász mészáros józsef "
     "jános zoltán istván sándor gábor péter csába attila ákos ádám bálint mihály lőrinc gergő dezső jenő "
     "ödön őry hősök fűz köszönöm jó játék világos sötét győzelem bajnokság következő között nő két első "
-    "döntő mérkőzés fő erő idő lépés szép és így úgy több körül ügyes szőke zsófia réka éva gyönyörű",
+    "döntő mérkőzés fő erő idő lépés szép és így úgy több körül ügyes szőke zsófia réka éva gyönyörű bőr "
+    "hétfő cső tűz belső felső később erős",
     "hr": "živko čedomir đorđe matić petrović žan ivić jovanović nikolić marković đurić šarić kovačević čović "
     "žarko šime ljubiša miloš uroš božić aleš tomaž jože matjaž žiga čeh šesto državno prvenstvo bošković "
     "perišić rakitić ştefan ionuţ mureşan dragoş şi că în să mâine două până ţăran bucureşti constanţa "
@@ -115,12 +132,14 @@ WORDS = {
     "fr": "françois rené andré noël hervé jérôme benoît hélène désirée zoé joël raphaël stéphane frédéric "
     "sébastien cédric grégoire mélanie très après même première forêt hôtel à où être élève château garçon "
     "leçon français déjà joué île dernière deuxième théo léa chloé gaël maël loïc anaïs agnès côté "
-    "événement école équipe finale générale œuvre cœur besançon orléans évreux",
+    "événement école équipe finale générale œuvre cœur besançon orléans évreux modèle fidèle père mère "
+    "siècle règle célèbre répétition légère",
     "es": "josé núñez muñoz peña pérez garcía gonzález rodríguez lópez martínez sánchez fernández gómez jiménez "
     "álvarez díaz martín ángel maría jesús iñaki ramón tomás inés óscar raúl joaquín sebastián españa año "
     "niño mañana señor más también está aquí así después qué cómo días campeón edición íñigo joão conceição "
     "gonçalves araújo simões são não mão coração você três fabrício antónio brandão avançado niccolò nicolò "
-    "è più perché così già società virtù",
+    "è più perché così già società virtù pequeño otoño compañero montaña logroño señora campeã pião estação "
+    "também até avó",
     "sv": "søren åsa malmö ångström bjørn håkan jørgen åge pål øystein öberg lindström sjöberg nyström björk "
     "åström göran göteborg västerås på får också när från år går står där är för större først også når køb "
     "kjær møller sørensen nørgaard græsk mårten øst kåre bård håvard tromsø ålesund jyväskylä hämäläinen "
@@ -129,7 +148,7 @@ WORDS = {
     "gökhan hüseyin ışık oğuz oğlu barış şükrü ümit özgür erdoğan türkiye şampiyonası için çok değil güzel "
     "ağaç taş sıra kırmızı başkan görüş müdür dönem öğrenci eğitim yükseliş kızıl altın çakır tuğba ayşe "
     "kayıp ayı arkadaş dağ sağ çıkar çınar iyi tarafından hakkında kadın hayır karşı yarış pınar nasıl "
-    "zayıf sayın hıristiyan",
+    "zayıf sayın hıristiyan teşekkür işçi eşit beş kuş baş şimdi gümüş İstanbul İzmir İsmail İyi",
     "ru": "иван петров сидоров юрий пётр дмитрий алексей сергей андрей михаил николай владимир александр евгений "
     "виктор максим кузнецов смирнов попов васильев соколов новиков фёдоров морозов волков лебедев козлов "
     "степанов чемпионат россии партия белые чёрные хорошая игра спасибо за ход это не что как по на и в с "
@@ -146,8 +165,11 @@ WORDS = {
     "ευχαριστώ",
 }
 LATIN = {  # languages by encoding
-    **{name: "pl cs hu hr de" for name in ("cp1250", "iso8859-2")},
-    **{"cp1252": "de fr es sv", "cp1254": "tr de fr", "": "de fr es sv pl cs hu hr tr"},
+    "cp1250": "pl cs hu hr de",
+    "iso8859-2": "pl cs hu hr de",
+    "cp1252": "de fr es sv",
+    "cp1254": "tr de fr",
+    "": "de fr es sv pl cs hu hr tr",
 }
 # Characters that people's names and the words of records are full of. Not by count of a corpus: what the lists leave
 # out is only less plausible.
@@ -199,10 +221,15 @@ def decode(data: bytes, declared: str = "", faults: Callable[[str], int] | None 
     if data.isascii() and not (b"\x1b$" in data or b"\0" in data):
         return Text(data.decode(), NAMES["utf-8"])
     _check_utf8(data)
-    found = list(_readings(data, _known(declared), wide, faults))
-    if not found:
+    fewest, encoding, text = float("inf"), "", ""
+    for bits, candidate, reading in sorted(_readings(data, _known(declared), wide), key=lambda one: one[0]):
+        if bits >= fewest:
+            break
+        bits += FAULT * faults(reading) if faults else 0.0
+        if bits < fewest:
+            fewest, encoding, text = bits, candidate, reading
+    if not encoding:
         raise MuGoError("in no known encoding: no plausible text in any that is tried; wanted UTF-8")
-    _, encoding, text = min(found, key=lambda one: one[0])
     return Text(text, _name(encoding), _note(encoding, declared))
 
 
@@ -256,10 +283,11 @@ def _without_mark(data: bytes) -> str:
     return ""
 
 
-def _readings(
-    data: bytes, declared: str, wide: str, faults: Callable[[str], int] | None
-) -> Iterator[tuple[float, str, str]]:
-    """(bits, encoding, text) of every encoding in which all of the data can be decoded to a text that is believed."""
+def _readings(data: bytes, declared: str, wide: str) -> Iterator[tuple[float, str, str]]:
+    """(bits, encoding, text) of every encoding in which all of the data can be decoded to a text that is believed.
+
+    The bits don't count faults of structure.
+    """
     mail = "iso2022_jp" if b"\x1b$" in data else ""
     for encoding in filter(None, dict.fromkeys([declared, wide, mail, *GUESSED])):
         try:
@@ -268,14 +296,13 @@ def _readings(
             continue
         if _CONTROLS.search(text):
             continue
-        num_foreign = len(_FOREIGN.findall(text))
+        num_foreign = len(text) - len(text.encode("ascii", "ignore"))
         if encoding == "utf-8" and num_foreign and (_LONG.search(text) or num_foreign > 4):
             yield -1.0, encoding, text  # hardly any text in another encoding is UTF-8, except a few pairs of bytes
             return
         bits = _bits(text, encoding) * max(1.0, num_foreign / MOST_CHARACTERS)
         if bits < MOST_BITS[0] + MOST_BITS[1] * num_foreign * (1 + (encoding in EAST_ASIAN)):
-            bits += 0.0 if encoding == declared else UNDECLARED + GUESSED.get(encoding, 0)
-            yield bits + (FAULT * faults(text) if faults else 0.0), encoding, text
+            yield bits + (0.0 if encoding == declared else UNDECLARED + GUESSED.get(encoding, 0.0)), encoding, text
 
 
 def _bits(text: str, encoding: str) -> float:
@@ -284,21 +311,27 @@ def _bits(text: str, encoding: str) -> float:
     text = text[: last.end()] if last else text
     if encoding in EAST_ASIAN:
         kana = _HALF_WIDTH.findall(text)
-        bits = TOUCHED * len(_TOUCHING.findall(text)) + sum(3 + HALF_WIDTH * len(run) for run in kana)
+        bits = TOUCHED * len(_TOUCHING.findall(text)) + sum(HALF_WIDTH * (len(run) + 1) for run in kana)
         counts = Counter(_FOREIGN.findall(_HALF_WIDTH.sub("", text)))
         return bits + sum(_character_bits(character, encoding) * count for character, count in counts.items())
-    bits = 0.0
-    for found in _WORD.finditer(text):
-        if found[1]:
-            bits += _word_bits(found[0], encoding)
+    bits, at = 0.0, 0
+    while found := _FOREIGN.search(text, at):
+        begin = found.start()
+        if word := _LETTERS.match(text, begin):
+            before = _LETTERS_BEFORE.search(text, max(at, begin - 20), begin)
+            bits += _word_bits((before[0] if before else "") + word[0], encoding)
+            at = word.end()
         else:
-            bits += _sign_bits(found[0], text[max(0, found.start() - 1) : found.start()], text[found.end() :][:1])
+            at = begin + 1
+            bits += _sign_bits(found[0], text[max(0, begin - 1) : begin], text[at : at + 1])
     return bits
 
 
 def _character_bits(character: str, encoding: str) -> float:
     """What a character takes in an encoding of East Asia."""
     raw = character.encode(encoding)
+    if "\uff61" <= character <= "\uff9f":
+        return ODD
     if encoding in ("cp932", "euc_jp", "iso2022_jp"):
         if "\u3041" <= character <= "\u30fe" or character in JAPANESE:
             return FREQUENT
@@ -310,7 +343,7 @@ def _character_bits(character: str, encoding: str) -> float:
     if encoding in ("cp949", "johab"):
         if character in KOREAN:
             return FREQUENT
-        if character in HANJA or 0xB0 <= lead <= 0xC8 and trail >= 0xA1:
+        if character in HANJA or (0xB0 <= lead <= 0xC8 and trail >= 0xA1):
             return COMMON
         return RARE if lead in (0xA1, 0xA3) or "\uac00" <= character <= "\ud7a3" else ODD - 1
     if character in CHINESE:
@@ -323,14 +356,14 @@ def _character_bits(character: str, encoding: str) -> float:
 
 
 def _sign_bits(sign: str, before: str, behind: str) -> float:
-    if unicodedata.category(sign)[0] == "M":  # a vowel of Thai or Hebrew
-        return OTHER_LETTER
+    if unicodedata.category(sign) in (("Mn", "Mc", "Nd") if before.isalpha() else ("Nd",)):
+        return OTHER_LETTER  # a vowel of Thai, a digit of Arabic
     wrong = (before.isalpha() and sign not in CLOSING) + (behind.isalpha() and sign not in OPENING)
     wrong += (sign in "«“„¿¡" and not behind.isalnum()) + (sign in "»”" and (before.isspace() or before in "[("))
     return (SYMBOL if sign in SYMBOLS else STRANGE) + GLUED * wrong
 
 
-@cache
+@lru_cache(maxsize=1 << 14)
 def _word_bits(word: str, encoding: str) -> float:
     """What the letters of a word take that aren't ASCII, and those behind them, in the likeliest language."""
     bits = 0.0 if word.isupper() else WRONG_CASE * sum(letter.isupper() for letter in word[1:])
@@ -340,11 +373,12 @@ def _word_bits(word: str, encoding: str) -> float:
     if script >= "\u0500":
         return bits + OTHER_LETTER * len(word)
     languages = "ru uk" if script >= "\u0400" else "el" if script >= "\u0370" else LATIN.get(encoding, LATIN[""])
-    steps = [step for step in pairwise(f" {word.lower()} ") if not (step[0] + step[1]).isascii()]
+    letters = " " + word.lower().replace("i\u0307", "İ") + " "
+    steps = [step for step in pairwise(letters) if not "".join(step).isascii()]
     return bits + min(sum(_step_bits(language, *step) for step in steps) for language in languages.split())
 
 
-@cache
+@lru_cache(maxsize=1 << 14)
 def _step_bits(language: str, before: str, letter: str) -> float:
     """What a letter takes behind another: pairs as they are counted in the words, half believed."""
     pairs, letters = _counted(language)

@@ -443,10 +443,13 @@ def _decoded(data: bytes) -> Text:
 
 
 def _faults(text: str) -> int:
-    """How many unescaped ``[`` values contain, and how much text is outside: what is left if a ``]`` is misread."""
+    r"""How many ``[`` and ``\\`` there are in values without need, and how much text is outside.
+
+    That is what is left where a ``]`` is read as a part of a letter, or a part of a letter as ``]`` or ``\\``.
+    """
     outside, num_values = _WHOLE_VALUE.subn("", text)
-    escapes = len(_ODD_ESCAPE.findall(text))
-    return escapes + len(_OUTSIDE.findall(outside)) + text.count("[") - text.count("\\[") - outside.count("[") - num_values
+    brackets = text.count("[") - text.count("\\[") - outside.count("[") - num_values
+    return brackets + len(_ODD_ESCAPE.findall(text)) + len(_OUTSIDE.findall(outside))
 
 
 def _point(game: Game, move: int) -> str:
