@@ -40,6 +40,7 @@ _CHARSET = re.compile(rb"(?<![A-Z])CA\s*\[([^\]]{1,20})\]")
 _BEGIN = re.compile(r"\(\s*;|\A\s*\(\s*[A-Z][A-Za-z]*\s*\[")  # some programs leave the first ; out
 _NAME = re.compile(r"([A-Za-z][A-Za-z0-9]*)\s*(?=\[)")
 _VALUE = re.compile(r"((?:[^\]\\]|\\.)*)\]", re.DOTALL)
+_KOMI_VALUE = re.compile(r"(?<![A-Z])KM\[([^\]]+)\]")
 _WHOLE_VALUE = re.compile(r"\[(?:[^\]\\]|\\.)*\]", re.DOTALL)
 _ODD_ESCAPE = re.compile(r"\\[^\]\[\\:\r\n]")
 _OUTSIDE = re.compile(r"[^\sA-Za-z0-9();]+")
@@ -443,13 +444,15 @@ def _decoded(data: bytes) -> Text:
 
 
 def _faults(text: str) -> int:
-    r"""How many ``[`` and ``\\`` there are in values without need, and how much text is outside.
+    r"""Values with a ``[`` or ``\`` that needn't be there, text outside values, and a komi that isn't readable.
 
-    That is what is left where a ``]`` is read as a part of a letter, or a part of a letter as ``]`` or ``\\``.
+    They appear where a ``]`` is read as a part of a letter, or a part of a letter as ``]`` or ``\``.
     """
     outside, num_values = _WHOLE_VALUE.subn("", text)
+    komi = _KOMI_VALUE.search(text)
+    wrong = komi is not None and read_komi(komi[1])[0] is None
     brackets = text.count("[") - text.count("\\[") - outside.count("[") - num_values
-    return brackets + len(_ODD_ESCAPE.findall(text)) + len(_OUTSIDE.findall(outside))
+    return wrong + brackets + len(_ODD_ESCAPE.findall(text)) + len(_OUTSIDE.findall(outside))
 
 
 def _point(game: Game, move: int) -> str:
