@@ -40,6 +40,10 @@ _BEGIN = re.compile(r"\(\s*;|\A\s*\(\s*[A-Z][A-Za-z]*\s*\[")  # some programs le
 _NAME = re.compile(r"([A-Za-z][A-Za-z0-9]*)\s*(?=\[)")
 _VALUE = re.compile(r"((?:[^\]\\]|\\.)*)\]", re.DOTALL)
 _BRACKET = re.compile(r"\\.|[\[\]]", re.DOTALL)
+_KOMI_VALUE = re.compile(r"(?<![A-Z])KM\[([^\]]+)\]")
+_WHOLE_VALUE = re.compile(r"\[(?:[^\]\\]|\\.)*\]", re.DOTALL)
+_ODD_ESCAPE = re.compile(r"\\[^\]\[\\:\r\n]")
+_OUTSIDE = re.compile(r"[^\sA-Za-z0-9();]+")
 _OPEN = re.compile(r"(?:[^\\\[]|\\.)*\[", re.DOTALL)  # a [ that isn't escaped
 _AFTER_VALUE = re.compile(r"\s*(?:[();\[]|[A-Za-z][A-Za-z0-9]*\s*\[|\Z)")
 _STRAY = re.compile(r"[^\s();\[\]]+|\]")
@@ -433,8 +437,8 @@ def main_line(data: bytes) -> MainLine:
 def _value(text: str, begin: int, node: int, pairs: dict[int, int]) -> tuple[str, int]:
     """A value, unescaped, and where it ends: at the first ``]`` that isn't escaped.
 
-    pairs: of _pairs(). If there are any, a value with an unescaped ``[`` ends at its pair or, if nothing that may follow
-    a value stands there, at the first ``]`` where it does.
+    pairs: of _pairs(). If there are any, a value with an unescaped ``[`` ends at its pair or, if nothing that may
+    follow a value stands there, at the first ``]`` where it does.
     """
     found = _VALUE.match(text, begin)
     if found is not None and pairs and _OPEN.match(text, begin, found.end() - 1):
@@ -470,9 +474,21 @@ def _pairs(text: str, begin: int) -> dict[int, int]:
 def _decoded(data: bytes) -> Text:
     charset = _CHARSET.search(data)
     try:
-        return decode(data, charset[1].decode("ascii", "replace") if charset else "")
+        return decode(data, charset[1].decode("ascii", "replace") if charset else "", _faults)
     except MuGoError as error:
         raise MuGoError(f"SGF: {error}") from error
+
+
+def _faults(text: str) -> int:
+    r"""Values with a ``[`` or ``\`` that needn't be there, text outside values, and a komi that isn't readable.
+
+    They appear where a ``]`` is read as a part of a letter, or a part of a letter as ``]`` or ``\``.
+    """
+    outside, num_values = _WHOLE_VALUE.subn("", text)
+    komi = _KOMI_VALUE.search(text)
+    wrong = komi is not None and read_komi(komi[1])[0] is None
+    brackets = text.count("[") - text.count("\\[") - outside.count("[") - num_values
+    return wrong + brackets + len(_ODD_ESCAPE.findall(text)) + len(_OUTSIDE.findall(outside))
 
 
 def _point(game: Game, move: int) -> str:

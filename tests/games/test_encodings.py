@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from itertools import pairwise
 
 import pytest
 
@@ -74,13 +75,85 @@ def test_two_names_are_enough(codec: str, names: str) -> None:
         assert decode(text.encode(codec), charset).text == text
 
 
+# Names that aren't in the lists of encodings.py, by the encodings that people of their language use, the usual one
+# first. Alone, many second bytes are those of "]" in Big5, GBK or Shift JIS: "ł]" is one character there.
+EUROPE = [
+    ("cp1250 iso8859-2", "Wałęsa Ziółkowski Gałązka Łoś Świątek Głowacki Szczęsny Řezníček Zemánek Kubíček Jeřábek"),
+    ("cp1250 iso8859-2", "Šebesta Tříska Roubíček Klíč Hőgyes Kőműves Gyürki Böröcz Győri Hegedűs Lőrincz"),
+    ("cp1252 iso8859-1", "Höfer Küster Weißmann Gärtner Aurélie Françoise Guérin Castañeda Zúñiga Åstrand"),
+    ("cp1254 iso8859-9", "Demirtaş Kılıçoğlu Işık Bağcı Ağca Soğukpınar Yiğit Başaran"),
+    ("cp1253 iso8859-7", "Καζαντζάκης Ελύτης Αριστοτέλης Βενιζέλος Κυριάκος Δέσποινα Λουκάς"),
+    ("cp1251 koi8-r cp866 iso8859-5", "Гоголь Достоевский Щербаков Рябов Толстой Пушкин Чайковский Ушаков Юдин"),
+    ("cp1251 koi8-u", "Хмельницький Грушевський Зеленський Їжакевич Яценюк Тарас Сікорський"),
+]
+SIGNS = "€£§©®°±²µ·º¿¡¢«»–—‘’“”•…™½¼¾×ª¤¦¶ÖÄéßØÞ"
+
+
+def _read(text: str, codec: str) -> tuple[str, str]:
+    """The names of a record of four moves and a komi of 6.5, whose moves and komi are never lost."""
+    record = read_sgf(text.encode(codec), parse_game("go:19"))
+    assert (len(record.moves), record.komi) == (4, 6.5)
+    return record.black, record.white
+
+
+@pytest.mark.parametrize(("codec", "names"), [(codec, names) for codecs_, names in EUROPE for codec in codecs_.split()])
+def test_records_of_europe(codec: str, names: str) -> None:
+    people = names.split()
+    for declared in ("", f"CA[{codec}]", "CA[UTF-8]"):
+        for black, white in [*pairwise(people), *((name, "Smith") for name in people)]:
+            text = f"(;GM[1]{declared}SZ[19]KM[6.5]PB[{black}]PW[{white}];B[pd];W[dd];B[pp];W[dp])"
+            assert _read(text, codec) == (black, white)
+
+
+@pytest.mark.parametrize(("codec", "komi", "name"), [("cp1252", "6½", "José"), ("cp1250", "6.5", "Paweł")])
+def test_one_sign_loses_no_move(codec: str, komi: str, name: str) -> None:
+    for sign in filter(lambda sign: sign.encode(codec, "ignore"), SIGNS):
+        for value in (f"Smith{sign}", sign, f"50 {sign}", f"{sign}100", f"{sign}x", f"x{sign}y"):
+            for black in ("Smith", name):
+                _read(f"(;SZ[19]EV[{value}]KM[{komi}]PB[{black}]PW[{value}];B[pd];W[dd]C[{value}];B[pp];W[dp])", codec)
+
+
+@pytest.mark.parametrize(
+    ("declared", "codec", "black", "white"),
+    [
+        ("ISO-8859-15", "iso8859-15", "€", "Žan"),
+        ("ISO-8859-2", "iso8859-2", "Šimon", "Žižka"),
+        ("IBM866", "cp866", "Ли", "Иванов"),
+        ("KOI8-U", "koi8-u", "Їжак", "Ґудзь"),
+        ("TIS-620", "cp874", "สมชาย", "ไทย"),
+        ("windows-874", "cp874", "สมชาย", "ไทย"),
+        ("windows-1255", "cp1255", "שלום", "דוד"),
+        ("windows-1257", "cp1257", "Jānis", "Bērziņš"),
+        ("macintosh", "mac-roman", "Jörg", "Ünal"),
+        ("x-sjis", "cp932", "表", "能"),
+        ("Windows-31J", "cp932", "髙尾", "Smith"),
+    ],
+)
+def test_a_declared_encoding_is_obeyed(declared: str, codec: str, black: str, white: str) -> None:
+    text = f"(;CA[{declared}]SZ[19]KM[6.5]PB[{black}]PW[{white}];B[pd];W[dd];B[pp];W[dp])"
+    assert _read(text, codec) == (black, white)
+    assert "as it says" not in decode(text.encode(codec), declared).note
+
+
+def test_east_asian_text_beside_ascii() -> None:
+    for codec, names in [
+        ("cp932", "饅 濬 喀 ｱｲｳ ﾔﾏﾀﾞ 能 表 構"),
+        ("cp950", "功 許 育 么"),
+        ("cp949", "李昌鎬 劉昌赫 朴廷桓 李世乭"),
+    ]:
+        for name in names.split():
+            text = f"(;SZ[19]KM[6.5]PB[Smith]PW[{name}];B[pd];W[dd];B[pp];W[dp])"
+            _read(text, codec)
+            assert _read(text.replace("SZ", f"CA[{codec}]SZ"), codec) == ("Smith", name)
+
+
 def test_what_is_told_of_an_encoding() -> None:
     assert decode("ソラ".encode()).note == decode(b"plain", "Big5").note == ""
     assert decode("ソラ表".encode("cp932")).note == "its text is in Shift JIS"
     assert decode("ソラ表".encode("cp932"), "Shift_JIS").note == "its text is in Shift JIS"
     assert decode("ソラ表".encode("cp932"), "utf8").note == "its text is in Shift JIS, not in 'utf8' as it says"
     assert decode("ソラ表を".encode(), "Shift_JIS").note == "its text is in UTF-8, not in 'Shift_JIS' as it says"
-    assert decode("½".encode("cp1252")).text == "½"
+    assert decode("½".encode("cp1252")).text == decode("½\0\0".encode("cp1252")).text == "½"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +163,7 @@ def test_what_is_told_of_an_encoding() -> None:
         (b"\x89PNG\r\n\x1a\n" + bytes(range(256)), "in no known encoding"),
         ("手合割：平手".encode()[:-1], "damaged: UTF-8 except for byte 15; was the file cut off"),
         (b"(;PB[" + "柯洁".encode() + b"]PW[\xe5];B[ee])", "damaged: UTF-8 except for byte 15"),
-        (b"(;PB[\xff])\0", "in no known encoding"),
+        (b"(;PB[\xff\0])", "in no known encoding"),
         (codecs.BOM_UTF16_LE + b"a\0b", "damaged: its mark says UTF-16, but byte 4 doesn't fit"),
         (codecs.BOM_UTF8 + b"\xff", "damaged: its mark says UTF-8"),
     ],

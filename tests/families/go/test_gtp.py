@@ -330,7 +330,8 @@ def test_a_record_that_is_refused_changes_nothing(tmp_path):
             assert say(line) == "="
         before, session = say("showboard"), say.gtp.session
         for text in ("no sgf", "(;GM[1]SZ[21])", "(;GM[1]SZ[13]KM[5.5];B[aa];W[bb];B[aa])",
-                     "(;GM[1]SZ[9]KM[5.5];B[aa];W[aa])", "(;GM[1]SZ[9]AB[aa]AW[ab][ba])", "(;GM[1]SZ[9]KM[3];B[aa];W[bb];AB[bb];B[bb])", "(;GM[2]SZ[9])"):
+                     "(;GM[1]SZ[9]KM[5.5];B[aa];W[aa])", "(;GM[1]SZ[9]AB[aa]AW[ab][ba])",
+                     "(;GM[1]SZ[9]KM[3];B[aa];W[bb];AB[bb];B[bb])", "(;GM[2]SZ[9])"):
             path.write_text(text)
             assert say(f"loadsgf {path}").startswith("? cannot load file: "), text
             assert say("showboard") == before and say("get_komi") == "= 7" and len(session.moves) == 3
@@ -574,7 +575,12 @@ def test_a_scripts_quit_has_its_turn():
     script = "genmove b\ngenmove w\nreg_genmove b\nquit\n"
     gtp, visits = make_gtp(readouts=300), []
     think = gtp.session.think
-    gtp.session.think = lambda *told: think(*told) if visits.append(told[1]) else think(*told)
+
+    def noted(*told):
+        visits.append(told[1])
+        return think(*told)
+
+    gtp.session.think = noted
     gtp.run(CommandLines(io.StringIO(script), 1000), lambda text: None)
     assert visits == [None] * 3 and gtp.session.candidates()[0].visits > 10
 
