@@ -298,7 +298,7 @@ def test_loadsgf(say, tmp_path):
         ("(;GM[2]SZ[9])", "another game"),
         ("(;GM[1]SZ[9];B[zz])", "no point"),
         ("(;GM[1]SZ[9];B[aa];W[aa])", "move 2: "),
-        ("(;GM[1]SZ[9]C[\xff\x81\xff])", "in no known encoding"),
+        ("(;GM[1]SZ[9]C[\xff\0])", "in no known encoding"),
     ):
         path.write_text(text, encoding="latin-1")
         answer = say(f"loadsgf {path}")
