@@ -36,7 +36,7 @@ class EngineConfig(PlaySearchOptions):
     )
     game: str | None = Field(
         None,
-        description="For a model of all boards: the game spec to begin with, e.g. go:19. [default: the model's own]",
+        description="For a model of all boards: the game spec to begin with, e.g. go:9. [default: the model's own]",
     )
     readouts: int = Field(
         800, ge=0, description="Most simulations per move; the manager's time limits may allow fewer."

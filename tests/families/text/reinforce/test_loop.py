@@ -116,7 +116,7 @@ def test_status_and_report_show_what_is_tracked(run: Path, tmp_path: Path) -> No
 def test_verify_finds_the_base_wherever_it_is_called_from(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(run.parent)
     found = verify(VerifyConfig(directory=run))
-    assert found.checked["models"] == {"model": 2, "promotion": 1} and not found.problems
+    assert found.checked["models"] == {"model": 2, "champion": 1} and not found.problems
 
 
 def test_records_hold_every_field_of_a_step(run: Path) -> None:
