@@ -254,7 +254,7 @@ def keep_preset(config: LoopConfig, folder: Path, say: Say) -> float:
         raise UsageError(f"loop --game {config.game}: {champion} plays {found}; wanted a folder for each game")
     least = LEAST_SECONDS / 60
     if config.minutes >= least:
-        say(f"measuring {game.spec} and this machine; the first time here compiles the kernels, for a minute")
+        say(f"measuring {game.spec} and this machine; on a new machine kernels are compiled first, for a minute")
         measurements = measuring.measure(game, config.minutes)
         least = shortest_minutes(measurements)
     if config.minutes < least:

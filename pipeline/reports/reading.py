@@ -158,7 +158,7 @@ class ScoredMatch:
 
 def decision_of(match: Match | MatchResults) -> str:
     """not decided, promoted, not promoted, or passed; of a promotion condition's match passed or not passed; of any
-    other match with a player that is no model MEASURED, since nobody can be promoted.
+    other match with a player that is no model MEASURED, since it can promote no one.
     """
     summary = match.summary
     if summary is None:

@@ -58,7 +58,7 @@ class Record(NamedTuple):
 
 
 class Played(NamedTuple):
-    """A game of ours: T moves, T + 1 states [S], and the name of its beginning."""
+    """A game that we play: T moves, T + 1 states [S], and the name of its beginning."""
 
     moves: list[int]
     states: list[States]
