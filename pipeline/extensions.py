@@ -125,16 +125,16 @@ def need(group: str, name: str, where: str) -> Extension:
     raise UsageError(f"{where}: unknown name {name!r}; {known}; is its package installed?")
 
 
-_IMPORTED: dict[str, Extension] = {}  # of installed packages, by the name of the outermost module
+_IMPORTED: dict[str, str] = {}  # installed packages, by the name of the outermost module
 
 
 def load(extension: Extension) -> Any:
     """Import what an extension names. Raises UsageError that names the package if that fails in any way."""
     if extension.package:
-        _IMPORTED[_outermost(extension.value)] = extension
+        _IMPORTED[_outermost(extension.value)] = extension.package
     try:
         return pkgutil.resolve_name(extension.value)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if not extension.package:
             raise
         raise UsageError(
@@ -170,11 +170,11 @@ def blame(error: BaseException) -> MuGoError | None:
     """One line about an exception that passed through an installed package's code; None: it didn't."""
     line = None
     for frame, number in walk_tb(error.__traceback__):
-        extension = _IMPORTED.get(_outermost(frame.f_globals.get("__name__", "")))
-        if extension is not None:
+        package = _IMPORTED.get(_outermost(frame.f_globals.get("__name__", "")))
+        if package is not None:
             code = frame.f_code
             place = f"{code.co_filename}:{number}, in {code.co_name}"
-            line = f"{extension}: {type(error).__name__}: {error} ({place}); update or uninstall the package"
+            line = f"package {package}: {type(error).__name__}: {error} ({place}); update or uninstall the package"
     return None if line is None else MuGoError(line)
 
 

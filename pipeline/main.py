@@ -212,22 +212,18 @@ def reported(command: str, in_loop: bool = False) -> Iterator[None]:
         found = f"not enough memory ({str(error).rstrip('.') or 'none is left'})"
         wanted = "wanted less at once: fewer games, readouts or positions, or a smaller network"
         raise fail(f"{found}; {wanted}", 1) from error
-    except RuntimeError as error:
-        if "can't start new thread" not in str(error):
-            raise
-        wanted = "wanted more; raise the limit (ulimit -u, a container's pids) or give fewer --threads"
-        raise fail(f"the system gives this process no more threads; {wanted}", 1) from error
-    except OSError as error:
-        if error.errno not in SYSTEM_PROBLEMS:
-            raise
-        raise fail(str(explain(error.filename2 or error.filename or "disk", error)), 1) from error
     except typer.Exit:  # told already
         raise
     except Exception as error:
+        if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+            wanted = "wanted more; raise the limit (ulimit -u, a container's pids) or give fewer --threads"
+            raise fail(f"the system gives this process no more threads; {wanted}", 1) from error
         fault = blame(error)
+        if fault is None and isinstance(error, OSError) and error.errno in SYSTEM_PROBLEMS:
+            fault = explain(error.filename2 or error.filename or "disk", error)
         if fault is None:
             raise
-        raise fail(str(fault), fault.exit_code) from error
+        raise fail(str(fault), 1) from error
 
 
 def open_copy(stack: contextlib.ExitStack, command: str, folder: Path) -> None:
@@ -677,11 +673,11 @@ def attach(
 def presets(
     name: Annotated[str | None, typer.Argument(help="Print this preset, or this .yaml file.")] = None,
     generation: Annotated[
-        int | None, typer.Option(min=0, help="Print the values that hold in this generation instead of schedules.")
+        int | None, typer.Option(min=0, metavar="<int>", help="Print this generation's values instead of schedules.")
     ] = None,
-    samples: Annotated[int, typer.Option(min=0, help="With --generation: after this many training samples.")] = 0,
+    samples: Annotated[int, typer.Option(min=0, metavar="<int>", help="With --generation: after so many samples.")] = 0,
     time_share: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Likewise, when this share of the run's time has passed.")
+        float | None, typer.Option(min=0, max=1, metavar="<float>", help="Likewise, at this share of the run's time.")
     ] = None,
 ) -> None:
     """List the presets with what each needs and gives, or print one of them.

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection
+from functools import cache
 from typing import Any, ClassVar, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict
@@ -53,7 +54,7 @@ def composed(place: str) -> Callable[[type[Group]], type[Group]]:
             except UsageError as error:
                 if not extension.package:
                     raise
-                print(f"mugo: {error}; its options are left out", file=sys.stderr)
+                _leave_out(str(error))
         if not groups:
             return config
         names = {
@@ -105,7 +106,16 @@ def panels_of(config: type[Options]) -> dict[str, list[str]]:
 
 def _offered(place: str) -> list[extensions.Extension]:
     found = extensions.find(extensions.OPTIONS)
+    for name, extension in found.items():
+        if "." not in name:
+            _leave_out(f"{extension}: wanted a name COMMAND.OWNER, such as selfplay.{name}")
     return [found[name] for name in sorted(found) if name.partition(".")[0] == place]
+
+
+@cache
+def _leave_out(problem: str) -> None:
+    """Tell it once: a group may be offered to several configs of one program."""
+    print(f"mugo: {problem}; its options are left out", file=sys.stderr)
 
 
 def _group(extension: extensions.Extension, config: type[Options], others: list[type[Options]]) -> type[Options]:

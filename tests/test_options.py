@@ -84,10 +84,12 @@ def test_a_package_adds_groups_with_a_panel_of_their_own(
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: one\nVersion: 1.2\n")
     lines = "[mugo.options]\nhere.good = offered_options:Good\nhere.bad = offered_options:Everyday\n"
+    lines += "dotless = offered_options:Good\n"
     (info / "entry_points.txt").write_text(lines)
     monkeypatch.syspath_prepend(str(tmp_path))
     made = composed("here")(Files)
     sys.modules.pop("offered_options")
     assert panels_of(made) == {"Files": ["folder"], "Good": ["good"]}
     said = capsys.readouterr().err
+    assert said.count("'dotless' of mugo.options in package one 1.2: wanted a name COMMAND.OWNER, ") == 1
     assert "'here.bad' of mugo.options in package one 1.2" in said and "with a panel; its options are left out" in said

@@ -70,6 +70,8 @@ class NthPlayer(ScoringPlayer):
     def __init__(self, game, num_rows, number):
         super().__init__(game, num_rows)
         self._number = number
+        if number > 97:
+            raise RuntimeError("late") if number == 99 else OSError(2, "late")
 
     def scores(self, rows):
         legal = self._boards.legal(rows)
@@ -166,6 +168,13 @@ def test_a_kind_that_is_none(program: Program, player: str, problem: str) -> Non
     said = program.match(player, code=2)
     name = player.partition(":")[0]
     assert f"entry point '{name}' of mugo.players in package mugo-nth 0.4" in said and problem in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("number", [98, 99])
+def test_a_fault_of_a_package_is_one_line_whatever_it_is(program: Program, number: int) -> None:
+    said = program.match(f"nth:{number}", code=1)
+    assert "package mugo-nth 0.4: " in said and "late (" in said and "in __init__); update or uninstall" in said
     assert "Traceback" not in said
 
 

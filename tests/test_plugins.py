@@ -211,8 +211,8 @@ def test_a_game_that_breaks_names_its_package(program: Program, name: str) -> No
     """When it is loaded, in play, and in a worker process."""
     wanted = {
         "odd": ("entry point 'odd' of mugo.games in package mugo-wide 0.3: odd, returns: found float64 of shape", 2),
-        "narrow": ("in package mugo-wide 0.3: KeyError: 'width'", 1),
-        "late": ("in package mugo-wide 0.3: ZeroDivisionError: five stones", 1),
+        "narrow": ("in package mugo-wide 0.3: making 'narrow' failed (KeyError: 'width')", 2),
+        "late": ("raised ZeroDivisionError: five stones (", 1),
     }[name]
     init = ("init", "--game", name, "--network-size", "b1c8")
     if name != "late":
@@ -223,6 +223,7 @@ def test_a_game_that_breaks_names_its_package(program: Program, name: str) -> No
     for options in (play, (*play, "--workers", "1")):
         said = program(*options, code=1)
         assert wanted[0] in said and "mugo_wide.py:" in said and "Traceback" not in said
+        assert "entry point 'late' of mugo.games in package mugo-wide 0.3: late, " in said
     said = program("loop", "--game", name, "--minutes", "1", "--directory", "new", code=1)
     assert wanted[0] in said and "Traceback" not in said and not (program.folder / "new").exists()
 

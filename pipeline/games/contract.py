@@ -27,6 +27,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import ClassVar, Self
 
@@ -400,7 +401,6 @@ class Game(AnyGame):
     board_shape: tuple[int, int]  # (H, W)
     plane_names: tuple[str, ...]  # C names; new ones always last: older models see the first ones
     repeats: bool = True  # whether earlier positions forbid moves or end games; without, a search keeps no histories
-    symmetries: Symmetries
     symmetries_move_start: bool = False  # True: some change the start; check_game can't check those
     kinds_per_point: int = 1  # action k·P + p, k below this, is a move of kind k to point p; others have no point
 
@@ -417,9 +417,23 @@ class Game(AnyGame):
     def num_planes(self) -> int:
         return len(self.plane_names)
 
+    @cached_property
+    def symmetries(self) -> Symmetries:
+        """Of the board; the start looks the same under all of them. By default there is only the identity."""
+        actions, points = np.arange(self.num_actions, dtype=np.int32), np.arange(self.num_points, dtype=np.int32)
+        return Symmetries(actions[None], points[None], np.zeros(1, np.int32))
+
     @abstractmethod
     def legal(self, states: States, history: History) -> BoolArray:
         """[B, A] which actions the rules allow; all False where the game is over, never so elsewhere."""
+
+    def refuse_illegal(self, states: States, actions: Actions, history: History) -> None:
+        """For play(): raise IllegalMove for the first of actions [B], any numbers, that legal() doesn't allow."""
+        actions = np.asarray(actions)
+        known = (actions >= 0) & (actions < self.num_actions)
+        allowed = self.legal(states, history)[np.arange(len(states)), np.where(known, actions, 0)]
+        status = np.where(known, np.where(self.is_over(states), 2, np.where(allowed, 0, 3)), 1).astype(np.uint8)
+        self._refuse(states, actions, status, {1: "no such action", 2: "the game is over", 3: "not legal"})
 
     @abstractmethod
     def observe(self, states: States, legal: BoolArray) -> Planes:
@@ -451,9 +465,16 @@ class Game(AnyGame):
     def action_name(self, action: int) -> str:
         """The move in the game's usual notation ("D4", "pass")."""
 
-    @abstractmethod
     def parse_action(self, text: str) -> int:
         """The inverse of action_name, case-insensitive. Raises IllegalMove that carries the text."""
+        action = self._actions_by_name.get(text.strip().casefold())
+        if action is None:
+            raise IllegalMove(f"{self.spec}: {text!r} is no move; wanted e.g. {self.action_name(0)}")
+        return action
+
+    @cached_property
+    def _actions_by_name(self) -> dict[str, int]:
+        return {self.action_name(action).casefold(): action for action in range(self.num_actions)}
 
     def planes_diagram(self, planes: Planes) -> str:
         """Planes [C, H, W] of one position as a board a person can read; by default those that vary, by name."""
@@ -514,28 +535,16 @@ class OneAnalysis(Game):
         return out
 
 
-class KernelGame(OneAnalysis):
-    """A game whose rules are kernels, over states that have the words TO_MOVE, PLY, OVER and WINNER, in this order.
+class CommonWords(Game):
+    """A game whose states have the words TO_MOVE, PLY, OVER and WINNER, in this order.
 
-    OVER is 0 until the game is over; WINNER is 1 for the first player, 2 for the second, else 0. A game without a word
-    for its winner overrides returns().
+    TO_MOVE is 0 or 1, PLY the moves made, OVER 0 until the game is over, WINNER 1 for the first player, 2 for the
+    second, else 0. A game without a word for its winner overrides returns().
 
     first_word  where TO_MOVE stands in a state
-    refusals    why an action is refused, by the kernel's status
     """
 
     first_word: int
-    refusals: ClassVar[Mapping[int, str]]
-
-    @abstractmethod
-    def attempt(self, states: States, actions: Actions, history: History) -> tuple[States, NDArray[np.uint8]]:
-        """-> states [B, S] after actions [B] int32, and status [B]: 0, or one of refusals (then the row is garbage)."""
-
-    def play(self, states: States, actions: Actions, history: History) -> States:
-        actions = np.asarray(actions, np.int32)
-        after, status = self.attempt(states, actions, history)
-        self._refuse(states, actions, status, self.refusals)
-        return after
 
     def to_move(self, states: States) -> NDArray[np.int8]:
         return states[:, self.first_word].astype(np.int8)
@@ -549,6 +558,41 @@ class KernelGame(OneAnalysis):
     def returns(self, states: States) -> FloatArray:
         winners = states[:, self.first_word + 3]
         return (winners == 1).astype(np.float32) - (winners == 2)
+
+
+class KernelGame(OneAnalysis, CommonWords):
+    """A game whose rules are kernels.
+
+    refusals  why an action is refused, by the kernel's status
+    """
+
+    refusals: ClassVar[Mapping[int, str]]
+
+    @abstractmethod
+    def attempt(self, states: States, actions: Actions, history: History) -> tuple[States, NDArray[np.uint8]]:
+        """-> states [B, S] after actions [B] int32, and status [B]: 0, or one of refusals (then the row is garbage)."""
+
+    def play(self, states: States, actions: Actions, history: History) -> States:
+        actions = np.asarray(actions, np.int32)
+        after, status = self.attempt(states, actions, history)
+        self._refuse(states, actions, status, self.refusals)
+        return after
+
+
+def move_symmetries(moves: Sequence[tuple[int, int]], start: NDArray[np.integer]) -> Symmetries:
+    """The symmetries of a board whose action a moves a piece from point moves[a][0] to point moves[a][1].
+
+    Those of the board that send every move to a move, and under which the start [H, W], any numbers, looks the same.
+    """
+    number = {move: action for action, move in enumerate(moves)}
+    kept = []
+    for points in board_symmetries(*start.shape).points:
+        images = [number.get((int(points[a]), int(points[b])), -1) for a, b in moves]
+        if min(images) >= 0 and (start.ravel()[points] == start.ravel()).all():
+            kept.append((images, points))
+    actions, points = (np.array(tables, np.int32) for tables in zip(*kept, strict=True))
+    inverse = [int((points[:, image] == np.arange(start.size)).all(axis=1).argmax()) for image in points]
+    return Symmetries(actions, points, np.array(inverse, np.int32))
 
 
 def board_symmetries(height: int, width: int, extra_actions: int = 0) -> Symmetries:

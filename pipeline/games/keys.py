@@ -1,4 +1,4 @@
-"""A 64-bit position key stored in a state's int16 words, for kernels of games that keep it there."""
+"""64-bit position keys: made of a state's words, or kept in four of them by the kernels of a game."""
 
 # mypy: allow-untyped-defs
 from __future__ import annotations
@@ -6,6 +6,19 @@ from __future__ import annotations
 import numpy as np
 
 from pipeline.compiled_kernels import kernel
+from pipeline.games.contract import KeyArray, States
+
+
+def hashed(words: States) -> KeyArray:
+    """[B] the keys of words [B, W]: the same for equal rows, different for others, but for one pair in 2⁶⁴.
+
+    Each word is mixed with its place as SplitMix64 does (Steele, Lea, Flood 2014).
+    """
+    places = np.arange(1, words.shape[1] + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = words.astype(np.uint64) * np.uint64(0xD1342543DE82EF95) + places
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray((mixed ^ (mixed >> np.uint64(31))).sum(axis=1, dtype=np.uint64))
 
 
 @kernel

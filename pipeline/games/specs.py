@@ -16,7 +16,8 @@ from functools import lru_cache
 from typing import Any
 
 from pipeline import extensions
-from pipeline.errors import UsageError
+from pipeline.errors import MuGoError, UsageError
+from pipeline.games.answers import check_answers
 from pipeline.games.capabilities import family_of
 from pipeline.games.contract import ON, AnyGame, Game
 
@@ -36,7 +37,17 @@ def parse_game(spec: str) -> Game:
     offered = extensions.need(extensions.GAMES, name, f"game {spec!r}")
     make = extensions.load(offered)
     LOADED.add(name)
-    game: Any = make(size, options)
+    if not callable(make):
+        raise extensions.refuse(offered, make, "a function (size, options)")
+    try:
+        game: Any = make(size, options)
+    except MuGoError:
+        raise
+    except Exception as error:
+        if not offered.package:
+            raise
+        said = f"{type(error).__name__}: {error}"
+        raise UsageError(f"{offered}: making {spec!r} failed ({said}); update or uninstall the package") from error
     _check(offered, game)
     if name_in(game.spec) != name:
         wanted = f"one whose spec begins with {name!r}, since models and games are stored by their spec"
@@ -50,7 +61,10 @@ def name_in(spec: str) -> str:
 
 
 def _check(extension: extensions.Extension, game: object) -> None:
-    """Raises UsageError if this is no game, or a package's game whose answers at its first plies are wrong."""
+    """Raises UsageError if this is no game, or a package's game whose answers at its first plies are wrong.
+
+    Later answers of a package's game are checked when they are given.
+    """
     if not isinstance(game, AnyGame):
         wanted = "a function (size, options) that gives a game of pipeline/games/contract.py"
         raise extensions.refuse(extension, game, wanted)
@@ -63,6 +77,7 @@ def _check(extension: extensions.Extension, game: object) -> None:
     except Exception as error:
         said = str(error).split("\n")[0] if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
         raise UsageError(f"{extension}: {said}; update or uninstall the package") from error
+    check_answers(type(game), extension)
 
 
 def recorded_game(spec: str) -> Game:

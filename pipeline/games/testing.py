@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from functools import partial
 from inspect import get_annotations
 from traceback import walk_tb
@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove, MuGoError, UsageError
+from pipeline.games.answers import answers_of, arrays_in, misfit
 from pipeline.games.capabilities import AllBoards, AnyPosition, InSgf, Komi, OwnSgf, SeesOpponents, Setups, SharedRules
 from pipeline.games.contract import CHANCE, Actions, AnyGame, BoolArray, Game, History, Rows, States
 from pipeline.games.records import PlayedGame, RecordText
@@ -45,7 +46,6 @@ SMOKE_PLIES = 4
 LONGEST_TITLE = 200  # characters
 WHOLE_GAMES = 3  # that are checked ply by ply
 CAPABILITIES = (InSgf, OwnSgf, Komi, AnyPosition, Setups, SeesOpponents, SharedRules, AllBoards)
-STATE, ACTION, KEY, ROW, ONE = np.int16, np.int32, np.uint64, np.bool_, np.float32  # the types of arrays
 
 
 def check_game(game: AnyGame, *, num_games: int = 12, share: float | None = None, seed: int = 1) -> None:
@@ -252,29 +252,7 @@ def _demand_equal(found: Any, wanted: Any, game: AnyGame, verb: str, states: Sta
         _fail(game, verb, row, f"{found[row][at]}{where}", f"{wanted[row][at]}: {reason}", states[row])
 
 
-# Answers: their shapes and types, fresh memory, unchanged inputs
-
-_ANSWERS: dict[str, tuple[tuple[Any, ...], ...]] = {  # for each array: its type, then the attributes of axes behind B
-    "initial": ((STATE, "state_size"),),
-    "play": ((STATE, "state_size"),),
-    "is_over": ((ROW,),),
-    "cut_short": ((ROW,),),
-    "returns": ((ONE,),),
-    "scores": ((ONE,),),
-    "to_move": ((np.int8,),),
-    "plies": ((ACTION,),),
-    "keys": ((KEY,),),
-    "chance": ((ONE, None),),
-    "with_turn": ((STATE, "state_size"),),
-    "begin": ((STATE, "state_size"),),
-    "met_by": ((STATE, "state_size"),),
-}
-_ANSWERS_OF_GAMES: dict[str, tuple[tuple[Any, ...], ...]] = {
-    "legal": ((ROW, "num_actions"),),
-    "observe": ((np.uint8, "num_planes", "board_shape"),),
-    "legal_and_observe": ((ROW, "num_actions"), (np.uint8, "num_planes", "board_shape")),
-    "ownership": ((np.int8, "num_points"),),
-}
+# Answers: fresh memory, unchanged inputs
 
 
 class _Asked:
@@ -282,7 +260,7 @@ class _Asked:
 
     def __init__(self, game: AnyGame) -> None:
         self.game = game
-        self._answers = {**_ANSWERS, **(_ANSWERS_OF_GAMES if isinstance(game, Game) else {})}
+        self._answers = answers_of(game)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.game, name)
@@ -291,7 +269,7 @@ class _Asked:
         return (lambda *arguments: self._ask(name, found, *arguments)) if name in self._answers else found
 
     def _ask(self, verb: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        given = _arrays(arguments)
+        given = arrays_in(arguments)
         before = [array.copy() for array in given]
         try:
             answer = function(*arguments)
@@ -308,18 +286,10 @@ class _Asked:
                     changed = (array != copy).reshape(len(copy), -1).any(axis=1)
                     row = int(np.flatnonzero(changed)[0]) if len(changed) == len(states) else None
                     _fail(self.game, verb, row, "an input that the call has changed", "inputs left alone")
-        arrays, wanted = _arrays(answer), self._answers.get(verb, ())
+        arrays, wanted = arrays_in(answer), self._answers.get(verb, ())
         rows = arguments[0] if verb == "initial" else len(arguments[0])
-        if wanted and len(arrays) != len(wanted):
-            said = f"{len(arrays)} arrays in a {type(answer).__name__}"
-            _fail(self.game, verb, None, said, str(len(wanted)))
-        for array, (kind, *axes) in zip(arrays, wanted, strict=False):
-            shape = (rows, *(length for axis in axes for length in self._lengths(axis)))
-            fits = array.ndim == len(shape) and all(b in (a, -1) for a, b in zip(array.shape, shape, strict=True))
-            if not fits or array.dtype != kind:
-                names = f"[{', '.join(['B' if n == 0 else str(a) for n, a in enumerate(shape)])}]".replace("-1", "O")
-                found = f"{array.dtype} of shape {list(array.shape)}"
-                _fail(self.game, verb, None, found, f"{np.dtype(kind)} of shape {names} for B = {rows}")
+        if wanted and (fault := misfit(self.game, wanted, rows, answer)):
+            _fail(self.game, verb, None, *fault)
         if any(np.shares_memory(a, b) for a in given for b in arrays):
             _fail(self.game, verb, None, "an answer that shares memory with an input", "a new array")
         return answer
@@ -334,18 +304,6 @@ class _Asked:
             said = f"offsets from {found.offsets[0]} to {found.offsets[-1]}"
             _fail(self.game, "moves", None, said, f"from 0 to {len(found.actions)}, the number of actions")
         return found
-
-    def _lengths(self, axis: str | None) -> tuple[int, ...]:
-        found = -1 if axis is None else getattr(self.game, axis)
-        return found if isinstance(found, tuple) else (found,)
-
-
-def _arrays(value: Any) -> list[NDArray[Any]]:
-    if isinstance(value, np.ndarray):
-        return [value]
-    if is_dataclass(value) and not isinstance(value, type):
-        return [array for part in vars(value).values() for array in _arrays(part)]
-    return [array for part in value for array in _arrays(part)] if isinstance(value, tuple | list) else []
 
 
 def _ask_all(asked: Any, states: States, history: History) -> dict[str, NDArray[Any]]:
@@ -383,6 +341,8 @@ class _Sample:
 
 def _check_start(sample: _Sample) -> None:
     game, states = sample.game, sample.game.initial(2)
+    is_new = not np.shares_memory(states, game.initial(2))
+    _demand(is_new, game, "initial", "the array that it gave before", "a new one")
     for verb, wanted in (("to_move", 0), ("plies", 0), ("is_over", False)):
         if verb == "to_move" and game.has_chance:
             continue
@@ -843,6 +803,16 @@ def _fail_symmetry(game: Game, verb: str, found: str, state: States) -> NoReturn
     _fail(game, f"symmetries, {verb}", None, found, "only symmetries that rules and planes obey", state)
 
 
+def _check_turns_shown(sample: _Sample) -> None:
+    """The last line of a diagram, but for its numbers, tells whose turn it is."""
+    game, going = sample.game, np.flatnonzero(~sample.game.is_over(sample.states))
+    shown: dict[str, int] = {}
+    for state, mover in zip(sample.states[going], game.to_move(sample.states[going]).tolist(), strict=True):
+        last = game.diagram(state).splitlines()[-1]
+        first = shown.setdefault(re.sub(r"\d+", "", last), mover)
+        _demand(first == mover, game, "diagram", f"the last line {last!r} for both players", "whose turn it is")
+
+
 def _check_heuristic(sample: _Sample) -> None:
     game = sample.game
     evaluate = game.heuristic()
@@ -855,7 +825,12 @@ def _check_heuristic(sample: _Sample) -> None:
     fits = together.dtype == np.float64 and together.shape == (len(going), game.num_actions)
     _demand(fits, game, "heuristic", found, f"float64 of shape [{len(going)}, {game.num_actions}]")
     finite, legal = np.isfinite(together), game.legal(states, history)
-    _demand_equal(finite, legal, game, "heuristic", states, "finite scores for legal moves, -inf for others")
+    wrong = np.argwhere(finite != legal)
+    if len(wrong):
+        row, action = wrong[0].tolist()
+        name = game.move_name(states[row], action)
+        kinds = ("a finite score", "illegal", "-inf") if finite[row, action] else ("no finite score", "legal", "one")
+        _fail(game, "heuristic", row, f"{kinds[0]} for the {kinds[1]} move {name}", kinds[2], states[row])
     alone = [evaluate(states[at : at + 1], history.select(np.array([at]))) for at in range(len(going))]
     reason = "what the row gives alone (rows must not influence each other)"
     _demand_equal(together, np.concatenate(alone), game, "heuristic", states, reason)
@@ -867,5 +842,6 @@ _CHECKS_OF_GAMES: tuple[Callable[[_Sample], None], ...] = (
     _check_stones,
     _check_symmetry_tables,
     _check_symmetries_hold,
+    _check_turns_shown,
     _check_heuristic,
 )

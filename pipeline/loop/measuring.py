@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipeline import extensions
 from pipeline.errors import GameFault, MuGoError, UsageError
 from pipeline.games.capabilities import family_of
 from pipeline.games.contract import Game, Planes
-from pipeline.games.specs import name_in, parse_game
+from pipeline.games.specs import parse_game
 from pipeline.loop.recipe import LARGE, SMALL, Measurements, growth, measuring_seconds
 from pipeline.machine import available_cores
 from pipeline.presets import make_config
@@ -82,14 +81,6 @@ def measure(game: Game, minutes: float) -> Measurements:
         )
     except GameFault as error:  # it doesn't end
         raise MuGoError(f"game {game.spec}: {error}") from error
-    except MuGoError:
-        raise
-    except Exception as error:
-        extension = extensions.named(extensions.GAMES, name_in(game.spec))
-        if extension is None or not extension.package or extensions.blame(error) is not None:
-            raise
-        problem = f"{type(error).__name__}: {error}"
-        raise MuGoError(f"{extension}: measuring {game.spec} failed ({problem}); see what check_game says") from error
 
 
 def _rows() -> int:

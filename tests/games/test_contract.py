@@ -10,7 +10,7 @@ from pipeline.games.contract import Game, board_symmetries
 from pipeline.games.specs import parse_game
 from pipeline.games.testing import check_game, random_games, stones_of
 from tests.games.playing import OTHERS, SPECS, name_of
-from tests.games.toys import DiceRace, Heaps
+from tests.games.toys import DiceRace, Heaps, Hexapawn
 
 NUM_GAMES = {"go:13": 6, "go:19": 2, "shogi": 4, "shogi,declaration=24,moves=300": 6, "gomoku:19,capture,pairs=7": 3}
 SHARES = {"tictactoe": 0.5, "go:9": 0.04, "go:9,komi=7": 0.04, "go:13": 0.01, "go:19": 0.006,
@@ -18,9 +18,8 @@ SHARES = {"tictactoe": 0.5, "go:9": 0.04, "go:9,komi=7": 0.04, "go:13": 0.01, "g
           "shogi": 0.006, "shogi,declaration=24,moves=300": 0.004, "shogi:5": 0.02}  # fmt: skip
 LIMITED = {"go", "shogi"}  # whose games are ended by a limit on their length
 NUM_SYMMETRIES = {"connect4": 2, "shogi": 1}  # of games with fewer than their board: stones fall, rooks stand right
-TOYS = {
-    game.spec: game for game in (DiceRace(6), DiceRace(3), DiceRace(6, double=True), Heaps(1, 2, 4, 4), Heaps(3, 3))
-}
+RACES = DiceRace(6), DiceRace(3), DiceRace(6, double=True)
+TOYS = {game.spec: game for game in (*RACES, Heaps(1, 2, 4, 4), Heaps(3, 3), Hexapawn())}
 NUM_GAMES_OF_OTHERS = {"backgammon": 3, "backgammon,reward=2.5": 3, "hypergammon": 10}  # of many plies; toys: 60
 
 

@@ -339,6 +339,18 @@ class OneBoardForAll(GlobalPlanesThatVary):
     num_global_planes = 1
 
 
+class AlwaysTheFirst(TicTacToe):
+    def diagram(self, state: Any) -> str:
+        return super().diagram(state).replace("O to move", "X to move")
+
+
+class OneStart(TicTacToe):
+    start = TicTacToe().initial(20)
+
+    def initial(self, num_games: int) -> Any:
+        return self.start[:num_games]
+
+
 FAULTS = (  # game, what the first line of the message has
     (TitleOfTwoLines(), r"tictactoe, board_title: found 'Noughts..and crosses'; wanted a line of 1 to 200 characters"),
     (LegalTooWide(), r"tictactoe, legal: found bool of shape \[2, 10\]; wanted bool of shape \[B, 9\] for B = 2"),
@@ -371,7 +383,9 @@ FAULTS = (  # game, what the first line of the message has
     (ParsesAnything(), "parse_action: found 0 for ''; wanted IllegalMove, as for any text that is no name"),
     (ParseRaisesValueError(), "parse_action: found ValueError for ''; wanted IllegalMove"),
     (DiagramWithoutStones(), r"keys, row \d+: found another key than row \d+ has, whose diagram and turn are the same"),
-    (HeuristicOfAll(), r"heuristic, row \d+: found True at \d; wanted False: finite scores for legal moves, -inf for"),
+    (HeuristicOfAll(), r"heuristic, row \d+: found a finite score for the illegal move ..; wanted -inf"),
+    (AlwaysTheFirst(), r"diagram: found the last line '.*X to move.*' for both players; wanted whose turn it is"),
+    (OneStart(), "initial: found the array that it gave before; wanted a new one"),
     (DiceWithoutChance(), "dicerace:6, has_chance: found False; wanted True, as to_move"),
     (LoadedDice(), "chance, row 0: found probabilities that sum to 0.5; wanted 1"),
     (MovesBackwards(), r"moves, row \d+: found \[1, 0\]; wanted ascending numbers"),

@@ -1,4 +1,4 @@
-"""Chance and successor positions in the game contract: two toy games, solved through its verbs alone.
+"""Chance, successor positions and defaults of the game contract: toy games, solved through its verbs alone.
 
 That they keep the contract is tested in test_contract.py.
 """
@@ -10,11 +10,13 @@ from functools import cache
 import numpy as np
 import pytest
 
+from pipeline.errors import IllegalMove
 from pipeline.games.contract import CHANCE, AnyGame, SuccessorGame
+from pipeline.games.keys import hashed
 from pipeline.games.specs import parse_game
 from pipeline.games.testing import random_moves, replay
 from tests.games.playing import SMALL
-from tests.games.toys import PROBABILITIES, DiceRace, Heaps
+from tests.games.toys import PROBABILITIES, DiceRace, Heaps, Hexapawn
 
 
 def solver(game: AnyGame, depth: int):
@@ -57,6 +59,28 @@ def test_successors_are_solved_like_nim() -> None:
     for heaps in positions:
         state = np.array([*heaps, 0, 0], np.int16)
         assert (solved(state) == 1) == game.is_won(heaps), heaps
+
+
+def test_hexapawn_is_won_by_the_second_player() -> None:
+    """Gardner 1962: on 3×3 the second player wins, whatever the first one begins with."""
+    game = Hexapawn()
+    start = game.initial(1)
+    assert game.symmetries.points.tolist() == [[*range(9)], [2, 1, 0, 5, 4, 3, 8, 7, 6]]
+    assert solver(game, game.max_plies)(start[0]) == -1
+    with pytest.raises(IllegalMove, match=r"^hexapawn, row 1: action 1 \(.*\): not legal$"):
+        game.play(game.initial(2), np.array([game.parse_action("A1-a2"), 1]), game.initial_history(start))
+    for text in ("a1-a4", "", "a1"):
+        with pytest.raises(IllegalMove, match=f"^hexapawn: '{text}' is no move; wanted e.g. a2-a3$"):
+            game.parse_action(text)
+
+
+def test_hashed_words_are_told_apart() -> None:
+    """Rows of few small words, moved to other places or with two changed by the same amount, never have equal keys."""
+    rows = np.array(np.meshgrid(*[np.arange(-2, 3, dtype=np.int16)] * 7)).reshape(7, -1).T
+    assert len(np.unique(hashed(rows))) == len(rows) == 5**7
+    assert (hashed(rows[::-1])[::-1] == hashed(rows)).all()
+    bits = np.unpackbits(hashed(rows)[:, None].view(np.uint8), axis=1).mean(axis=0)
+    assert (abs(bits - 0.5) < 0.02).all()  # five standard deviations are 0.009
 
 
 def test_the_order_of_successors_never_changes_and_none_stands_twice() -> None:

@@ -1,6 +1,6 @@
-"""Two games that no board game with planes could express: one with dice, one whose moves are its successor positions.
+"""Three small games: one with dice, one whose moves are its successor positions, and one of moves on a board in numpy.
 
-Both are small enough to be solved exactly, so that what plays them can be compared with the truth.
+All can be solved exactly, so that what plays them can be compared with the truth.
 """
 
 from __future__ import annotations
@@ -16,15 +16,19 @@ from pipeline.games.contract import (
     Actions,
     AnyGame,
     BoolArray,
+    CommonWords,
     FloatArray,
     History,
     IntArray,
     KeyArray,
     Moves,
+    Planes,
     States,
     SuccessorGame,
     Successors,
+    move_symmetries,
 )
+from pipeline.games.keys import hashed
 
 # Words of DiceRace's state.
 FIRST_PLACE, SECOND_PLACE, MOVER, DIE, PLY = range(5)
@@ -92,7 +96,7 @@ class DiceRace(AnyGame):
         return states[:, PLY].astype(np.int32)
 
     def keys(self, states: States) -> KeyArray:
-        return states[:, : DIE + 1].astype(np.uint64) @ np.array([1, 100, 10_000, 20_000], np.uint64)
+        return hashed(states[:, : DIE + 1])
 
     def chance(self, states: States) -> FloatArray:
         return np.tile(np.array(PROBABILITIES, np.float32), (len(states), 1))
@@ -185,7 +189,7 @@ class Heaps(SuccessorGame):
         return states[:, -1].astype(np.int32)
 
     def keys(self, states: States) -> KeyArray:
-        return states[:, :-1].astype(np.uint64) @ (np.uint64(31) ** np.arange(len(self.heaps) + 1, dtype=np.uint64))
+        return hashed(states[:, :-1])
 
     def move_name(self, state: States, action: int) -> str:
         return "-".join(map(str, self._successors(tuple(state[:-2].tolist()))[action]))
@@ -202,3 +206,65 @@ class Heaps(SuccessorGame):
     def is_won(self, heaps: tuple[int, ...]) -> bool:
         """Whether the mover wins with perfect play: if the heaps' sizes don't cancel (Bouton 1901)."""
         return bool(np.bitwise_xor.reduce(np.array(heaps)))
+
+
+class Hexapawn(CommonWords):
+    """Pawns on 3×3 (Gardner 1962) move one ahead, or take diagonally; who comes across, or leaves no move, has won.
+
+    Written as docs/add-a-game.md says. State: the points, then TO_MOVE, PLY, OVER and WINNER.
+    """
+
+    spec, board_shape, first_word, state_size, max_plies, repeats = "hexapawn", (3, 3), 9, 13, 9, False
+    plane_names = ("own pawns", "other pawns", "second player moves")
+    # The first player's moves start on the rows below, and go up.
+    MOVES = tuple(
+        (start, start + 3 * step + side)
+        for step in (-1, 1)
+        for start in range(9)
+        for side in (-1, 0, 1)
+        if 0 <= start // 3 + step < 3 and 0 <= start % 3 + side < 3
+    )
+    num_actions = len(MOVES)
+
+    START = np.array([2, 2, 2, 0, 0, 0, 1, 1, 1], np.int16)
+    symmetries = move_symmetries(MOVES, START.reshape(3, 3))
+
+    def initial(self, num_games: int) -> States:
+        return np.tile(np.pad(self.START, (0, 4)), (num_games, 1))
+
+    def legal(self, states: States, history: History) -> BoolArray:
+        own, allowed = self.to_move(states) + 1, np.zeros((len(states), self.num_actions), np.bool_)
+        for action, (start, end) in enumerate(self.MOVES):
+            ahead = (end < start) == (own == 1)
+            wanted = 0 if end % 3 == start % 3 else 3 - own
+            allowed[:, action] = (states[:, start] == own) & ahead & (states[:, end] == wanted)
+        return allowed & ~self.is_over(states)[:, None]
+
+    def play(self, states: States, actions: Actions, history: History) -> States:
+        self.refuse_illegal(states, actions, history)
+        after, rows, own = states.copy(), np.arange(len(states)), self.to_move(states) + 1
+        starts, ends = np.array(self.MOVES)[actions].T
+        after[rows, starts], after[rows, ends] = 0, own
+        after[:, 9] ^= 1
+        after[:, 10] += 1
+        ended = (ends // 3 == np.where(own == 1, 0, 2)) | ~self.legal(after, history).any(axis=1)
+        after[:, 11], after[:, 12] = ended, np.where(ended, own, 0)
+        return after
+
+    def keys(self, states: States) -> KeyArray:
+        return hashed(states[:, :10])
+
+    def observe(self, states: States, legal: BoolArray) -> Planes:
+        points, second = states[:, :9].reshape(-1, 3, 3), self.to_move(states)[:, None, None]
+        planes = [points == second + 1, points == 2 - second, np.broadcast_to(second, points.shape)]
+        return np.stack(planes, axis=1).astype(np.uint8)
+
+    def ownership(self, states: States) -> NDArray[np.int8]:
+        return np.array([0, 1, -1], np.int8)[states[:, :9]]
+
+    def action_name(self, action: int) -> str:
+        return "-".join(f"{'abc'[point % 3]}{3 - point // 3}" for point in self.MOVES[action])
+
+    def diagram(self, state: States) -> str:
+        rows = [" ".join(".XO"[pawn] for pawn in state[row : row + 3]) for row in (0, 3, 6)]
+        return "\n".join([*rows, f"{'XO'[state[9]]} to move"])

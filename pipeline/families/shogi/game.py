@@ -43,7 +43,6 @@ from pipeline.games.contract import (
     MoveScores,
     Planes,
     States,
-    Symmetries,
     small_number,
     spec_in_words,
 )
@@ -87,10 +86,6 @@ class Shogi(KernelGame):
         self.max_plies = self.move_limit = max_plies or MOVE_LIMITS[size]
         self.declaration = declaration if size == 9 else kernels.NO_RULE
         self._layout, self.plane_names = features.layout(size)
-        self.symmetries = Symmetries(
-            np.arange(self.num_actions, dtype=np.int32)[None], np.arange(size * size, dtype=np.int32)[None],
-            np.zeros(1, np.int32),
-        )  # fmt: skip
         named = {rule: name for name, rule in DECLARATIONS.items()}
         declared = "" if size != 9 or declaration == kernels.RULE_27 else f",declaration={named[declaration]}"
         limit = "" if self.max_plies == MOVE_LIMITS[size] else f",moves={self.max_plies}"

@@ -15,7 +15,6 @@ for recent positions. Axes as in games/contract.py.
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -44,6 +43,7 @@ from pipeline.games.contract import (
     States,
     small_number,
 )
+from pipeline.games.keys import hashed
 
 SEEDS = 4_096
 INVALID = 9_999
@@ -307,8 +307,7 @@ class TextGame(AnyGame):
         return states[:, PLIES].astype(np.int32)
 
     def keys(self, states: States) -> KeyArray:
-        digests = [hashlib.blake2b(state.tobytes(), digest_size=8).digest() for state in states]
-        return np.frombuffer(b"".join(digests), np.uint64).copy()
+        return hashed(states)
 
     def chance(self, states: States) -> FloatArray:
         return np.full((len(states), SEEDS), 1 / SEEDS, np.float32)
