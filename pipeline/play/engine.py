@@ -16,9 +16,9 @@ from pipeline.games.capabilities import AnyPosition, seen_by
 from pipeline.games.contract import AnyGame, Game
 from pipeline.games.specs import DEFAULT_GAME, parse_game
 from pipeline.methods.named import method_named
+from pipeline.play.command_lines import CommandLines, accept_any_bytes
 from pipeline.play.config import EngineConfig
 from pipeline.play.findings import Findings
-from pipeline.play.lines import CommandLines, accept_any_bytes
 from pipeline.play.protocol import Manager, protocol_named, usual_protocol
 from pipeline.play.session import SearchSession
 from pipeline.players.loading import load_estimator, load_tree_evaluator, load_tree_margins
@@ -57,7 +57,10 @@ def engine(
         answers.write(text)
         answers.flush()
 
-    asked.run(model, config, Manager(CommandLines(commands, asked.longest_line), write), progress)
+    lines = CommandLines(commands, asked.longest_line)
+    if commands is sys.stdin:
+        lines.leave_on(asked.last_command)
+    asked.run(model, config, Manager(lines, write), progress)
 
 
 def resolve_to_play(path: Path, spec: str = DEFAULT_GAME, otherwise: str = "") -> Path:

@@ -19,8 +19,8 @@ from pipeline.games.specs import name_in
 
 if TYPE_CHECKING:
     from pipeline.games.contract import Game
+    from pipeline.play.command_lines import CommandLines
     from pipeline.play.config import EngineConfig
-    from pipeline.play.lines import CommandLines
     from pipeline.progress import Progress
     from pipeline.run.models import Model
 
@@ -42,12 +42,14 @@ class Protocol(ABC):
 
     help          one line for engine --help
     wanted        what it plays, for messages: "a model of chess"
-    longest_line  characters of a manager's line, the end included; a longer one begins with lines.TOO_LONG
+    longest_line  characters of a manager's line, the end included; a longer one begins with command_lines.TOO_LONG
+    last_command  by which a manager ends the engine, in lower case
     """
 
     help: ClassVar[str] = ""
     wanted: ClassVar[str] = "another game"
     longest_line: ClassVar[int] = 65_536
+    last_command: ClassVar[str] = "quit"
 
     @abstractmethod
     def plays(self, game: Game) -> bool:

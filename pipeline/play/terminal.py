@@ -16,15 +16,15 @@ from typing import TextIO
 from pipeline.errors import IllegalMove, MuGoError, UsageError
 from pipeline.games.capabilities import InSgf
 from pipeline.games.contract import AnyGame
-from pipeline.games.records import PlayedGame, RecordText, format_to_write
+from pipeline.games.records import PlayedGame, RecordText, format_to_write, formats_of
 from pipeline.games.specs import DEFAULT_GAME, parse_game
 from pipeline.methods.resignation import AgainstPerson
 from pipeline.phrases import write
+from pipeline.play.command_lines import accept_any_bytes, read_line
 from pipeline.play.config import EngineConfig, PlayConfig
 from pipeline.play.engine import open_player, open_session, resolve_to_play
 from pipeline.play.findings import Findings, winrate
 from pipeline.play.game_in_progress import FairDice, GameInProgress, PlayerOpponent
-from pipeline.play.lines import accept_any_bytes, read_line
 from pipeline.play.session import SearchSession
 from pipeline.players.kinds import kind_named, make_player
 from pipeline.players.player import RESIGN
@@ -33,11 +33,12 @@ from pipeline.progress import SILENT, Progress
 from pipeline.run import atomic
 from pipeline.run.models import Model, read_model
 
+SAVE = "sgf FILE"
 COMMANDS = {
     "hint": "the moves that the opponent would consider in your place",
     "undo": "take back your last move and the reply to it",
     "resign": "give the game up",
-    "sgf FILE": "write the game so far to a new file: SGF, or another format of the game that FILE's suffix names",
+    SAVE: "write the game so far to a new file: SGF, or another format of the game that FILE's suffix names",
     "help": "this list",
     "quit": "end here",
 }
@@ -187,7 +188,8 @@ class Table:
                 case "":
                     return
                 case "help":
-                    self._say("\n".join(f"{name:<9} {text}" for name, text in COMMANDS.items()))
+                    known = [name for name in COMMANDS if name != SAVE or formats_of(self._game.game)]
+                    self._say("\n".join(f"{name:<9} {COMMANDS[name]}" for name in known))
                 case "quit" | "exit":
                     self.ended = True
                 case "hint":
@@ -286,7 +288,7 @@ class Table:
 
     def _save(self, name: str) -> None:
         if not name:
-            raise UsageError("wanted sgf FILE")
+            raise UsageError(f"wanted {SAVE}")
         path = self._path(name)
         form = format_to_write(self._game.game, path.suffix.lower())
         names = ["a person", self._opponent.name]

@@ -34,11 +34,11 @@ from pipeline.errors import IllegalMove, MuGoError, UsageError
 from pipeline.families.go.gtp import COLOURS, RULES_IN_WORDS, VERSION, is_area_scoring
 from pipeline.games.capabilities import AllBoards, AnyPosition, Komi, komi_of
 from pipeline.games.contract import BoolArray, FloatArray, Planes, States
+from pipeline.play.command_lines import TOO_LONG, CommandLines
 from pipeline.play.config import EngineConfig
 from pipeline.play.engine import game_of
 from pipeline.play.findings import Findings
 from pipeline.play.game_in_progress import Position, with_turn
-from pipeline.play.lines import TOO_LONG, CommandLines
 from pipeline.play.session import WARM_UP_READOUTS, SearchedRow, tree_room
 from pipeline.players.loading import load_estimator, load_tree_evaluator
 from pipeline.players.searching import SearchPlayer, leaves_per_tree

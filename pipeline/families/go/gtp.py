@@ -2,8 +2,9 @@
 
 A command is one line, ``7 genmove black``; the answer is ``=7 D4`` or ``?7 reason``, and an empty line. Every line gets
 one of the two answers, and no line stops the engine. Analysis (``kata-analyze``, ``lz-analyze``) streams lines until
-the next line comes in, of some moves only if ``avoid`` or ``allow`` says so. A quit or the end of the input that comes
-later than a command that searches ends the search, and all others before it; see CommandLines.ended_by.
+the next line comes in, of some moves only if ``avoid`` or ``allow`` says so. A quit (or
+the end of the input) that arrives during a search ends it, and all searches queued before the quit; see
+CommandLines.ended_by.
 
 A model plays one size and one komi and refuses others, unless it is a model of go:any. As GTP demands, players may move
 out of turn and go on after two passes. Only passes end a game, because self-play's move limit is off. Scoring is the
@@ -37,9 +38,9 @@ from pipeline.games.sgf import MainLine, SgfRecord, main_line, record_of
 from pipeline.methods.resignation import resigns
 from pipeline.phrases import counted
 from pipeline.play.clock import MOST_SECONDS, Clock, TimeSettings
+from pipeline.play.command_lines import TOO_LONG, CommandLines
 from pipeline.play.findings import Findings
 from pipeline.play.game_in_progress import GameInProgress, Position
-from pipeline.play.lines import TOO_LONG, CommandLines
 from pipeline.play.session import SearchSession
 from pipeline.run import atomic
 from pipeline.search.restriction import Moves, restriction
@@ -317,7 +318,7 @@ class Gtp:
         own = komi_of(self._game)
         komi = f"komi {own:g}"
         if record.komi is None:
-            komi += " as the record gives none"
+            komi += " as the record gives no other"
         elif record.komi != own and isinstance(self._game, AllBoards):
             komi += f", as this model can't play the record's {record.komi:g}"
         elif record.komi != own:
@@ -681,7 +682,7 @@ def _check(game: Game, record: SgfRecord, moves: int) -> None:
         try:
             played.play(action, player)
         except IllegalMove as error:
-            raise MuGoError(f"move {number + 1}: {error}") from error
+            raise MuGoError("; ".join([f"move {number + 1}: {error}", *record.notes])) from error
 
 
 def _preprocessed(line: str) -> str:

@@ -20,7 +20,7 @@ import re
 from pipeline.errors import IllegalMove
 from pipeline.families.gomoku.game import Gomoku
 from pipeline.games.contract import small_number
-from pipeline.play.lines import TOO_LONG, CommandLines, shown
+from pipeline.play.command_lines import TOO_LONG, CommandLines, shown
 from pipeline.play.session import SearchSession
 
 ABOUT = 'name="MuGo", version="0.1", author="the MuGo developers", country="international"'

@@ -17,6 +17,7 @@ class GomocupProtocol(Protocol):
     help = "of Gomocup and Piskvork, for Gomoku"
     wanted = "a Gomoku model"
     longest_line = 4096
+    last_command = "end"
 
     def plays(self, game: Game) -> bool:
         from pipeline.families.gomoku.game import Gomoku

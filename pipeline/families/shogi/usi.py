@@ -42,8 +42,8 @@ from pipeline.families.shogi.mate import Mate, MateSearch
 from pipeline.families.shogi.notation import END, KNOWN_END, is_usi
 from pipeline.methods.resignation import resigns
 from pipeline.play.clock import MARGIN_SECONDS, Clock, TimeSettings
+from pipeline.play.command_lines import TOO_LONG, CommandLines, shown
 from pipeline.play.findings import winrate
-from pipeline.play.lines import TOO_LONG, CommandLines, shown
 from pipeline.play.session import FIRST_SHARE, SearchSession
 from pipeline.search.restriction import Moves, restriction
 

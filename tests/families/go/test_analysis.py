@@ -17,7 +17,7 @@ import pytest
 from pipeline.families.go.analysis import ROWS, Analysis
 from pipeline.games.specs import parse_game
 from pipeline.networks.modules import Estimates
-from pipeline.play.lines import TOO_LONG, CommandLines
+from pipeline.play.command_lines import TOO_LONG, CommandLines
 from pipeline.players.searching import SearchPlayer
 from pipeline.search.options import SearchOptions
 from tests.helpers import make_model

@@ -18,10 +18,10 @@ from pipeline.families.go.gtp import Gtp
 from pipeline.games.specs import parse_game
 from pipeline.networks.modules import Estimates
 from pipeline.play.clock import Clock, TimeSettings
+from pipeline.play.command_lines import CommandLines
 from pipeline.play.config import EngineConfig
 from pipeline.play.engine import engine
 from pipeline.play.findings import Findings
-from pipeline.play.lines import CommandLines
 from pipeline.play.session import SearchSession
 from pipeline.search.options import PlaySearchOptions, SearchOptions
 from tests.helpers import make_model
@@ -368,11 +368,15 @@ def test_loadsgf_says_what_it_took(tmp_path):
     )
     path.write_text("(;GM[1]SZ[9]KM[];B[cc];W[gg];AB[ce]AW[ge]AE[gg];B[ee])")
     assert any_board(f"loadsgf {path}") == "= white" and any_board("get_komi") == "= 7"
-    assert said[-1] == "loadsgf: 9×9, komi 7 as the record gives none, 3 moves"
+    assert said[-1] == "loadsgf: 9×9, komi 7 as the record gives no other, 3 moves"
     board = any_board("showboard")
     assert board.count("O") == 1 + board.count("O to") and any_board("undo") == any_board("undo") == "="
     path.write_text("(;GM[1]SZ[21])")
     assert any_board(f"loadsgf {path}") == "? cannot load file: the board is 21×21; this model plays 5 to 19"
+    path.write_text("(;GM[1]SZ[9]HA[4];W[ee];B[cc])")
+    assert "C7: the point is occupied; no stones are given for its handicap of 4: they are placed on the usual" in (
+        any_board(f"loadsgf {path}")
+    )
     path.write_text("(;GM[1]SZ[13];B[aa];W[aa])")
     assert "move 2" in any_board(f"loadsgf {path}") and any_board.gtp._game.board_shape == (9, 9)
 

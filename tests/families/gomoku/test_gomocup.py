@@ -19,9 +19,9 @@ from pipeline.families.gomoku.gomocup import Gomocup
 from pipeline.families.gomoku.protocol import GomocupProtocol
 from pipeline.games.contract import History, States
 from pipeline.games.specs import parse_game
+from pipeline.play.command_lines import CommandLines
 from pipeline.play.config import EngineConfig
 from pipeline.play.engine import engine
-from pipeline.play.lines import CommandLines
 from pipeline.play.session import SearchSession
 from pipeline.search.options import SearchOptions
 from tests.helpers import make_model

@@ -19,9 +19,9 @@ from pipeline.errors import UsageError
 from pipeline.families.shogi.usi import Usi, _parsed, centipawns
 from pipeline.games.specs import parse_game
 from pipeline.play import session as session_module
+from pipeline.play.command_lines import CommandLines
 from pipeline.play.config import EngineConfig
 from pipeline.play.engine import engine
-from pipeline.play.lines import CommandLines
 from pipeline.play.session import SearchSession
 from tests.helpers import make_model
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
+import sys
 import time
 
 import pytest
 
-from pipeline.play.lines import PAUSE, TOO_LONG, WAITING_LINES, CommandLines
+from pipeline.play.command_lines import PAUSE, TOO_LONG, WAITING_LINES, CommandLines
 
 
 def lines_of(text: str, longest: int = 100) -> list[str]:
@@ -63,3 +65,41 @@ def test_a_long_script_is_no_later_burst() -> None:
     for _ in range(3 * WAITING_LINES):
         assert lines.next() == "name" and not lines.ended_by("quit")
     assert lines.next() == "quit" and lines.next() is None
+
+
+BUSY = """
+import sys, time
+from pipeline.play.command_lines import CommandLines
+lines = CommandLines(sys.stdin, 100)
+lines.leave_on("quit")
+print("ready", flush=True)
+if sys.argv[1:]:
+    lines.next()
+time.sleep(6)
+"""
+
+
+@pytest.mark.parametrize(
+    ("bursts", "taken", "leaves"),
+    [
+        (["quit\n"], [], True),
+        (["name\n", "7 quit\n"], [], True),
+        (["name\n", "quit\n"], ["name"], True),
+        (["name\nversion\nquit\n"], [], False),
+        (["name\nquit\n"], ["name"], False),
+        (["name\n", "version\n"], ["name"], False),
+    ],
+)
+def test_a_last_command_ends_a_program_that_loads(bursts: list[str], taken: list[str], leaves: bool) -> None:
+    """Not that of a script, whose lines come together: the program is busy for six seconds, and then takes its turn."""
+    with subprocess.Popen([sys.executable, "-c", BUSY, *taken], stdin=-1, stdout=-1, stderr=-1, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        for burst in bursts:
+            time.sleep(2 * PAUSE)
+            process.stdin.write(burst)
+            process.stdin.flush()
+        asked = time.monotonic()
+        assert process.wait() == 0 and (time.monotonic() - asked < 3) == leaves
+        assert process.stderr is not None
+        assert ("not answered: 1 line" in process.stderr.read()) == (leaves and len(bursts) > 1 and not taken)

@@ -1,23 +1,27 @@
 """``CommandLines``: a manager's lines, read in a separate thread, so that a search notices when one arrives.
 
-A *burst* is lines without a pause between them. A script's lines are one, and each has its turn. A manager that gives
-up sends its last command later, so that one is in a later burst than the command that still runs.
+A *burst* is lines without a pause between them. The lines of a script form one burst, and each is answered in turn. A
+manager that gives up sends its last command after a pause, so it is in a later burst than the command that still runs.
 """
 
 from __future__ import annotations
 
 import io
+import os
 import queue
 import sys
 import threading
 import time
 from typing import TextIO
 
+from pipeline.phrases import counted
+
 WAITING_LINES = 1024  # read ahead at most; then the manager's pipe fills up
 TOO_LONG = "\0too long "  # begins what stands for a line longer than the limit; no protocol has such a command
 KEPT = 40  # characters of such a line's beginning, which follow
 BYTE_ORDER_MARK = "\ufeff"
 PAUSE = 0.2  # seconds without a line that end a burst
+PATIENCE = 0.35  # seconds that a manager's last command waits; managers stop an engine that takes longer than some
 
 
 def accept_any_bytes() -> None:
@@ -57,7 +61,7 @@ class CommandLines:
     def __init__(self, stream: TextIO, longest: int) -> None:
         self._stream, self._longest = stream, longest
         self._queue: queue.Queue[tuple[int, str | None]] = queue.Queue(WAITING_LINES)  # with the number of the burst
-        self._burst = 0  # of the line that next() gave last
+        self._burst: int | None = None  # of the line that next() gave last
         self._is_ended = False
         threading.Thread(target=self._read, name="commands", daemon=True).start()
 
@@ -77,10 +81,36 @@ class CommandLines:
         than the line that next() gave last. Once that was true it remains so.
         """
         if not self._is_ended:
-            with self._queue.mutex:
-                waiting = list(self._queue.queue)
-            self._is_ended = any(burst > self._burst and _is(line, command) for burst, line in waiting)
+            self._is_ended = any(_is(line, command) for line in self._in_later_bursts())
         return self._is_ended
+
+    def leave_on(self, command: str) -> None:
+        """From now on, end the program where this command waits, as for ended_by, longer than PATIENCE.
+
+        What loads networks or compiles kernels can't be stopped in any other way. A first line counts as well.
+        """
+
+        def watch() -> None:
+            asked = None
+            while asked is None or time.monotonic() < asked + PATIENCE:
+                time.sleep(PAUSE / 4)
+                waits = any(line is not None and _is(line, command) for line in self._in_later_bursts())
+                asked = (asked or time.monotonic()) if waits else None
+            if before := self._queue.qsize() - 1:
+                print(f"mugo: {command} while it was busy; not answered: {counted(before, 'line')}", file=sys.stderr)
+            os._exit(0)
+
+        threading.Thread(target=watch, name="last command", daemon=True).start()
+
+    def _in_later_bursts(self) -> list[str | None]:
+        """The waiting lines of later bursts than the one that next() gave last; before that, than the first one."""
+        with self._queue.mutex:
+            waiting = list(self._queue.queue)
+        if self._burst is None:  # the first line alone is no script
+            now = waiting[0][0] - (len(waiting) == 1) if waiting else 0
+        else:
+            now = self._burst
+        return [line for burst, line in waiting if burst > now]
 
     def wait(self, seconds: float) -> bool:
         """Wait for a line, at most this long; whether one is there. Only for the thread that calls next()."""
