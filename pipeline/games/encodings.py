@@ -220,7 +220,7 @@ def decode(data: bytes, declared: str = "", faults: Callable[[str], int] | None 
     data = data if wide else data.rstrip(b"\0")
     if data.isascii() and not (b"\x1b$" in data or b"\0" in data):
         return Text(data.decode(), NAMES["utf-8"])
-    _check_utf8(data)
+    _check_utf8(data, _known(declared) == "utf-8")
     fewest, encoding, text = float("inf"), "", ""
     for bits, candidate, reading in sorted(_readings(data, _known(declared), wide), key=lambda one: one[0]):
         if bits >= fewest:
@@ -240,14 +240,15 @@ def _marked(data: bytes, encoding: str, declared: str) -> Text:
         raise MuGoError(f"damaged: its mark says {NAMES[encoding]}, but byte {error.start} doesn't fit") from error
 
 
-def _check_utf8(data: bytes) -> None:
-    """Raise MuGoError for UTF-8 with a damaged place, such as the end of a file that was cut off within a character."""
+def _check_utf8(data: bytes, is_declared: bool) -> None:
+    """Raise MuGoError for UTF-8 with a damaged place, such as a name or a file that was cut off within a character."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
         text = data.decode("utf-8", "replace")
         damaged = text.count("\ufffd")
-        if len(_LONG.findall(text)) - damaged >= 2 * damaged:
+        whole, foreign = (len(kind.findall(text)) - damaged for kind in (_LONG, _FOREIGN))
+        if whole >= (1 if is_declared else 2) * damaged or foreign >= 4 * damaged:
             raise MuGoError(f"damaged: UTF-8 except for byte {error.start:,}; was the file cut off?") from error
 
 
@@ -294,12 +295,13 @@ def _readings(data: bytes, declared: str, wide: str) -> Iterator[tuple[float, st
             text = data.decode(encoding)
         except UnicodeDecodeError:
             continue
-        if _CONTROLS.search(text):
-            continue
         num_foreign = len(text) - len(text.encode("ascii", "ignore"))
         if encoding == "utf-8" and num_foreign and (_LONG.search(text) or num_foreign > 4):
-            yield -1.0, encoding, text  # hardly any text in another encoding is UTF-8, except a few pairs of bytes
+            # Hardly any text in another encoding is UTF-8, except a few pairs of bytes. Marks: of files put together.
+            yield -1.0, encoding, text.replace("\ufeff", "")
             return
+        if _CONTROLS.search(text):
+            continue
         bits = _bits(text, encoding) * max(1.0, num_foreign / MOST_CHARACTERS)
         if bits < MOST_BITS[0] + MOST_BITS[1] * num_foreign * (1 + (encoding in EAST_ASIAN)):
             yield bits + (0.0 if encoding == declared else UNDECLARED + GUESSED.get(encoding, 0.0)), encoding, text

@@ -33,6 +33,7 @@ MOST_BYTES = 4 << 20
 MOST_NOTES = 5  # words of what was skipped
 MOST_SETUPS = 1000  # between moves
 CHINESE_DIGITS = str.maketrans("〇一二三四五六七八九", "0123456789")
+POINTS = str.maketrans(",·", "..")
 FRACTIONS = {"¼": ".25", "½": ".5", "¾": ".75"}
 
 _CHARSET = re.compile(rb"(?<![A-Z])CA\s*\[([^\]]{1,20})\]")
@@ -49,8 +50,8 @@ _AFTER_VALUE = re.compile(r"\s*(?:[();\[]|[A-Za-z][A-Za-z0-9]*\s*\[|\Z)")
 _STRAY = re.compile(r"[^\s();\[\]]+|\]")
 _SIZE = re.compile(r"(\d{1,3})(?:\.0)?\s*(?:[:xX×*]\s*(\d{1,3}))?\s*(?:路盤?|道|줄)?", re.ASCII)
 _KOMI = re.compile(
-    r"(?:コミ|komi|贴|貼)?\s*([+-]?\d{1,4}(?:\.\d{1,6})?)(?:又(\d)/(\d))?\s*"
-    r"(?:目|子|点|點|집|points?|pts?|moku)?\s*(半|반)?\s*(?:コミ)?(?:出し)?",
+    r"(?:chinese|japanese)?\s*[黑黒]?(?:コミ|komi|贴|貼)?\s*([+-]?\d{1,4}(?:\.\d{1,12})?)(?:(?:又|\s+)(\d)/(\d))?\s*"
+    r"(?:目|子|点|點|집|points?|pts?|moku)?\s*(半|반)?\s*(?:コミ)?(?:出し)?\s*(?:\((?:chinese|japanese)\))?",
     re.IGNORECASE | re.ASCII,
 )
 
@@ -152,8 +153,13 @@ class MainLine:
     notes: tuple[str, ...] = ()
 
     def root(self, name: str) -> str:
-        """The root's first value of a property; "" without one."""
-        return self.nodes[0].get(name, [""])[0].strip()
+        """The first value of a property before the first move, which should be the root's; "" without one."""
+        for node in self.nodes:
+            if name in node:
+                return node[name][0].strip()
+            if not node.keys().isdisjoint(COLOURS):
+                break
+        return ""
 
     @property
     def kind(self) -> str:
@@ -245,7 +251,7 @@ def read_komi(text: str) -> tuple[float | None, str]:
     plain = text.strip()
     for fraction, decimals in FRACTIONS.items():
         plain = plain.replace(fraction, decimals)
-    plain = unicodedata.normalize("NFKC", plain).translate(CHINESE_DIGITS).replace(",", ".")
+    plain = unicodedata.normalize("NFKC", plain).translate(CHINESE_DIGITS).translate(POINTS)
     found = _KOMI.fullmatch(plain)
     if found is None:
         return None, f"its komi {text.strip()[:20]!r} is unreadable" if plain else ""
@@ -255,7 +261,8 @@ def read_komi(text: str) -> tuple[float | None, str]:
     komi = number / 100 if abs(number) >= 100 and number % 25 == 0 else number
     if komi % 0.5 == 0.25:
         komi *= 2
-    note = f"its komi {text.strip()[:20]} is read as {komi:g} points" if komi != number else ""
+    points = f"{komi:g} {'point' if komi == 1 else 'points'}"
+    note = f"its komi {text.strip()[:20]} is read as {points}" if komi != number else ""
     return komi + 0.0, note  # no -0
 
 
@@ -295,7 +302,7 @@ def _set_up(here: _Setup, name: str, values: list[str], game: Game) -> None:
         points = _points(value, game)
         count += len(points)
         if count > game.num_points:
-            raise MuGoError(f"SGF: {name} sets up more stones than {game.board_title} has points")
+            raise MuGoError(f"SGF: {name} sets up more stones than {game.title_here} has points")
         here.stones |= dict.fromkeys(points, player)
 
 
@@ -370,7 +377,7 @@ def _points(text: str, game: Game) -> list[int]:
     """A point, or the points of a rectangle ``aa:cc`` in SGF's compressed lists, by any two opposite corners."""
     corners, width = [_action(part, game) for part in text.split(":")], game.board_shape[1]
     if len(corners) > 2 or max(corners) >= game.num_points:
-        raise MuGoError(f"SGF: [{text[:10]}] is no point of {game.board_title}")
+        raise MuGoError(f"SGF: [{text[:10]}] is no point of {game.title_here}")
     rows, columns = zip(*(divmod(corner, width) for corner in corners), strict=True)
     return [
         row * width + column
@@ -389,7 +396,7 @@ def _action(text: str, game: Game) -> int:
         return game.pass_action
     column, row = (ord(letter) - ord("a") for letter in text) if len(text) == 2 else (-1, -1)
     if not (0 <= column < width and 0 <= row < height):
-        raise MuGoError(f"SGF: [{text[:10]}] is no point of {game.board_title}")
+        raise MuGoError(f"SGF: [{text[:10]}] is no point of {game.title_here}")
     return row * width + column
 
 
@@ -401,12 +408,14 @@ def main_line(data: bytes) -> MainLine:
     text = decoded.text
     begin = _BEGIN.search(text)
     nodes: list[dict[str, list[str]]] = []
+    opened = 0
     name, at, stray = "", begin.start() if begin else len(text), list[str]()
     pairs = _pairs(text, at)
     while at < len(text):
         letter = text[at]
         if letter in "(;":
             nodes += [{}] if letter == ";" else []
+            opened += letter == "("
             at += 1
         elif letter == ")":
             break  # the end of the first variation
@@ -431,7 +440,18 @@ def main_line(data: bytes) -> MainLine:
         notes.append(f"text between its properties is skipped: {shown}")
     if at >= len(text):
         notes.append("its last ) is missing: the file may have been cut off")
+    if _has_another_game(text, at, opened):
+        notes.append("only the first of its games is read")
     return MainLine(nodes, tuple(notes))
+
+
+def _has_another_game(text: str, end: int, opened: int) -> bool:
+    """Whether a game begins behind the first one. end: of its main line; opened: brackets ( up to there."""
+    for bracket in re.findall("[()]", _WHOLE_VALUE.sub("", text[end:])):
+        if bracket == "(" and opened <= 0:
+            return True
+        opened += 1 if bracket == "(" else -1
+    return False
 
 
 def _value(text: str, begin: int, node: int, pairs: dict[int, int]) -> tuple[str, int]:

@@ -156,9 +156,18 @@ def test_what_is_told_of_an_encoding() -> None:
     assert decode("½".encode("cp1252")).text == decode("½\0\0".encode("cp1252")).text == "½"
 
 
+@pytest.mark.parametrize("sign", ["\ue000", "\x85", "\x01", "\x1b", "\x7f", "\ufeff"])
+def test_utf8_with_an_odd_sign_is_utf8(sign: str) -> None:
+    for declared in ("", "UTF-8", "Shift_JIS"):
+        found = decode(f"(;PB[日本{sign}太郎]KM[6.5])".encode(), declared)
+        assert (found.text, found.encoding) == (f"(;PB[日本{sign.strip(chr(0xFEFF))}太郎]KM[6.5])", "UTF-8")
+    assert decode("(;GM[1]\ufeffKM[6.5])".encode()).text == "(;GM[1]KM[6.5])", "two files, put together"
+
+
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
+        ("(;CA[UTF-8]PB[Иванов Пётр".encode()[:-1] + b"])", "damaged: UTF-8 except for byte 33"),
         (bytes(range(128, 256)), "in no known encoding"),
         (b"\x89PNG\r\n\x1a\n" + bytes(range(256)), "in no known encoding"),
         ("手合割：平手".encode()[:-1], "damaged: UTF-8 except for byte 15; was the file cut off"),
@@ -172,3 +181,5 @@ def test_what_fits_no_encoding_is_refused(data: bytes, problem: str) -> None:
     for declared in ("", "UTF-8", "Shift_JIS"):
         with pytest.raises(MuGoError, match=problem):
             decode(data, declared)
+    with pytest.raises(MuGoError, match="damaged: UTF-8 except for byte 8"):
+        decode("(;PB[日本".encode()[:-1] + b"])", "UTF-8")

@@ -205,6 +205,14 @@ def test_a_line_from_a_handicap_with_a_move_out_of_turn_is_read_back():
         ("2¾", 5.5, "its komi 2¾ is read as 5.5 points"),
         ("650", 6.5, "its komi 650 is read as 6.5 points"),
         ("750", 7.5, "its komi 750 is read as 7.5 points"),
+        ("7.50000000", 7.5, ""),
+        ("6·5", 6.5, ""),
+        ("6 1/2", 6.5, ""),
+        ("3 3/4", 7.5, "its komi 3 3/4 is read as 7.5 points"),
+        ("黑贴3又3/4子", 7.5, "its komi 黑贴3又3/4子 is read as 7.5 points"),
+        ("Chinese 7.5", 7.5, ""),
+        ("6.5(Japanese)", 6.5, ""),
+        ("100", 1.0, "its komi 100 is read as 1 point"),
         ("", None, ""),
         ("none", None, "its komi 'none' is unreadable"),
         ("nan", None, "its komi 'nan' is unreadable"),
@@ -217,6 +225,26 @@ def test_komi_as_people_write_it(text, komi, note):
     assert read_komi(text) == (komi, note)
     record = read_sgf(f"(;GM[1]SZ[9]KM[{text}])".encode(), parse_game("go:9"))
     assert record.komi == komi and record.notes == ((note,) if note else ())
+
+
+@pytest.mark.parametrize(
+    ("behind", "told"),
+    [
+        ("", False),
+        ("\n", False),
+        ("(;GM[1]SZ[9];B[aa])", True),
+        ("\n(;SZ[19];B[aa];W[bb])\n", True),
+    ],
+)
+def test_only_the_first_game_of_a_collection_is_read_and_that_is_said(behind: str, told: bool) -> None:
+    first = "(;GM[1]SZ[9]C[not (;a game) here]KM[7];B[ee](;W[gc]C[a) (b];B[cc])(;W[cg](;B[aa])(;B[bb])))"
+    record = read_sgf((first + behind).encode(), parse_game("go:9"))
+    assert len(record.moves) == 3 and record.notes == (("only the first of its games is read",) if told else ())
+
+
+def test_what_the_root_should_say_may_stand_in_a_later_node_before_the_first_move() -> None:
+    record = read_sgf(b"(;GM[1]FF[4];SZ[9]KM[5.5]PB[One];B[ee]KM[3];W[gc]PW[Late])", parse_game("go:9"))
+    assert (record.komi, record.black, record.white, len(record.moves)) == (5.5, "One", "", 2)
 
 
 @pytest.mark.parametrize(

@@ -367,6 +367,8 @@ class _Reader:
             raise MuGoError(f"game {self.number}: {points:+d} points for the first player; the moves give {given}")
         names = self._names if self.left_is_first else self._names[::-1]
         end = "" if over else "resigned" if self._dropped is None else "a double was dropped"
+        if not over and self._offer is not None and self._dropped is None:
+            end = "a double was not answered"
         remarks = {ply: "; ".join(told) for ply, told in self._remarks.items()}
         return ReadGame(names, self._game.initial(1), self._moves, points, end, remarks=remarks)
 

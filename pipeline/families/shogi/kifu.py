@@ -102,6 +102,8 @@ USI_RESULTS = {
     "win": (WON, "declared"),
     "draw": (0, "a draw"),
     "rep_draw": (0, "repetition"),
+    "rep_inf": _LEFT,  # a position came again, with fewer pieces in hand: no end by the rules
+    "rep_sup": _LEFT,
     "sennichite": (0, "repetition"),
     "jishogi": (0, "impasse"),
     "max_moves": (0, "move limit"),

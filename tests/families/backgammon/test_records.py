@@ -252,6 +252,13 @@ def test_matches_with_a_cube_are_read(tmp_path: Path, name: str) -> None:
         assert "score before" in table and "O wins 2 points" in table and "a double was dropped" in table
 
 
+def test_a_double_without_an_answer_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "a.mat"
+    path.write_text(match_of(*MATCHES["redouble"]).replace("Drops", "     ", 1))
+    first = read_mat(path, GAME)[0]
+    assert first.end == "a double was not answered" and " ".join(first.remarks.values()) == "Beta doubles to 2"
+
+
 @needs_gnubg
 def test_gnu_backgammon_reads_the_same_matches(tmp_path: Path) -> None:
     for name, match in MATCHES.items():

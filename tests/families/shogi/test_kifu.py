@@ -198,6 +198,7 @@ def test_files_of_others(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line, moves, points, end", [
     ("position startpos moves 2g2f 8c8d 2f2e rep_inf", 3, 0, "not decided"),
+    ("position startpos moves 2g2f rep_sup", 1, 0, "not decided"),
     ("position startpos moves 2g2f 8c8d 2f2e 8d8e rep_draw", 4, 0, "repetition"),
     ("position startpos moves 2g2f 8c8d resign", 2, -1, "resigned"),
     ("startpos moves 7g7f 8c8d win", 2, 1, "declared"),
@@ -217,6 +218,8 @@ def test_a_line_of_usi_may_say_how_the_game_ended(line: str, moves: int, points:
     assert (len(found.moves), found.points, found.end) == (moves, points, end)
     assert game.size == (5 if "3e3d" in line else 9)
     assert "skipped: line 1 'and', line 1 'more'" in found.notes
+    is_unknown = any(word in line for word in ("timeup", "illegal_move", "null"))
+    assert any("is unknown" in note for note in found.notes) == is_unknown
 
 
 def test_a_record_without_an_end_is_not_decided(tmp_path: Path) -> None:
