@@ -54,7 +54,8 @@ from pipeline.workers.worker_pool import Models
 if TYPE_CHECKING:
     from pipeline.workers.cluster import Cluster
 
-LEAST_BATCH = 16  # smaller batches may round differently (backends.MIN_BATCH), so games would depend on their number
+# As openvino_backend.MIN_BATCH: smaller batches may round differently, so games would depend on their number.
+LEAST_BATCH = 16
 NETWORKS_KEPT = 6
 PLACEMENTS = 8  # attempts at handicap stones that no other game has
 STONES = 0x57  # keeps the seeds of placements apart from those of games and openings

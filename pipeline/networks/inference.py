@@ -98,8 +98,8 @@ class Evaluator:
     """Evaluates for one thread: planes [K, C, H, W] uint8 → (policy_logits [K, A], value_to_move [K]), float32.
 
     Pads batches with empty boards to one of a few fixed sizes. A row's result doesn't depend on the content of other
-    rows; the size may change its last bits, see backends.MIN_BATCH. Planes that the game gained after the network was
-    made come last and are ignored. The caller owns the returned arrays.
+    rows; the size may change its last bits, see openvino_backend.MIN_BATCH. Planes that the game gained after the
+    network was made come last and are ignored. The caller owns the returned arrays.
     Raises ValueError for another shape or dtype, and for K > max_batch.
 
     margins  the same network's, set by who loads it; None: not asked for
@@ -159,7 +159,7 @@ def make_evaluators(
     max_batch    most rows per call and thread
     calibration  positions [N, C, H, W] of the game, without which int8 isn't used
     name         of the model in the cache of int8 differences; "": not cached
-    least_batch  smaller batches are padded to this; see backends.MIN_BATCH
+    least_batch  smaller batches are padded to this; see openvino_backend.MIN_BATCH
     afresh       measure again in any case
     Raises UsageError for a backend that is unknown or not installed; MuGoError if the weights don't fit or no backend
     computes them correctly.
@@ -168,11 +168,11 @@ def make_evaluators(
     usable = [one for one in available_backends(backend) if one.precision != "int8" or calibration is not None]
     cached = _CachedChoice(architecture, usable)
     if backend == "auto" and len(usable) > 1:
-        choice = cached.read()
+        choice = cached.read(name)
         if afresh and choice is not None:
             progress.say(f"remembered for this machine and architecture: {cached.remembered()}")
         if choice not in usable or afresh:
-            choice = _measured_fastest(usable, starter, cached, progress)
+            choice = _measured_fastest(usable, starter, cached, name, progress)
         usable.sort(key=lambda one: one != choice)
     for one in usable:
         evaluators = starter.start(one, max_batch, num_threads, least_batch)
@@ -188,9 +188,12 @@ def make_evaluators(
 
 
 def _measured_fastest(
-    backends: Sequence[BackendSpec], starter: _Starter, cached: _CachedChoice, progress: Progress
+    backends: Sequence[BackendSpec], starter: _Starter, cached: _CachedChoice, name: str, progress: Progress
 ) -> BackendSpec | None:
     """The fastest correct backend, which is cached; None if no backend is correct. backends: the preferred ones first.
+
+    If another one than the first is chosen, after one was refused, this is cached for the model of this name alone: the
+    refused one may be correct with the next model's weights.
 
     Once one of an exact precision is correct, lower-ranked exact precisions aren't tried.
     """
@@ -231,8 +234,9 @@ def _measured_fastest(
             needed = CLEARLY_SLOWER
         if speedup(other, choice) > needed:
             choice = other
-    if not starter.has_differed:  # a refused backend may be correct with the next model's weights
-        cached.write_choice(choice, rates, is_quiet)
+    for_all = choice == backends[0] or not starter.has_differed
+    if for_all or name:
+        cached.write_choice(choice, rates, is_quiet, "" if for_all else name)
     fastest = max(rates, key=lambda backend: rates[backend])
     progress.say(f"fastest: {fastest}, {rates[fastest]:,.0f} evaluations/s")
     if choice != fastest and is_quiet:
@@ -410,10 +414,12 @@ class _CachedChoice:
         shape = [f"{name} {number}" for name, number in architecture.to_dict().items()]
         self._key = "; ".join([*machine, *shape, "backends " + ", ".join(map(str, backends))])
 
-    def read(self) -> BackendSpec | None:
-        """The choice, unless it is too old; see BUSY_HOURS."""
+    def read(self, model: str) -> BackendSpec | None:
+        """The choice for this model, unless it is too old; see BUSY_HOURS."""
         entry = self._entry()
         try:
+            if entry["model"] not in ("", model):
+                return None
             age = datetime.now(UTC) - datetime.fromisoformat(entry["measured"])
             hours = QUIET_HOURS if entry["quiet"] else BUSY_HOURS
             return BackendSpec(**entry["backend"]) if timedelta() <= age < timedelta(hours=hours) else None
@@ -428,10 +434,16 @@ class _CachedChoice:
         beside = "" if entry["quiet"] else ", beside other work"
         return f"{BackendSpec(**entry['backend'])}, measured {entry['measured']}{beside} ({rates} evaluations/s)"
 
-    def write_choice(self, backend: BackendSpec, rates: dict[BackendSpec, float], is_quiet: bool) -> None:
+    def write_choice(
+        self, backend: BackendSpec, rates: dict[BackendSpec, float], is_quiet: bool, model: str = ""
+    ) -> None:
+        """model: the only one for which it holds."""
         shown = {str(measured): round(rate) for measured, rate in rates.items()}
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        self._put({"backend": asdict(backend), "evaluations_per_second": shown, "measured": now, "quiet": is_quiet})
+        self._put(
+            {"backend": asdict(backend), "evaluations_per_second": shown, "measured": now, "quiet": is_quiet,
+             "model": model}
+        )  # fmt: skip
 
     def write_difference(self, name: str, difference: dict[str, float]) -> None:
         known = self._entry().get("int8")

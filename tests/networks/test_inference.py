@@ -192,6 +192,30 @@ class TestChoice:
             make_evaluators(GO, lively_weights(GO), 16, 1, progress=heard, calibration=calibration)
             assert bool(heard.said) == is_again
 
+    @pytest.mark.parametrize(("refused", "measured_for"), [(0, ["m", "other", "m"]), (1, ["m"])])
+    def test_where_one_was_refused_the_choice_is_remembered(
+        self, refused: int, measured_for: list[str], cache_file: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """For all models if it was the preferred one; else only for this model, as others may suit the refused one."""
+        backends = [BackendSpec(name, "cpu", "float32") for name in ("torch", "compile")]
+        monkeypatch.setattr(inference, "available_backends", lambda *_: list(backends))
+        build = BackendSpec.build
+        monkeypatch.setattr(BackendSpec, "build", lambda one, *rest: build(backends[0], *rest))
+
+        def difference(starter: inference._Starter, evaluator: Evaluator) -> str:
+            starter.has_differed |= evaluator.backend == backends[refused]
+            return "differs" if evaluator.backend == backends[refused] else ""
+
+        monkeypatch.setattr(inference._Starter, "_difference", difference)
+        measured = []
+        for name in ("m", "m", "other", "other", "m"):
+            heard = Heard()
+            found = make_evaluators(GO, lively_weights(GO), 16, 1, progress=heard, name=name)[0].backend
+            assert found == backends[1 - refused]
+            if any("measuring" in line for line in heard.said):
+                measured.append(name)
+        assert measured == measured_for
+
     def test_a_quiet_choice_holds_for_a_month_and_is_measured_again_on_request(self, cache_file: Path) -> None:
         make_evaluators(GO, lively_weights(GO), 16, 1)
         entries = json.loads(cache_file.read_text())
@@ -349,8 +373,9 @@ class TestChoice:
 def test_unknown_and_missing_backends_are_usage_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="abacus"):
         available_backends("abacus")
-    with pytest.raises(UsageError, match="vllm runs other methods' models only; wanted one of auto, torch, compile"):
-        available_backends("vllm")
+    monkeypatch.setattr(inference, "BACKENDS", (*inference.NETWORK_BACKENDS, "slate"))
+    with pytest.raises(UsageError, match="slate runs other methods' models only; wanted one of auto, torch, compile"):
+        available_backends("slate")
     monkeypatch.setattr(inference, "is_installed", lambda _: False)
     with pytest.raises(UsageError, match="openvino: not installed"):
         available_backends("openvino")
