@@ -24,7 +24,7 @@ kernels=(
     tests/games tests/search tests/families/{lines,othello}
     tests/families/go/test_{any_board,features,groups,heuristic,pass_alive,rules,twin}.py
     tests/families/gomoku/test_{heuristic,rules,twin}.py tests/families/shogi/test_{mate,oracles,shogi}.py
-    tests/families/backgammon/test_{backgammon,features,heuristic,notation,stepping,tactics}.py
+    tests/families/backgammon/test_{backgammon,features,heuristic,notation,stepping,tactical_features}.py
     tests/families/backgammon/td/test_network.py
 )
 say "tests"

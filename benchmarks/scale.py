@@ -354,7 +354,7 @@ class GrowingRun:
             return
         summary = json.loads(texts[layout.MATCH_SUMMARY])
         recorded = (
-            "games games_played wins draws losses threshold points_needed tail_probability match sprt guards reason"
+            "games games_played wins draws losses threshold points_needed tail_probability match sprt conditions reason"
         )
         line = {
             "champion": challenger, "previous": champion, "time": created, "by": "evaluate", "challenger": challenger,

@@ -73,7 +73,7 @@ def make_run(folder: Path) -> None:
     write_summary(
         match,
         {"wins": 1, "draws": 0, "losses": 1, "games": 4, "measured": 4, "points_needed": 2.5, "promoted": False,
-         "reason": "lost", "sprt": {"llr": 0.5}, "guards": {"random>=0.9": {"passed": True}}},
+         "reason": "lost", "sprt": {"llr": 0.5}, "conditions": {"random>=0.9": {"passed": True}}},
     )  # fmt: skip
     rated = [RatedPlayer(name=f"{first.name}@16", games=2, wins=1, losses=1), RatedPlayer(name="random")]
     write_record(

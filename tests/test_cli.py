@@ -458,7 +458,7 @@ def test_evaluate_says_score_interval_and_decision() -> None:
         "elo": 523.4,
         "elo_low": 331.0,
         "elo_high": None,
-        "guards": {},
+        "conditions": {},
         "points": None,
         "ends": {},
     }

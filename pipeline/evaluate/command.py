@@ -44,7 +44,7 @@ NOT_IN_POOL = "not_in_pool"  # in summary.json: promoted, but an error kept the 
 # Fields of the summary that the journal of promotions repeats
 IN_JOURNAL = (
     *("games", "games_played", "wins", "draws", "losses", "threshold", "points_needed", "tail_probability"),
-    *("match", "sprt", "guards", "reason", "points"),
+    *("match", "sprt", "conditions", "reason", "points"),
 )
 
 
@@ -202,7 +202,7 @@ def _play_condition(
     played = (match.games_played, match.wins, match.draws, match.losses)
     share = match.share if match.points is None else match.points.per_game
     result = ConditionResult(match.passed, *played, share, needed=condition.share, match=match.match)
-    summary = replace(summary, guards={**summary.guards, condition.text: result})
+    summary = replace(summary, conditions={**summary.conditions, condition.text: result})
     if match.passed:
         return summary
     points = f"{match.wins + match.draws / 2:g} points of {match.games_played} games"

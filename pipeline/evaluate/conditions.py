@@ -30,7 +30,7 @@ class Condition:
 
 
 def parse_condition(text: str, readouts: int) -> Condition:
-    """Raises UsageError unless text is PLAYER>=SHARE, and as load_entrant()."""
+    """Parse PLAYER>=SHARE. Raises UsageError, also for what load_entrant() refuses."""
     player, _, number = text.rpartition(">=")
     try:
         share = float(number)

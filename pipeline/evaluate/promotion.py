@@ -209,7 +209,7 @@ class EvaluateSummary:
     elo_low: float | None
     elo_high: float | None
     sprt: SprtState | None
-    guards: dict[str, ConditionResult]  # the promotion conditions' results, by the conditions' text
+    conditions: dict[str, ConditionResult]  # the promotion conditions' results, by the conditions' text
     passed: bool
     promoted: bool
     reason: str
@@ -234,7 +234,7 @@ class EvaluateSummary:
         ]
         lines += [
             f"{text}: {'met' if met.passed else 'not met'}, {results(met.wins, met.draws, met.losses)}"
-            for text, met in self.guards.items()
+            for text, met in self.conditions.items()
         ]
         odd = [
             f"{counted(number, 'game')} {what}"
@@ -302,7 +302,7 @@ def summarise(rule: Rule, writer: MatchWriter, whole: bool = False) -> EvaluateS
         elo_low=elo_low,
         elo_high=elo_high,
         sprt=status.sprt,
-        guards={},
+        conditions={},
         passed=status.passed,
         promoted=False,
         reason=_reason(rule, status, 0 if measured is None else len(writer.games) - len(known)),

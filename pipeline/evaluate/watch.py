@@ -304,7 +304,7 @@ class _Playing:
         )
 
     def _meet(self, name: str) -> Result | None:
-        """Play the match with this opponent unless one of the two has been evaluated by it; None if it has no games."""
+        """Play the match with this opponent, unless an evaluation of either has played it; None if it has no games."""
         if name in self._results or name in self._skipped:
             return self._results.get(name)
         opponent = self.record.planned[name]

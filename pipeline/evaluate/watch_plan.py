@@ -233,7 +233,7 @@ class Draft:
         return []
 
     def _skip(self, name: str, problem: object, again: bool, *strategies: str) -> None:
-        """again: a later run tries again. strategies: those that lack this opponent."""
+        """again: whether a later run retries. strategies: those that miss this opponent."""
         before = self.skipped[name].strategies if name in self.skipped else []
         lacking: list[Any] = list(dict.fromkeys([*before, *strategies]))
         self.skipped[name] = Skipped(opponent=name, reason=str(problem), again=again, strategies=lacking)

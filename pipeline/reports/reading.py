@@ -179,7 +179,7 @@ def share_needed(summary: Mapping[str, Any]) -> float | None:
 
 def promotion_conditions(summary: Mapping[str, Any]) -> dict[str, str]:
     """The outcome of each promotion condition beside the match itself, by condition. Each has a match of its own."""
-    conditions = summary.get("guards")
+    conditions = summary.get("conditions")
     outcomes: dict[str, str] = {}
     for text, result in (conditions if isinstance(conditions, dict) else {}).items():
         if isinstance(result, dict) and {"wins", "draws", "losses", "match"} <= result.keys():

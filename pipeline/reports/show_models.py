@@ -66,7 +66,7 @@ def show_run(directory: Path) -> Iterator[str]:
             "run": directory.resolve(),
             "game": ", ".join(sorted({info.game for info in reading.infos})) or "-",
             "models": f"{len(reading.infos)}",
-            "champion": reading.champion or "none yet",
+            "champion": reading.champion or ("lost" if reading.infos else "none yet"),
             "games": f"{games.total():,}",
             "positions": f"{positions.total():,}",
         }
@@ -234,7 +234,7 @@ Met = tuple[str, bool, int | None, Score]
 
 
 def strength(path: Path, info: ModelInfo) -> str:
-    """E.g. "beats random in 100 % of 64 games, 000012-x in 64 % of 100 (12 drawn); with 200 readouts a move".
+    """E.g. "scores 100 % against random (64 games), 70 % against 000012-x (100, 12 drawn); with 200 readouts a move".
 
     path: of the model. "" if nothing is known.
     """
@@ -264,12 +264,12 @@ def _words(met: list[Met]) -> str:
     for name, readouts in named:
         score = scores[name, readouts]
         games = f"{score.games:,}" if parts else counted(score.games, "game")
-        drawn = f" ({score.draws:,} drawn)" if score.draws else ""
-        at = "" if alike else _search(readouts, " ")
-        parts.append(f"{name} in {percent(score.wins / score.games, 0)} of {games}{drawn}{at}")
+        drawn = f", {score.draws:,} drawn" if score.draws else ""
+        at = "" if alike else _search(readouts, ", ")
+        parts.append(f"{percent(score.share, 0)} against {name} ({games}{drawn}{at})")
     if more:
         parts.append(f"and {counted(more, 'more result')}")
-    return f"beats {', '.join(parts)}" + (_search(named[0][1], "; ") if alike else "")
+    return f"scores {', '.join(parts)}" + (_search(named[0][1], "; ") if alike else "")
 
 
 def _search(readouts: int | None, before: str) -> str:

@@ -103,7 +103,7 @@ def _now(summary: StatusSummary) -> Rows:
         ("generation", _count(summary.generation)),
         ("running now", Text(running, GOOD if summary.stages else DIM)),
         ("loop", summary.loop),
-        ("champion", summary.champion or "none yet"),
+        ("champion", summary.champion or ("none yet" if summary.generation is None else "lost")),
         ("  since", _ago(summary.champion_since, summary.time)),
         ("promotions", f"{summary.promotions:,}"),
     ]

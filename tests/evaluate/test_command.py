@@ -164,7 +164,7 @@ def test_a_match_that_only_measures_is_played_to_its_end(tmp_path, models, made_
     condition = {"require": ["random>=0.01"], "require_games": 20}
     summary = evaluate(config_for(tmp_path, games=40, threshold=0.01, promote=False, **condition))
     assert summary.games_played == summary.measured == 40
-    assert summary.guards["random>=0.01"].games_played == 20
+    assert summary.conditions["random>=0.01"].games_played == 20
 
 
 def test_no_promote(tmp_path, models, made_up_networks):
@@ -464,32 +464,32 @@ def guarded(tmp_path, *conditions, **options):
 def test_promotion_needs_every_condition(tmp_path, models, made_up_networks):
     summary = evaluate(guarded(tmp_path, "random>=0.01", "rival=random>= 0.05", "heuristic>=0.000001", readouts=40))
     assert summary.passed and summary.promoted
-    assert list(summary.guards) == ["random>=0.01", "rival=random>= 0.05", "heuristic>=0.000001"]
-    for condition in summary.guards.values():
+    assert list(summary.conditions) == ["random>=0.01", "rival=random>= 0.05", "heuristic>=0.000001"]
+    for condition in summary.conditions.values():
         assert condition.passed and condition.wins + condition.draws + condition.losses == condition.games_played <= 8
         assert read_match(Path(condition.match)).summary["passed"]
     entry = read_promotions(models)[-1]
-    assert entry["guards"]["random>=0.01"]["needed"] == 0.01
-    assert entry["guards"]["random>=0.01"]["wins"] == summary.guards["random>=0.01"].wins
-    assert Path(summary.guards["rival=random>= 0.05"].match).name == "000001-test-vs-rival"
+    assert entry["conditions"]["random>=0.01"]["needed"] == 0.01
+    assert entry["conditions"]["random>=0.01"]["wins"] == summary.conditions["random>=0.01"].wins
+    assert Path(summary.conditions["rival=random>= 0.05"].match).name == "000001-test-vs-rival"
 
 
 def test_a_condition_that_fails_stops_the_promotion_and_says_so(tmp_path, models, made_up_networks):
     summary = evaluate(guarded(tmp_path, "random>=0.01", "heuristic>=1.0", "rival=random>=0.01", readouts=0))
     assert not summary.passed and not summary.promoted
-    assert [condition.passed for condition in summary.guards.values()] == [True, False]  # the third was not played
+    assert [condition.passed for condition in summary.conditions.values()] == [True, False]  # the third was not played
     assert "heuristic>=1.0 not met: " in summary.reason and summary.reason.endswith("; not promoted")
     assert resolve_champion(models / "best_model").name == "000000-test"
     assert len(read_promotions(models)) == 1
     saved = read_match(Path(summary.match)).summary
-    assert saved["passed"] is False and saved["guards"]["heuristic>=1.0"]["passed"] is False
+    assert saved["passed"] is False and saved["conditions"]["heuristic>=1.0"]["passed"] is False
     with pytest.raises(NotYet):  # its case is closed
         evaluate(guarded(tmp_path))
 
 
 def test_a_condition_of_0_asks_for_nothing_and_measures_all_its_games(tmp_path, models, made_up_networks):
     summary = evaluate(guarded(tmp_path, "random>=0", readouts=0))
-    found = summary.guards["random>=0"]
+    found = summary.conditions["random>=0"]
     assert summary.promoted and found.passed and found.needed == 0
     assert found.games_played == found.wins + found.draws + found.losses == 8
     saved = read_match(Path(found.match)).summary
@@ -502,7 +502,7 @@ def test_a_condition_of_0_asks_for_nothing_and_measures_all_its_games(tmp_path, 
 
 def test_conditions_are_played_only_if_the_match_is_won(tmp_path, models, made_up_networks):
     summary = evaluate(guarded(tmp_path, "random>=0.01").model_copy(update={"threshold": 1.0, "games": 40}))
-    assert not summary.passed and summary.guards == {}
+    assert not summary.passed and summary.conditions == {}
     assert not (tmp_path / "evaluate" / "required").exists()
 
 
@@ -626,7 +626,7 @@ def test_a_promotion_by_the_sequential_test_tells_its_numbers(tmp_path, models, 
     entry = read_promotions(models)[-1]
     assert (entry["challenger"], entry["over"], entry["by"]) == ("000001-test@60", "000000-test@0", "evaluate")
     assert entry["sprt"] == vars(summary.sprt) and entry["sprt"]["decision"] == "accepted"
-    assert entry["guards"]["random>=0.5"]["passed"] is True
+    assert entry["conditions"]["random>=0.5"]["passed"] is True
     assert entry["match"] == summary.match and entry["reason"].startswith("sequential test: stronger")
     assert entry["time"] and entry["champion"] == "000001-test" and entry["previous"] == "000000-test"
 
@@ -803,10 +803,10 @@ def test_a_condition_is_no_match_that_was_asked_for_by_name(tmp_path, models, ma
     by_name = config_for(tmp_path, white_model=str(models / "000001-test"), black_model="random", games=8)
     evaluate(by_name)
     config = config_for(tmp_path, threshold=0.01, promote=False, require=["random>=1.0"], require_games=10)
-    assert set(evaluate(config).guards) == {"random>=1.0"}
+    assert set(evaluate(config).conditions) == {"random>=1.0"}
     config = config.model_copy(update={"white_model": str(models / "000001-test")})
     again = evaluate(config.model_copy(update={"require": ["random>=0.01"]}))
-    assert again.guards["random>=0.01"].passed and again.passed
+    assert again.conditions["random>=0.01"].passed and again.passed
     with pytest.raises(UsageError, match=r"--require-games 12: .*was begun with 10"):
         evaluate(config.model_copy(update={"require_games": 12}))
 

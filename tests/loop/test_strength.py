@@ -45,18 +45,19 @@ def test_each_champion_is_measured_once_from_the_second_minute_on(run: Run) -> N
     assert run.show(FIRST_SECONDS - 1, is_last=True) == [] and not run.played
     (said,) = run.show(FIRST_SECONDS)
     assert run.played == [("000000-test", "random"), ("000000-test", "heuristic")]
-    assert said.startswith("champion 000000-test beats ")
-    assert f"random in {100 * wins('random') // GAMES} % of {GAMES}" in said and said.endswith("; without search")
+    assert said.startswith("champion 000000-test scores ")
+    assert f"{100 * share('random'):.0f} % against random ({GAMES}" in said and said.endswith("; without search")
     assert run.show(1000, is_last=True) == [] and len(run.played) == 2
     make_champion(layout.SAVED_MODELS, number=1, seed=1)
     said, elo = run.show(1000)
-    assert said.startswith("champion 000001-test beats ")
+    assert said.startswith("champion 000001-test scores ")
     assert elo.startswith("Elo of the champions ") and elo.endswith("; random is 0") and set(elo) & {"▁", "█"}
 
 
-def wins(opponent: str) -> int:
-    summary = layout.MATCHES / layout.match_name("000000-test", opponent) / layout.MATCH_SUMMARY
-    return int(json.loads(summary.read_text())["wins"])
+def share(opponent: str) -> float:
+    folder = layout.MATCHES / layout.match_name("000000-test", opponent)
+    summary = json.loads((folder / layout.MATCH_SUMMARY).read_text())
+    return float(summary["wins"] + summary["draws"] / 2) / GAMES
 
 
 def test_measuring_takes_a_small_share_of_the_time_but_for_the_last_champion(run: Run) -> None:

@@ -161,7 +161,7 @@ def test_a_model_says_how_strong_it_is(run: Path) -> None:
     met("data/evaluate/watch/000001-m@16-vs-random", player("random", kind="random", weights=""), 1, 1, 1, 1)
     met("data/evaluate/000001-m-vs-000000-x", player("000000-x"), 1, -1, 0, -1)
     (run / "data/evaluate/000001-m-vs-gone").mkdir()
-    said = "beats random in 100 % of 4 games, 000000-x in 25 % of 4 (1 drawn); with 16 readouts a move"
+    said = "scores 100 % against random (4 games), 38 % against 000000-x (4, 1 drawn); with 16 readouts a move"
     assert f"strength  {said}\n" in text_of(model)
     ours = RatedPlayer(name="000001-m@16", bradley_terry=87.4, bradley_terry_error=20.0, games=8)
     ratings = Ratings(game="tictactoe", anchor="random", anchor_elo=0, matches=2, games=8, players=[ours])
@@ -173,7 +173,7 @@ def test_an_exported_model_says_how_strong_it_was(run: Path) -> None:
     measured = {"opponent": "gnugo", "wins": 60, "draws": 0, "losses": 40, "readouts": 200}
     strength = [measured, "odd", {**measured, "wins": "many"}, {**measured, "wins": 0, "losses": 0}]
     made = make_model(run, 7, [], {"strength": strength})
-    assert "strength  beats gnugo in 60 % of 100 games; with 200 readouts a move\n" in text_of(run / made)
+    assert "strength  scores 60 % against gnugo (100 games); with 200 readouts a move\n" in text_of(run / made)
 
 
 def test_match_with_failures_and_a_game_given_up(tmp_path: Path) -> None:

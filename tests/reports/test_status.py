@@ -170,10 +170,10 @@ def test_match_before_and_after_its_decision(run: Path) -> None:
 
 def test_promotion_conditions_of_the_last_match(run: Path) -> None:
     met = {"passed": True, "wins": 133, "draws": 0, "losses": 67, "match": "data/evaluate/required/1-vs-random"}
-    guards = {"random>=0": met, "heuristic>=0.5": met | {"passed": False, "wins": "?"}, "damaged": 3}
+    conditions = {"random>=0": met, "heuristic>=0.5": met | {"passed": False, "wins": "?"}, "damaged": 3}
     write_summary(
         run / "data/evaluate/000001-m-vs-000000-m",
-        {"games": 4, "measured": 4, "wins": 0, "promoted": True, "guards": guards},
+        {"games": 4, "measured": 4, "wins": 0, "promoted": True, "conditions": conditions},
     )
     shown = " ".join(text_of(look(run)).replace("│", " ").split())
     assert "random>=0 met: 133 won, 0 drawn, 67 lost of 200 games, in data/evaluate/required/1-vs-random" in shown

@@ -216,7 +216,7 @@ def test_a_file_with_a_checksum_that_is_damaged_or_missing(
         ("data/evaluate/*/summary.json", {"wins": 7}, "the games say"),
         ("data/evaluate/*/summary.json", {"passed": False}, "by the games it has passed"),
         ("data/evaluate/*/summary.json", {"measured": 1}, "they don't"),
-        ("data/evaluate/*/summary.json", {"guards": {"random>=0.9": 1}}, "by the games it has not passed"),
+        ("data/evaluate/*/summary.json", {"conditions": {"random>=0.9": 1}}, "by the games it has not passed"),
         ("saved_models/000001-*/model.json", {"number": 5}, "number 5"),
         ("saved_models/000001-*/model.json", {"parents": []}, "names no parent"),
         ("saved_models/000001-*/model.json", {"architecture": {}}, "architecture"),
@@ -354,7 +354,7 @@ def test_a_promotion_condition_has_a_match_of_its_own(run: Path) -> None:
     match, journal = games_file(run).parent, run / "saved_models/promotions.jsonl"
     lines = read_journal(run / "saved_models")
     result = {"needed": 1.0, "match": f"runs/ttt/data/evaluate/required/{match.name}", "passed": True}
-    lines[-1]["guards"] = {"000000-init>=1": result}
+    lines[-1]["conditions"] = {"000000-init>=1": result}
     journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = check(run)
     assert found.clean and "for the condition 000000-init>=1 is gone" in found.remarks[0]

@@ -1,6 +1,6 @@
 """``FeatureGame``: what method td requires of a game.
 
-Axes as in games/contract.py; F features, X tactics, W words of a state.
+Axes as in games/contract.py; F features, X tactical features, W words of a state.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class FeatureGame(SuccessorGame):
     """A game whose positions have features: a list of F numbers that a network sees."""
 
     num_features: int  # F
-    num_tactics: int = 0  # X: features that aren't sums over a state's words
+    num_tactical_features: int = 0  # X: features that aren't sums over a state's words
 
     @abstractmethod
     def turns(self, states: States) -> NDArray[np.int8]:
@@ -44,7 +44,7 @@ class FeatureGame(SuccessorGame):
     def features(self, states: States, viewers: NDArray[np.int8] | None = None) -> FloatArray:
         """[B, F] float32. viewers [B]: who sees each position; None: the player whose turn it is."""
 
-    def tactics(self, states: States, viewers: NDArray[np.int8] | None = None) -> FloatArray:
+    def tactical_features(self, states: States, viewers: NDArray[np.int8] | None = None) -> FloatArray:
         """[B, X] float32, like features(); of positions where the game isn't over."""
         return np.zeros((len(states), 0), np.float32)
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove, UsageError
-from pipeline.families.backgammon import kernels, notation, tactics
+from pipeline.families.backgammon import kernels, notation, tactical_features
 from pipeline.families.backgammon.feature_game import FeatureGame, FeatureTables
 from pipeline.families.backgammon.heuristic import move_scores
 from pipeline.families.backgammon.kernels import HIGH_DIE, LOW_DIE, NUM_POINTS, OFF, PLY, TURN
@@ -65,7 +65,7 @@ class Backgammon(FeatureGame, OwnSgf):
     max_plies = move_limit = MAX_PLIES
     has_chance = True
     num_features = kernels.NUM_FEATURES
-    num_tactics = tactics.NUM_TACTICS
+    num_tactical_features = tactical_features.NUM_TACTICAL_FEATURES
 
     def __init__(self, name: str = "backgammon", reward: float = 3.0) -> None:
         """name: a key of STARTS; reward: points for a backgammon."""
@@ -139,9 +139,10 @@ class Backgammon(FeatureGame, OwnSgf):
         """
         return kernels.features(states, self.turns(states) if viewers is None else viewers)
 
-    def tactics(self, states: States, viewers: NDArray[np.int8] | None = None) -> FloatArray:
-        """[B, 21] float32: tactical features, see tactics.py; viewers as in features()."""
-        return tactics.tactics(states, self.turns(states) if viewers is None else viewers, tactics.ways())
+    def tactical_features(self, states: States, viewers: NDArray[np.int8] | None = None) -> FloatArray:
+        """[B, 21] float32: tactical features, see tactical_features.py; viewers as in features()."""
+        viewers = self.turns(states) if viewers is None else viewers
+        return tactical_features.tactical_features(states, viewers, tactical_features.ways())
 
     def feature_tables(self) -> FeatureTables:
         # The contribution of each single word to an empty board. Counts on the bar and off are never negative, so

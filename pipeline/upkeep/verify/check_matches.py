@@ -85,7 +85,7 @@ def _check_summary(match: Match, summary: Mapping[str, Any]) -> None:
     said = tuple(summary.get(name) for name in SCORE)
     if said != score:
         raise FileError(path, f"its wins, draws and losses are {said}; the games say {score}; {remedy}")
-    conditions = summary.get("guards")
+    conditions = summary.get("conditions")
     results = conditions.values() if isinstance(conditions, dict) else ()
     met = all(isinstance(one, dict) and one.get("passed") for one in results)
     if bool(summary.get("passed")) != (status.passed and met):

@@ -157,7 +157,7 @@ def _check_promotion(saved_models: Path, line: Mapping[str, Any], findings: Find
         if has_model(champion) and read_info(champion).files[layout.WEIGHTS].sha256 != header.players[0].weights:
             raise FileError(where, f"{name} was promoted by {line['match']}, but another model of that name played it")
         _check_passed(where, folder, rule_of(header), line)
-        conditions = line.get("guards")
+        conditions = line.get("conditions")
         for text, result in (conditions if isinstance(conditions, dict) else {}).items():
             share = result.get("needed") if isinstance(result, dict) else None
             further = _match_folder(saved_models, result.get("match")) if isinstance(result, dict) else None

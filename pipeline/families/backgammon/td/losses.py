@@ -1,7 +1,7 @@
 """The network as a torch module, and its loss.
 
-B batch, F inputs (features, perhaps with tactics), H hidden units, O outputs. All values are seen by the player who is
-about to throw. Terms:
+B batch, F inputs (features, perhaps with tactical features), H hidden units, O outputs. All values are seen by the
+player who is about to throw. Terms:
 
     total     mean over the batch of sample_weight · Σ_o (output - target)². With value_plies 1 a target can lie
               slightly outside [0, 1]

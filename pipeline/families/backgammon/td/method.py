@@ -61,7 +61,7 @@ class TemporalDifference(Method):
                 f"init --value-head {config.value_head}: method td has scalar (one output) and points (five chances)"
             )
         (hidden, sees_tactics), outputs = parse_hidden(config.network_size), OUTPUTS[config.value_head]
-        tactics = game.num_tactics if sees_tactics else 0
+        tactics = game.num_tactical_features if sees_tactics else 0
         architecture = {
             "features": game.num_features,
             "tactics": tactics,
@@ -130,7 +130,7 @@ class TemporalDifference(Method):
         states, target = columns["state"][rows], columns["target"][rows]
         outputs = ONE if np.isnan(target[:1, 1:]).any() else FIVE
         value = values_of(target[:, :outputs], game.max_result)
-        inputs = np.concatenate([game.features(states), game.tactics(states)], axis=1)
+        inputs = np.concatenate([game.features(states), game.tactical_features(states)], axis=1)
         parts = inputs, target, value, np.ones(len(rows), np.float32)
         return Batch(*map(torch.from_numpy, parts))
 

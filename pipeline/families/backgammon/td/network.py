@@ -1,9 +1,9 @@
 """``AfterstateNetwork``: evaluates afterstates, the positions after each possible turn, of many games at once.
 
 The network is one hidden layer of sigmoids over a game's features, followed by one or five sigmoids (outcomes.py). With
-a size like h80t its inputs also include the game's tactics, after the features. Its weights are arrays: hidden.weight
-[H, F], hidden.bias [H], output.weight [O, H], output.bias [O]. It evaluates a position for the player whose turn it is,
-so the player who has just moved prefers low values. Finished games use their exact results instead.
+a size like h80t its inputs also include the game's tactical features, after the features. Its weights are arrays:
+hidden.weight [H, F], hidden.bias [H], output.weight [O, H], output.bias [O]. It evaluates a position for the player
+whose turn it is, so the player who has just moved prefers low values. Finished games use their exact results instead.
 
 Axes: B positions before a move, N their successors, O outputs, H hidden units, F inputs.
 """
@@ -26,7 +26,7 @@ MOST_HIDDEN = 4096
 
 
 def parse_hidden(size: str) -> tuple[int, bool]:
-    """(hidden units, whether tactics are inputs) of a network size like h80 or h80t. Raises UsageError."""
+    """(hidden units, whether tactical features are inputs) of a network size like h80 or h80t. Raises UsageError."""
     found = re.fullmatch(r"h([1-9][0-9]{0,3})(t?)", size)
     if found is None or int(found[1]) > MOST_HIDDEN:
         raise UsageError(
@@ -70,7 +70,7 @@ class AfterstateNetwork:
     def __init__(self, game: FeatureGame, weights: Weights) -> None:
         """Raises MuGoError if the weights don't fit this game."""
         self.game = game
-        num_inputs = game.num_features + game.num_tactics
+        num_inputs = game.num_features + game.num_tactical_features
         self._sees_tactics = np.shape(weights.get("hidden.weight", ()))[-1:] == (num_inputs,)
         hidden, self.outputs = check_weights(weights, num_inputs if self._sees_tactics else game.num_features)
         parts = game.feature_tables()
@@ -95,7 +95,7 @@ class AfterstateNetwork:
         first = np.minimum(found.offsets[:-1], len(found.states) - 1)
         viewers = self.game.turns(found.states[first])
         none = np.zeros((len(found.states), 0), np.float32)
-        tactics = self.game.tactics(found.states) if self._sees_tactics else none
+        tactics = self.game.tactical_features(found.states) if self._sees_tactics else none
         inputs = before, found.offsets, found.states, viewers, *self._parts, self._bias
         chances: FloatArray = kernels.evaluate(*inputs, tactics, self._tactics_weights, *self._output)
         return chances

@@ -22,7 +22,7 @@ GAMES = [BACKGAMMON, HYPERGAMMON]
 
 def network(game: Backgammon, hidden: int = 8, outputs: int = 5, tactics: bool = False) -> AfterstateNetwork:
     """Weights ten times as large as a new network's, so that outputs differ."""
-    weights = random_weights(game.num_features + tactics * game.num_tactics, hidden, outputs, 1)
+    weights = random_weights(game.num_features + tactics * game.num_tactical_features, hidden, outputs, 1)
     return AfterstateNetwork(game, {name: 10 * array for name, array in weights.items()})
 
 
@@ -36,13 +36,13 @@ def test_sigmoids_are_right_to_the_last_bits() -> None:
 @pytest.mark.parametrize("game", GAMES, ids=lambda game: game.spec)
 @pytest.mark.parametrize(("hidden", "outputs", "tactics"), [(1, 1, False), (7, 5, True), (33, 5, False), (33, 1, True)])
 def test_outputs_equal_the_plain_twin(game: Backgammon, hidden: int, outputs: int, tactics: bool) -> None:
-    num_inputs = game.num_features + tactics * game.num_tactics
+    num_inputs = game.num_features + tactics * game.num_tactical_features
     weights = {k: 10 * v for k, v in random_weights(num_inputs, hidden, outputs, 1).items()}
     states = random_positions(game, 30, 2)[0][:60]
     found = game.successors(states)
     got = AfterstateNetwork(game, weights).outputs_of(states, found)
     some = np.random.default_rng(0).integers(0, len(found.states), 300)
-    inputs = np.concatenate([game.features(found.states[some]), game.tactics(found.states[some])], axis=1)
+    inputs = np.concatenate([game.features(found.states[some]), game.tactical_features(found.states[some])], axis=1)
     wanted = [twin.outputs(weights, row) for row in inputs[:, :num_inputs].tolist()]
     assert got[some] == pytest.approx(np.array(wanted), abs=2e-6)
     assert got.std(axis=0).min() > 0.001

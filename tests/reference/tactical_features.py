@@ -1,4 +1,4 @@
-"""A position's tactics, slow and obvious: the plain twin of ``families/backgammon/tactics.py``."""
+"""A position's tactical features, slow and obvious: the plain twin of ``families/backgammon/tactical_features.py``."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def of_player(board: BackgammonReference) -> list[float]:
     return [*found, enters if board.mine[25] else 1.0]
 
 
-def tactics(board: BackgammonReference) -> list[float]:
+def tactical_features(board: BackgammonReference) -> list[float]:
     """All numbers, seen by the mover of a board on which both have checkers left."""
     other = board.swapped()
     contact = max(checkers(board)[0] + checkers(other)[0] - 25, 0) / 12

@@ -7,9 +7,9 @@ import pytest
 
 from pipeline.families.backgammon.game import THROWS, Backgammon
 from pipeline.families.backgammon.kernels import BAR, HIGH_DIE, TURN
-from pipeline.families.backgammon.tactics import HALF, NUM_TACTICS
+from pipeline.families.backgammon.tactical_features import HALF, NUM_TACTICAL_FEATURES
 from tests.families.backgammon.boards import board, mirrored, random_positions, seen_by
-from tests.reference import tactics as twin
+from tests.reference import tactical_features as twin
 
 BACKGAMMON, HYPERGAMMON = Backgammon(), Backgammon("hypergammon")
 SHOTS, PIPS_HIT, DOUBLE_SHOTS, MOVES, WAY, NEXT_MOVES, NEXT_WAY, PIPS, PRIME, ENTERS = range(HALF)
@@ -17,7 +17,7 @@ CONTACT = 2 * HALF
 
 
 def seen(state: np.ndarray) -> np.ndarray:
-    return BACKGAMMON.tactics(state)[0]
+    return BACKGAMMON.tactical_features(state)[0]
 
 
 @pytest.mark.parametrize(
@@ -73,18 +73,18 @@ def test_a_race_has_no_contact_and_the_last_checker_no_next() -> None:
 def test_tactics_equal_the_plain_twin(game: Backgammon) -> None:
     states = random_positions(game, 60, 1)[0][:2000]
     viewers = np.random.default_rng(2).integers(0, 2, len(states)).astype(np.int8)
-    wanted = [twin.tactics(seen_by(state, viewer)) for state, viewer in zip(states, viewers, strict=True)]
-    found = game.tactics(states, viewers)
+    wanted = [twin.tactical_features(seen_by(state, viewer)) for state, viewer in zip(states, viewers, strict=True)]
+    found = game.tactical_features(states, viewers)
     assert found.dtype == np.float32 and found == pytest.approx(np.array(wanted), abs=1e-6)
-    assert found.shape == (len(states), NUM_TACTICS) and found.std(axis=0).min() > 0
-    assert (game.tactics(states) == game.tactics(states, game.turns(states))).all()
+    assert found.shape == (len(states), NUM_TACTICAL_FEATURES) and found.std(axis=0).min() > 0
+    assert (game.tactical_features(states) == game.tactical_features(states, game.turns(states))).all()
 
 
 def test_exchanged_players_look_alike() -> None:
     states, _ = random_positions(BACKGAMMON, 30, 3)
-    found = BACKGAMMON.tactics(states)
-    assert (BACKGAMMON.tactics(mirrored(states)) == found).all()
-    across = BACKGAMMON.tactics(states, 1 - BACKGAMMON.turns(states))
+    found = BACKGAMMON.tactical_features(states)
+    assert (BACKGAMMON.tactical_features(mirrored(states)) == found).all()
+    across = BACKGAMMON.tactical_features(states, 1 - BACKGAMMON.turns(states))
     assert (across[:, :HALF] == found[:, HALF:-1]).all() and (across[:, HALF:-1] == found[:, :HALF]).all()
 
 
@@ -100,6 +100,6 @@ def test_shots_are_what_the_rules_allow() -> None:
     can_hit = np.bincount(rows, hit, len(thrown)) > 0
     weights = np.where(THROWS[:, 0] == THROWS[:, 1], 1, 2) / 36
     legal = can_hit.reshape(len(states), -1) @ weights
-    shots = BACKGAMMON.tactics(states)[:, SHOTS]
+    shots = BACKGAMMON.tactical_features(states)[:, SHOTS]
     assert (shots > legal - 1e-6).all()
     assert np.mean(shots < legal + 1e-6) > 0.995 and np.count_nonzero(legal) > 500

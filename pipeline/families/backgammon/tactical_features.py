@@ -20,7 +20,7 @@ A checker moves by the whole throw if one of the intermediate points is free; on
 uses one checker and one or both dice, or up to four steps of a double.
 
 Sets of points are bit masks, as in kernels.py: bit p is point p in a player's own numbering.
-Plain twin: tests/reference/tactics.py.
+Plain twin: tests/reference/tactical_features.py.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pipeline.families.backgammon.kernels import BAR, ENTERING, HOME, NUM_POINTS
 from pipeline.games.contract import FloatArray, States
 
 HALF = 10  # features of each player
-NUM_TACTICS = 2 * HALF + 1
+NUM_TACTICAL_FEATURES = 2 * HALF + 1
 REACH = 12  # points ahead of a checker that its moves depend on
 LONGEST_PRIME = 6
 MIXED = [(high, low) for high in range(1, 7) for low in range(1, high)]  # throws of two different dice
@@ -166,12 +166,12 @@ def fill_half(
 
 
 @kernel
-def tactics(states: States, viewers: NDArray[np.int8], table: FloatArray) -> FloatArray:
-    """-> [B, NUM_TACTICS] float32; zeros where a player has borne off all checkers.
+def tactical_features(states: States, viewers: NDArray[np.int8], table: FloatArray) -> FloatArray:
+    """-> [B, NUM_TACTICAL_FEATURES] float32; zeros where a player has borne off all checkers.
 
-    viewers [B] int8: each position's viewer; table: ways(). Plain twin: tests/reference/tactics.py.
+    viewers [B] int8: each position's viewer; table: ways(). Plain twin: tests/reference/tactical_features.py.
     """
-    found = np.empty((len(states), NUM_TACTICS), np.float32)
+    found = np.empty((len(states), NUM_TACTICAL_FEATURES), np.float32)
     scratch = np.zeros((2, NUM_THROWS), np.int64)
     for b in range(len(states)):
         state, row = states[b], found[b]
