@@ -58,9 +58,9 @@ def test_by_samples_trained(tmp_path: Path, samples: int, value: int) -> None:
     ("generation", "value"), [(0, 1.5), (1, 1.49975), (2000, 1.0), (4000, 0.5), (4001, 0.5), (90_000, 0.5)]
 )
 def test_a_value_that_changes_linearly(tmp_path: Path, generation: int, value: float) -> None:
-    path = preset(tmp_path, "selfplay: {temperature: [{until: 4000, from: 1.5, value: 0.5}]}")
+    path = preset(tmp_path, "selfplay: {gumbel_scale: [{until: 4000, from: 1.5, value: 0.5}]}")
     config = make_config(SelfplayConfig, "selfplay", path, lambda _: RunState(generation))
-    assert config.temperature == pytest.approx(value, abs=1e-9)
+    assert config.gumbel_scale == pytest.approx(value, abs=1e-9)
 
 
 def test_steps_and_slopes_follow_each_other_and_whole_numbers_stay_whole(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_the_settings_type_says_whether_a_slope_is_rounded(tmp_path: Path, share
 )
 def test_mistakes_in_slopes_are_found(tmp_path: Path, entries: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
-        read_preset(preset(tmp_path, f"selfplay: {{temperature: {entries}}}"))
+        read_preset(preset(tmp_path, f"selfplay: {{gumbel_scale: {entries}}}"))
 
 
 SHARES = "[{until_share: 0.25, value: b2c32}, {until_share: 0.5, value: b4c32}, {until_share: 1, value: b4c64}]"

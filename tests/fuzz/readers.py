@@ -501,7 +501,7 @@ def make_openings(run: Path) -> list[Parts]:
 
 PRESET = b"""# a comment
 train: {epochs: 2, learning_rate: [{until: 2, from: 0.1, value: 0.01}, {until: 7, value: 0.001}]}
-selfplay: &anchor {readouts: 8, temperature: 1.0, opponents: "random=1,mirror=1"}
+selfplay: &anchor {readouts: 8, gumbel_scale: 1.0, opponents: "random=1,mirror=1"}
 evaluate: {threshold: 0.55}
 """
 
