@@ -6,7 +6,7 @@ examples go to their rows in a scratch file, and chunks are cut from that file. 
 of chunks.
 
 The sample depends only on the shards, the settings and the seed. The set's name contains a hash of them, by which a
-rerun finds its earlier work and makes only what is missing. A set whose examples depend on each other (Method.settled)
+rerun finds its earlier work and makes only what is missing. A set whose examples depend on each other (Method.settle)
 is always made whole.
 
 The total number of positions is carried from set to set: chunks store the count at their making, and the next gather
@@ -292,7 +292,7 @@ class _SetMaker:
 
     @cached_property
     def pool(self) -> PositionSampler:
-        """What is trained on. Positions of damaged shards are among it, so that reruns sample the same."""
+        """What is trained on. Includes positions of damaged shards, so that reruns sample the same."""
         return self.window.pool(held_out=False, surprise_weight=self.config.surprise_weight)
 
     def make(self, num_chunks: int) -> int:

@@ -61,8 +61,9 @@ class Scratch:
 def read_intact(
     metas: Mapping[int, ShardMeta], use: Callable[[dict[int, Shard]], None]
 ) -> tuple[dict[int, Shard], dict[int, FileError]]:
-    """(the intact shards, the errors of the others). use: called with the readable ones, and again without each whose
-    FileError it raises.
+    """Returns the intact shards and the others' errors.
+
+    use: gets all readable shards; if it raises FileError for one, it is called again without that one.
     """
     shards: dict[int, Shard] = {}
     errors: dict[int, FileError] = {}

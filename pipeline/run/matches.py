@@ -262,7 +262,7 @@ class Match:
 
     @property
     def num_games(self) -> int:
-        """Including those still to be played."""
+        """All games of the match, those still to be played included."""
         return self.header.games_per_opening * len(self.openings)
 
     @property

@@ -161,7 +161,7 @@ class Gone(FileError):
 
 
 def read_stored(path: Path, pack: Pack | None, wanted: str) -> tuple[bytes, Pack | None]:
-    """(content of a shard's file or sidecar, the pack that has it; None: a file of its own).
+    """Returns the content of a shard's file or sidecar, and the pack that holds it; None if it has a file of its own.
 
     pack: where it was listed. If it isn't there any more, looks for it again. Raises FileError; Gone if it is missing.
     """

@@ -60,7 +60,7 @@ def check_same_game(output_dir: Path, game_spec: str) -> None:
                 return
         except UsageError as error:
             path = layout.meta_path(newest.path)
-            unknown = unknown or FileError(path, f"{error}; wanted games that this program knows")
+            unknown = unknown or FileError(path, str(error))
             continue
         raise FileError(
             output_dir,

@@ -23,7 +23,7 @@ from pipeline.selfplay.config import SelfplayConfig
 COUNTER = 1 << 33  # of a game's counter-based RNG; its moves and its opening use lower counters
 MAX_SETUP = 30  # half points of komi
 HALF_POINTS = 2  # setups in a point
-# Parts of a thread's rows that a board may have. Batches of these sizes aren't padded, see backends.Backend.fractions.
+# Parts of a thread's rows that a board may have. Batches of these sizes aren't padded, see Backend.fractions.
 PARTS = tuple(part / 2**halvings for halvings in range(6) for part in (1, 0.75))
 
 
@@ -77,7 +77,7 @@ class Variety:
 class Dealer:
     """Hands the games of one thread to the actors of their boards, each when it starts. Used by that thread only.
 
-    Games are dealt in the order of their numbers; those for other boards than the one that asks wait for theirs.
+    Games are dealt in the order of their numbers; a game for another board waits until that board asks.
     """
 
     def __init__(self, take: Callable[[], GameSeed | None], variety: Variety) -> None:

@@ -104,7 +104,7 @@ class BucketStore(Store):
                     self._list_place(path.parent, self._parts(path.parent), "")  # it may have been packed
 
     def _with_others(self, path: Path) -> Iterator[Path]:
-        """The file and those fetched with it: for a model all but its optimiser, because it will play."""
+        """The file and those fetched with it: for a model everything but the optimiser, which playing doesn't need."""
         parts = self._parts(path)
         if parts[0] != layout.SAVED_MODELS.name or path.name == layout.MODEL_JSON:
             yield path
