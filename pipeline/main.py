@@ -675,7 +675,7 @@ def presets(
     generation: Annotated[
         int | None, typer.Option(min=0, metavar="<int>", help="Print this generation's values instead of schedules.")
     ] = None,
-    samples: Annotated[int, typer.Option(min=0, metavar="<int>", help="With --generation: after so many samples.")] = 0,
+    samples: Annotated[int, typer.Option(min=0, metavar="<int>", help="With --generation: at this many samples.")] = 0,
     time_share: Annotated[
         float | None, typer.Option(min=0, max=1, metavar="<float>", help="Likewise, at this share of the run's time.")
     ] = None,

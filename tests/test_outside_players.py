@@ -172,7 +172,7 @@ def test_a_kind_that_is_none(program: Program, player: str, problem: str) -> Non
 
 
 @pytest.mark.parametrize("number", [98, 99])
-def test_a_fault_of_a_package_is_one_line_whatever_it_is(program: Program, number: int) -> None:
+def test_any_exception_of_a_package_is_one_line(program: Program, number: int) -> None:
     said = program.match(f"nth:{number}", code=1)
     assert "package mugo-nth 0.4: " in said and "late (" in said and "in __init__); update or uninstall" in said
     assert "Traceback" not in said

@@ -47,8 +47,15 @@ ANSWERS_OF_GAMES: dict[str, Axes] = {  # with a fixed list of actions
 Fault = tuple[str, str]  # what was found, what was wanted
 
 
-def answers_of(game: AnyGame) -> dict[str, Axes]:
-    return {**ANSWERS, **(ANSWERS_OF_GAMES if isinstance(game, Game) else {})}
+def answers_of(kind: type[AnyGame]) -> dict[str, Axes]:
+    """By verb, for a class of games."""
+    return {**ANSWERS, **(ANSWERS_OF_GAMES if issubclass(kind, Game) else {})}
+
+
+def raised(error: Exception) -> str:
+    """What a game raised, and where."""
+    *_, (frame, line) = walk_tb(error.__traceback__)
+    return f"raised {type(error).__name__}: {error} ({frame.f_code.co_filename}:{line})"
 
 
 def arrays_in(value: Any) -> list[NDArray[Any]]:
@@ -87,19 +94,18 @@ def check_answers(kind: type[AnyGame], extension: Extension) -> None:
     """From now on, a verb of this class that raises anything but MuGoError, or answers wrongly, raises MuGoError.
 
     Its line names the package. Wrong is an answer of another type or shape, a result that isn't within max_result, and
-    no legal action where the game isn't over. This takes 6 to 18 µs a call. Changes the class, and no class of ours.
+    no legal action where the game isn't over. This takes 6 to 18 µs a call. Changes the class, unless
+    it is one of this program's.
     """
     if kind in _CHECKED or kind.__module__.partition(".")[0] == __name__.partition(".")[0]:
         return
     _CHECKED.add(kind)
-    for verb in (*ANSWERS, *(ANSWERS_OF_GAMES if issubclass(kind, Game) else ())):
+    for verb, wanted in answers_of(kind).items():
         if hasattr(kind, verb):
-            setattr(kind, verb, _asked(verb, getattr(kind, verb), extension))
+            setattr(kind, verb, _asked(verb, wanted, getattr(kind, verb), extension))
 
 
-def _asked(verb: str, function: Callable[..., Any], extension: Extension) -> Callable[..., Any]:
-    wanted = {**ANSWERS, **ANSWERS_OF_GAMES}[verb]
-
+def _asked(verb: str, wanted: Axes, function: Callable[..., Any], extension: Extension) -> Callable[..., Any]:
     @wraps(function)
     def ask(game: Any, *given: Any, **named: Any) -> Any:
         if getattr(_ASKED, "inside", False):
@@ -110,9 +116,8 @@ def _asked(verb: str, function: Callable[..., Any], extension: Extension) -> Cal
         except (MuGoError, MemoryError):
             raise
         except Exception as error:
-            *_, (frame, line) = walk_tb(error.__traceback__)
-            said = f"{verb}: raised {type(error).__name__}: {error} ({frame.f_code.co_filename}:{line})"
-            raise MuGoError(f"{extension}: {game.spec}, {said}; update or uninstall the package") from error
+            said = f"{game.spec}, {verb}: {raised(error)}"
+            raise MuGoError(f"{extension}: {said}; update or uninstall the package") from error
         finally:
             _ASKED.inside = False
         first = next(iter((*given, *named.values())))

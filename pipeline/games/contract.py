@@ -584,15 +584,15 @@ def move_symmetries(moves: Sequence[tuple[int, int]], start: NDArray[np.integer]
 
     Those of the board that send every move to a move, and under which the start [H, W], any numbers, looks the same.
     """
-    number = {move: action for action, move in enumerate(moves)}
-    kept = []
-    for points in board_symmetries(*start.shape).points:
-        images = [number.get((int(points[a]), int(points[b])), -1) for a, b in moves]
-        if min(images) >= 0 and (start.ravel()[points] == start.ravel()).all():
-            kept.append((images, points))
-    actions, points = (np.array(tables, np.int32) for tables in zip(*kept, strict=True))
-    inverse = [int((points[:, image] == np.arange(start.size)).all(axis=1).argmax()) for image in points]
-    return Symmetries(actions, points, np.array(inverse, np.int32))
+    number, board = {move: action for action, move in enumerate(moves)}, board_symmetries(*start.shape)
+    images: dict[int, list[int]] = {}  # of all actions, by symmetry of the board
+    for k, points in enumerate(board.points):
+        found = [number.get((int(points[a]), int(points[b])), -1) for a, b in moves]
+        if min(found) >= 0 and (start.ravel()[points] == start.ravel()).all():
+            images[k] = found
+    kept = [*images]
+    inverse = [kept.index(k) for k in board.inverse[kept]]
+    return Symmetries(np.array([*images.values()], np.int32), board.points[kept], np.array(inverse, np.int32))
 
 
 def board_symmetries(height: int, width: int, extra_actions: int = 0) -> Symmetries:

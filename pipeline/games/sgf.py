@@ -32,8 +32,7 @@ MOST_BYTES = 4 << 20
 
 MOST_NOTES = 5  # words of what was skipped
 MOST_SETUPS = 1000  # between moves
-CHINESE_DIGITS = str.maketrans("〇一二三四五六七八九", "0123456789")
-POINTS = str.maketrans(",·", "..")
+DIGITS = str.maketrans("〇一二三四五六七八九,·", "0123456789..")
 FRACTIONS = {"¼": ".25", "½": ".5", "¾": ".75"}
 
 _CHARSET = re.compile(rb"(?<![A-Z])CA\s*\[([^\]]{1,20})\]")
@@ -251,7 +250,7 @@ def read_komi(text: str) -> tuple[float | None, str]:
     plain = text.strip()
     for fraction, decimals in FRACTIONS.items():
         plain = plain.replace(fraction, decimals)
-    plain = unicodedata.normalize("NFKC", plain).translate(CHINESE_DIGITS).translate(POINTS)
+    plain = unicodedata.normalize("NFKC", plain).translate(DIGITS)
     found = _KOMI.fullmatch(plain)
     if found is None:
         return None, f"its komi {text.strip()[:20]!r} is unreadable" if plain else ""

@@ -41,10 +41,8 @@ def parse_game(spec: str) -> Game:
         raise extensions.refuse(offered, make, "a function (size, options)")
     try:
         game: Any = make(size, options)
-    except MuGoError:
-        raise
     except Exception as error:
-        if not offered.package:
+        if isinstance(error, MuGoError) or not offered.package:
             raise
         said = f"{type(error).__name__}: {error}"
         raise UsageError(f"{offered}: making {spec!r} failed ({said}); update or uninstall the package") from error

@@ -22,14 +22,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from inspect import get_annotations
-from traceback import walk_tb
 from typing import Any, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove, MuGoError, UsageError
-from pipeline.games.answers import answers_of, arrays_in, misfit
+from pipeline.games.answers import answers_of, arrays_in, misfit, raised
 from pipeline.games.capabilities import AllBoards, AnyPosition, InSgf, Komi, OwnSgf, SeesOpponents, Setups, SharedRules
 from pipeline.games.contract import CHANCE, Actions, AnyGame, BoolArray, Game, History, Rows, States
 from pipeline.games.records import PlayedGame, RecordText
@@ -260,7 +259,7 @@ class _Asked:
 
     def __init__(self, game: AnyGame) -> None:
         self.game = game
-        self._answers = answers_of(game)
+        self._answers = answers_of(type(game))
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.game, name)
@@ -276,9 +275,7 @@ class _Asked:
         except (IllegalMove, AssertionError):
             raise
         except Exception as error:
-            *_, (frame, line) = walk_tb(error.__traceback__)
-            said = f"{type(error).__name__}: {error} ({frame.f_code.co_filename}:{line})"
-            raise AssertionError(f"{self.game.spec}, {verb}: raised {said}; wanted an answer") from error
+            raise AssertionError(f"{self.game.spec}, {verb}: {raised(error)}; wanted an answer") from error
         finally:
             for array, copy in zip(given, before, strict=True):
                 if not np.array_equal(array, copy):

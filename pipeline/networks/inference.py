@@ -434,10 +434,8 @@ class _CachedChoice:
         beside = "" if entry["quiet"] else ", beside other work"
         return f"{BackendSpec(**entry['backend'])}, measured {entry['measured']}{beside} ({rates} evaluations/s)"
 
-    def write_choice(
-        self, backend: BackendSpec, rates: dict[BackendSpec, float], is_quiet: bool, model: str = ""
-    ) -> None:
-        """model: the only one for which it holds."""
+    def write_choice(self, backend: BackendSpec, rates: dict[BackendSpec, float], is_quiet: bool, model: str) -> None:
+        """model: the only one for which it holds; "": it holds for all."""
         shown = {str(measured): round(rate) for measured, rate in rates.items()}
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self._put(

@@ -62,7 +62,7 @@ def test_successors_are_solved_like_nim() -> None:
 
 
 def test_hexapawn_is_won_by_the_second_player() -> None:
-    """Gardner 1962: on 3×3 the second player wins, whatever the first one begins with."""
+    """Gardner 1962: on 3×3 the second player wins, after any first move."""
     game = Hexapawn()
     start = game.initial(1)
     assert game.symmetries.points.tolist() == [[*range(9)], [2, 1, 0, 5, 4, 3, 8, 7, 6]]

@@ -2,9 +2,8 @@
 
 A command is one line, ``7 genmove black``; the answer is ``=7 D4`` or ``?7 reason``, and an empty line. Every line gets
 one of the two answers, and no line stops the engine. Analysis (``kata-analyze``, ``lz-analyze``) streams lines until
-the next line comes in, of some moves only if ``avoid`` or ``allow`` says so. A quit (or
-the end of the input) that arrives during a search ends it, and all searches queued before the quit; see
-CommandLines.ended_by.
+the next line comes in, of some moves only if ``avoid`` or ``allow`` says so. A quit, or the end of the input, that
+arrives during a search ends it, and all searches queued before the quit; see CommandLines.ended_by.
 
 A model plays one size and one komi and refuses others, unless it is a model of go:any. As GTP demands, players may move
 out of turn and go on after two passes. Only passes end a game, because self-play's move limit is off. Scoring is the
