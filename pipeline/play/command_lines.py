@@ -87,12 +87,13 @@ class CommandLines:
     def leave_on(self, command: str) -> None:
         """From now on, end the program where this command waits, as for ended_by, longer than PATIENCE.
 
-        What loads networks or compiles kernels can't be stopped in any other way. A first line counts as well.
+        What loads networks or compiles kernels can't be stopped in any other way. A first line counts as well. Before
+        next() is called at all, nothing else would answer: then it ends at once.
         """
 
         def watch() -> None:
             asked = None
-            while asked is None or time.monotonic() < asked + PATIENCE:
+            while asked is None or (self._burst is not None and time.monotonic() < asked + PATIENCE):
                 time.sleep(PAUSE / 4)
                 waits = any(line is not None and _is(line, command) for line in self._in_later_bursts())
                 asked = (asked or time.monotonic()) if waits else None
