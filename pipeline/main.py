@@ -249,7 +249,7 @@ def made_command(command: Command, run: Caller) -> Any:
     """``main.py NAME``, with an option for every field of its config. run: what the command does."""
 
     def call(**given: Any) -> None:
-        with reported(command.name):
+        with reported(command.name), tracking_ended():
             processes_here(command.name)  # refuses several processes started by mistake, before anything is read
             is_run = "directory" in command.config.model_fields and not command.in_presets
             # With --extras the loop asks what an address needs before it can be read.
@@ -260,6 +260,17 @@ def made_command(command: Command, run: Caller) -> Any:
     alone = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
     alone.command(command.name, help=command.config.__doc__, cls=PanelCommand)(with_parameters(call, parameters))
     return typer.main.get_command(alone)
+
+
+@contextlib.contextmanager
+def tracking_ended() -> Iterator[None]:
+    """At the end of the block, close what keeps the numbers of all commands of this process."""
+    try:
+        yield
+    finally:
+        tracker = sys.modules.get("pipeline.tracking.tracker")
+        if tracker is not None:
+            tracker.close_shared(lambda problem: write(f"mugo: {problem}", sys.stderr))
 
 
 def run_stage(command: Command, given: dict[str, Any]) -> None:
@@ -378,14 +389,17 @@ def run_verify(command: Command, given: dict[str, Any]) -> None:
 
 def run_loop(command: Command, given: dict[str, Any]) -> None:
     """Call the other commands in the run's folder until the run is as long as asked for, and sum it up."""
-    from pipeline.loop.command import extras, keep_preset, loop, next_steps
+    from pipeline.loop.command import extras, keep_preset, loop, next_steps, tracks
     from pipeline.run.atomic import make_folder
     from pipeline.run.store.requests import parse_address
+    from pipeline.tracking.options import check_packages
 
     config = configured(command, given)[0].with_defaults()
     if config.extras:
         write(",".join(sorted(extras(config))))
         return
+    for track in sorted(tracks(config)):
+        check_packages(command.name, track)
     called = Path.cwd()
     if config.preset.endswith((".yaml", ".yml")):
         config = config.model_copy(update={"preset": os.path.abspath(config.preset)})

@@ -36,6 +36,7 @@ from pipeline.run.store import working_copy
 from pipeline.schedules import RunState
 from pipeline.selfplay.command import SelfplaySummary
 from pipeline.selfplay.config import SelfplayConfig
+from pipeline.tracking import tracker
 from pipeline.upkeep.config import CompactConfig, PruneConfig, VerifyConfig
 
 ROOT = Path(__file__).parent.parent
@@ -117,6 +118,40 @@ def test_what_runs_in_the_background_steps_back_and_nothing_else(monkeypatch: py
     for option in ("--wait", "--top-up"):
         refused = run("selfplay", "--background", option)
         assert refused.exit_code == 2 and "choose one" in refused.output and len(steps) == 3
+
+
+def test_what_a_process_tracks_ends_with_its_command(
+    stage: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[str] = []
+
+    class Sink(tracker.Sink):
+        def close(self) -> None:
+            closed.append("closed")
+            raise RuntimeError("too late")
+
+    def act(config: SelfplayConfig, progress: Progress) -> Summary:
+        tracker._of_process["wandb", Path("logs"), os.getpid()] = Sink()
+        raise MuGoError("no")
+
+    stage.act = act
+    failed = run("selfplay")
+    assert failed.exit_code == 1 and closed == ["closed"]
+    assert "mugo: logs: wandb couldn't be closed: too late\nmugo selfplay: no\n" in failed.stderr
+
+
+def test_a_loop_refuses_to_track_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("pipeline.tracking.options.find_spec", lambda name: None)
+    done = run("loop", "--preset", "tictactoe", "--track", "mlflow", "--directory", "new")
+    assert done.exit_code == 2 and not Path("new").exists()
+    assert done.stderr == (
+        "mugo loop: --track: found 'mlflow', but the package mlflow isn't installed; wanted the extra mlflow: "
+        "python -m pip install -c constraints.txt -e '.[mlflow]'\n"
+    )
+    Path("mine.yaml").write_text("extends: tictactoe\ntrain: {track: wandb}\n")
+    done = run("loop", "--preset", "mine.yaml", "--directory", "new")
+    assert done.exit_code == 2 and "the package wandb isn't installed" in done.stderr
 
 
 def test_a_loop_with_a_wrong_preset_makes_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,14 +278,14 @@ EVERYDAY = 20  # options that a reader takes in at once
 PANELS = {  # of every command with more than its everyday options, without those of families and packages
     "init": [],
     "selfplay": [
-        "Threads and workers", "Beside other commands and workers", "Opponents", "Boards",
+        "Threads and workers", "Beside other commands and workers", "Opponents", "Boards", "Tracking",
         "Openings, cheap searches and ends", "Resignation", "Search",
     ],
     "gather": ["Window", "Learning targets"],
-    "train": ["Optimiser", "Prioritised replay", "Loss"],
+    "train": ["Optimiser", "Prioritised replay", "Tracking", "Loss"],
     "evaluate": [
         "Openings and resignation", "Threads, workers and engines", "Other files",
-        "Evaluating every new model (with --watch)", "Decided positions", "Search",
+        "Evaluating every new model (with --watch)", "Tracking", "Decided positions", "Search",
     ],
     "tournament": ["Openings and resignation", "Threads, workers and engines", "Decided positions", "Search"],
     "engine": ["Decided positions", "Search"],

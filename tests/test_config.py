@@ -84,7 +84,7 @@ def test_defaults_are_the_documented_ones() -> None:
     assert (gather.directory, gather.output_directory) == (Path("data/selfplay"), Path("data/training_data"))
     assert (gather.max_positions, gather.positions_per_chunk, gather.chunks_to_make) == (2_500_000, 2_048, 190)
     assert (train.directory, train.original_model, train.new_model) == (Path("data/training_data"), None, None)
-    assert (train.epochs, train.logdir) == (10, Path("data/logs"))
+    assert (train.epochs, train.directory) == (10, Path("data/training_data"))
     assert (evaluate.black_model, evaluate.white_model) == ("saved_models/best_model", None)
     assert (evaluate.games, evaluate.readouts, evaluate.threshold) == (400, 800, None)
 

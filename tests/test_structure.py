@@ -54,7 +54,7 @@ LAYERS: list[set[str]] = [
     {"ratings"},
     {"matches"},
     {"methods"},
-    {"players", "workers"},
+    {"players", "tracking", "workers"},
     {"search", "networks", "run"},
     {"games"},
     FOUNDATION,

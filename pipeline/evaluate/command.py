@@ -10,6 +10,7 @@ separate matches, played once the main match is won.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,13 +33,16 @@ from pipeline.evaluate.threshold import LEAST_PAIRS
 from pipeline.games.contract import Game
 from pipeline.matches.runner import Entrant, MatchRunner, Sides, common_game, handicap_side_of, load_entrant, write_sgfs
 from pipeline.progress import SILENT, Progress
-from pipeline.ratings.command import checked_results
+from pipeline.ratings.command import checked_results, rate, read_matches
 from pipeline.ratings.pool import pool
 from pipeline.run import atomic, layout
 from pipeline.run.matches import PENDING, list_matches, match_lock, read_summary, write_summary
 from pipeline.run.models import newest_models, present_champion, read_promotions, set_champion
+from pipeline.tracking.options import check_packages
+from pipeline.tracking.tracker import Tracker, Value, place_of, step_of
 from pipeline.workers.processes import check_workers
 
+MOST_RATED = 300  # matches from which a challenger's rating is tracked: they take 0.1 s
 SPRT_PARALLEL_GAMES = 64  # at most in a sequential test: games begun after the deciding pair are wasted
 NOT_IN_POOL = "not_in_pool"  # in summary.json: promoted, but an error kept the model out of the pool
 # Fields of the summary that the journal of promotions repeats
@@ -60,6 +64,7 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
         if number % 2:
             raise UsageError(f"evaluate {name} {number}: wanted an even number, so that each side begins half of them")
     check_workers(config.runner, config.workers)
+    check_packages("evaluate", config.track)
     sprt = None if config.sprt is None else Sprt.parse(config.sprt)
     if sprt is not None:
         sprt.check_games(config.games)
@@ -89,7 +94,11 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
             if summary.passed:
                 progress.say(f"promotion condition: {condition.text}")
                 summary = _play_condition(config, runner, challenger, condition, summary)
-        return _conclude(config, summary, entrants, progress)
+        before = read_summary(folder) or {PENDING: True}
+        summary = _conclude(config, summary, entrants, progress)
+        if before.get(PENDING):  # otherwise an earlier run has tracked it
+            _track(config, summary, challenger, can_promote, progress)
+        return summary
 
 
 # Choosing
@@ -212,6 +221,36 @@ def _play_condition(
 
 
 # Concluding
+
+
+def _track(
+    config: EvaluateConfig, summary: EvaluateSummary, challenger: Entrant, can_promote: bool, progress: Progress
+) -> None:
+    """Add the point of a challenger that is a model. Names of matches that can't promote include the opponent."""
+    if challenger.model is None or not summary.games_played:
+        return
+    opponent = "" if can_promote else f"against/{summary.champion}/"
+    values: dict[str, Value] = {
+        "games": summary.games_played,
+        "win_rate": summary.win_rate,
+        "draw_rate": summary.draw_rate,
+        "score": summary.share,
+        "plies_per_game": summary.average_length,
+    }
+    if summary.points is not None:
+        values["points_per_game"] = summary.points.per_game
+    if summary.elo is not None:
+        values["elo_difference"] = summary.elo
+    values = {f"{opponent}{name}": value for name, value in values.items()}
+    if can_promote:
+        values["promoted"] = float(summary.promoted)
+    if len(list_matches(config.output_dir)) <= MOST_RATED:
+        with suppress(MuGoError):  # damaged matches, games of several kinds: `ratings` says so
+            rated = rate(read_matches([config.output_dir])).ratings.by_name.get(challenger.info.rated_as)
+            if rated is not None:
+                values["elo"] = rated.bradley_terry
+    with Tracker(config, config.output_dir, place_of("evaluate"), "evaluate/step", progress) as tracker:
+        tracker.add(values, step_of(challenger.model.info.manifest))
 
 
 def _conclude(config: EvaluateConfig, summary: EvaluateSummary, entrants: Sides, progress: Progress) -> EvaluateSummary:

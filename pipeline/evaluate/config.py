@@ -19,6 +19,7 @@ from pipeline.matches.options import MatchOptions
 from pipeline.methods.options import TimeShare
 from pipeline.options import Options, composed
 from pipeline.run import layout
+from pipeline.tracking.options import TrackingOptions
 
 SINGLE, BENCHMARK, LADDER, TOURNAMENT = STRATEGIES = ("single", "benchmark", "ladder", "tournament")
 CHAMPION = "champion"  # as the single opponent
@@ -89,7 +90,7 @@ class OtherFiles(Options):
 
 
 @composed("evaluate")
-class EvaluateConfig(MatchOptions, OtherFiles, WatchOptions):
+class EvaluateConfig(MatchOptions, OtherFiles, WatchOptions, TrackingOptions):
     """Play a match between the newest model and the champion; promote the newest if it scores enough.
 
     Every opening is played twice with colours swapped. An interrupted match keeps its finished games; only the missing
@@ -116,8 +117,9 @@ class EvaluateConfig(MatchOptions, OtherFiles, WatchOptions):
     \b
     Reads:   two players (--black-model is the champion, --white-model the challenger)
              --watch: the models beside best_model, the pool, data/ratings.json
-    Writes:  data/evaluate/CHALLENGER-vs-CHAMPION/, and saved_models/best_model after a promotion
-             --watch: data/evaluate/watch/, data/ratings.json, data/pool.json
+    Writes:  data/evaluate/CHALLENGER-vs-CHAMPION/, tracked numbers in data/logs/, and saved_models/best_model after a
+             promotion
+             --watch: data/evaluate/watch/, data/logs/, data/ratings.json, data/pool.json
     Exit:    0 played (promoted or not), 1 failed, 2 wrong usage,
              75 no new challenger, or another process is playing this match;
              --watch: 75 another watcher is at work, or --once found no model to evaluate

@@ -51,6 +51,8 @@ from pipeline.run.evaluations import (
 from pipeline.run.matches import MatchResults, has_match, list_matches, match_lock
 from pipeline.run.models import check_champion, list_models
 from pipeline.stalls import Hung
+from pipeline.tracking.options import check_packages
+from pipeline.tracking.tracker import Tracker, Value, place_of, step_of
 
 LOOK_SECONDS = 5.0  # between two looks for new models
 NO_GAMES = "no game was played"  # an outcome's conclusion
@@ -69,6 +71,7 @@ def watch(
     Raises NotYet if another watcher is at work, or with config.once if there was no model to evaluate; UsageError for
     conflicting options or wrong players; FileError if its files can't be written; Hung.
     """
+    check_packages("evaluate", config.track)
     given = Path(config.black_model)
     if config.white_model is not None:
         raise UsageError("evaluate --watch --white-model: every new model is evaluated; leave one of them out")
@@ -194,6 +197,10 @@ class _Watcher:
         self.progress.say(f"{record.model}: {names}; {counted(len(record.opponents), 'opponent')} at most")
         finished = self._finish(playing.play())
         self._records[record.model] = finished
+        with Tracker(
+            self._config, self._config.output_dir, place_of("watch"), "evaluate/step", self.progress
+        ) as tracker:
+            tracker.add(tracked(finished), playing.step)
         return finished
 
     def _begin(self, candidate: Candidate) -> _Playing | None:
@@ -279,6 +286,7 @@ class _Playing:
     ) -> None:
         """settings: this run's permissions; options: the record's match options."""
         self.record, self._model, self._settings = record, model, settings
+        self.step = 0 if model.model is None else step_of(model.model.info.manifest)
         self._options, self._watcher = options, watcher
         self._results: dict[str, Result] = {}
         # Players that the plan had to skip. Planned opponents that an earlier run skipped are tried again.
@@ -398,6 +406,26 @@ def outcome_of(strategy: str, met: Sequence[Result]) -> Outcome:
         unit = "points" if all(one.points_per_game is None for one in met) else "games"
         conclusion = f"at least half of the {unit} against {len(above)} of {len(met)} {what}"
     return Outcome(**rates.model_dump(), strategy=strategy, conclusion=conclusion)
+
+
+def tracked(record: Evaluation) -> dict[str, Value]:
+    """What is tracked of a finished evaluation: of all games and of each opponent's, from the model's view."""
+    values: dict[str, Value] = {}
+    played = [("", sum((Score(one.wins, one.draws, one.losses) for one in record.results), Score()))]
+    played += [(f"against/{one.opponent}/", Score(one.wins, one.draws, one.losses)) for one in record.results]
+    for place, score in played:
+        if score.games:
+            values[f"{place}games"] = score.games
+            values[f"{place}win_rate"] = score.wins / score.games
+            values[f"{place}score"] = score.share
+    for result in record.results:
+        if result.points_per_game is not None:
+            values[f"against/{result.opponent}/points_per_game"] = result.points_per_game
+    if record.rating is not None:
+        values["elo"] = record.rating
+    if record.rating_error is not None:
+        values["elo_error"] = record.rating_error
+    return values
 
 
 def _rates(score: Score) -> Rates:

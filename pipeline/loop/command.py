@@ -43,6 +43,7 @@ from pipeline.run.models import (
 )
 from pipeline.run.store.requests import parse_address
 from pipeline.schedules import RunState
+from pipeline.tracking.options import extras_of
 
 GENERATIONS = 5  # without --generations and --minutes
 BESIDE = "selfplay --background"
@@ -273,8 +274,9 @@ class _Loop:
         default = GENERATIONS if config.minutes is None else 0
         self._generations = default if config.generations is None else config.generations
         self._has_worked = False
-        self._runner = {} if config.runner is None else {"runner": config.runner}
-        words = ["selfplay", "--preset", config.preset, "--background", "--verbose", "0", *_runner_words(config)]
+        self._track = {} if config.track is None else {"track": config.track}
+        self._given = self._track if config.runner is None else {"runner": config.runner, **self._track}
+        words = ["selfplay", "--preset", config.preset, "--background", "--verbose", "0", *_given_words(config)]
         self._player = Player([*program, *words])
         self._strength = Strength(self._measure, say)
 
@@ -289,7 +291,7 @@ class _Loop:
                 generation = newest_number(layout.SAVED_MODELS)
                 if not self._is_evaluated():
                     self._say(f"generation {generation}: evaluate")
-                    self._try("evaluate", **self._runner)
+                    self._try("evaluate", **self._given)
                 if self._config.tidy and (self._has_worked or self._clock.kept.tidied != generation):
                     self._say(f"generation {generation}: compact, prune")
                     if all([self._try("compact"), self._try("prune", apply=True)]):
@@ -314,7 +316,7 @@ class _Loop:
     def _measure(self, model: Path, opponent: str) -> None:
         options = {"white_model": str(model), "black_model": opponent, "games": GAMES, "require": [], "promote": False}
         with self._clock.measured(STRENGTH):
-            self._call("evaluate", quiet=True, time_share=self._clock.share, **options, **self._runner)
+            self._call("evaluate", quiet=True, time_share=self._clock.share, **options, **self._given)
 
     def _is_evaluated(self) -> bool:
         """Whether the newest model is the champion, or has played it to the end.
@@ -348,7 +350,7 @@ class _Loop:
             if self._try("gather") and self._train(generation):
                 return
             self._say(f"{name}: more selfplay")
-            if not self._try("selfplay", **self._runner):
+            if not self._try("selfplay", **self._given):
                 time.sleep(LOOK_SECONDS)
 
     def _play_missing_games(self) -> None:
@@ -356,7 +358,7 @@ class _Loop:
             self._player.ensure(self._clock.share)
             if self._try("selfplay", wait=True):
                 return
-        self._try("selfplay", top_up=True, **self._runner)
+        self._try("selfplay", top_up=True, **self._given)
 
     def _was_cut_off(self, generation: int) -> bool:
         """Whether the training of this generation's model began and didn't end."""
@@ -368,7 +370,7 @@ class _Loop:
             share = begun[2]
         elif share is not None:
             self._clock.keep(training=(generation, self._config.preset, share))
-        return self._try("train", time_share=share)
+        return self._try("train", time_share=share, **self._track)
 
     def _try(self, command: str, **options: Any) -> bool:
         """Call a command. Returns False if it has nothing to do yet, or another process does it."""
@@ -382,8 +384,17 @@ class _Loop:
                 gc.collect()
 
 
-def _runner_words(config: LoopConfig) -> list[str]:
-    return [] if config.runner is None else ["--runner", config.runner]
+def _given_words(config: LoopConfig) -> list[str]:
+    given = {"--runner": config.runner, "--track": config.track}
+    return [word for option, value in given.items() if value is not None for word in (option, value)]
+
+
+def tracks(config: LoopConfig) -> set[str]:
+    """The values of --track in a run's commands."""
+    if config.track is not None:
+        return {config.track}
+    sections = {} if config.game or not config.preset else read_preset(config.preset)
+    return {lines["track"] for lines in sections.values() if "track" in lines}
 
 
 def extras(config: LoopConfig) -> set[str]:
@@ -392,6 +403,7 @@ def extras(config: LoopConfig) -> set[str]:
     sections = {} if config.game else read_preset(config.preset)
     if "ray" in (config.runner or sections.get("selfplay", {}).get("runner"),):
         found.add("ray")
+    found |= extras_of(tracks(config))
     extension = extensions.bundled(extensions.GAMES).get(name_in(_game_of(config)))
     return found if extension is None else found | extension.extras
 
@@ -414,7 +426,7 @@ def next_steps(config: LoopConfig, called: Path, root: Path | None = None, addre
     to_play, to_train = (["./play.sh"], ["./rl_loop.sh"]) if root else (["mugo", "serve"], ["mugo", "loop"])
     root = root or called
     of_run = [] if folder == root else ["--directory", address or str(folder)]
-    options = [*(["--game", config.game] if config.game else ["--preset", config.preset]), *_runner_words(config)]
+    options = [*(["--game", config.game] if config.game else ["--preset", config.preset]), *_given_words(config)]
     options += [f"--{name}" for name in ("overlap", "tidy") if getattr(config, name)]
     again = shlex.join([*to_train, *options, *of_run])
     model = [] if folder == root else ["--model", str(folder / layout.CHAMPION_LINK)]

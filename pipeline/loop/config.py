@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from pipeline.errors import UsageError
 from pipeline.options import Options
+from pipeline.tracking.options import TrackingOptions
 
 DEFAULT_RUN = "go:9,komi=7"
 MINUTES = 15.0
@@ -72,9 +73,19 @@ class LoopConfig(Options):
         description="Where games are played; ray: on all of a Ray cluster (docs/machines.md). gather and train stay "
         "here. [default: the preset's]",
     )
+    track: str | None = Field(
+        None,
+        description="Where tracked numbers go beside points.jsonl, as for train: tensorboard, wandb, mlflow, several "
+        "with commas, or none. [default: the preset's]",
+    )
     extras: bool = Field(
         False, description="Only print the extras of pyproject.toml that this run needs, separated by commas."
     )
+
+    @field_validator("track")
+    @classmethod
+    def _names_sinks(cls, track: str | None) -> str | None:
+        return None if track is None else TrackingOptions.names_sinks(track)
 
     def with_defaults(self) -> LoopConfig:
         """Without a preset: a game and minutes to derive one from. Raises UsageError for a game beside a preset."""

@@ -149,6 +149,7 @@ class Actor(ABC):
     steps: int = 0  # shows that the thread doesn't hang
     plies: int = 0  # moves recorded, those of unfinished games included
     evaluations: int = 0  # of the learner's network
+    tokens: int = 0  # that the learner generated, if it generates any
 
     @abstractmethod
     def step(self) -> None:
@@ -359,7 +360,7 @@ class Method(ABC):
     measures: Mapping[str, Measure] = MappingProxyType({})  # numbers of tracked() that aren't shown as plain numbers
 
     def tracked(self, game: Any, records: Iterable[GameRecord]) -> dict[str, dict[str, float]]:
-        """Statistics of the newest games for status and reports, by source and name."""
+        """Statistics of the newest games, by source and name, for status, reports and what self-play tracks."""
         return {}
 
     def policy(self, loaded: Any) -> Callable[..., Any] | None:

@@ -53,6 +53,8 @@ MATCH_GAMES = "games.jsonl"
 MATCH_SUMMARY = "summary.json"
 MATCH_RESULTS = "results.json"
 MATCH_SGF = "sgf"
+POINTS = "points.jsonl"  # of what is tracked
+EVENTS = "events.out.tfevents."  # TensorBoard's files begin like this
 DEFAULT_WORKER = "w00"
 REQUIRED = "required"  # matches of promotion conditions
 WATCH = "watch"  # matches and evaluations of evaluate --watch
@@ -124,6 +126,12 @@ class Run:
             found = "no run in this folder" if folder.is_dir() else "no such folder"
             raise FileError(folder, f"{found}; wanted one with {SAVED_MODELS}/ or {GAMES}/ in it")
         return cls(folder)
+
+
+def run_name(logdir: Path) -> str:
+    """The name of the run whose tracked numbers are in this folder: of a run's data/logs, that of the run's folder."""
+    folder = Path(os.path.abspath(logdir))
+    return folder.parents[1].name if folder.parts[-2:] == CURVES.parts else folder.name
 
 
 def is_run(folder: Path) -> bool:
@@ -458,13 +466,17 @@ def _is_below(folder: str, name: str) -> bool:
 
 
 def is_shared(parts: Parts) -> bool:
-    """Whether the bucket has a file: all but temporary files, locks, checkpoints, curves and SGF."""
+    """Whether the bucket has a file: all but temporary files, locks, checkpoints, SGF, and tracked numbers for others
+    than TensorBoard.
+    """
     if len(parts) < 2 or parts[0] not in (DATA, SAVED_MODELS.name):
         return False
     if parts == (SAVED_MODELS.name, INTENT):
         return True
-    if any(part.startswith(".") for part in parts) or parts[:2] == (DATA, LOGS):
+    if any(part.startswith(".") for part in parts):
         return False
+    if parts[:2] == (DATA, LOGS):
+        return parts[-1] == POINTS or parts[-1].startswith(EVENTS)
     return MATCH_SGF not in parts[2:-1]
 
 
@@ -475,7 +487,7 @@ def is_written_once(parts: Parts) -> bool:
     name = parts[-1]
     if parts[1] == SELFPLAY:
         return parse_shard_name(name) is not None or parse_pack_name(name) is not None
-    return parse_chunk_name(name) is not None
+    return parse_chunk_name(name) is not None or (parts[1] == LOGS and name.startswith(EVENTS))
 
 
 def has_known_name(parts: Parts) -> bool:

@@ -38,6 +38,8 @@ from pipeline.selfplay.coordination import PlayedGames, alone, check_same_game, 
 from pipeline.selfplay.numbering import Numbering, numbering
 from pipeline.selfplay.opponents import MIRROR, parse_mix
 from pipeline.selfplay.playing import GameThreads, ModelSource, Plan, PlayedGame, games_here
+from pipeline.selfplay.points import Points
+from pipeline.tracking.options import FIELDS, check_packages
 from pipeline.workers.processes import check_workers
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from pipeline.workers.worker_pool import RemotePool
 
 SHOWN_EVERY = 0.5  # seconds between two updates of the speed shown
-NOT_STORED = {"output_dir", "network", "verbose", "backend", "threads", "workers", "runner"}
+NOT_STORED = {"output_dir", "network", "verbose", "backend", "threads", "workers", "runner", *FIELDS}
 
 
 @dataclass(frozen=True)
@@ -211,6 +213,7 @@ def check_options(config: SelfplayConfig) -> None:
         )
     parse_mix(config.opponents)
     check_workers(config.runner, config.workers)
+    check_packages("selfplay", config.track)
 
 
 def play(
@@ -258,7 +261,8 @@ def play(
         }
         committer = Committer(plan, provenance, evaluations, games.run)
         tally = _Tally(plan.game.result_names)
-        seconds = _Session(pool, committer, tally, progress).play(games.numbers, ended)
+        points = held.enter_context(Points(plan, pool.counts, lambda: committer.num_waiting, progress))
+        seconds = _Session(pool, committer, tally, points, progress).play(games.numbers, ended)
         tally.counts["shards"] = committer.shards
         return tally.summary(source.name, evaluations(), seconds, resign_threshold=threshold, calibration=calibration)
 
@@ -331,6 +335,10 @@ class Committer:
         kind = _Kind(games_folder(model, played.generation).generation, model, played.game.spec)
         self._waiting[kind].append((played.number, played.finished.record))
 
+    @property
+    def num_waiting(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
     def due_in(self) -> float:
         """Seconds until the oldest waiting game must be committed."""
         return self._since + self.plan.config.commit_seconds - time.monotonic() if self._waiting else float("inf")
@@ -374,9 +382,15 @@ class _Session:
     """Plays games with a pool; the calling thread commits those that have ended."""
 
     def __init__(
-        self, pool: GameThreads | RemotePool[PlayedGame, Any], committer: Committer, tally: _Tally, progress: Progress
+        self,
+        pool: GameThreads | RemotePool[PlayedGame, Any],
+        committer: Committer,
+        tally: _Tally,
+        points: Points,
+        progress: Progress,
     ) -> None:
         self._pool, self._committer, self._tally, self._progress = pool, committer, tally, progress
+        self._points = points
         self._waiting: deque[PlayedGame] = deque()  # to be committed
         self._started = self._shown = time.monotonic()
         self._total = self._left = 0  # games to be played; those that haven't come back
@@ -416,11 +430,13 @@ class _Session:
                     self._describe(played.game, played.finished)
             if self._committer.due_in() <= 0:
                 self._committer.commit()
+                self._points.update()
             self._show_speed()
 
     def _take(self, played: PlayedGame) -> None:
         if played.finished is not None:
             self._tally.add(played.finished)
+            self._points.add(played.finished)
             self._committer.add(played)
 
     def _show_speed(self) -> None:

@@ -13,6 +13,7 @@ from pipeline.networks.options import Backend
 from pipeline.options import Options, composed
 from pipeline.run import layout
 from pipeline.run.layout import DEFAULT_WORKER
+from pipeline.tracking.options import TrackingOptions
 
 
 class OpponentOptions(Options):
@@ -100,14 +101,17 @@ class SharingOptions(Options):
 
 
 @composed("selfplay")
-class SelfplayConfig(ThreadOptions, SharingOptions, OpponentOptions, VarietyOptions, TreeActorOptions):
+class SelfplayConfig(
+    ThreadOptions, SharingOptions, OpponentOptions, VarietyOptions, TreeActorOptions, TrackingOptions
+):
     """Let a model play games against itself and record them.
 
     Finished games are written about once a second, so a kill loses only the games still being played.
 
     \b
     Reads:   a model directory (--network)
-    Writes:  data/selfplay/MODEL/WORKER/*.gz, each with a .meta file beside it that commits it
+    Writes:  data/selfplay/MODEL/WORKER/*.gz, each with a .meta file beside it that commits it; tracked numbers in
+             data/logs/
     Exit:    0 played, or nothing left to play with --top-up, 1 failed, 2 wrong usage,
              75 another process plays as this worker, --max-lead is reached, or with --wait nobody plays
     Example: python main.py selfplay --games 100 --readouts 32

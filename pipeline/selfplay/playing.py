@@ -36,9 +36,11 @@ from pipeline.run.models import Model, ModelInfo, NewestNumber, read_model, reso
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.opponents import Mix, OpponentSource, OthersReader, parse_mix
 from pipeline.selfplay.variety import Dealer, GamesOn, Variety
+from pipeline.tracking.options import FIELDS
 from pipeline.workers.worker_pool import Counts, GameQueue, ThreadPool
 
 WAIT_SECONDS = 0.2
+COUNTED = ("steps", "plies", "evaluations", "tokens")  # by actors
 
 
 @dataclass
@@ -65,7 +67,7 @@ class Plan:
         """As JSON."""
         said: dict[str, Any] = {name: getattr(self, name) for name in ("threads", "rows", "leaves")}
         return said | {
-            "config": self.config.model_dump(mode="json"),
+            "config": self.config.stored(FIELDS),  # workers track nothing
             "game": self.game.spec,
             "method": self.method.name,
         }
@@ -157,10 +159,10 @@ class GameThreads(ThreadPool[PlayedGame]):
         super().__init__(plan.threads, 1 if in_worker else plan.threads, watched=not in_worker)
 
     def counts(self) -> Counts:
-        """Totals: "plies" and "evaluations", those of unfinished games included."""
+        """Totals: "plies", "evaluations" and "tokens", those of unfinished games included."""
         now = [before + _counted(actors) for before, actors in self._actors]
         live = [sum(actor.live for actor in actors) for _, actors in self._actors]
-        totals = {name: sum(one[name] for one in now) for name in ("plies", "evaluations")}
+        totals = {name: sum(one[name] for one in now) for name in COUNTED[1:]}
         return Counts([one["steps"] for one in now], live, totals)
 
     def steps_made(self) -> list[object]:
@@ -250,7 +252,7 @@ class GameThreads(ThreadPool[PlayedGame]):
 
 
 def _counted(actors: Sequence[Actor]) -> Counter[str]:
-    return Counter({name: sum(getattr(actor, name) for actor in actors) for name in ("steps", "plies", "evaluations")})
+    return Counter({name: sum(getattr(actor, name) for actor in actors) for name in COUNTED})
 
 
 def games_here(plan: Plan, progress: Progress) -> tuple[GameThreads, ModelSource]:

@@ -26,7 +26,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
@@ -67,9 +67,10 @@ from pipeline.run.priorities import (
 from pipeline.run.provenance import library_versions, source_commit
 from pipeline.run.store.base import current_store
 from pipeline.run.store.requests import Conflict
+from pipeline.tracking.options import check_packages
+from pipeline.tracking.tracker import Tracker
 from pipeline.train.checkpoint import Checkpoint, State, finished_checkpoints
 from pipeline.train.config import TrainConfig
-from pipeline.train.curves import VALUE_ERROR, Curves, overfitting, tagged
 from pipeline.train.prioritised_replay import Replay, starting_priorities
 from pipeline.train.rank import ALONE, processes_here
 
@@ -79,9 +80,10 @@ if TYPE_CHECKING:
 
 MAX_MEASURED = 4_096  # examples measured of the hold-out, and as many of the set
 CHOSEN = "chosen"  # store key: what the first process chose to train
-SHOWN_EVERY = 10  # steps between two points of the curves
+SHOWN_EVERY = 10  # steps between two points that are tracked
+VALUE_ERROR = "value_mse"  # (v − z)², a metric of every value head
 # Settings that don't change what a run computes, so a checkpoint may be resumed with other values.
-NOT_IN_KEY = {"directory", "original_model", "new_model", "logdir", "checkpoint_seconds", "time_share"}
+NOT_IN_KEY = {"directory", "original_model", "new_model", "logdir", "track", "checkpoint_seconds", "time_share"}
 
 Metrics = dict[str, dict[str, float]]  # "train" (the last epoch), "holdout" and "set" "_before" and "_after" → by name
 
@@ -164,6 +166,7 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
     the same model, or max_samples_per_position allows no step yet; FileError for files that are missing, damaged or of
     another game; MuGoError if the loss stops being finite (nothing is written then).
     """
+    check_packages("train", config.track)
     processes = processes_here("train")
     if processes == ALONE:
         return _train(config, progress)
@@ -278,19 +281,23 @@ class _Training:
     def train(self, new_model: Path, checkpoint: Checkpoint) -> TrainSummary:
         """Train to the end and write the model. An interrupt leaves a checkpoint of the steps made."""
         self._prepare(checkpoint)
+        first_new = self._trainer.total_steps + 1 if self._resumed_from else 0
+        options = self._config if self._writes else None
+        beside, track = self._config.directory, f"train/{new_model.name}"
+        with Tracker(options, beside, track, "train/step", self._progress, first_new) as self._tracker:
+            return self._train(new_model)
+
+    def _train(self, new_model: Path) -> TrainSummary:
         self._started = time.perf_counter()
         try:
-            logs = self._config.logdir / new_model.name if self._writes else None
-            # The hold-out's points are all added at the end, those of training after every few steps.
-            first_new = self._trainer.total_steps + 1 if self._resumed_from else 0
-            with closing(Curves(logs, "train", first_new)) as curves, closing(Curves(logs, "holdout", 0)) as of_holdout:
-                samples = self._train_steps(curves)
-                seconds = time.perf_counter() - self._started
-                speed = samples / seconds
-                if self._replay:
-                    self._save()  # so that a kill between the files below doesn't count these steps twice
-                metrics = self._measure()
-                self._show_measured(metrics, curves, of_holdout)
+            if not self._resumed_from:
+                self._track_measured(self._done.holdout_before, self._done.set_before)
+            samples = self._train_steps()
+            seconds = time.perf_counter() - self._started
+            speed = samples / seconds
+            if self._replay:
+                self._save()  # so that a kill between the files below doesn't count these steps twice
+            metrics = self._measure()
             info = self._model_info(new_model, metrics, speed)
             if self._writes:
                 if self._replay:
@@ -299,6 +306,9 @@ class _Training:
                 optimizer = self._trainer.optimizer_state
                 write_model(new_model, info, self._trainer.weights, optimizer, self._calibration)
                 remove_stale_priorities(self._config.directory, self._chunks.id)
+            # Only now, so that a run killed before its model appears adds no second point.
+            self._track_measured(metrics["holdout_after"], metrics["set_after"])
+            self._tracker.settle()
         except KeyboardInterrupt:
             self._save()
             self._progress.say(f"interrupted after step {self._done.step} of {self._steps}; run it again to continue")
@@ -357,6 +367,7 @@ class _Training:
             if self._group:
                 self._group.agree("resume", {"the step to resume from": self._done.step if found else 0})
             objective = method.objective(self._grown.architecture, config)
+            self._terms = objective.terms
             self._trainer = Trainer(objective, weights, config, optimizer, self._group)
         if found is None:
             holdout, of_set = self._trainer.evaluate(self._holdout), self._trainer.evaluate(self._of_set)
@@ -414,9 +425,10 @@ class _Training:
         seeds = [config.seed, *dataset.id.encode()]
         return Replay(priorities, config.priority_exponent, config.priority_correction, config.priority_floor, seeds)
 
-    def _train_steps(self, curves: Curves) -> int:
+    def _train_steps(self) -> int:
         """Make the remaining steps; returns how many samples this process trained on."""
         done, samples, saved = self._done, 0, time.monotonic()
+        tracked = 0, time.perf_counter()  # samples and time at the last point
         self._progress.start("training", total=self._steps, unit="steps", done=done.step)
         with held_back() as held, closing(self._batches()) as batches:
             for rows, batch in batches:
@@ -430,7 +442,9 @@ class _Training:
                     done.epoch_steps += 1
                 samples += result.num_samples
                 if done.step % SHOWN_EVERY == 0 or done.step == self._steps:
-                    self._show(result, curves)
+                    now = time.perf_counter()
+                    self._show(result, (samples - tracked[0]) / (now - tracked[1]))
+                    tracked = samples, now
                 if time.monotonic() - saved >= self._config.checkpoint_seconds and done.step < self._steps:
                     self._save()
                     saved = time.monotonic()
@@ -471,10 +485,13 @@ class _Training:
         arrays = {"priorities": self._replay.priorities.values} if self._replay else {}
         progress = {**vars(self._done), "seconds": self._seconds()}
         self._checkpoint.write(State(progress, self._trainer.weights, self._trainer.optimizer_state, arrays))
+        self._tracker.settle()
 
-    def _show(self, result: StepResult, curves: Curves) -> None:
-        of_step = {"step/gradient_norm": result.gradient_norm, "step/learning_rate": result.learning_rate}
-        curves.add({**tagged(result.metrics), **of_step}, self._trainer.total_steps)
+    def _show(self, result: StepResult, speed: float) -> None:
+        """speed: samples/s since the last call."""
+        of_step = {name: getattr(result, name) for name in ("gradient_norm", "learning_rate")}
+        values = {**self._named(result.metrics), **of_step, "samples_per_second": speed}
+        self._tracker.add(values, self._trainer.total_steps, settled=False)
         terms = {"total": "loss"} | {name: name for name in self._method.shown_terms}
         self._progress.describe(" ".join(f"{word} {result.metrics[name]:.3f}" for name, word in terms.items()))
 
@@ -488,14 +505,20 @@ class _Training:
             "set_after": self._trainer.evaluate(self._of_set),
         }
 
-    def _show_measured(self, metrics: Metrics, curves: Curves, holdout_curves: Curves) -> None:
-        last = self._trainer.total_steps
-        for when, step in (("before", last - self._done.step), ("after", last)):
-            of_holdout = metrics[f"holdout_{when}"]
-            holdout_curves.add({**tagged(of_holdout), **overfitting(of_holdout)}, step)
-            curves.add(overfitting(metrics[f"set_{when}"]), step)
-        if self._of_set:
-            holdout_curves.add({"overfitting/value_gap": _value_gap(metrics)}, last)
+    def _named(self, metrics: Mapping[str, float], suffix: str = "") -> dict[str, float]:
+        """The objective's metrics by the names under which they are tracked: only its terms are losses."""
+        return {f"{'loss/' * (name in self._terms)}{name}{suffix}": value for name, value in metrics.items()}
+
+    def _track_measured(self, of_holdout: Mapping[str, float], of_set: Mapping[str, float]) -> None:
+        """Metrics of the saved weights, without symmetries, on about as many examples of the hold-out and of the set.
+
+        Of the set's, those are left out that were sampled for their surprise: the hold-out is sampled uniformly.
+        """
+        values = self._named(of_holdout, "_holdout")
+        if VALUE_ERROR in of_holdout and of_set:
+            values |= {f"{VALUE_ERROR}_set": of_set[VALUE_ERROR], "value_gap": _value_gap(of_holdout, of_set)}
+        if values:
+            self._tracker.add(values, self._trainer.total_steps, settled=False)
 
     def _model_info(self, path: Path, metrics: Metrics, speed: float) -> ModelInfo:
         """speed: samples/s in this process's steps."""
@@ -520,13 +543,12 @@ class _Training:
                 "samples_per_second": round(speed, 1),
                 "total_samples": _total_samples(self._model.info) + int(self._sizes.sum()),
                 "metrics": metrics,
-                "value_gap": _value_gap(metrics),
+                "value_gap": _value_gap(metrics["holdout_after"], metrics["set_after"]),
                 "commit": source_commit(),
                 "versions": library_versions(),
             },
         )
 
 
-def _value_gap(metrics: Metrics) -> float:
-    of_holdout, of_set = metrics["holdout_after"], metrics["set_after"]
+def _value_gap(of_holdout: Mapping[str, float], of_set: Mapping[str, float]) -> float:
     return of_holdout[VALUE_ERROR] - of_set[VALUE_ERROR] if VALUE_ERROR in of_holdout and of_set else 0.0

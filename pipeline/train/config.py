@@ -10,6 +10,7 @@ from pipeline.methods.alphazero.options import LossOptions
 from pipeline.methods.options import FirstModelOptions, GrowthOptions
 from pipeline.options import Options, composed
 from pipeline.run import layout
+from pipeline.tracking.options import TrackingOptions
 
 
 @composed("init")
@@ -63,14 +64,14 @@ class OptimizerOptions(Options):
 
 
 @composed("train")
-class TrainConfig(OptimizerOptions, PriorityOptions, LossOptions, GrowthOptions):
+class TrainConfig(OptimizerOptions, PriorityOptions, LossOptions, GrowthOptions, TrackingOptions):
     """Train a new model on the newest set of chunks.
 
     An interrupted training resumes from its checkpoint and ends with the same weights as an uninterrupted one.
 
     \b
     Reads:   data/training_data/*.h5, and the model to start from (--original-model)
-    Writes:  a new directory in saved_models/, TensorBoard events in data/logs/
+    Writes:  a new directory in saved_models/, tracked numbers in data/logs/
     Exit:    0 trained, 1 failed, 2 wrong usage,
              75 no new chunks yet, too few positions for --max-samples-per-position, or another process is training
              this model
@@ -92,7 +93,6 @@ class TrainConfig(OptimizerOptions, PriorityOptions, LossOptions, GrowthOptions)
         description="Train on at most this many samples per self-play position (KataGo: 8); 0 = no limit.",
     )
     checkpoint_seconds: float = Field(60.0, ge=0, description="Seconds between checkpoints to resume from.")
-    logdir: Path = Field(layout.CURVES, description="Where TensorBoard event files are written.")
 
 
 class ExportConfig(Options):

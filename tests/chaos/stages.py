@@ -95,6 +95,8 @@ def committed(folder: Path) -> dict[str, str]:
         name = str(path.relative_to(folder))
         if path.is_symlink() or not path.is_file() or is_hidden(name):
             continue
+        if name.startswith("data/logs/"):  # a training that was killed makes its points anew
+            continue
         if path.suffix in (".meta", ".gz", ".h5") or path.name.startswith(("model.json", "weights", "optimizer")):
             if path.suffix == ".gz" and not layout.meta_path(path).exists():
                 continue  # not committed

@@ -21,6 +21,7 @@ from pipeline.matches.runner import MatchRunner, PlayerFactory
 from pipeline.matches.statistics import measured_games
 from pipeline.players import builtin
 from pipeline.progress import Progress
+from pipeline.ratings.command import rate, read_matches
 from pipeline.reports.show import show
 from pipeline.run.matches import read_match
 from pipeline.run.models import read_promotions, resolve_champion, set_champion
@@ -819,3 +820,38 @@ def test_a_negative_threshold_is_for_games_that_count_several_points(tmp_path, m
 def test_a_threshold_beside_a_sequential_test(tmp_path, models):
     with pytest.raises(UsageError, match=r"--threshold and --sprt: each decides"):
         evaluate(config_for(tmp_path, games=400, sprt="0,100,0.05,0.05", threshold=0.6))
+
+
+def tracked(tmp_path: Path) -> list[dict]:
+    return [json.loads(line) for line in (tmp_path / "logs/evaluate/points.jsonl").read_text().splitlines()]
+
+
+def test_a_match_is_tracked_once_by_the_models_training_step(tmp_path, models, made_up_networks, monkeypatch):
+    monkeypatch.setattr(stage, "step_of", lambda manifest: 123)
+    summary = evaluate(config_for(tmp_path, threshold=0.01))
+    (line,) = tracked(tmp_path)
+    assert line["evaluate/step"] == 123
+    assert (line["evaluate/win_rate"], line["evaluate/score"]) == (summary.win_rate, summary.share)
+    assert (line["evaluate/games"], line["evaluate/promoted"]) == (summary.games_played, summary.promoted)
+    rated = rate(read_matches([tmp_path / "evaluate"])).ratings.by_name[f"{summary.challenger}@6"]
+    assert line["evaluate/elo"] == rated.bradley_terry
+    both = {"white_model": str(models / "000001-test"), "black_model": str(models / "000000-test")}
+    evaluate(config_for(tmp_path, threshold=0.01, **both))
+    assert len(tracked(tmp_path)) == 1  # the match had ended
+    evaluate(config_for(tmp_path, black_model="random", white_model=str(models / "000001-test"), promote=False))
+    second = tracked(tmp_path)[1]
+    assert "evaluate/win_rate" not in second and second["evaluate/against/random/games"] == 12
+    assert set(second) >= {"evaluate/elo", "evaluate/against/random/score"} and "evaluate/promoted" not in second
+    evaluate(config_for(tmp_path, black_model="random", white_model="heuristic", promote=False, game="tictactoe"))
+    assert len(tracked(tmp_path)) == 2  # no model
+
+
+def test_a_kill_before_the_decision_tracks_the_match_once(tmp_path, models, made_up_networks, monkeypatch):
+    def killed(*arguments, **named):
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patched, pytest.raises(RuntimeError, match="killed"):
+        patched.setattr(stage, "set_champion", killed)
+        evaluate(config_for(tmp_path, threshold=0.01))
+    assert not (tmp_path / "logs").exists()
+    assert evaluate(config_for(tmp_path, threshold=0.01)).promoted and len(tracked(tmp_path)) == 1

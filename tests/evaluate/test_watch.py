@@ -137,6 +137,29 @@ def test_results_are_those_of_the_games(run: Path) -> None:
     assert "000002-test@2" in rated and found.rating is not None and found.rating_error is not None
 
 
+def test_each_evaluation_is_tracked_by_the_models_training_step(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "step_of", lambda manifest: 123)
+    found = watched(benchmark=["random"], ladder_games=0, tournament_games=0)
+    lines = [json.loads(line) for line in Path("data/logs/watch/points.jsonl").read_text().splitlines()]
+    assert len(lines) == len(found) == 4
+    newest, record = lines[0], found["000003-test"]
+    assert newest["evaluate/step"] == 123 and newest["evaluate/games"] == 6
+    assert newest["evaluate/win_rate"] == sum(one.wins for one in record.results) / 6
+    assert (newest["evaluate/elo"], newest["evaluate/elo_error"]) == (record.rating, record.rating_error)
+    for one in record.results:
+        score = newest[f"evaluate/against/{one.opponent.replace('@', '_')}/score"]
+        assert score == one.share
+    assert not watched_again() and len(Path("data/logs/watch/points.jsonl").read_text().splitlines()) == 4
+
+
+def watched_again() -> bool:
+    """Whether another watcher finds anything to do."""
+    with suppress(NotYet):
+        watched(benchmark=["random"], ladder_games=0, tournament_games=0)
+        return True
+    return False
+
+
 def test_two_that_have_met_already_do_not_play_again(run: Path) -> None:
     found = watched(single="saved_models/000003-test", benchmark_games=0, ladder_games=0, tournament_games=0)
     assert {path.name for path in list_matches(WATCH)} == {

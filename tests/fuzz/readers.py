@@ -77,6 +77,9 @@ from pipeline.run.ratings import read_pool, read_ratings
 from pipeline.run.shards import SEARCH_COLUMNS, compress, decompress, newest_shards, read_meta, read_shard
 from pipeline.schedules import RunState
 from pipeline.selfplay.config import SelfplayConfig
+from pipeline.tracking.jsonl import JsonLines
+from pipeline.tracking.options import NONE, TrackingOptions
+from pipeline.tracking.tracker import Tracker
 from pipeline.train.config import TrainConfig
 from pipeline.upkeep.verify.check_games import KnownGames, check_chunks, check_games
 from pipeline.upkeep.verify.check_matches import check_evaluations, check_matches
@@ -450,6 +453,16 @@ def make_pruned(run: Path) -> list[Parts]:
     return [[(run / "data/selfplay" / PRUNED).read_bytes()]]
 
 
+def make_points(run: Path) -> list[Parts]:
+    (run / "data/logs/train/m").mkdir(parents=True, exist_ok=True)
+    (run / "data/logs/train/m/points.jsonl").unlink(missing_ok=True)
+    options = TrackingOptions(track=NONE)
+    with Tracker(options, run / "data/training_data", "train/m", "train/step", SILENT) as tracker:
+        for step in (10, 20):
+            tracker.add({"loss/total": 1.5, "plies": np.arange(step)}, step)
+    return [(run / "data/logs/train/m/points.jsonl").read_bytes().splitlines(keepends=True)]
+
+
 def make_evaluation(run: Path) -> list[Parts]:
     """As it is when it is finished, of a match that isn't there."""
     rates = {"wins": 1, "draws": 0, "losses": 1, "share": 0.5, "low": 0.1, "high": 0.9}
@@ -612,6 +625,13 @@ def what_was_pruned(run: Path, path: Path) -> None:
     pruned.totals(order.model_of), pruned.totals(order.generation_of), pruned.counted, pruned.has(SHARD(run))
 
 
+def points_made_anew(run: Path, path: Path) -> None:
+    """Whatever is damaged, only whole lines below the first new x stay."""
+    JsonLines(path.parent, "train/step", None)
+    JsonLines(path.parent, "train/step", 15)
+    assert all(json.loads(line)["train/step"] < 15 for line in path.read_bytes().splitlines())
+
+
 def its_priorities(run: Path, path: Path) -> None:
     read_priorities(path)
 
@@ -657,6 +677,7 @@ KINDS: dict[str, Kind] = {
         **text_file("data/evaluate/watch/000001-test.json", make_evaluation), reads=(an_evaluation, shown)
     ),
     "pruned games": Kind(**text_file(f"data/selfplay/{PRUNED}", make_pruned), reads=(what_was_pruned,)),
+    "points": Kind(**text_file("data/logs/train/m/points.jsonl", make_points), reads=(points_made_anew,)),
     "priorities": Kind(make_priorities, write_parts_of_priorities, (its_priorities,)),
     **{
         f".{form}": Kind(

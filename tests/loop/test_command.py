@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from pipeline.errors import FileError, NotYet, UsageError
 from pipeline.loop import command, measuring
@@ -402,6 +403,25 @@ def test_where_games_are_played_is_told_to_those_who_play(commands: Commands) ->
     assert {name for name, options in commands.given if options.get("runner") == "ray"} == {"selfplay", "evaluate"}
 
 
+def test_what_is_tracked_where_is_told_to_those_who_track(commands: Commands) -> None:
+    commands.run(generations=1, track="wandb,mlflow", overlap=True)
+    given = {name for name, options in commands.given if options.get("track") == "wandb,mlflow"}
+    assert given - {"evaluate"} == {"train"} and not any("track" in options for name, options in commands.given[:1])
+    assert of_player()[0].endswith("--verbose 0 --track wandb,mlflow")
+    commands.run(generations=2, track="none")
+    assert {name for name, options in commands.given if options.get("track") == "none"} == {
+        "selfplay", "train", "evaluate",
+    }  # fmt: skip
+    commands.given.clear()
+    commands.run(generations=3)
+    assert not any("track" in options for _, options in commands.given)
+
+
+def test_a_wrong_place_for_tracked_numbers_is_refused() -> None:
+    with pytest.raises(ValidationError, match="wandb:online"):
+        LoopConfig(track="wand")
+
+
 # A game instead of a preset
 
 FOUND = Measurements("tictactoe", False, 9, 5.3, 7.6, 90_000, None, 60_000, 9_000)
@@ -502,6 +522,7 @@ def test_a_folder_of_another_game(measured: list[float], monkeypatch: pytest.Mon
         ({}, set()),
         ({"preset": "text-kuhn"}, {"text"}),
         ({"runner": "ray"}, {"ray"}),
+        ({"track": "tensorboard,wandb"}, {"wandb"}),
         ({"game": "tictactoe"}, set()),
         ({"directory": Path("s3://bucket/run")}, {"cloud"}),
     ],

@@ -1,6 +1,7 @@
 """``train``: the model and its records, resuming to the last bit after any stop, and refusals."""
 
 import dataclasses
+import json
 import os
 import re
 import signal
@@ -23,11 +24,12 @@ from pipeline.run import layout
 from pipeline.run.chunks import read_chunk, write_chunk
 from pipeline.run.models import read_calibration, read_info, read_model, read_optimizer
 from pipeline.run.priorities import Priorities, read_priorities
+from pipeline.tracking import tracker
+from pipeline.tracking.tracker import Point, Sink
 from pipeline.train import command, trainer
 from pipeline.train.checkpoint import Checkpoint, State
 from pipeline.train.command import train
 from pipeline.train.config import InitConfig, TrainConfig
-from pipeline.train.curves import tagged
 from pipeline.train.init import init
 from pipeline.train.prioritised_replay import Replay
 from tests.chaos.workshop import Workshop
@@ -91,12 +93,6 @@ def hidden(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.name.startswith(".") and "lock" not in path.name)
 
 
-def test_every_curve_has_a_name() -> None:
-    """Text games have a term called entropy alone."""
-    found = tagged({"policy_entropy": 1.0, "entropy": 2.0, "policy_accuracy": 0.5, "policy": 3.0})
-    assert list(found) == ["entropy/policy", "loss/entropy", "accuracy/policy", "loss/policy"]
-
-
 def test_makes_the_next_model_and_records_where_it_came_from(folder: Path) -> None:
     summary = train(config())
     assert summary.model == Path("saved_models/000001-b1c8")
@@ -121,35 +117,43 @@ def test_makes_the_next_model_and_records_where_it_came_from(folder: Path) -> No
     assert np.abs(after - before).max() > 0.001
 
 
-def curves(model: Path, folder: str) -> Any:
+def curves(model: Path) -> Any:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    accumulator = EventAccumulator(str(Path("data/logs") / model.name / folder))
+    accumulator = EventAccumulator(str(Path("data/logs/train") / model.name))
     accumulator.Reload()
     return accumulator
+
+
+def lines(model: Path, tag: str) -> list[tuple[int, float]]:
+    """The points of points.jsonl."""
+    found = map(json.loads, Path("data/logs/train", model.name, "points.jsonl").read_text().splitlines())
+    return [(line["train/step"], line[tag]) for line in found if tag in line]
 
 
 def points(accumulator: Any, tag: str) -> list[tuple[int, float]]:
     return [(point.step, pytest.approx(point.value, rel=1e-5)) for point in accumulator.Scalars(tag)]
 
 
-def test_curves_are_written(folder: Path) -> None:
+def test_what_is_tracked(folder: Path) -> None:
+    """Only the terms of the loss are losses; the names say so for every method."""
     summary = train(config())
     metrics = read_info(summary.model).manifest["metrics"]
-    of_steps, of_holdout = curves(summary.model, "train"), curves(summary.model, "holdout")
-    both = {f"loss/{name}" for name in TERMS} | {
-        "accuracy/policy", "accuracy/value_sign", "entropy/policy", "overfitting/value",
-    }  # fmt: skip
-    assert set(of_steps.Tags()["scalars"]) == both | {"step/gradient_norm", "step/learning_rate"}
-    assert set(of_holdout.Tags()["scalars"]) == both | {"overfitting/value_gap"}
-    assert [step for step, _ in points(of_steps, "loss/total")] == [10, 15]
+    found = curves(summary.model)
+    measured = {f"loss/{name}" for name in TERMS}
+    measured |= {"policy_accuracy", "value_sign_accuracy", "policy_entropy", "value_mse"}
+    names = {*measured, *(f"{name}_holdout" for name in measured), "value_mse_set", "value_gap"}
+    names |= {"gradient_norm", "learning_rate", "samples_per_second"}
+    assert {name for name in found.Tags()["scalars"] if "system/" not in name} == {f"train/{name}" for name in names}
+    assert [step for step, _ in points(found, "train/loss/total")] == [10, 15]
     losses = [(0, metrics["holdout_before"]["total"]), (15, metrics["holdout_after"]["total"])]
-    assert losses == points(of_holdout, "loss/total")
-    # one chart with two lines, of the same measure
-    for accumulator, part in ((of_steps, "set"), (of_holdout, "holdout")):
+    assert losses == points(found, "train/loss/total_holdout")
+    for part in ("set", "holdout"):
         wanted = [(0, metrics[f"{part}_before"]["value_mse"]), (15, metrics[f"{part}_after"]["value_mse"])]
-        assert wanted == points(accumulator, "overfitting/value")
-    assert [(15, summary.value_gap)] == points(of_holdout, "overfitting/value_gap")
+        assert wanted == points(found, f"train/value_mse_{part}")
+    assert (15, summary.value_gap) == points(found, "train/value_gap")[-1]
+    for name in names:
+        assert lines(summary.model, f"train/{name}") == points(found, f"train/{name}")
 
 
 @pytest.mark.parametrize(("saved_at", "epochs"), [(12, 5), (22, 5), (None, 5), (22, 2)])
@@ -163,8 +167,12 @@ def test_the_next_run_replaces_the_points_of_a_killed_one(
         train(config(epochs=5, checkpoint_seconds=0), Stopper(22))
     next_one = train(config(epochs=epochs))
     assert next_one.resumed_from_step == ((saved_at or 0) if epochs == 5 else 0)
-    of_steps = [step for step, _ in points(curves(next_one.model, "train"), "loss/total")]
-    assert of_steps == ([10, 20, 25] if epochs == 5 else [10])
+    for tag, wanted in (
+        ("train/loss/total", [10, 20, 25] if epochs == 5 else [10]),
+        ("train/loss/total_holdout", [0, 25] if epochs == 5 else [0, 10]),
+    ):
+        found = points(curves(next_one.model), tag)
+        assert [step for step, _ in found] == wanted and lines(next_one.model, tag) == found
 
 
 def test_a_run_killed_before_its_model_appears_leaves_no_second_points(
@@ -177,8 +185,42 @@ def test_a_run_killed_before_its_model_appears_leaves_no_second_points(
         patched.setattr(command, "write_model", killed)
         train(config(checkpoint_seconds=0))
     model = train(config()).model
-    assert [step for step, _ in points(curves(model, "holdout"), "loss/total")] == [0, 15]
-    assert [step for step, _ in points(curves(model, "train"), "loss/total")] == [10, 15]
+    for tag, wanted in (("train/loss/total_holdout", [0, 15]), ("train/loss/total", [10, 15])):
+        found = points(curves(model), tag)
+        assert [step for step, _ in found] == wanted and lines(model, tag) == found
+
+
+def test_what_cannot_take_points_back_gets_each_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """wandb's and MLflow's part, over a kill after step 22 with a checkpoint of step 12, and a resumed run."""
+
+    class Kept(Sink):
+        takes_back = False
+
+        def add(self, point: Point) -> None:
+            kept.extend((point.x, name) for name in point.scalars if not name.startswith("system/"))
+
+    kept: list[tuple[int, str]] = []
+    monkeypatch.setattr(tracker, "_shared", lambda name, logdir: Kept())
+    monkeypatch.setattr(command, "check_packages", lambda *given: None)
+    settings, save = config(epochs=5, checkpoint_seconds=0, track="wandb"), command._Training._save
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(command._Training, "_save", lambda run: save(run) if run._done.step == 12 else None)
+        train(settings, Stopper(22))
+    assert max(step for step, _ in kept) == 10
+    model = train(settings).model
+    written = map(json.loads, Path("data/logs/train", model.name, "points.jsonl").read_text().splitlines())
+    expected = [(line["train/step"], name) for line in written for name in line if name.startswith("train/")]
+    assert sorted(kept) == sorted((step, name) for step, name in expected if name != "train/step")
+
+
+def test_tracking_changes_no_weights_and_no_key(folder: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train(config(new_model=Path("saved_models/000001-one")), Stopper(7))
+    resumed = train(config(new_model=Path("saved_models/000001-one"), track="none", logdir=Path("other")))
+    assert resumed.resumed_from_step == 7
+    whole = train(config(original_model=resumed.original_model, new_model=Path("saved_models/000001-two")))
+    assert_equal_models(resumed.model, whole.model)
+    assert [path.name for path in Path("other/train/000001-one").iterdir()] == ["points.jsonl"]
 
 
 def test_results_are_not_compared_with_values_of_searches(folder: Path) -> None:
@@ -546,11 +588,11 @@ class TestRefusals:
         assert [path.name for path in Path("saved_models").glob("00*")] == ["000000-init"]
         assert hidden(Path("saved_models")) == []
 
-    def test_a_log_folder_that_cannot_be_written(self, folder: Path) -> None:
+    def test_a_log_folder_that_cannot_be_written_stops_nothing(self, folder: Path) -> None:
         Path("file").write_text("")
-        with pytest.raises(FileError, match="file"):
-            train(config(logdir=Path("file")))
-        assert [path.name for path in Path("saved_models").glob("00*")] == ["000000-init"]
+        listener = Stopper(0)
+        assert train(config(logdir=Path("file")), listener).model.is_dir()
+        assert [text.partition(":")[0] for text in listener.warned] == ["file/train/000001-b1c8"] * 2
 
 
 def say_positions(total: int) -> None:

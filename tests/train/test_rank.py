@@ -225,10 +225,10 @@ def curve(folder: Path) -> list[tuple[int, float]]:
     """The training loss by step, from the file of one process."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    (file,) = (folder / "data/logs" / MODEL.name / "train").iterdir()
+    (file,) = (folder / "data/logs/train" / MODEL.name).glob("events.*")
     accumulator = EventAccumulator(str(file))
     accumulator.Reload()
-    return [(point.step, point.value) for point in accumulator.Scalars("loss/total")]
+    return [(point.step, point.value) for point in accumulator.Scalars("train/loss/total")]
 
 
 def assert_same(one: Path, other: Path, model: Path = MODEL) -> None:

@@ -62,6 +62,9 @@ class Store:
     def appended(self, path: Path) -> None:
         """Upload a file to which a line was added, now or later."""
 
+    def share(self, path: Path) -> None:
+        """Upload a file that nothing depends on. A failure has no consequences for later commits."""
+
     def removing(self, paths: Sequence[Path]) -> None:
         """Remove from the store the files that are about to be removed here."""
 

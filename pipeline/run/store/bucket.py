@@ -18,7 +18,8 @@ The bucket is authoritative, and the working copy is a cache of it:
 - Listings are bounded. A numbered folder that was listed completely once is listed from its newest known number minus
   OVERLAP; a worker's folder from its last known shard; a generation is closed when OVERLAP newer ones have games.
 
-Checkpoints, curves, temporary files and SGF stay in the working copy.
+Files of tracked numbers are uploaded whole at the end of the command that wrote them. Checkpoints, temporary files and
+SGF stay in the working copy.
 """
 
 from __future__ import annotations
@@ -192,6 +193,18 @@ class BucketStore(Store):
                     self._tags[key] = self._put(key, data[: data.rfind(b"\n") + 1], self._tags.get(key))
                     self._sent[key] = self._checked[key] = time.monotonic()
                 del self._waiting[key]
+
+    def share(self, path: Path) -> None:
+        parts = self._parts(path)
+        if not layout.is_shared(parts):
+            return
+        key, data = "/".join(parts), path.read_bytes()
+        with self._lock:
+            try:
+                self._tags[key] = self.objects.put(key, data, self._tags.get(key))
+            except Conflict:
+                found = self.objects.get(key)
+                self._tags[key] = self.objects.put(key, data, found.tag if found else None)
 
     def removing(self, paths: Sequence[Path]) -> None:
         keys = [self._key(path) for path in paths if layout.is_shared(self._parts(path))]

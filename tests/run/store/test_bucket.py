@@ -14,6 +14,7 @@ import pytest
 
 from pipeline.errors import FileError, NotYet, UsageError
 from pipeline.games.specs import parse_game
+from pipeline.progress import SILENT
 from pipeline.reports.show import show
 from pipeline.reports.show_as import csv_lines
 from pipeline.run import atomic, chunks, layout, models, order, packs
@@ -24,11 +25,14 @@ from pipeline.run.store import leases, requests, working_copy
 from pipeline.run.store.base import Store, current_store, using
 from pipeline.run.store.bucket import OVERLAP, BucketStore
 from pipeline.run.store.requests import Conflict
-from tests.helpers import make_champion, make_model
+from pipeline.tracking.options import TrackingOptions
+from pipeline.tracking.tracker import Tracker
+from tests.helpers import Heard, make_champion, make_model
 from tests.run.random_games import random_shards
 from tests.run.store.buckets import Bucket, Request, open_bucket
 from tests.run.test_chunks import write as write_chunk
 from tests.run.test_matches import header, made_up_game
+from tests.tracking.test_tensorboard import read as read_events
 
 GAME = parse_game("tictactoe")
 
@@ -751,6 +755,36 @@ def test_a_working_copy_is_made_once_and_only_of_what_it_is(
     (folder / layout.WORKING_COPY).write_text("{}")
     with pytest.raises(FileError, match="damaged"):
         working_copy.make(machines.address, folder)
+
+
+def test_tracked_numbers_of_all_machines_come_with_a_whole_copy(machines: Machines, bucket: Bucket) -> None:
+    """Each file is uploaded whole when its command ends; several commands and machines add to a track."""
+    one, two = machines("one"), machines("two")
+    options = {"axis": "train/step", "progress": SILENT}
+    for folder, track, step in ((one, "train/m", 10), (one, "train/m", 20), (two, "selfplay/w01", 1)):
+        with Tracker(TrackingOptions(), folder / "data/training_data", track, **options) as tracker:  # type: ignore[arg-type]
+            tracker.add({"a": step}, step)
+            assert not any(track in key and str(step) in key for key in keys(machines, bucket))
+        look_again(folder)
+    here = sorted(key for key in keys(machines, bucket) if key.startswith("data/logs/"))
+    assert [key.rpartition("/")[0] for key in here] == ["data/logs/selfplay/w01"] * 2 + ["data/logs/train/m"] * 3
+    three = working_copy.attach(machines.address, one.with_name("three"), whole=True)
+    assert [point.step for point in read_events(three / "data/logs/train/m").Scalars("train/a")] == [10, 20]
+    points = (three / "data/logs/train/m/points.jsonl").read_text()
+    assert points == (one / "data/logs/train/m/points.jsonl").read_text() and points.count("\n") == 2
+
+
+def test_a_store_that_fails_costs_tracked_numbers_only(machines: Machines, bucket: Bucket) -> None:
+    one, heard = machines("one"), Heard()
+    with Tracker(TrackingOptions(), one / "data/training_data", "train/m", "train/step", heard) as tracker:
+        tracker.add({"a": 1}, 1)
+        bucket.plan = lambda request: "drop"
+    bucket.plan = lambda request: None
+    assert len(heard.warned) == 2 and all("all else goes on" in text for text in heard.warned)
+    random_shards(one / "data/selfplay", GAME, 1, 3)  # the same command goes on
+    assert sum(key.endswith(".gz") for key in keys(machines, bucket)) == 1
+    with Tracker(TrackingOptions(), one / "data/training_data", "train/m", "train/step", heard) as tracker:
+        assert tracker.last == 1
 
 
 def test_a_whole_copy_has_every_file(machines: Machines) -> None:

@@ -121,6 +121,7 @@ class TextActor(Actor):
         replies = ask(game, generator, states, keys, taken(self._job.config, TextPlayerOptions).reply_temperature)
         answers, actions = replies.answers, replies.actions
         self.evaluations += len(rows)
+        self.tokens += int((answers.tokens != NONE).sum())
         for i, (row, state) in enumerate(zip(rows.tolist(), states, strict=True)):
             notes = (0 if replies.texts[i] is None else WELL_FORMED) | (INVALID_MOVE if actions[i] == INVALID else 0)
             prompt = self._no_prompt.copy()

@@ -53,7 +53,7 @@ class ReinforceObjective(Objective):
         self._make, self._has_critic = make, has_critic
         self._config, self._value_weight = taken(config, TextTrainOptions), taken(config, ValueLossOptions).value_weight
         self.terms = ("total", "policy", "kl", "entropy", *(("value",) if has_critic else ()))
-        self.metrics = (*self.terms, "reward", "answer_tokens", "well_formed", "valid")
+        self.metrics = (*self.terms, "reward", "answer_tokens", "well_formed_share", "valid_share")
 
     def network(self, weights: Weights) -> AdapterNetwork:
         return self._make(weights)
@@ -87,8 +87,8 @@ class ReinforceObjective(Objective):
         return {
             "reward": batch.reward.mean(),
             "answer_tokens": batch.inputs[:, 1].sum(1).float().mean(),
-            "well_formed": (batch.notes & WELL_FORMED != 0).float().mean(),
-            "valid": (batch.notes & INVALID_MOVE == 0).float().mean(),
+            "well_formed_share": (batch.notes & WELL_FORMED != 0).float().mean(),
+            "valid_share": (batch.notes & INVALID_MOVE == 0).float().mean(),
         }
 
     def counting_rows(self, batch: Batch) -> dict[str, Tensor]:

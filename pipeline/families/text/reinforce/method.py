@@ -77,7 +77,9 @@ class Reinforce(Method):
     name = "reinforce"
     has_critic = False
     shown_terms: Sequence[str] = ("policy", "kl", "entropy")
-    shown_shares = MappingProxyType({"well_formed": "of the answers well formed", "valid": "of the moves legal"})
+    shown_shares = MappingProxyType(
+        {"well_formed_share": "of the answers well formed", "valid_share": "of the moves legal"}
+    )
     steps_only = True
     searches = False
     options: Sequence[type[Options]] = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 import shutil
 import time
@@ -45,6 +46,7 @@ from pipeline.reports.show_as import csv_lines
 from pipeline.reports.status import status
 from pipeline.reports.status_metrics import exposition
 from pipeline.reports.status_screen import screen
+from pipeline.reports.tracked import of_newest_games
 from pipeline.run.chunks import newest_complete_set, read_chunk
 from pipeline.run.models import model_files, read_info, read_model
 from pipeline.run.shards import BOTH, Shard, newest_shards, read_shard
@@ -80,6 +82,28 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+def last_line(track: str) -> dict[str, Any]:
+    """The last point of a track."""
+    return json.loads(Path("data/logs", track, "points.jsonl").read_text().splitlines()[-1])
+
+
+def test_what_is_tracked(run: Path) -> None:
+    played = last_line("selfplay/w00")
+    assert played["selfplay/games"] == GAMES and played["selfplay/tokens_per_second"] > 0
+    found = of_newest_games(Path("data/selfplay"), pytest.fail)
+    assert found.numbers
+    for source, facts in found.numbers.items():
+        for name, value in facts.items():
+            share = "_share" if name in found.measures and found.measures[name].share else ""
+            assert played[f"{source}/{name}{share}"] == pytest.approx(value)
+    assert any(name.endswith("/mirror/bigrams_share") for name in played)
+    trained = [json.loads(line) for line in Path("data/logs/train/000001-r4/points.jsonl").read_text().splitlines()]
+    names = {name for line in trained for name in line if name.startswith("train/")}
+    assert {"train/valid_share", "train/well_formed_share", "train/reward", "train/loss/kl"} <= names
+    assert not {"train/loss/valid_share", "train/loss/reward"} & names
+    assert last_line("evaluate")["evaluate/against/random/games"] == 8
+
+
 def shards(folder: Path = Path("data/selfplay")) -> list[Shard]:
     return [read_shard(meta.path, meta) for meta in newest_shards(folder)]
 
@@ -93,8 +117,8 @@ def test_what_the_commands_leave_behind(run: Path) -> None:
     assert "value_head.weight" in changed and second.info.method == "a2c"
     assert sum(meta.games for meta in newest_shards(Path("data/selfplay"))) == GAMES
     terms = second.info.manifest["metrics"]["train"]
-    assert {"policy", "kl", "value", "entropy", "reward", "well_formed", "valid"} <= set(terms) and 0 <= terms[
-        "valid"
+    assert {"policy", "kl", "value", "entropy", "reward", "well_formed_share"} <= set(terms) and 0 <= terms[
+        "valid_share"
     ] <= 1
     for path in (Path("saved_models/000001-r4"), Path("data/selfplay"), Path("data/training_data"), Path()):
         assert KUHN in "\n".join(show(path))
