@@ -5,6 +5,7 @@
     ├── NotYet                exit 75  nothing to do yet; says which number is missing
     ├── Elsewhere             exit code of another process of the same command, which failed or ended
     ├── FileError             exit 1   a file is missing, damaged, or of another version or game
+    │   └── GamesDiffer       exit 1   some of a file's games aren't what they were when they were recorded
     └── IllegalMove           exit 1   an action the rules forbid
         └── GameFault         exit 1   the game's own program failed, through no fault of the players
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -74,6 +75,19 @@ class FileError(MuGoError):
         super().__init__(f"{path}: {problem}")
         self.path = Path(path)
         self.problem = problem
+
+
+class GamesDiffer(FileError):
+    """Some games of a file can't be replayed as they were recorded; its others can.
+
+    games: what is wrong with each, by index
+    """
+
+    def __init__(self, path: Path, games: Mapping[int, str]) -> None:
+        first = min(games)
+        more = f"; {len(games) - 1} more of its games differ likewise" if len(games) > 1 else ""
+        super().__init__(path, f"game {first}, {games[first]}{more}")
+        self.games = frozenset(games)
 
 
 # Errors of the system about a path, as problem; wanted; next step.

@@ -5,7 +5,18 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.games.contract import Actions, AnyGame, BoolArray, FloatArray, History, IntArray, KeyArray, Rows, States
+from pipeline.games.contract import (
+    Actions,
+    AnyGame,
+    BoolArray,
+    FloatArray,
+    History,
+    IntArray,
+    KeyArray,
+    Moves,
+    Rows,
+    States,
+)
 
 
 class Boards:
@@ -47,6 +58,9 @@ class Boards:
     def legal(self, rows: Rows) -> BoolArray:
         """[n, A]"""
         return self.game.legal(self.states[rows], self.history.select(rows))
+
+    def moves(self, rows: Rows) -> Moves:
+        return self.game.moves(self.states[rows], self.history.select(rows))
 
     def over(self, rows: Rows) -> BoolArray:
         return self.game.is_over(self.states[rows])

@@ -17,12 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove, UsageError
-from pipeline.games.contract import AnyGame, Game, States
+from pipeline.games.contract import AnyGame, BoolArray, Game, History, States
 
 if TYPE_CHECKING:
     from pipeline.games.records import PlayedGame
 
 G = TypeVar("G", bound=AnyGame)
+
+Said = tuple[tuple[str, int], ...]
+"""The texts among a game's moves, in order, each with a checksum (CRC-32) of what its player was shown before."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,49 @@ def adopted(game: AnyGame, states: States) -> States:
     return game.adopt(states) if isinstance(game, Setups) else states
 
 
+class Spoken(AnyGame):
+    """A game whose moves may be texts.
+
+    In play, a number stands for a text, in this process only; play() takes any text that was said, and moves() lists
+    suggestions. Records have the texts.
+
+    speaks  whether any of its moves are texts
+    """
+
+    speaks: bool
+
+    def legal(self, states: States, history: History) -> BoolArray:
+        if self.speaks:
+            raise NotImplementedError(f"{self.spec}: its moves are texts, of which no table has room")
+        return super().legal(states, history)
+
+    @abstractmethod
+    def written(self, moves: Sequence[int]) -> tuple[list[int], Said]:
+        """A game's first moves as records have them: numbers below 2^16, the same for every text; and the texts."""
+
+    @abstractmethod
+    def recalled(self, moves: Sequence[int], said: Said) -> list[int]:
+        """The inverse, in this process. Plays the recorded game again.
+
+        Raises IllegalMove, with the ply, if the moves and texts aren't those of a game, or if a player is now shown
+        something else than was recorded.
+        """
+
+
+def written(game: AnyGame, moves: Sequence[int]) -> tuple[list[int], Said]:
+    """Spoken.written; the moves of other games are stored as they are."""
+    return game.written(moves) if isinstance(game, Spoken) else (list(moves), ())
+
+
+def recalled(game: AnyGame, moves: Sequence[int], said: Said) -> list[int]:
+    """Spoken.recalled, likewise."""
+    if isinstance(game, Spoken):
+        return game.recalled(moves, said)
+    if said:
+        raise IllegalMove(f"{len(said)} texts are among the moves, but {game.spec} has none; wanted unchanged records")
+    return list(moves)
+
+
 class SeesOpponents(Setups):
     """A game whose networks see which kind of opponent a player meets: a position's value depends on its strength.
 
@@ -153,12 +199,13 @@ class SeesOpponents(Setups):
         """[B, S] the same positions of games in which players [B] meet an opponent that doesn't learn."""
 
 
-class SharedRules(Game):
+class SharedRules(AnyGame):
     """A game whose models also play games with other specs, by the same rules."""
 
     @abstractmethod
     def as_seen(self, other: AnyGame) -> Self | None:
-        """Another game as a player of this one sees it: the same states, rules and actions, maybe more planes.
+        """Another game as a player of this one sees it: the same states, rules and actions, maybe more planes;
+        or for a player that knows no planes and no fixed actions, the other game itself.
 
         None if a player of this game can't play the other.
         """
@@ -171,7 +218,7 @@ def seen_by(game: G, other: AnyGame) -> G | None:
     return game if other.spec == game.spec else None
 
 
-class AllBoards(SharedRules):
+class AllBoards(SharedRules, Game):
     """A game of which one network plays boards of many sizes, and with any komi, if the game has it.
 
     num_global_planes  how many of the last planes are each the same at all points: they tell boards and komi apart

@@ -29,7 +29,17 @@ from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove, MuGoError, UsageError
 from pipeline.games.answers import answers_of, arrays_in, misfit, raised
-from pipeline.games.capabilities import AllBoards, AnyPosition, InSgf, Komi, OwnSgf, SeesOpponents, Setups, SharedRules
+from pipeline.games.capabilities import (
+    AllBoards,
+    AnyPosition,
+    InSgf,
+    Komi,
+    OwnSgf,
+    SeesOpponents,
+    Setups,
+    SharedRules,
+    Spoken,
+)
 from pipeline.games.contract import CHANCE, Actions, AnyGame, BoolArray, Game, History, Rows, States
 from pipeline.games.records import PlayedGame, RecordText
 from pipeline.games.replay import replay_one
@@ -44,7 +54,7 @@ LARGE_BOARD = 100  # points; random games on larger ones are long, so fewer posi
 SMOKE_PLIES = 4
 LONGEST_TITLE = 200  # characters
 WHOLE_GAMES = 3  # that are checked ply by ply
-CAPABILITIES = (InSgf, OwnSgf, Komi, AnyPosition, Setups, SeesOpponents, SharedRules, AllBoards)
+CAPABILITIES = (InSgf, OwnSgf, Komi, AnyPosition, Setups, Spoken, SeesOpponents, SharedRules, AllBoards)
 
 
 def check_game(game: AnyGame, *, num_games: int = 12, share: float | None = None, seed: int = 1) -> None:

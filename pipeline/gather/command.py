@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import FileError, MuGoError, NotYet
+from pipeline.errors import FileError, GamesDiffer, MuGoError, NotYet
 from pipeline.games.contract import AnyGame
 from pipeline.games.specs import are_related, largest
 from pipeline.gather.config import GatherConfig
@@ -83,6 +83,7 @@ class GatherSummary:
     new_positions: int  # made since the previous set
     shards_read: int
     shards_skipped: int  # damaged or missing; a warning names each
+    games_differing: int  # that can't be replayed as recorded; a warning names them
     games_repeated: int  # left out of the window because one of its older shards has them
     sets_removed: int
     seconds: float
@@ -103,6 +104,8 @@ class GatherSummary:
         ]
         if self.games_repeated:
             lines.append(f"{counted(self.games_repeated, 'game')} left out because older shards have them too")
+        if self.games_differing:
+            lines.append(f"{counted(self.games_differing, 'game')} left out that differ on replay; see the warnings")
         if self.shards_skipped:
             lines.append(f"{counted(self.shards_skipped, 'damaged or missing shard')} skipped; the warnings name them")
         return lines
@@ -160,6 +163,7 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
         new_positions=maker.counts[NEW],
         shards_read=maker.shards_read,
         shards_skipped=len(skipped),
+        games_differing=sum(map(len, maker.differing.values())),
         games_repeated=window.repeated,
         sets_removed=sets_removed,
         seconds=seconds,
@@ -270,6 +274,7 @@ class _SetMaker:
 
     skip         called once with the error of each damaged shard
     bad          damaged shards found so far, as indices into the window's metas
+    differing    games that can't be replayed as recorded, found so far, by shard
     shards_read  number of reads
     Row r of the scratch file becomes row r % size of the (r // size)th missing chunk; the hold-out's rows follow.
     """
@@ -280,6 +285,7 @@ class _SetMaker:
     skip: Callable[[FileError], None]
     progress: Progress
     bad: set[int] = field(default_factory=set)
+    differing: dict[int, set[int]] = field(default_factory=dict)
     shards_read: int = 0
 
     def __post_init__(self) -> None:
@@ -383,37 +389,57 @@ class _SetMaker:
         return sampled.at(~np.isin(sampled.shard, list(self.bad)))
 
     def _extract(self, scratch: Scratch, wanted: Positions, rows: IndexArray, num_training: int) -> IndexArray:
-        """Put the examples of N wanted positions into rows [N]; returns the rows of damaged shards, sorted.
+        """Put the examples of N wanted positions into rows [N]; returns the empty rows, sorted.
 
+        Rows stay empty for damaged shards, and for games that can't be replayed as recorded.
         num_training: rows before the hold-out's. The column `shard` becomes an index into the window's metas.
         """
         # The hold-out always measures how well results are predicted.
         td_lambda = np.where(rows < num_training, np.float32(self.config.td_lambda), np.float32(1))
         failed = np.zeros(len(rows), np.bool_)
 
-        def work(group: IndexArray) -> tuple[IndexArray, int, dict[int, FileError]]:
+        def work(
+            group: IndexArray,
+        ) -> tuple[IndexArray, IndexArray, int, dict[int, FileError], dict[int, GamesDiffer]]:
             """One thread's work: read whole shards and make their examples in one batch."""
             of_group = wanted.at(group)
+            left_out = np.zeros(len(group), np.bool_)
+            differing: dict[int, GamesDiffer] = {}
 
             def put(shards: dict[int, Shard]) -> None:
-                good = np.flatnonzero(np.isin(of_group.shard, list(shards)))
+                good = np.flatnonzero(np.isin(of_group.shard, list(shards)) & ~left_out)
+                if not len(good):
+                    return
                 here = of_group.at(good)
                 local = Positions(np.searchsorted(list(shards), here.shard), here.game, here.ply)
                 lambdas = td_lambda[group[good]]
-                columns = self.method.examples(self.game, list(shards.values()), local, lambdas, self.config)
+                try:
+                    columns = self.method.examples(self.game, list(shards.values()), local, lambdas, self.config)
+                except GamesDiffer as error:  # go on without these games
+                    number = next(number for number in shards if shards[number].path == error.path)
+                    differing[number] = error
+                    left_out[(of_group.shard == number) & np.isin(of_group.game, list(error.games))] = True
+                    put(shards)
+                    return
                 columns["shard"] = here.shard.astype(np.uint32)
                 scratch.put(rows[group[good]], columns)
 
             metas = {number: self.window.metas[number] for number in np.unique(of_group.shard).tolist()}
-            return group, len(metas), read_intact(metas, put)[1]
+            errors = read_intact(metas, put)[1]
+            return group[left_out], group, len(metas), errors, differing
 
-        for group, num_read, errors in in_threads(work, in_groups(wanted)):
+        for left_out, group, num_read, errors, differing in in_threads(work, in_groups(wanted)):
             self.shards_read += num_read
             for shard, error in errors.items():
                 if shard not in self.bad:
                     self.skip(error)
                 self.bad.add(shard)
+            for shard, differs in differing.items():
+                if shard not in self.differing:
+                    self.progress.warn(f"left out {differs}")
+                self.differing.setdefault(shard, set()).update(differs.games)
             failed[group] = np.isin(wanted.shard[group], list(errors))
+            failed[left_out] = True
             self.progress.advance(len(group) - int(failed[group].sum()))
         return np.sort(rows[failed])
 

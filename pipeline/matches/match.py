@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import GameFault, IllegalMove
+from pipeline.games.capabilities import written
 from pipeline.games.chance import outcomes
 from pipeline.games.contract import CHANCE, AnyGame
 from pipeline.games.replay import handicap_start
@@ -67,9 +68,15 @@ class _Unfinished:
     values: list[float | None]
     own_values: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))  # of each side's moves
 
-    def failure(self, kind: str, player: str, problem: str) -> MatchFailure:
+    def failure(self, game: AnyGame, kind: str, player: str, problem: str) -> MatchFailure:
         """Its attempt is 1; conduct() sets the real number."""
-        return MatchFailure(failed=self.index, attempt=1, kind=kind, player=player, problem=problem, moves=self.moves)
+        try:
+            moves, said = written(game, self.moves)
+        except IllegalMove:
+            moves, said = [], ()
+        return MatchFailure(
+            failed=self.index, attempt=1, kind=kind, player=player, problem=problem, moves=moves, said=said
+        )
 
 
 class MatchThread:
@@ -128,7 +135,7 @@ class MatchThread:
         for row, playing in enumerate(self._rows):
             if playing is not None:
                 self._rows[row] = None
-                self._on_outcome(playing.failure("crash", "", problem))
+                self._on_outcome(playing.failure(self._pairing.game, "crash", "", problem))
         self.live = 0
 
     def close(self) -> None:
@@ -256,12 +263,14 @@ class MatchThread:
 
     def _finish(self, row: int, result_first_player: float, end: str) -> None:
         whole, playing = int(result_first_player), self._playing(row)
+        moves, said = written(self._pairing.game, playing.moves)
         game = {
             "index": playing.index,
             "challenger_player": int(self._challenger_player[row]),
             "opening_plies": playing.opening_plies,
             "stones": playing.stones,
-            "moves": playing.moves,
+            "moves": moves,
+            "said": said,
             "values_to_move": playing.values,
             "result_first_player": whole if whole == result_first_player else result_first_player,
             "end": end,
@@ -269,7 +278,8 @@ class MatchThread:
         self._release(row, MatchGame.model_validate(game))
 
     def _fail(self, row: int, fault: PlayerFault) -> None:
-        self._release(row, self._playing(row).failure(fault.kind, fault.player, str(fault)))
+        failure = self._playing(row).failure(self._pairing.game, fault.kind, fault.player, str(fault))
+        self._release(row, failure)
 
     def _release(self, row: int, outcome: Outcome) -> None:
         """Free a row. Reports the outcome before it calls the players, so that an error of theirs loses no game."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipeline.errors import FileError, MuGoError, UsageError
-from pipeline.games.capabilities import AllBoards, InSgf, SeesOpponents, usual_handicap
+from pipeline.games.capabilities import AllBoards, InSgf, SeesOpponents, Spoken, usual_handicap
 from pipeline.games.contract import AnyGame, Game
 from pipeline.games.records import PlayedGame, RecordText
 from pipeline.games.sgf import SgfFormat, sgf_name
@@ -213,7 +213,8 @@ class PlayerFactory:
             say_first(self._progress, LOADING)
             method, (threads, rows) = method_named(entrant.model.info.method), self.size
             batch = max(LEAST_BATCH, rows)
-            self._networks[key] = method.load(entrant.model, batch, threads, self._config.backend, self._progress)
+            config = self._config
+            self._networks[key] = method.load(entrant.model, batch, threads, config.backend, self._progress, config)
             if len(self._networks) > NETWORKS_KEPT:
                 self._networks.popitem(last=False)
         self._networks.move_to_end(key)
@@ -230,6 +231,9 @@ class MatchRunner:
                 f"--opening-plies {config.opening_plies}: games of {game.spec} end within {game.max_plies} plies; "
                 "wanted fewer"
             )
+        chosen = config.openings is not None or ("opening_plies" in config.model_fields_set and config.opening_plies)
+        if chosen and isinstance(game, Spoken) and game.speaks:
+            raise UsageError(f"--opening-plies and --openings: {game.spec} has no openings, as its moves are texts")
         self.config = config
         self.game = game
         self._progress = progress

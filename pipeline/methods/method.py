@@ -251,6 +251,9 @@ class Objective(ABC):
     def weights(self, network: torch.nn.Module) -> Weights:
         """A copy of a network's weights, as network() takes them."""
 
+    def start_from(self, weights: Weights) -> None:  # noqa: B027  most losses don't depend on them
+        """Called before network() with the weights of the model that training starts from, also if it is resumed."""
+
     def check(self, batch: Any) -> None:  # noqa: B027  most networks learn from all examples of their method
         """Raise MuGoError if this network can't learn from a batch, a batch in the CPU's memory."""
 
@@ -328,11 +331,26 @@ class Method(ABC):
         """
         raise MuGoError(f"networks of method {self.name} can't be taken to another game; leave --original-model out")
 
+    def files_for_others(self, model: Model) -> dict[str, bytes]:
+        """Files for other programs, by name, that a model's exported copy also has: by default none."""
+        return {}
+
     # Playing
 
     @abstractmethod
-    def load(self, model: Model, max_batch: int, num_threads: int, backend: str, progress: Progress) -> list[Any]:
-        """The model loaded for each of num_threads, for batches of up to max_batch. Raises FileError."""
+    def load(
+        self,
+        model: Model,
+        max_batch: int,
+        num_threads: int,
+        backend: str,
+        progress: Progress,
+        options: Options = Options(),
+    ) -> list[Any]:
+        """The model loaded for each of num_threads, for batches of up to max_batch. options: the command's.
+
+        Raises FileError.
+        """
 
     @abstractmethod
     def player(
@@ -407,7 +425,8 @@ class Method(ABC):
         wanted     its shard is an index into shards
         td_lambda  [N] gather's option for each position; None: 1
         config     gather's, if targets depend on other options
-        Raises FileError, with a shard's path, if its games can't be of this game and method.
+        Raises FileError, with a shard's path, if its games can't be of this game and method; GamesDiffer if only some
+        of them can't be replayed as they were recorded.
         """
 
     def settle(self, columns: Columns, config: Options) -> Columns:

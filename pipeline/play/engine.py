@@ -118,5 +118,5 @@ def open_player(model: Model, config: EngineConfig, progress: Progress) -> Calla
     Different threads may use players at the same time, but not the same one. Raises FileError, naming the model.
     """
     method = method_named(model.info.method)
-    (loaded,) = method.load(model, 1, 1, config.backend, progress)
+    (loaded,) = method.load(model, 1, 1, config.backend, progress, config)
     return lambda game: method.player(game, 1, loaded, config.search_options(), config.readouts)

@@ -17,16 +17,16 @@ from pipeline.games.contract import AnyGame, Game, KeyArray, MoveScores, States
 from pipeline.players.player import BoardsPlayer, Decisions, Rows
 
 
-class ScoringPlayer(BoardsPlayer):
-    """Plays a move with the highest score, in one step. Subclasses define the scores."""
+class DrawingPlayer(BoardsPlayer):
+    """Plays one of the moves that a subclass calls the best, in one step."""
 
     def __init__(self, game: Game, num_rows: int) -> None:
         super().__init__(game, num_rows)
         self._generators = [np.random.default_rng(0) for _ in range(num_rows)]
 
     @abstractmethod
-    def scores(self, rows: Rows) -> NDArray[np.float64]:
-        """[n, A] scores of the moves in rows [n]; -inf for illegal moves."""
+    def best(self, rows: Rows) -> list[NDArray[np.integer]]:
+        """The best actions in each of rows [n], ascending."""
 
     def new_games(self, rows: Rows, seeds: KeyArray) -> None:
         super().new_games(rows, seeds)
@@ -40,21 +40,31 @@ class ScoringPlayer(BoardsPlayer):
         rows = np.flatnonzero(self._wanted)
         if not rows.size:
             return Decisions.none()
-        scores = self.scores(rows)
-        best = scores == scores.max(axis=1, keepdims=True)
+        best = self.best(rows)
         actions = np.empty(len(rows), np.int32)
         for i, row in enumerate(rows.tolist()):
-            choices = np.flatnonzero(best[i])
-            actions[i] = choices[self._generators[row].integers(len(choices))]
+            actions[i] = best[i][self._generators[row].integers(len(best[i]))]
         self._wanted[rows] = False
         return Decisions(rows, actions, np.full(len(rows), np.nan, np.float32))
 
 
-class RandomPlayer(ScoringPlayer):
-    """Uniform over the legal moves, including a pass."""
+class ScoringPlayer(DrawingPlayer):
+    """Plays a move with the highest score. Subclasses define the scores."""
 
+    @abstractmethod
     def scores(self, rows: Rows) -> NDArray[np.float64]:
-        return np.where(self._boards.legal(rows), 0.0, -np.inf)
+        """[n, A] scores of the moves in rows [n]; -inf for illegal moves."""
+
+    def best(self, rows: Rows) -> list[NDArray[np.integer]]:
+        return [np.flatnonzero(scores == scores.max()) for scores in self.scores(rows)]
+
+
+class RandomPlayer(DrawingPlayer):
+    """Uniform over the legal moves, including a pass; where any text may be said, over the game's suggestions."""
+
+    def best(self, rows: Rows) -> list[NDArray[np.integer]]:
+        moves = self._boards.moves(rows)
+        return [moves.of(i) for i in range(len(rows))]
 
 
 def heuristic_of(game: AnyGame) -> MoveScores:

@@ -157,8 +157,9 @@ def each_match(
 ) -> Iterator[MatchResults]:
     """The matches in these folders, by folder.
 
-    Every game that isn't in results.json is replayed. Warns of each damaged match, which is left out, and of each
-    damaged summary and game of unknown rules, where the games count.
+    Every game that isn't in results.json is replayed. Warns of each damaged match, which is left out, of games that
+    can't be replayed as recorded, which don't count, and of each damaged summary and game of unknown rules, where the
+    games count.
 
     keep     as in read_results
     skipped  gets the folders of damaged matches
@@ -192,7 +193,10 @@ def each_match(
 def checked_results(folder: Path, keep: bool, warn: Callable[[str], None] = SILENT.warn) -> MatchResults:
     """The results of a match for each_match(). Raises FileError if it is damaged."""
     try:
-        return read_results(folder, checked=True, keep=keep)
+        found = read_results(folder, checked=True, keep=keep)
+        if found.left_out is not None:
+            warn(f"counted for neither side: {found.left_out}")
+        return found
     except UnknownGame as error:
         warn(f"not checked, but counted: {error}")
         return read_results(folder)

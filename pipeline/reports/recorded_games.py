@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError, IllegalMove, UsageError, named_in
-from pipeline.games.capabilities import variant
+from pipeline.games.capabilities import recalled, variant
 from pipeline.games.contract import CHANCE, AnyGame, States
 from pipeline.games.replay import replay_one
 from pipeline.games.specs import recorded_game
@@ -84,25 +84,27 @@ class RecordedGame:
         record = shard.game(index)
         with named_in(shard.path), damaged_game(shard.path, index):
             game = variant(recorded_game(shard.game_spec), record.setup)
+            moves = recalled(game, record.moves.tolist(), record.said)
         names = [shard.model, shard.model]
         if record.opponent is not None and record.learner != BOTH:
             names[1 - record.learner] = record.opponent
         pairs = zip(record.flags.tolist(), record.root_values.tolist(), strict=True)
         values = [None if flags & NO_VALUE else value for flags, value in pairs]
         return cls(
-            shard.path, index, game, (names[0], names[1]), record.moves.tolist(), values, record.result_first_player,
+            shard.path, index, game, (names[0], names[1]), moves, values, record.result_first_player,
             record.end.name.lower(), shard=shard, record=record,
         )  # fmt: skip
 
     @classmethod
     def of_match(cls, match: Match, one: MatchGame) -> RecordedGame:
         """Raises UsageError for a game that isn't known here."""
-        with named_in(match.folder):
+        with named_in(match.folder), damaged_game(match.folder, one.index):
             game = recorded_game(match.header.game)
+            moves = recalled(game, one.moves, one.said)
         names = (match.header.challenger, match.header.champion)
         players = names if one.challenger_player == 0 else (names[1], names[0])
         return cls(
-            match.folder, one.index, game, players, one.moves, one.values_to_move, one.result_first_player, one.end,
+            match.folder, one.index, game, players, moves, one.values_to_move, one.result_first_player, one.end,
             one.stones, one.opening_plies,
         )  # fmt: skip
 

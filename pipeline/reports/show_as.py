@@ -95,8 +95,8 @@ def csv_lines(path: Path, index: int | None = None) -> Iterator[str]:
 
 def _line(cells: list[object]) -> str:
     text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(cells)
-    return text.getvalue()
+    csv.writer(text, lineterminator="\r\n").writerow(cells)  # it quotes what occurs in the terminator
+    return text.getvalue().removesuffix("\r\n")
 
 
 def _shards_at(path: Path) -> list[Path]:

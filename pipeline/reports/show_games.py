@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from textwrap import indent
 from typing import cast
 
 import numpy as np
 
-from pipeline.errors import UsageError, named_in
+from pipeline.errors import IllegalMove, UsageError, named_in
+from pipeline.games.capabilities import recalled
 from pipeline.games.contract import AnyGame, Game, States
 from pipeline.games.records import RecordFormat
 from pipeline.games.replay import move_names
@@ -75,7 +77,9 @@ def show_one(path: Path, index: int, moves: bool) -> Iterator[str]:
     for one in failures:
         yield f"game {index}, attempt {one.attempt}: failed after {len(one.moves)} plies ({one.kind}): {one.problem}"
         if one.moves:
-            yield indent(_moves_in_line(game, one.moves, match.stones[index] if match.stones else []), "    ")
+            with suppress(IllegalMove):
+                known = recalled(game, one.moves, one.said)
+                yield indent(_moves_in_line(game, known, match.stones[index] if match.stones else []), "    ")
     for played in games:
         yield from show_game(RecordedGame.of_match(match, played), moves)
 

@@ -41,7 +41,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from pipeline.errors import FileError, IllegalMove, UsageError
+from pipeline.errors import FileError, GamesDiffer, IllegalMove, UsageError
+from pipeline.games.capabilities import recalled
 from pipeline.games.contract import Game, States
 from pipeline.games.replay import IllegalRecord, handicap_start, replay
 from pipeline.games.specs import recorded_game
@@ -64,6 +65,7 @@ ROW = np.dtype([("index", "<u4"), ("length", "<u4"), ("end", "|u1"), ("result", 
 
 End = Literal["played_out", "move_limit", "resigned"]
 Moves = list[Annotated[int, Field(ge=0, le=2**16 - 1)]]
+Texts = tuple[tuple[str, Annotated[int, Field(ge=0, le=2**32 - 1)]], ...]
 
 
 class PlayerInfo(BaseModel, frozen=True):
@@ -179,6 +181,10 @@ class MatchHeader(BaseModel, frozen=True):
         return self.players[1].name
 
 
+def _is_empty(value: tuple[object, ...]) -> bool:
+    return not value
+
+
 class MatchGame(BaseModel, frozen=True, extra="forbid"):
     """One finished game: a line of games.jsonl. Its opening is the first opening_plies of moves."""
 
@@ -187,6 +193,7 @@ class MatchGame(BaseModel, frozen=True, extra="forbid"):
     opening_plies: int = Field(ge=0)
     stones: Moves = Field([], description="Black's handicap stones, placed before white's first move.")
     moves: Moves
+    said: Texts = Field((), exclude_if=_is_empty, description="The texts among the moves, see games/capabilities.py.")
     values_to_move: list[float | None] = Field(
         description="Root value at each move, from its player's view; None: an opening move, or no value known."
     )
@@ -203,7 +210,7 @@ class MatchGame(BaseModel, frozen=True, extra="forbid"):
     @property
     def identity(self) -> object:
         """The same for games with the same moves, colours and handicap stones."""
-        return self.challenger_player, tuple(self.stones), tuple(self.moves)
+        return self.challenger_player, tuple(self.stones), tuple(self.moves), tuple(text for text, _ in self.said)
 
     @property
     def challenger_began(self) -> bool:
@@ -225,6 +232,7 @@ class MatchFailure(BaseModel, frozen=True, extra="forbid"):
     player: str = Field(description="The player at fault; empty if none is known.")
     problem: str
     moves: Moves = Field(description="Those known.")
+    said: Texts = Field((), exclude_if=_is_empty, description="As in MatchGame.")
 
 
 class MoreOpenings(BaseModel, frozen=True, extra="forbid"):
@@ -444,18 +452,29 @@ def verify_match(match: Match) -> None:
 def verify_games(path: Path, game: Game, games: Sequence[MatchGame]) -> None:
     """Replay every game. Raises FileError if a move is illegal or the moves don't lead to the result.
 
-    A resigned game must not be over, and the player to move must have lost it.
+    A resigned game must not be over, and the player to move must have lost it. Raises GamesDiffer if all is well but
+    for games whose texts can't be replayed as recorded.
     """
-    for start in range(0, len(games), GAMES_AT_ONCE):
-        _verify(path, game, sorted(games[start : start + GAMES_AT_ONCE], key=lambda one: -one.length))
+    intact: list[tuple[MatchGame, list[int]]] = []
+    differ: dict[int, str] = {}
+    for one in games:
+        try:
+            intact.append((one, recalled(game, one.moves, one.said)))
+        except IllegalMove as error:
+            differ[one.index] = f"{error}; remove that line to replay it"
+    for start in range(0, len(intact), GAMES_AT_ONCE):
+        _verify(path, game, sorted(intact[start : start + GAMES_AT_ONCE], key=lambda pair: -pair[0].length))
+    if differ:
+        raise GamesDiffer(path, differ)
 
 
-def _verify(path: Path, game: Game, games: Sequence[MatchGame]) -> None:
-    """games: longest first."""
+def _verify(path: Path, game: Game, recorded: Sequence[tuple[MatchGame, Sequence[int]]]) -> None:
+    """recorded: games, the longest first, with their moves in this process."""
+    games = [one for one, _ in recorded]
     lengths = np.array([one.length for one in games], np.int64)
     moves = np.full((int(lengths.max()), len(games)), -1, np.int32)
-    for row, one in enumerate(games):
-        moves[: one.length, row] = one.moves
+    for row, (one, actions) in enumerate(recorded):
+        moves[: one.length, row] = actions
     states = np.empty((len(games), game.state_size), np.int16)
     starts = _starts(path, game, games)
     try:
@@ -636,6 +655,7 @@ class MatchResults:
     ends       the names of the games' ends
     failed     indexes of games that failed at least once
     summary    None before with_summary
+    left_out   the error about games that can't be replayed as recorded; the rows lack them, they count for neither side
     """
 
     folder: Path
@@ -646,6 +666,7 @@ class MatchResults:
     ends: tuple[str, ...]
     failed: frozenset[int]
     summary: dict[str, Any] | None = None
+    left_out: GamesDiffer | None = None
 
     def with_summary(self) -> MatchResults:
         """A copy with the present summary.json. Raises FileError if that is damaged."""
@@ -685,7 +706,8 @@ class KeptResults(BaseModel, frozen=True, extra="forbid"):
 def read_results(folder: Path, checked: bool = False, keep: bool = False) -> MatchResults:
     """The results of a match. Raises FileError if games.jsonl is missing or damaged.
 
-    checked  verify the games that results.json doesn't have; raises like verify_match
+    checked  verify the games that results.json doesn't have; raises like verify_match, but only leaves games out that
+             can't be replayed as recorded
     keep     if checked, write a results.json that isn't up to date; a failure, as on a read-only disk, is ignored
     """
     found, data, start = begin_lines(folder)
@@ -695,15 +717,22 @@ def read_results(folder: Path, checked: bool = False, keep: bool = False) -> Mat
         before, rows, more = kept
         start, ends, failed = before.num_bytes, before.ends, frozenset(before.failed)
         found.take_more(more)
+    left_out: GamesDiffer | None = None
     is_new = kept is None or start < len(data)
     if is_new:
         found.before = frozenset(rows["index"].tolist())
         take_lines(found, data, start)
         if checked:
-            verify_match(Match(folder, found.header, found.openings, list(found.games.values()), [], None))
+            try:
+                verify_match(Match(folder, found.header, found.openings, list(found.games.values()), [], None))
+            except GamesDiffer as error:
+                left_out, keep = error, False
+                found.games = {index: one for index, one in found.games.items() if index not in error.games}
         rows, ends = _with_new(found, rows, ends)
         failed |= {failure.failed for failure in found.failures}
-    results = MatchResults(folder, found.header, found.num_games, len(data), rows, tuple(ends), failed)
+    results = MatchResults(
+        folder, found.header, found.num_games, len(data), rows, tuple(ends), failed, left_out=left_out
+    )
     if is_new and checked and keep:
         with suppress(FileError):
             _keep(results, found, data)
@@ -744,7 +773,8 @@ def _with_new(found: MatchLines, rows: NDArray[Any], ends: Sequence[str]) -> tup
     new = []
     for game in games:
         moves = np.array([*game.stones, *game.moves], "<u2")  # all games of a match have equally many stones
-        checksum = int.from_bytes(hashlib.blake2b(moves.tobytes(), digest_size=8).digest(), "little")
+        texts = json.dumps([text for text, _ in game.said]).encode() if game.said else b""
+        checksum = int.from_bytes(hashlib.blake2b(moves.tobytes() + texts, digest_size=8).digest(), "little")
         new.append((game.index, game.length, ends.index(game.end), game.result_first_player, checksum))
     both = np.concatenate([rows, np.array(new, ROW)])
     return both[np.argsort(both["index"], kind="stable")], ends

@@ -112,8 +112,9 @@ def write_model(
     weights: Weights,
     optimizer: Weights | None = None,
     calibration: NDArray[np.uint8] | None = None,
+    others: Mapping[str, bytes] | None = None,
 ) -> None:
-    """Make a model directory atomically. calibration: see read_calibration.
+    """Make a model directory atomically. calibration: see read_calibration; others: files that other programs read.
 
     Raises FileError if path exists or can't be written, UsageError for an invalid name.
     """
@@ -126,7 +127,7 @@ def write_model(
     stamps = {name: FileStamp(bytes=len(b), sha256=hashlib.sha256(b).hexdigest()) for name, b in blobs.items()}
     info = info.model_copy(update={"name": path.name, "files": stamps})
     with atomic.new_directory(path) as folder:
-        for name, blob in blobs.items():
+        for name, blob in {**blobs, **(others or {})}.items():
             (folder / name).write_bytes(blob)
         (folder / layout.MODEL_JSON).write_bytes(info.model_dump_json(indent=2).encode() + b"\n")
 

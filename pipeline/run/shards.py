@@ -1,6 +1,7 @@
 """Shards: the games of one self-play worker, written in groups.
 
-A shard is gzip: one line of JSON, then the columns that it lists, little-endian. Axes: G games, M moves of all games,
+A shard is gzip: one line of JSON, then the columns that it lists, little-endian. The line also has the texts that are
+moves, if there are any. Axes: G games, M moves of all games,
 V visited edges of all moves. Position i of a shard is the position before move i, so there are M positions; games
 follow each other. The sidecar ``.meta`` is written after the shard and commits it: a shard without one does not exist.
 The same games give the same bytes.
@@ -35,6 +36,7 @@ from pipeline.errors import FileError
 from pipeline.run import atomic, layout, order, packs
 
 if TYPE_CHECKING:
+    from pipeline.games.capabilities import Said
     from pipeline.run.chunks import ColumnTypes
 
 try:
@@ -51,6 +53,7 @@ POLICY_COUNTS = 1  # bit 0 of flags: the visits of this move are a policy target
 NO_VALUE = 2  # bit 1: no value is known for this move; its root value is 0 and means nothing
 DRAWN = 4  # bit 2: a random opening move
 SEARCHED = 8  # bit 3: searched in full
+SAID = "said"  # in the header: the texts among each game's moves, if there are any
 BOTH = 2  # learner: the model played both sides
 TRIAL_BYTES = 65_536  # about a shard's size
 MOST_GENERATION, MOST_EVALUATIONS = 2**31 - 1, 2**63 - 1
@@ -88,6 +91,7 @@ class GameRecord:
     opponent     the model's opponent; None: itself
     learner      the side that the model played: 0 first, 1 second, BOTH; the opponent's moves are no policy targets
     setup        how the game begins, see capabilities.Setups
+    said         the texts among the moves, see capabilities.Spoken
 
     A method gives those of flags, values, surprises and visits that it has; the others get values that mean "unknown".
     """
@@ -107,6 +111,7 @@ class GameRecord:
     opponent: str | None = None
     learner: int = BOTH
     setup: int = 0
+    said: Said = ()
 
     def __post_init__(self) -> None:
         for name in SEARCH_COLUMNS:
@@ -232,6 +237,10 @@ class Shard:
         """The most points that a game counted when it was recorded."""
         return float(self.header["max_result"])
 
+    def said(self, index: int) -> Said:
+        """The texts among a game's moves."""
+        return tuple((text, checksum) for text, checksum in self.header[SAID][index]) if SAID in self.header else ()
+
     def own_column(self, name: str) -> NDArray[Any]:
         """[M, ...] one of the method's own columns. Raises FileError if the shard lacks it."""
         if name not in self.own:
@@ -259,6 +268,7 @@ class Shard:
             opponent=self.opponent(index),
             learner=int(self.learners[index]),
             setup=int(self.setups[index]),
+            said=self.said(index),
         )
 
 
@@ -313,6 +323,7 @@ def write_shard(
             for name, column in columns.items()
         ],
         "provenance": provenance,
+        **({SAID: [game.said for game in games]} if any(game.said for game in games) else {}),
     }
     data = json.dumps(header, ensure_ascii=False).encode() + b"\n"
     packed = compress(data + b"".join(column.tobytes() for column in columns.values()))
@@ -535,6 +546,8 @@ def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
     if not isinstance(most, int | float) or not 0 < most < math.inf:
         raise FileError(path, f"damaged: its games count up to {str(most)[:20]}; wanted a number above 0")
     columns, own = _parse_columns(path, header, memoryview(data)[len(first_line) :])
+    if SAID in header and not _are_said(header[SAID], len(columns["lengths"])):
+        raise FileError(path, "damaged: the texts in its header are not those of its games")
     for problem in _problems(columns, own, most, header.get("opponents")):
         raise FileError(path, f"damaged: {problem}")
     shard = Shard(path, header, **columns, own=own)
@@ -612,6 +625,17 @@ def _problems(columns: dict[str, Any], own: dict[str, Any], most: float, opponen
         yield f"a game against opponent {int(numbers.max())}; its header names {len(opponents)}"
     if ((numbers < 0) != (learners == BOTH)).any() or (learners > BOTH).any():
         yield "a side of the model that contradicts its opponent"
+
+
+def _are_said(found: Any, num_games: int) -> bool:
+    """Whether these are pairs of a text and a checksum for every game."""
+    return (
+        isinstance(found, list)
+        and len(found) == num_games
+        and all(isinstance(game, list) for game in found)
+        and all(isinstance(pair, list) and len(pair) == 2 for game in found for pair in game)
+        and all(isinstance(text, str) and type(number) is int for game in found for text, number in game)
+    )
 
 
 def _are_surprises(numbers: NDArray[np.floating]) -> bool:

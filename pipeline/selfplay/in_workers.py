@@ -71,7 +71,9 @@ def played_game(outcome: str, games: Mapping[str, AnyGame]) -> tuple[int, Played
             raise ValueError(str(error)) from error
         state = arrays.pop(STATE)
         own = {name.removeprefix(OWN): arrays.pop(name) for name in list(arrays) if name.startswith(OWN)}
-        record = GameRecord(**said["record"] | {"end": End(said["record"]["end"])}, **arrays, own=own)
+        fields = said["record"]
+        texts = tuple((text, checksum) for text, checksum in fields["said"])
+        record = GameRecord(**fields | {"end": End(fields["end"]), "said": texts}, **arrays, own=own)
         finished = FinishedGame(record, said["player"], said["would_have_resigned"], state)
     return said["number"], PlayedGame(games[said["spec"]], finished, said["generation"], said["number"])
 

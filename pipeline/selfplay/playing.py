@@ -80,7 +80,8 @@ class Plan:
     def load(self, model: Model, progress: Progress) -> list[Any]:
         """A model, the learner or an opponent, loaded for each thread: see Method.load."""
         method = method_named(model.info.method)
-        return method.load(model, self.rows * self.leaves, self.threads, self.config.backend, progress)
+        config = self.config
+        return method.load(model, self.rows * self.leaves, self.threads, config.backend, progress, config)
 
     def check(self, learner: ModelInfo, path: Path) -> None:
         """Raises MuGoError for a model of another game or method, which can't take over."""

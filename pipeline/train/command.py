@@ -367,6 +367,7 @@ class _Training:
             if self._group:
                 self._group.agree("resume", {"the step to resume from": self._done.step if found else 0})
             objective = method.objective(self._grown.architecture, config)
+            objective.start_from(self._grown.weights)
             self._terms = objective.terms
             self._trainer = Trainer(objective, weights, config, optimizer, self._group)
         if found is None:

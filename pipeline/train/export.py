@@ -52,11 +52,14 @@ class ExportSummary:
     num_bytes: int
     strength: list[Strength]
     base: str = ""  # an adapter's base model: its folder beside the copy, or its whole path
+    others: Sequence[str] = ()  # files that other programs read
 
     def lines(self) -> list[str]:
         shown = [f"{self.model}: {self.game}, {size(self.num_bytes)}, a copy of {self.exported}"]
         if self.base:
             shown.append(f"its base model {self.base} isn't part of it; give both away together")
+        if self.others:
+            shown.append(f"for other programs: {', '.join(self.others)}")
         for one in self.strength:
             at = "" if one.readouts is None else f" at {one.readouts} readouts"
             share = f"{percent(one.points_share)} ({100 * one.points_share_low:.0f}–{100 * one.points_share_high:.0f})"
@@ -88,10 +91,17 @@ def export(config: ExportConfig, progress: Progress = SILENT) -> ExportSummary:
             },
         }
     )
-    write_model(config.output, info, weights, calibration=read_calibration(model))
+    others = method.files_for_others(model)
+    write_model(config.output, info, weights, calibration=read_calibration(model), others=others)
     num_bytes = sum(path.stat().st_size for path in config.output.iterdir())
     return ExportSummary(
-        config.output, model.info.name, model.info.game, num_bytes, strength, str(architecture.get("base", ""))
+        config.output,
+        model.info.name,
+        model.info.game,
+        num_bytes,
+        strength,
+        str(architecture.get("base", "")),
+        sorted(others),
     )
 
 

@@ -477,6 +477,14 @@ METHOD_FAULTS = (
         ("tests/families/text/reinforce/test_losses.py",),
     ),
     Mutant(
+        "clipping-the-wrong-way",
+        "PPO keeps the gradient of tokens beyond the limit and drops that of the others.",
+        "pipeline/families/text/reinforce/losses.py",
+        "torch.min(free, bounded)",
+        "torch.max(free, bounded)",
+        ("tests/families/text/reinforce/test_losses.py",),
+    ),
+    Mutant(
         "td-without-viewpoint",
         "TD(lambda) takes the opponent's chances for the player's own.",
         "pipeline/families/backgammon/td/targets.py",

@@ -43,6 +43,13 @@ def write(directory: Path, *games: GameRecord, model: str = "000001-a", worker: 
     return write_shard(directory, model, worker, "go:9", games, {"generation": 1, "seed": 4})
 
 
+def test_texts_are_kept_with_their_checksums(tmp_path: Path) -> None:
+    said = (("[1]\n\u2603 \"", 2**32 - 1), ("", 0))
+    shard = shards.read_shard(write(tmp_path, record(1), record(2, said=said)))
+    assert [shard.game(index).said for index in range(2)] == [(), said]
+    assert "said" not in shards.read_shard(write(tmp_path, record(1), worker="w01")).header
+
+
 def test_round_trip(tmp_path: Path) -> None:
     games = [record(2**63, 3, 1.0), record(7, 1, -1.0, end=End.RESIGNED), record(8, 5, 0.0, no_resign=True)]
     path = write(tmp_path, *games)
@@ -395,6 +402,13 @@ def put(name: str, at: int, value: Any) -> Callable[[dict[str, Any], dict[str, n
         (put("learners", 0, 1), "side of the model"),
         (put("learners", 0, 3), "side of the model"),
         (lambda header, arrays: header.update(opponents=[1]), "wanted a list of names"),
+        (lambda header, arrays: header.update(said=None), "the texts in its header"),
+        (lambda header, arrays: header.update(said=[]), "the texts in its header"),
+        (lambda header, arrays: header.update(said=["x"]), "the texts in its header"),
+        (lambda header, arrays: header.update(said=[["x"]]), "the texts in its header"),
+        (lambda header, arrays: header.update(said=[[["x", 1, 2]]]), "the texts in its header"),
+        (lambda header, arrays: header.update(said=[[["x", True]]]), "the texts in its header"),
+        (lambda header, arrays: header.update(said=[[[1, 1]]]), "the texts in its header"),
     ],
 )
 def test_contradicting_contents_are_refused(

@@ -2,19 +2,28 @@
 
 TextArena's environments use the global random generators of Python and numpy. Each Environment swaps in its own random
 states while it runs, so that a game depends only on its seed and its actions. Therefore only one environment of a
-process can run at a time.
+process can run at a time. Some environments download data of nltk, or ask language models on the network. Here nltk's
+data must be installed, and nobody is asked.
 
-Rewards are by player number. Source: TextArena 0.7.4, core.py and state.py.
+TextArena registers most environments three times: NAME with wrappers for language models, NAME-train with those for
+training, and NAME-raw without. An observation wrapper is one of words.SHOWN here. Action wrappers, which may add
+brackets or cut a text, are TextArena's own, and used where actions are texts.
+
+Rewards are by player number. Source: TextArena 0.7.4, core.py, state.py and envs/registration.py.
 """
 
 from __future__ import annotations
 
 import contextlib
+import difflib
 import importlib
+import math
 import random
+import re
+import sys
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,49 +33,134 @@ from pipeline.families.text.words import LISTED, Message
 NOT_INSTALLED = "text games need the packages of the extra text: pip install 'mugo[text]'"
 OWN = {"KuhnChips-v0": ("pipeline.families.text.kuhn", "KuhnChips", {"max_rounds": 1})}  # module, class, settings
 KINDS = {"PROMPT": "prompt", "PLAYER_ACTION": "action", "GAME_BOARD": "board", "GAME_ADMIN": "admin"}
+# What TextArena's observation wrappers show: keys of words.SHOWN
+SHOWN_BY = {
+    "LLMObservationWrapper": "whole",
+    "GameMessagesAndCurrentBoardObservationWrapper": "board",
+    "GameMessagesObservationWrapper": "messages",
+    "GameBoardObservationWrapper": "position",
+}
+NEAR = 5  # names that are suggested
+REFUSAL = "attempted an invalid move"  # in TextArena's message to a player whose action was invalid
 
 _working = threading.RLock()  # guards the global random generators
+_RESOURCE = re.compile(r"Resource\W+(?:\d+m)?(\w+)")  # in nltk's message, perhaps in colour
 
 
-def environment_class(name: str) -> tuple[Any, dict[str, Any]]:
-    """(class, settings) of an environment, e.g. KuhnPoker-v0. Raises UsageError if it is unknown or unsupported."""
+class Registered(NamedTuple):
+    """An environment as it is registered.
+
+    kind, settings  its class and arguments
+    lists           whether it lists exactly the legal actions whenever a player is to move
+    show            what a player sees, a key of words.SHOWN
+    wrappers        TextArena's wrappers for actions, the innermost first
+    """
+
+    kind: Any
+    settings: dict[str, Any]
+    lists: bool
+    show: str = "whole"
+    wrappers: tuple[Any, ...] = ()
+
+
+def registered(name: str) -> Registered:
+    """An environment, e.g. KuhnPoker-v0. Raises UsageError if it is unknown or can't be imported."""
     try:
+        from textarena.core import ActionWrapper
         from textarena.envs.registration import ENV_REGISTRY
     except ImportError as error:
         raise UsageError(f"game text:{name}: {NOT_INSTALLED} ({error})") from error
-    known = sorted([*OWN, *(one for one in ENV_REGISTRY if one.split("-")[0] in LISTED and _is_plain(one))])
+    lists = name.split("-")[0] in LISTED
     if name in OWN:
         module, kind, settings = OWN[name]
-        return getattr(importlib.import_module(module), kind), dict(settings)
-    if name not in ENV_REGISTRY or not _is_plain(name):
-        raise UsageError(f"game text:{name}: unknown environment; wanted one of {', '.join(known)}")
-    if name.split("-")[0] not in LISTED:
-        raise UsageError(
-            f"game text:{name}: it expects free text, so its actions can't be numbered; wanted one that lists the "
-            f"legal actions: {', '.join(known)}"
-        )
+        return Registered(getattr(importlib.import_module(module), kind), dict(settings), lists)
+    if name not in ENV_REGISTRY:
+        known = {one.casefold(): one for one in (*OWN, *ENV_REGISTRY)}
+        near = difflib.get_close_matches(name.casefold(), known, NEAR, 0.5)
+        wanted = " or ".join(known[one] for one in near) or "a name such as KuhnPoker-v0"
+        raise UsageError(f"game text:{name}: unknown environment; wanted {wanted}; docs/text.md lists them")
     spec = ENV_REGISTRY[name]
     module, kind = spec.entry_point.split(":")
-    return getattr(importlib.import_module(module), kind), dict(spec.kwargs)
+    with _working, _offline():
+        try:
+            found = getattr(importlib.import_module(module), kind)
+        except Exception as error:  # another package's module
+            raise UsageError(f"game text:{name}: {_explained(error)}") from error
+    wrappers = spec.default_wrappers or ()
+    show = next((SHOWN_BY[one.__name__] for one in wrappers if one.__name__ in SHOWN_BY), "whole")
+    actions = () if lists else tuple(one for one in wrappers if issubclass(one, ActionWrapper))
+    return Registered(found, dict(spec.kwargs), lists, show, actions)
 
 
-def _is_plain(name: str) -> bool:
-    """Whether it is registered without wrappers. TextArena also registers every environment with some."""
-    return not name.endswith(("-raw", "-train"))
+class _OnTheNetwork(Exception):
+    """An environment wants to ask a language model, e.g. who has won."""
+
+
+def _no_agent(*args: object, **options: object) -> None:
+    raise _OnTheNetwork
+
+
+@contextlib.contextmanager
+def _offline() -> Iterator[None]:
+    """Nothing is downloaded, nobody is asked: nltk finds the data that are installed, or raises."""
+    import nltk
+    from textarena import agents
+
+    before = nltk.download, agents.OpenRouterAgent
+    nltk.download, agents.OpenRouterAgent = lambda *names, **options: False, _no_agent
+    try:
+        yield
+    finally:
+        nltk.download, agents.OpenRouterAgent = before
+
+
+def _explained(error: Exception, what: str = "importing it") -> str:
+    """What an environment raised at something, and the next step if it lacks data or a package."""
+    if isinstance(error, LookupError) and (found := _RESOURCE.search(str(error))):
+        return f"it needs nltk's {found[1]}, which aren't installed: python -m nltk.downloader {found[1]}"
+    if isinstance(error, _OnTheNetwork):
+        return "it asks language models on the network; wanted an environment that needs none"
+    if isinstance(error, ModuleNotFoundError):
+        return f"it needs the package {error.name}, which isn't installed"
+    if isinstance(error, SyntaxError):
+        return f"its code isn't valid in Python {sys.version_info[0]}.{sys.version_info[1]}; try a newer one ({error})"
+    return f"{what} raised {type(error).__name__}: {' '.join(str(error).split())}"
 
 
 class Environment:
-    """One game. messages: by player, all messages so far."""
+    """One game.
 
-    def __init__(self, name: str, made: Any, seed: int) -> None:
-        """made: TextArena's environment, owned by this object. Raises GameFault if it can't begin."""
-        self.name, self._env = name, made
+    messages  by player, all messages so far; none to player 1 if the environment has one player
+    marks     before each action: its player, and the number of messages to that player
+    refused   whether the latest action was an invalid move
+    """
+
+    def __init__(self, name: str, entry: Registered, settings: dict[str, Any], seed: int, num_players: int = 2) -> None:
+        """settings: beside the registered ones.
+
+        Raises UsageError if its class refuses the settings, GameFault if it can't begin.
+        """
+        self.name = name
         self.messages: tuple[list[Message], list[Message]] = ([], [])
-        self._random = random.Random(seed).getstate()
-        self._numpy = np.random.RandomState(seed).get_state()
+        self.marks: list[tuple[int, int]] = []
+        self.refused = False
+        self._num_players, self._lists = num_players, entry.lists
         self._done = False
+        self._rewards = (0.0, 0.0)
+        self._seed(seed)
+        try:
+            with contextlib.nullcontext() if entry.lists else self._its_world():  # those of LISTED draw nothing here
+                self._env = entry.kind(**{**entry.settings, **settings})
+        except Exception as error:  # another package's class with the user's settings
+            given = ", ".join(f"{key}={value}" for key, value in entry.settings.items()) or "none"
+            wanted = f"; wanted settings such as {given}" if settings else ""
+            raise UsageError(f"game text:{name}: {_explained(error, 'creating it')}{wanted}") from error
+        for wrapper in entry.wrappers:
+            self._env = wrapper(self._env)
+        if not entry.lists:
+            self._seed(seed)
         with self._running("its start"):
-            self._env.reset(num_players=2, seed=seed)
+            self._env.reset(num_players=num_players, seed=seed)
             self._collect()
 
     @property
@@ -81,8 +175,7 @@ class Environment:
     @property
     def rewards(self) -> tuple[float, float]:
         """The rewards of players 0 and 1 when the game is over."""
-        found = self._env.state.rewards or {}
-        return float(found.get(0, 0.0)), float(found.get(1, 0.0))
+        return self._rewards
 
     @property
     def invalid(self) -> int:
@@ -92,32 +185,57 @@ class Environment:
 
     def step(self, action: str) -> None:
         """Play an action, legal or not, of the player to move. Raises GameFault if the environment fails."""
-        with self._running(f"action {action!r}"):
+        shown = repr(action if len(action) <= 80 else f"{action[:80]}…")
+        mover = self.to_move
+        before = len(self.messages[mover])
+        with self._running(f"action {shown}"):
             done, _ = self._env.step(action)
             self._done = bool(done)
             self._collect()
+            told = self.messages[mover][before:]
+            self.refused = any(one.kind == "admin" and REFUSAL in one.text for one in told)
+            self.refused |= self._done and self.invalid == mover
+        self.marks.append((mover, before))
 
     def _collect(self) -> None:
-        """Move the environment's new observations to messages."""
-        waiting = self._env.state.observations
-        for player in (0, 1):
-            for sender, text, kind in waiting[player]:
-                self.messages[player].append(Message(int(sender), str(text), KINDS.get(kind.name, "event")))
-            waiting[player] = []
+        """Move the environment's new observations to messages, and take the rewards of a finished game."""
+        state = self._env.state
+        for player in range(self._num_players):
+            for sender, text, kind in state.observations[player]:
+                role = str(state.role_mapping.get(sender, ""))
+                self.messages[player].append(Message(int(sender), str(text), KINDS.get(kind.name, "event"), role))
+            state.observations[player] = []
+        if self._done:
+            if state.rewards is None:
+                raise ValueError("it ended without rewards")
+            self._rewards = float(state.rewards.get(0, 0.0)), float(state.rewards.get(1, 0.0))
+            if not all(map(math.isfinite, self._rewards)):
+                raise ValueError(f"its rewards are {self._rewards}")
+        elif not 0 <= self.to_move < self._num_players:
+            raise ValueError(f"player {self.to_move} is to move")
+
+    def _seed(self, seed: int) -> None:
+        self._random = random.Random(seed).getstate()
+        self._numpy = np.random.RandomState(seed).get_state()
 
     @contextlib.contextmanager
-    def _running(self, what: str) -> Iterator[None]:
-        with _working:
+    def _its_world(self) -> Iterator[None]:
+        """The environment's random states in place of the global ones, and no downloads; those of LISTED try none."""
+        with _working, contextlib.nullcontext() if self._lists else _offline():
             ours = random.getstate(), np.random.get_state()
             random.setstate(self._random)
             np.random.set_state(self._numpy)
             try:
                 yield
-                if self._done and self._env.state.rewards is None:
-                    raise ValueError("it ended without rewards")
-            except Exception as error:  # a faulty environment must not stop the other games
-                raise GameFault(f"text:{self.name}: at {what} it raised {type(error).__name__}: {error}") from error
             finally:
                 self._random, self._numpy = random.getstate(), np.random.get_state()
                 random.setstate(ours[0])
                 np.random.set_state(ours[1])
+
+    @contextlib.contextmanager
+    def _running(self, what: str) -> Iterator[None]:
+        try:
+            with self._its_world():
+                yield
+        except Exception as error:  # a faulty environment must not stop the other games
+            raise GameFault(f"text:{self.name}: {_explained(error, f'at {what} it')}") from error

@@ -1,32 +1,42 @@
 """``TextGame``: environments of TextArena as a game. ``text:KuhnPoker-v0``, ``text:KuhnPoker-v0+SimpleTak-v0``.
 
 The first move is chance's: one of SEEDS equally likely seeds, which fixes the environment's random numbers and, with
-several environments, selects one. After it, action i is the i-th action that the environment lists in this position.
-INVALID stands for any other answer: the environment gets INVALID_TEXT and applies its own rule for invalid moves, e.g.
-a second try. So a game can be replayed from its moves.
+several environments, selects one.
 
-Players are the environment's players 0 and 1; the environment decides which one begins. The result is the sign of the
-difference of their rewards; rewards() returns the rewards themselves. A game is cut short at its limit of plies.
+Where the environment lists its actions (words.LISTED), action i is the i-th one in this position. INVALID stands for
+any other answer: the environment gets INVALID_TEXT and applies its own rule for invalid moves, e.g. a second try. So a
+game can be replayed from its moves.
+
+In all other environments, actions are texts. Any text may be said; moves() suggests some, for play at random. In this
+process an action is the text's number (texts.py). A record has SPOKEN instead, and the texts beside the moves, each
+with a checksum of the observation before it, which shows on replay whether the environment is still the same.
+
+Players are the environment's players 0 and 1; the environment decides which one begins. In an environment for one
+player, player 1 never moves. The result is the sign of the difference of their rewards; rewards() returns the rewards
+themselves. A game is cut short at its limit of plies.
 
 State words: PLIES, TO_MOVE, OVER, RESULT (first player's), LOST_BY (1 + the player whose invalid move ended the game),
-CUT, SEED, then the actions in order. A state holds no messages: they are recovered by replaying the actions, and cached
-for recent positions. Axes as in games/contract.py.
+CUT, then the actions in order, two words each, the seed first. A state holds no messages: they are recovered by
+replaying the actions, and cached for recent positions. Axes as in games/contract.py.
 """
 
 from __future__ import annotations
 
 import threading
+import zlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import GameFault, IllegalMove, UsageError
-from pipeline.families.text.environment import Environment, environment_class
-from pipeline.families.text.words import SHOWN, Message, kuhn_equilibrium, listed_actions, plain
+from pipeline.families.text.environment import Environment, registered
+from pipeline.families.text.texts import FIRST, TEXTS, clean
+from pipeline.families.text.words import SHOWN, Message, kuhn_equilibrium, listed_actions, plain, suggested_actions
+from pipeline.games.capabilities import Said, SharedRules, Spoken
 from pipeline.games.contract import (
     CHANCE,
     OFF,
@@ -48,8 +58,10 @@ from pipeline.games.keys import hashed
 SEEDS = 4_096
 INVALID = 9_999
 INVALID_TEXT = "(none of the listed actions)"
+SPOKEN = 10_000  # in records: a text
 PLIES, TO_MOVE, OVER, RESULT, LOST_BY, CUT, SEED = range(7)
-HEADER = 7
+HEADER = SEED
+WORDS = 2  # of a state for an action
 KEPT = 20_000  # positions in the cache
 # Options of a spec that aren't the environment's, with their defaults.
 LENGTHS = {
@@ -58,14 +70,21 @@ LENGTHS = {
     "reply": 32,  # maximum tokens of an answer
 }
 
-_REFUSALS = {1: "not one of the listed actions", 2: "the game is over"}
+DIFFERS = "the environment's observation differs from the recorded one; was another version of textarena used?"
+_REFUSALS = {
+    1: "not one of the listed actions",
+    2: "the game is over",
+    3: "no text that was said in this process, or one that was forgotten",
+}
 
 
 @dataclass
 class _Position:
     """The cached data of a position. messages [2]: by player; only the first counts[player] belong to the position.
 
-    environment: None once it is over or has advanced to a later position.
+    environment: None once it is over or has advanced to a later position. marks: as in Environment, of the whole game.
+    listed: the legal actions; where actions are texts, some suggestions once asked for. refused: whether the latest
+    action was invalid.
     """
 
     environment: Environment | None
@@ -76,15 +95,18 @@ class _Position:
     invalid: int  # see Environment
     listed: tuple[str, ...]
     rewards: tuple[float, float]
+    marks: list[tuple[int, int]]
+    refused: bool
 
     def view(self, player: int) -> list[Message]:
         return self.messages[player][: self.counts[player]]
 
 
-class TextGame(AnyGame):
+class TextGame(Spoken, SharedRules):
     """See the module docstring.
 
     environments: their names; prompt_tokens, reply_tokens: the maximum for a language model
+    num_players: of each environment, 2 or 1; speaks: whether actions are texts in one of them
     """
 
     has_chance = True
@@ -94,22 +116,30 @@ class TextGame(AnyGame):
     def __init__(
         self, names: tuple[str, ...], settings: dict[str, Any], show: str, plies: int, prompt: int, reply: int
     ) -> None:
-        """settings: of the only environment; show: a key of words.SHOWN. Raises UsageError if it can't be played."""
+        """settings: of the only environment; show: a key of words.SHOWN, or "" for what each one's wrapper shows.
+
+        Raises UsageError if it can't be played.
+        """
         self.environments = names
-        self._settings, self._show = settings, SHOWN[show]
-        self._classes = [environment_class(name) for name in names]
+        self._settings = settings
+        self._entries = [registered(name) for name in names]
+        defaults = {entry.show for entry in self._entries}
+        show = "" if defaults == {show} else show
+        self._shows = [SHOWN[show or entry.show] for entry in self._entries]
+        self.num_players = [2 for _ in names]
+        self.speaks = not all(entry.lists for entry in self._entries)
         self.max_plies = self.move_limit = plies
-        self.state_size = HEADER + plies
+        self.state_size = HEADER + WORDS * plies
         self.prompt_tokens, self.reply_tokens = prompt, reply
         lengths = {"plies": plies, "prompt": prompt, "reply": reply}
         options = [f"{key}={value}" for key, value in sorted(settings.items())]
-        options += [f"show={show}"] if show != "whole" else []
+        options += [f"show={show}"] if show else []
         options += [f"{key}={value}" for key, value in lengths.items() if value != LENGTHS[key]]
         self.spec = ",".join([f"text:{'+'.join(names)}", *options])
         self._lock = threading.RLock()
         self._known: OrderedDict[bytes, _Position] = OrderedDict()
-        for seed in range(len(names)):
-            self._check_begins(seed)
+        for number in range(len(names)):
+            self._check_begins(number)
 
     @property
     def board_title(self) -> str:
@@ -120,8 +150,8 @@ class TextGame(AnyGame):
         if not size:
             raise UsageError("game text: no environment; wanted e.g. text:KuhnPoker-v0")
         names, options = tuple(size.split("+")), dict(options)
-        show = options.pop("show", "whole")
-        if show not in SHOWN:
+        show = options.pop("show", "")
+        if show and show not in SHOWN:
             raise UsageError(f"game text:{size}: show={show}; wanted one of {', '.join(SHOWN)}")
         lengths = {}
         for key, default in LENGTHS.items():
@@ -133,13 +163,22 @@ class TextGame(AnyGame):
             raise UsageError(f"game text:{size}: {next(iter(options))}: several environments can't have settings")
         return cls(names, {key: _value(text) for key, text in options.items()}, show, **lengths)
 
-    def _check_begins(self, seed: int) -> None:
+    def _check_begins(self, number: int) -> None:
+        """Begin a game of this environment: of two players, or else of one."""
         try:
-            self._position(np.array([seed], np.int16).tobytes())
+            self._make(number)
         except GameFault as error:
-            settings = " and ".join(f"{key}={value}" for key, value in self._settings.items())
-            wanted = f"settings with which two players begin, not {settings}" if settings else "a game of two players"
-            raise UsageError(f"{error}; wanted {wanted}") from error
+            self.num_players[number] = 1
+            try:
+                self._make(number)
+            except GameFault:
+                settings = " and ".join(f"{key}={value}" for key, value in self._settings.items())
+                wanted = f"settings with which players begin, not {settings}" if settings else "one or two players"
+                raise UsageError(f"{error}; wanted {wanted}") from error
+
+    def as_seen(self, other: AnyGame) -> Self | None:
+        """Any text game: a language model that has learned one reads the others as well."""
+        return other if isinstance(other, type(self)) else None
 
     # The environment behind a position
 
@@ -147,21 +186,17 @@ class TextGame(AnyGame):
         """The index of the environment in play; state [S] after chance's move."""
         return int(state[SEED]) % len(self.environments)
 
+    def _lists(self, seed: int) -> bool:
+        """Whether the environment that a seed selects lists its actions."""
+        return self._entries[seed % len(self._entries)].lists
+
     def _make(self, seed: int) -> Environment:
         number = seed % len(self.environments)
-        kind, settings = self._classes[number]
-        name = self.environments[number]
-        try:
-            made = kind(**{**settings, **self._settings})
-        except Exception as error:  # another package's class with the user's settings
-            raise UsageError(
-                f"game text:{name}: creating it raised {type(error).__name__}: {error}; "
-                f"wanted settings such as {', '.join(f'{key}={value}' for key, value in settings.items()) or 'none'}"
-            ) from error
-        return Environment(name, made, seed)
+        entry, name = self._entries[number], self.environments[number]
+        return Environment(name, entry, self._settings, seed, self.num_players[number])
 
     def _position(self, key: bytes) -> _Position:
-        """key: the words from SEED on. Raises GameFault if the environment fails."""
+        """key: the actions of a game, see _key. Raises GameFault if the environment fails."""
         with self._lock:
             found = self._known.get(key)
             if found is None:
@@ -175,52 +210,128 @@ class TextGame(AnyGame):
 
     def _reach(self, key: bytes) -> _Position:
         """Continue from the previous position if its environment is still there, else replay from the start."""
-        words = np.frombuffer(key, np.int16).tolist()
-        before = self._known.get(key[:-2]) if len(words) > 1 else None
+        actions = np.frombuffer(key, _ACTION).tolist()
+        lists = self._lists(actions[0])
+        texts = [None if lists else self._text(action) for action in actions[1:]]  # all: those in use are kept
+        before = self._known.get(key[: -_ACTION.itemsize]) if len(actions) > 1 else None
         if before is not None and before.environment is not None:
             environment, before.environment = before.environment, None
-            environment.step(INVALID_TEXT if words[-1] == INVALID else before.listed[words[-1]])
+            environment.step(_listed_text(before.listed, actions[-1]) if (text := texts[-1]) is None else text)
         else:
-            environment = self._make(words[0])
-            for action in words[1:]:
-                choices = listed_actions(environment.messages[environment.to_move])
-                environment.step(INVALID_TEXT if action == INVALID else choices[action])
+            environment = self._make(actions[0])
+            for action, text in zip(actions[1:], texts, strict=True):
+                if text is None:
+                    text = _listed_text(listed_actions(environment.messages[environment.to_move]), action)
+                environment.step(text)
         messages = environment.messages
         listed: tuple[str, ...] = ()
-        if not environment.over:
+        if lists and not environment.over:
             listed = listed_actions(messages[environment.to_move])
             if not listed:
                 raise GameFault(f"text:{environment.name}: a player is to move, but no message lists the actions")
         counts = len(messages[0]), len(messages[1])
-        rewards = environment.rewards if environment.over else (0.0, 0.0)
         facts = environment.to_move, environment.over, environment.invalid
-        return _Position(None if environment.over else environment, messages, counts, *facts, listed, rewards)
+        return _Position(
+            None if environment.over else environment, messages, counts, *facts, listed, environment.rewards,
+            environment.marks, environment.refused,
+        )  # fmt: skip
+
+    def _text(self, action: int) -> str:
+        """What the environment gets, where actions are texts."""
+        if action == INVALID:
+            return INVALID_TEXT
+        try:
+            return TEXTS.text(action)
+        except KeyError:
+            raise GameFault(f"{self.spec}: a text of this game was forgotten; wanted fewer games at once") from None
 
     def _of(self, state: NDArray[np.int16]) -> _Position:
-        return self._position(state[SEED : SEED + max(1, int(state[PLIES]))].tobytes())
+        return self._position(_key(state, max(1, int(state[PLIES]))))
 
     def kind_of(self, moves: Sequence[int]) -> str:
         several = len(self.environments) > 1 and len(moves) > 0
         return self.environments[int(moves[0]) % len(self.environments)] if several else ""
 
+    # Records
+
+    def written(self, moves: Sequence[int]) -> tuple[list[int], Said]:
+        if not any(move >= FIRST for move in moves):
+            return list(moves), ()
+        found = self._position(np.array(moves, _ACTION).tobytes())
+        show = self._shows[moves[0] % len(self._shows)]
+        said = []
+        for move, (player, count) in zip(moves[1:], found.marks, strict=False):
+            if move >= FIRST:
+                said.append((TEXTS.text(move), _checksum(show(found.messages[player][:count]))))
+        return [SPOKEN if move >= FIRST else move for move in moves], tuple(said)
+
+    def recalled(self, moves: Sequence[int], said: Said) -> list[int]:
+        spoken = sum(move == SPOKEN for move in moves)
+        if spoken != len(said):
+            raise IllegalMove(f"{len(said)} texts for {spoken} moves that are texts; wanted unchanged records")
+        if not spoken:
+            return list(moves)
+        seed, texts = moves[0], iter(said)
+        if not 0 <= seed < SEEDS or self._lists(seed):
+            raise IllegalMove(f"ply 1: a text, but {self.spec} lists its actions; wanted unchanged records")
+        environment, show = self._make(seed), self._shows[seed % len(self._shows)]
+        found = [seed]
+        for ply, move in enumerate(moves[1:], start=1):
+            if environment.over:
+                raise IllegalMove(f"ply {ply}: {DIFFERS} It ends the game here")
+            if move == SPOKEN:
+                text, checksum = next(texts)
+                if checksum != _checksum(show(environment.messages[environment.to_move])):
+                    raise IllegalMove(f"ply {ply}: {DIFFERS}")
+                move = TEXTS.number(clean(text))
+            elif move != INVALID:
+                raise IllegalMove(f"ply {ply}: action {move}; wanted a text")
+            try:
+                environment.step(self._text(move))
+            except GameFault as error:
+                raise IllegalMove(f"ply {ply}: {error}") from error
+            found.append(move)
+        return found
+
     # Text
 
     def observation(self, state: NDArray[np.int16]) -> str:
         """The text shown to the player to move; state [S] after chance's move, not over."""
-        return self._show(self._of(state).view(int(state[TO_MOVE])))
+        return self._shows[self.environment_of(state)](self._of(state).view(int(state[TO_MOVE])))
 
     def messages_to(self, state: NDArray[np.int16], player: int) -> list[Message]:
         """All messages to a player so far; state [S] after chance's move."""
         return self._of(state).view(player)
 
     def listed(self, state: NDArray[np.int16]) -> tuple[str, ...]:
-        """The legal actions in order; () where the game is over or chance is to move."""
-        return () if state[OVER] or state[TO_MOVE] == CHANCE else self._of(state).listed
+        """The legal actions in order, or where actions are texts, some suggestions; () where no player is to move."""
+        if state[OVER] or state[TO_MOVE] == CHANCE:
+            return ()
+        position = self._of(state)
+        if not position.listed:
+            position.listed = suggested_actions(position.view(int(state[TO_MOVE])))
+        return position.listed
+
+    def lists(self, state: NDArray[np.int16]) -> bool:
+        """Whether this game's environment lists its actions; else they are texts. state [S] after chance's move."""
+        return self._lists(int(state[SEED]))
 
     def read(self, state: NDArray[np.int16], text: str) -> int:
-        """The action that an answer names; INVALID if it isn't listed."""
+        """The action that a text names: any text where actions are texts, else INVALID if it isn't listed."""
+        if not self.lists(state):
+            return TEXTS.number(clean(text))
         wanted = plain(text)
         return next((i for i, action in enumerate(self.listed(state)) if plain(action) == wanted), INVALID)
+
+    def answered(self, state: NDArray[np.int16], read: str | None, answer: str) -> int:
+        """The action of an answer. read: the action read from it; None: none was found; then it is said as a whole."""
+        if read is None:
+            return INVALID if self.lists(state) else self.read(state, answer)
+        return self.read(state, read)
+
+    def refused(self, states: States) -> BoolArray:
+        """[B] whether the latest move was invalid, as the environment sees it; states after a player's move."""
+        return np.array([self._of(state).refused for state in states], np.bool_)
 
     def rewards(self, states: States) -> FloatArray:
         """[B, 2] the environment's rewards of players 0 and 1; 0 where the game isn't over."""
@@ -265,8 +376,12 @@ class TextGame(AnyGame):
                 status[row] = 2
             elif state[TO_MOVE] == CHANCE:
                 status[row] = not 0 <= action < SEEDS
+            elif action == INVALID:
+                continue
+            elif self.lists(state):
+                status[row] = not 0 <= action < len(self.listed(state))
             else:
-                status[row] = action != INVALID and not 0 <= action < len(self.listed(state))
+                status[row] = 0 if action in TEXTS else 3
         self._refuse(states, actions, status, _REFUSALS)
         after = states.copy()
         for state, action in zip(after, actions.tolist(), strict=True):
@@ -275,8 +390,9 @@ class TextGame(AnyGame):
 
     def _play_one(self, state: NDArray[np.int16], action: int) -> None:
         plies = int(state[PLIES])
-        state[SEED + plies] = action
-        found = self._position(state[SEED : SEED + plies + 1].tobytes())
+        start = HEADER + WORDS * plies
+        state[start], state[start + 1] = (action & 0xFFFF ^ 0x8000) - 0x8000, action >> 16  # both signed
+        found = self._position(_key(state, plies + 1))
         state[PLIES], state[TO_MOVE], state[OVER] = plies + 1, found.to_move, found.over
         if found.over:
             difference = found.rewards[0] - found.rewards[1]
@@ -285,10 +401,16 @@ class TextGame(AnyGame):
         elif plies + 1 >= self.max_plies:
             state[OVER] = state[CUT] = 1
 
+    def actions(self, state: NDArray[np.int16]) -> list[int]:
+        """The actions that listed() names, in its order."""
+        listed = self.listed(state)
+        texts = bool(listed) and not self.lists(state)
+        return [self.read(state, one) for one in listed] if texts else list(range(len(listed)))
+
     def moves(self, states: States, history: History) -> Moves:
-        counts = [len(self.listed(state)) for state in states]
-        offsets = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
-        actions = [np.arange(count, dtype=np.int32) for count in counts]
+        """Where actions are texts, those of listed(); play() takes any."""
+        actions = [np.unique(np.array(self.actions(state), np.int32)) for state in states]
+        offsets = np.concatenate([[0], np.cumsum([len(one) for one in actions], dtype=np.int64)]).astype(np.int64)
         return Moves(offsets, np.concatenate([np.zeros(0, np.int32), *actions]))
 
     def is_over(self, states: States) -> BoolArray:
@@ -317,7 +439,13 @@ class TextGame(AnyGame):
             if not 0 <= action < SEEDS:
                 raise IndexError(action)
             return f"seed {action}"
-        return "invalid" if action == INVALID else self.listed(state)[action]
+        if action == INVALID:
+            return "invalid"
+        if self.lists(state):
+            return self.listed(state)[action]
+        if action not in TEXTS:
+            raise IndexError(action)
+        return _in_one_line(TEXTS.text(action))
 
     def parse_move(self, state: NDArray[np.int16], text: str) -> int:
         if state[TO_MOVE] == CHANCE:
@@ -325,6 +453,8 @@ class TextGame(AnyGame):
             if not 0 <= number < SEEDS:
                 raise IllegalMove(f"{text!r}: wanted 'seed N' with N below {SEEDS}")
             return number
+        if not state[OVER] and not self.lists(state):
+            return self.read(state, text)
         if plain(text) == "invalid":
             return INVALID
         action = self.read(state, text)
@@ -340,6 +470,26 @@ class TextGame(AnyGame):
         lines = [f"[to 0] {text}" for text in first] + [f"[to 1] {text}" for text in second if text not in first]
         turn = "over" if state[OVER] else f"player {state[TO_MOVE]} to move"
         return "\n".join([f"seed {state[SEED]}", *lines, f"{turn}, ply {state[PLIES]}"])
+
+
+_WORD, _ACTION = np.dtype("<i2"), np.dtype("<i4")
+
+
+def _listed_text(listed: tuple[str, ...], action: int) -> str:
+    return INVALID_TEXT if action == INVALID else listed[action]
+
+
+def _key(state: NDArray[np.int16], plies: int) -> bytes:
+    """The first actions of a state [S], four bytes each."""
+    return state[HEADER : HEADER + WORDS * plies].astype(_WORD, copy=False).tobytes()
+
+
+def _checksum(observation: str) -> int:
+    return zlib.crc32(observation.encode(errors="surrogatepass"))
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join("".join(one if one.isprintable() else " " for one in text).split())
 
 
 def _value(text: str) -> int | bool | str:

@@ -53,7 +53,9 @@ class Tree:
 
 
 def build_tree(game: TextGame) -> Tree:
-    """Raises UsageError for a game with more than MOST_NODES positions."""
+    """Raises UsageError for a game with more than MOST_NODES positions, or whose actions are texts."""
+    if game.speaks:
+        raise UsageError(f"{game.spec}: its actions are texts; wanted an environment that lists its actions")
     kinds: dict[tuple[object, ...], list[int]] = {}
     for seed in range(SEEDS):
         kinds.setdefault(_signature(game, seed), []).append(seed)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from pipeline.families.text.language.prompts import CHAT, FORMS, NAMES, TEMPLATES
 from pipeline.options import Options
 
 PANEL = "Text games (methods reinforce and a2c)"
@@ -22,6 +23,17 @@ class TextPlayerOptions(Options):
         ge=0,
         description="Temperature for sampling an answer's tokens; 0 = always the likeliest token.",
     )
+    top_p: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="Sample a token only from the likeliest ones that together have this probability.",
+    )
+    max_loras: int = Field(
+        4,
+        ge=1,
+        description="Adapters that --backend vllm keeps loaded at the same time; others are loaded again.",
+    )
 
 
 class TextInitOptions(Options):
@@ -37,13 +49,25 @@ class TextInitOptions(Options):
     )
     prompt_template: str = Field(
         "plain",
-        pattern="^(plain|reasoning|chatml|boxed-chatml)$",
-        description="Format of the prompt: plain, reasoning, chatml or boxed-chatml.",
+        pattern=f"^({'|'.join(NAMES)})$",
+        description=f"Format of the prompt: {', '.join(TEMPLATES)}, or {CHAT}: the base model's own.",
     )
     reading: str = Field(
-        "brackets",
-        pattern="^(brackets|boxed|whole)$",
-        description="Where an answer's action is: brackets (the last ones), boxed (the last \\boxed{}) or whole.",
+        "",
+        pattern=f"^({'|'.join(FORMS)})?$",
+        description="Where an answer's action is: brackets (the last ones), boxed (the last \\boxed{}) or whole. "
+        "[default: as the template asks]",
+    )
+    lora_targets: str = Field(
+        "all-linear",
+        pattern=r"^[\w.-]+(,[\w.-]+)*$",
+        description="Linear layers that get adapters: all-linear (all except the output layer), or the last parts of "
+        "their names, e.g. q_proj,v_proj.",
+    )
+    lora_alpha: float | None = Field(
+        None,
+        gt=0,
+        description="An adapter's output counts ALPHA / rank. [default: twice the rank]",
     )
     pretraining_steps: int = Field(
         400,
@@ -65,19 +89,26 @@ class TextSelfplayOptions(Options):
 
 
 class TextGatherOptions(Options):
-    """Reward transformations."""
+    """Reward transformations, and how much of an answer is learned from."""
 
     panel = PANEL
     of_methods = True
 
+    max_train_len: int = Field(
+        0,
+        ge=0,
+        description="Tokens of a prompt and its answer to learn from; the end of a longer answer isn't. 0 = all.",
+    )
+
     final_rewards: str = Field(
         "",
         description="Transformations of a game's rewards, applied in this order: win-draw-loss=W:D:L, zero-sum, "
-        "role-advantage=RATE, or PACKAGE.MODULE:FUNCTION.",
+        "role-advantage=RATE, role-advantage-by-environment=RATE, or PACKAGE.MODULE:FUNCTION.",
     )
     step_rewards: str = Field(
         "",
-        description="Rewards added to each step: format=X, valid=X, invalid=X, or a function as above.",
+        description="Rewards added to each step: format=REWARD:PENALTY, valid=REWARD:PENALTY, e.g. valid=1:-1, "
+        "or a function as above.",
     )
     sampling_rewards: str = Field(
         "",
@@ -92,8 +123,27 @@ class TextTrainOptions(Options):
     panel = PANEL
     of_methods = True
 
+    ratio_clip: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="PPO: a token's probability, divided by that before training, earns nothing beyond 1 ± this, e.g. "
+        "0.2, so that several epochs do no harm; 0 = plain policy gradient.",
+    )
+    token_denominator: float = Field(
+        1.0,
+        gt=0,
+        description="Divide sums over an answer's tokens by this number, the same for all answers, e.g. the reply's "
+        "limit (Dr. GRPO).",
+    )
     kl_weight: float = Field(0.0, ge=0, description="Weight of the answers' divergence from the base model.")
     entropy_weight: float = Field(0.0, ge=0, description="Weight of the answers' entropy.")
+    lora_dropout: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="Share of an adapter's inputs that are randomly left out in each training step.",
+    )
     activation_checkpointing: bool = Field(
         False,
         description="Recompute activations instead of storing them: less memory, a third more work.",

@@ -4,13 +4,15 @@ A *message* has a sender (a player's number, or GAME) and a kind: prompt (the ru
 event (news of the game) or admin (an answer was invalid). A player's *view* is the list of all messages to it so far,
 the newest last.
 
-Players choose from the actions that an environment lists ("Available Moves: [0], [1]"). The environments in LISTED list
-them whenever a player is to move; others expect free text and aren't supported.
+The environments in LISTED list the legal actions whenever a player is to move ("Available Moves: [0], [1]"), and
+players choose from them. In all others players say what they like; some list actions, or have examples in their rules.
 """
 
 from __future__ import annotations
 
+import random
 import re
+import zlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -34,12 +36,26 @@ _SCORES = re.compile(r"Current scores:[^\n]*")
 _OWN_LETTER = re.compile(r"(?:stones appear as|you will be) '(\w)'")
 _CARD = re.compile(r"Your card is: '([JQK])'")
 _BLANKS = re.compile(r"\s+")
+# In examples of actions: a number; the letter of a square such as e4; a word that stands alone, such as "column"
+_NUMBER = re.compile(r"\d+")
+_FILE = re.compile(r"(?<![A-Za-z])[A-Za-z](?=\d)")
+_PLACEHOLDER = re.compile(r"(?<![^\s\[,])[a-z]+(?![^\s\],])")
+_WORD = re.compile(r"[A-Za-z]{3,}")
+_ROLE = re.compile(r"\[(?:GAME|Player \d+)\]")
+MOST_SUGGESTIONS, MOST_EXAMPLE = 64, 60  # texts; characters of an example
 
 
 class Message(NamedTuple):
+    """role: the sender's name where the environment gives players other names than "Player 0"."""
+
     sender: int
     text: str
     kind: str
+    role: str = ""
+
+    @property
+    def speaker(self) -> str:
+        return "GAME" if self.sender == GAME else self.role or f"Player {self.sender}"
 
 
 View = Sequence[Message]
@@ -56,6 +72,33 @@ def listed_actions(view: View) -> tuple[str, ...]:
     return ()
 
 
+def suggested_actions(view: View) -> tuple[str, ...]:
+    """Texts for a player who knows nothing; some of them may be legal actions. At least one; depends on the view alone.
+
+    The listed actions; else up to MOST_SUGGESTIONS: the examples in square brackets in the game's messages, as they are
+    and with other numbers and letters; else words of the messages.
+    """
+    if listed := listed_actions(view):
+        return listed
+    said = "\n".join(message.text for message in view if message.sender == GAME and message.kind != "admin")
+    found = dict.fromkeys(_ACTION.findall(_ROLE.sub("", said)))
+    examples = [one for one in found if len(one) <= MOST_EXAMPLE and any(map(str.isalnum, one))]
+    generator = random.Random(zlib.crc32(f"{len(view)} {said}".encode(errors="replace")))
+    if not examples:
+        words = list(dict.fromkeys(_WORD.findall(said))) or ["pass"]
+        return tuple(generator.sample(words, min(len(words), MOST_SUGGESTIONS)))
+    others = (_varied(generator.choice(examples), generator) for _ in range(2 * MOST_SUGGESTIONS))
+    return tuple(dict.fromkeys([*examples[: MOST_SUGGESTIONS // 2], *others]))[:MOST_SUGGESTIONS]
+
+
+def _varied(example: str, generator: random.Random) -> str:
+    """An example of an action with other numbers and letters of squares; without numbers, with some for its words."""
+    text = _FILE.sub(lambda found: generator.choice("abcdefgh" if found[0].islower() else "ABCDEFGH"), example)
+    if not _NUMBER.search(text):
+        text = _PLACEHOLDER.sub(lambda found: generator.choice((found[0], str(generator.randrange(10)))), text)
+    return _NUMBER.sub(lambda found: str(generator.randrange(max(10, 2 * int(found[0][:6]) + 1))), text)
+
+
 def plain(text: str) -> str:
     """An action normalised for comparison, without regard to case and blanks."""
     return _BLANKS.sub(" ", text).strip().replace("[ ", "[").replace(" ]", "]").casefold()
@@ -65,16 +108,27 @@ def plain(text: str) -> str:
 
 
 def whole(view: View) -> str:
-    """Every message with its sender, like TextArena's own wrapper for language models."""
-    return "\n".join(f"[{'GAME' if sender == GAME else f'Player {sender}'}] {text}" for sender, text, _ in view)
+    """Every message with its sender, like TextArena's LLMObservationWrapper."""
+    return "\n".join(f"[{message.speaker}] {message.text}" for message in view)
+
+
+def messages(view: View) -> str:
+    """The rules, the events and all boards, like TextArena's GameMessagesObservationWrapper."""
+    return "\n ".join(message.text for message in view if message.kind not in ("action", "admin"))
 
 
 def board(view: View) -> str:
-    """The rules, the events and the newest board, like TextArena's wrapper for training on board games."""
+    """The rules, the events and the newest board, like TextArena's GameMessagesAndCurrentBoardObservationWrapper."""
     rules, events, boards = (
         [message.text for message in view if message.kind == kind] for kind in ("prompt", "event", "board")
     )
-    return "\n\n".join([*rules[-1:], "\n".join(events), *boards[-1:]]).replace("\n\n\n\n", "\n\n")
+    return "\n\n".join([*rules[-1:], "\n".join(events).strip(), *boards[-1:]])
+
+
+def position(view: View) -> str:
+    """The rules and the newest board, like TextArena's GameBoardObservationWrapper."""
+    rules, boards = ([message.text for message in view if message.kind == kind] for kind in ("prompt", "board"))
+    return "\n\n".join([*rules[:1], *boards[-1:]])
 
 
 def newest(view: View) -> str:
@@ -140,7 +194,9 @@ def _first_line(view: View) -> str:
 
 SHOWN: dict[str, Callable[[View], str]] = {
     "whole": whole,
+    "messages": messages,
     "board": board,
+    "position": position,
     "newest": newest,
     "grid": grid,
     "round": round_,

@@ -113,7 +113,15 @@ class AlphaZero(Method):
 
     # Playing
 
-    def load(self, model: Model, max_batch: int, num_threads: int, backend: str, progress: Progress) -> list[Any]:
+    def load(
+        self,
+        model: Model,
+        max_batch: int,
+        num_threads: int,
+        backend: str,
+        progress: Progress,
+        options: Options = Options(),
+    ) -> list[Any]:
         return load_with_margins(model, max_batch, num_threads, backend, progress)
 
     def player(

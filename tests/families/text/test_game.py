@@ -139,10 +139,7 @@ def test_settings_of_an_environment_stand_in_the_spec() -> None:
     ("spec", "problem"),
     [
         ("text", "no environment; wanted e.g. text:KuhnPoker-v0"),
-        ("text:KuhnPoker-v9", "unknown environment; wanted one of Crusade"),
-        ("text:KuhnPoker-v0-raw", "unknown environment"),
-        ("text:Nim-v0", "expects free text"),
-        ("text:KuhnPoker-v0,show=all", "show=all; wanted one of whole, board, newest, grid, round"),
+        ("text:KuhnPoker-v0,show=all", "show=all; wanted one of whole, messages, board, position, newest, grid, round"),
         ("text:KuhnPoker-v0,reply=x", "reply=x; wanted a number"),
         ("text:KuhnPoker-v0,rounds=3", "creating it raised .*; wanted settings such as max_rounds=3"),
         ("text:KuhnPoker-v0+SimpleTak-v0,board_size=4", "several environments can't have settings"),
@@ -164,7 +161,7 @@ def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyP
 
 def test_an_environment_that_raises_is_a_fault_of_the_game(monkeypatch: pytest.MonkeyPatch) -> None:
     game = TextGame.from_spec("KuhnPoker-v0", {})
-    kind = environments.environment_class("KuhnPoker-v0")[0]
+    kind = environments.registered("KuhnPoker-v0").kind
     original = kind.step
 
     def step(self: Any, action: str) -> Any:

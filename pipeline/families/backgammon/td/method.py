@@ -81,7 +81,15 @@ class TemporalDifference(Method):
 
     # Playing
 
-    def load(self, model: Model, max_batch: int, num_threads: int, backend: str, progress: Progress) -> list[Any]:
+    def load(
+        self,
+        model: Model,
+        max_batch: int,
+        num_threads: int,
+        backend: str,
+        progress: Progress,
+        options: Options = Options(),
+    ) -> list[Any]:
         if backend not in NETWORK_BACKENDS:
             raise UsageError(f"--backend {backend}: networks of method td don't run on it; leave it out")
         with naming(model.path):

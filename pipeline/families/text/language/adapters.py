@@ -9,12 +9,15 @@ adapters in turn. Axes: r rank.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import safetensors.numpy
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -22,6 +25,8 @@ from pipeline.errors import MuGoError
 
 Weights = dict[str, NDArray[np.float32]]
 PREFIX, A, B = "base_model.model.", ".lora_A.weight", ".lora_B.weight"
+MOST_LAYERS = 1 << 20
+ALL_LINEAR = "all-linear"  # targets: every linear layer except the output layer, as in peft
 
 
 @dataclass(frozen=True)
@@ -39,24 +44,38 @@ class LoraShape:
 
 @dataclass
 class Slot:
-    """The adapter in use: layer → (A, B); empty for the base model alone."""
+    """The adapter in use: layer → (A, B); empty for the base model alone.
+
+    dropout: the chance with which each input of A is left out; key: decides which ones, together with the layer
+    """
 
     adapter: Mapping[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
     scale: float = 1.0
+    dropout: float = 0.0
+    key: int = 0
 
 
 class _AdapterHook:
-    """Adds the adapter to a layer's output. An object, not a closure, so that a copied model gets its own slot."""
+    """Adds the adapter to a layer's output. An object, not a closure, so that a copied model gets its own slot.
 
-    def __init__(self, slot: Slot, layer: str) -> None:
-        self.slot, self.layer = slot, layer
+    number: the layer's, for the random numbers of its dropout. They don't come from torch's global generator: replicas
+    in threads would share it, and activations that are recomputed need the same numbers again.
+    """
+
+    def __init__(self, slot: Slot, layer: str, number: int) -> None:
+        self.slot, self.layer, self.number = slot, layer, number
 
     def __call__(self, module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
         pair = self.slot.adapter.get(self.layer)
         if pair is None:
             return output
         a, b = pair
-        return output + (inputs[0].to(a.dtype) @ a.T @ b.T) * self.slot.scale
+        x = inputs[0].to(a.dtype)
+        if self.slot.dropout and module.training:
+            generator = torch.Generator(x.device).manual_seed(self.slot.key * MOST_LAYERS + self.number)
+            kept = torch.empty_like(x).bernoulli_(1 - self.slot.dropout, generator=generator)
+            x = x * kept / (1 - self.slot.dropout)
+        return output + ((x @ a.T @ b.T) * self.slot.scale).to(output.dtype)
 
 
 def layers_of(model: nn.Module, targets: Sequence[str] | None = None) -> dict[str, nn.Linear]:
@@ -66,18 +85,45 @@ def layers_of(model: nn.Module, targets: Sequence[str] | None = None) -> dict[st
         name: module
         for name, module in model.named_modules()
         if isinstance(module, nn.Linear)
-        and (module is not output if targets is None else name.rsplit(".", 1)[-1] in targets)
+        and (module is not output if targets is None else last_part(name) in targets)
     }
-    if not found:
-        raise MuGoError(f"the base model has no linear layers named {', '.join(targets or ['…'])}")
+    missing = set(targets or ()) - {last_part(name) for name in found}
+    if missing or not found:
+        linear = {last_part(name) for name, module in model.named_modules() if isinstance(module, nn.Linear)}
+        raise MuGoError(
+            f"the base model has no linear layer named {min(missing, default='…')}; its linear layers are "
+            f"{', '.join(sorted(linear)) or 'none'}"
+        )
     return found
+
+
+def last_part(name: str) -> str:
+    return name.rsplit(".", 1)[-1]
+
+
+def layers_without(model: nn.Module) -> list[str]:
+    """The matrices that can't have adapters because they aren't linear layers, by the last parts of their names.
+
+    For example experts in one array (experts.gate_up_proj), or layers of another kind (c_attn.weight). Embeddings don't
+    count.
+    """
+    linear = (nn.Linear, nn.Embedding)
+    return sorted(
+        {
+            f"{last_part(name)}.{own}"
+            for name, module in model.named_modules()
+            if not isinstance(module, linear)
+            for own, parameter in module.named_parameters(recurse=False)
+            if parameter.ndim > 1
+        }
+    )
 
 
 def put_slot(model: nn.Module, targets: Sequence[str]) -> Slot:
     """Make these layers apply the adapter in the returned slot."""
     slot = Slot()
-    for name, layer in layers_of(model, targets).items():
-        layer.register_forward_hook(_AdapterHook(slot, name))
+    for number, (name, layer) in enumerate(layers_of(model, targets).items()):
+        layer.register_forward_hook(_AdapterHook(slot, name, number))
     return slot
 
 
@@ -113,4 +159,30 @@ def pairs(tensors: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
     ends = [name for name in tensors if name.startswith(PREFIX) and name.endswith(A)]
     return {
         name.removeprefix(PREFIX).removesuffix(A): (tensors[name], tensors[name.removesuffix(A) + B]) for name in ends
+    }
+
+
+def peft_files(shape: LoraShape, weights: Mapping[str, NDArray[Any]], base: str) -> dict[str, bytes]:
+    """The files of an adapter, by name, as peft writes and vLLM reads them. base: the base model's folder.
+
+    Sources: peft's LoraConfig; vLLM's PEFTHelper, which needs r, lora_alpha and target_modules.
+    """
+    arrays = {name: np.ascontiguousarray(array) for name, array in weights.items() if name.startswith(PREFIX)}
+    described = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "inference_mode": True,
+        "base_model_name_or_path": base,
+        "r": shape.rank,
+        "lora_alpha": int(shape.alpha) if shape.alpha == int(shape.alpha) else shape.alpha,
+        "lora_dropout": 0.0,
+        "target_modules": list(shape.targets),
+        "bias": "none",
+        "modules_to_save": None,
+        "use_dora": False,
+        "use_rslora": False,
+    }
+    return {
+        "adapter_model.safetensors": safetensors.numpy.save(arrays, {"format": "pt"}),
+        "adapter_config.json": json.dumps(described, indent=2).encode() + b"\n",
     }

@@ -1,25 +1,29 @@
-"""``Base``: a causal language model of transformers with its tokenizer; and the tiny one that init makes.
+"""``Base``: a causal language model of transformers with its ``Tokenizer``; and the tiny one that init makes.
 
 Reads and writes no files; see players.py.
 """
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from pipeline.errors import UsageError
+from pipeline.errors import MuGoError, UsageError
 
 NOT_INSTALLED = "language models need the packages of the extra text: pip install 'mugo[text]'"
 END, PAD = "<eos>", "<pad>"
 BYTES = 256
 NUMBERS = 90  # two-digit numbers
 HEAD_WIDTH = 16  # of the tiny model's attention
+CHAT_DATE = "26 Jul 2024"  # Llama 3's chat templates show today's date, but the same game must give the same prompts
+MARK = "ANSWER"
 
 
 def transformers_package() -> Any:
@@ -36,22 +40,88 @@ def transformers_package() -> Any:
     return transformers
 
 
+class Tokenizer:
+    """A base model's tokenizer, by transformers: texts to tokens and back.
+
+    end_tokens: an answer ends at any of them; the tokenizer's own is the first
+    """
+
+    def __init__(self, tokenizer: Any, end_tokens: Collection[int] = ()) -> None:
+        """end_tokens: beside the tokenizer's own and that of its chat template. There may be none at all."""
+        self._tokenizer = tokenizer
+        begin = tokenizer.bos_token_id
+        self._begin = [] if begin is None or list(tokenizer("a").input_ids)[:1] != [begin] else [begin]
+        ends = (tokenizer.eos_token_id, *end_tokens, self._end_of_chat())
+        self.end_tokens = tuple(dict.fromkeys(int(token) for token in ends if token is not None))
+
+    def encode(self, text: str) -> list[int]:
+        """A text's tokens, without special tokens."""
+        return list(self._tokenizer.encode(text, add_special_tokens=False))
+
+    def decode(self, tokens: list[int]) -> str:
+        """The text of an answer, up to its end token."""
+        end = next((at for at, token in enumerate(tokens) if token in self.end_tokens), len(tokens))
+        return str(self._tokenizer.decode(tokens[:end], skip_special_tokens=True))
+
+    def prompt(self, text: str, observation: str, most: int) -> list[int]:
+        """At most `most` tokens of a prompt, beginning with the token for the beginning of a text if there is one.
+
+        Leaves out the oldest tokens of the observation in it, so that what a template puts around it stays.
+        """
+        tokens, begin = self.encode(text), self._begin
+        own = len(begin) if tokens[: len(begin)] == begin else 0  # a chat template may write it
+        tokens, room = tokens[own:], most - len(begin)
+        if len(tokens) > room:
+            first, size = text.find(observation.strip()), len(observation.strip())
+            spans: Any = ()
+            if first >= 0 and self._tokenizer.is_fast:
+                spans = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+            inside = [at for at, (start, end) in enumerate(spans[own:]) if first <= start < end <= first + size]
+            out = set(inside[: len(tokens) - room])
+            tokens = [token for at, token in enumerate(tokens) if at not in out]
+        return [*begin, *tokens[max(0, len(tokens) - room) :]]
+
+    def chat(self, message: str) -> str:
+        """A user's message in the chat template. Raises UsageError without one, MuGoError if it fails."""
+        if not self._tokenizer.chat_template:
+            raise UsageError(
+                "--prompt-template chat: the base model's tokenizer has no chat template; wanted another template, "
+                "such as reasoning, or a base model with chat_template.jinja"
+            )
+        try:
+            return self._render([{"role": "user", "content": message}], add_generation_prompt=True)
+        except Exception as error:  # a template can raise anything
+            raise MuGoError(f"the base model's chat template failed ({type(error).__name__}: {error})") from error
+
+    def _render(self, messages: list[dict[str, str]], **options: Any) -> str:
+        return str(self._tokenizer.apply_chat_template(messages, tokenize=False, date_string=CHAT_DATE, **options))
+
+    def _end_of_chat(self) -> int | None:
+        """The special token that the chat template writes after an answer, e.g. <|im_end|>; None if there is none."""
+        if not self._tokenizer.chat_template:
+            return None
+        try:
+            shown = self._render([{"role": "user", "content": "?"}, {"role": "assistant", "content": MARK}])
+        except Exception:  # chat() reports it if the template is used
+            return None
+        after = self.encode(shown.rpartition(MARK)[2].lstrip())
+        known = self._tokenizer.added_tokens_decoder
+        return after[0] if after and after[0] in known and known[after[0]].special else None
+
+
 @dataclass(frozen=True)
 class Base:
-    """A base model. model: a causal language model of transformers, float32, frozen."""
+    """A base model. model: a causal language model of transformers, frozen; float32, on a GPU as it is stored."""
 
     path: Path
     fingerprint: str
     model: Any
-    tokenizer: Any
-    end_token: int  # the last token of an answer
+    tokenizer: Tokenizer
 
-    def encode(self, text: str) -> list[int]:
-        """A text's tokens, without special tokens."""
-        return list(self.tokenizer.encode(text, add_special_tokens=False))
 
-    def decode(self, tokens: list[int]) -> str:
-        return str(self.tokenizer.decode(tokens, skip_special_tokens=True))
+def with_same_weights(model: Any) -> Any:
+    """A copy of a model that shares its weights, but neither hooks nor settings that are changed later."""
+    return copy.deepcopy(model, {id(one): one for one in model.parameters()})
 
 
 def without_dropout(config: Any) -> None:

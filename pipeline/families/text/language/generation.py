@@ -1,8 +1,8 @@
 """``TorchGenerator``: a base model with an adapter, which answers many prompts in one batch.
 
-Equal prompts are processed once. Each row has its own random stream, so an answer depends on its prompt, its stream and
-the model, not on the other rows, except that a batch's size may affect rounding. The generators of one thread share a
-base model and take turns with its slot.
+Equal prompts are processed once, and so are the equal beginnings of their answers. Each row has its own random stream,
+so an answer depends on its prompt, its stream and the model, not on the other rows, except that a batch's size may
+affect rounding. The generators of one thread share a base model and take turns with its slot.
 
 Axes: n prompts, L tokens of the longest, A maximum tokens of an answer.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,8 +23,8 @@ from torch import Tensor
 from pipeline.counter_rng import uniforms
 from pipeline.errors import MuGoError
 from pipeline.families.text.language.adapters import LoraShape, Slot, check_adapter, pairs, put_slot
-from pipeline.families.text.language.base_model import Base
-from pipeline.families.text.language.prompts import READINGS, TEMPLATES
+from pipeline.families.text.language.base_model import Base, Tokenizer
+from pipeline.families.text.language.prompts import READINGS, template_named
 
 NONE = -1  # no token
 MOST_PROMPTS = 128  # different prompts in a batch
@@ -36,6 +36,7 @@ class Questions(NamedTuple):
     keys, counters  [n] each row's random stream and its answer's first position in it
     temperature     0 takes the likeliest token
     most            maximum tokens of an answer, including the end token
+    top_p           sample only from the likeliest tokens that together have this probability
     """
 
     prompts: Sequence[Sequence[int]]
@@ -43,6 +44,7 @@ class Questions(NamedTuple):
     counters: NDArray[np.integer]
     temperature: float
     most: int
+    top_p: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -66,23 +68,23 @@ class SharedBase:
 class TextGenerator(ABC):
     """A model that answers prompts, on any backend."""
 
-    def __init__(self, encode: Callable[[str], list[int]], template: str, reading: str) -> None:
-        """encode: text → tokens. Raises MuGoError for an unknown template or reading."""
-        for name, known in ((template, TEMPLATES), (reading, READINGS)):
-            if name not in known:
-                raise MuGoError(f"its architecture names {name!r}; known are {', '.join(known)}")
-        self._encode = encode
-        self.template, self.reading = TEMPLATES[template], READINGS[reading]
-        self._prompts: OrderedDict[str, list[int]] = OrderedDict()
+    def __init__(self, tokenizer: Tokenizer, template: str, reading: str) -> None:
+        """Raises MuGoError for an unknown template or reading."""
+        if reading not in READINGS:
+            raise MuGoError(f"its architecture names {reading!r}; known are {', '.join(READINGS)}")
+        self.tokenizer = tokenizer
+        self.template, self.reading = template_named(template, reading, tokenizer.chat), READINGS[reading]
+        self._prompts: OrderedDict[tuple[str, int], list[int]] = OrderedDict()
 
     def prompt_tokens(self, observation: str, most: int) -> list[int]:
-        """The last `most` tokens of an observation in this model's template."""
-        found = self._prompts.get(observation)
+        """An observation in this model's template, at most `most` tokens: see Tokenizer.prompt."""
+        found = self._prompts.get((observation, most))
         if found is None:
-            found = self._prompts[observation] = self._encode(self.template(observation))
+            found = self.tokenizer.prompt(self.template(observation), observation, most)
+            self._prompts[observation, most] = found
             if len(self._prompts) > 20_000:
                 self._prompts.popitem(last=False)
-        return found[-most:]
+        return found
 
     @abstractmethod
     def answer(self, asked: Questions) -> Answers:
@@ -96,7 +98,7 @@ class TorchGenerator(TextGenerator):
         self, shared: SharedBase, shape: LoraShape, weights: Mapping[str, NDArray[Any]], template: str, reading: str
     ) -> None:
         """Raises MuGoError if the weights don't fit the base model."""
-        super().__init__(shared.base.encode, template, reading)
+        super().__init__(shared.base.tokenizer, template, reading)
         check_adapter(shared.base.model, shape, weights)
         self._shared, self._scale = shared, shape.scale
         tensors = {name: torch.from_numpy(np.array(array)).to(shared.device) for name, array in weights.items()}
@@ -105,7 +107,7 @@ class TorchGenerator(TextGenerator):
 
     @torch.inference_mode()
     def answer(self, asked: Questions) -> Answers:
-        slot, base = self._shared.slot, self._shared.base
+        slot = self._shared.slot
         slot.adapter, slot.scale = self._adapter, self._scale
         different = list(dict.fromkeys(map(tuple, asked.prompts)))
         number = {prompt: i for i, prompt in enumerate(different)}
@@ -116,28 +118,30 @@ class TorchGenerator(TextGenerator):
             some = different[start : start + MOST_PROMPTS]
             rows = np.flatnonzero((numbers >= start) & (numbers < start + MOST_PROMPTS))
             tokens[rows], values[rows] = self._answer(some, numbers[rows] - start, rows, asked)
-        texts = [base.decode(row[row != NONE].tolist()) for row in tokens]
+        texts = [self.tokenizer.decode(row[row != NONE].tolist()) for row in tokens]
         return Answers(tokens, values, texts)
 
     @torch.inference_mode()
     def logprobs(self, prompts: Sequence[Sequence[int]], answers: Sequence[str]) -> NDArray[np.float64]:
-        """[n] the log-probability of each answer to its prompt, including the end token, at temperature 1."""
-        slot, base = self._shared.slot, self._shared.base
+        """[n] the log-probability of each answer to its prompt, and of any end token after it, at temperature 1."""
+        slot, model, ends = self._shared.slot, self._shared.base.model, self.tokenizer.end_tokens
         slot.adapter, slot.scale = self._adapter, self._scale
         found = []
         for start in range(0, len(prompts), MOST_PROMPTS):
-            encoded = [[*base.encode(text), base.end_token] for text in answers[start : start + MOST_PROMPTS]]
+            encoded = [[*self.tokenizer.encode(text), ends[0]] for text in answers[start : start + MOST_PROMPTS]]
             texts = [[*prompt, *tokens] for prompt, tokens in zip(prompts[start:], encoded, strict=False)]
             ids, mask = padded_left(texts, self._shared.device)
             longest = max(map(len, encoded))
-            logits = base.model(
+            logits = model(
                 input_ids=ids,
                 attention_mask=mask,
                 position_ids=positions_of(mask),
                 use_cache=False,
                 logits_to_keep=longest + 1,
             ).logits[:, :-1]
-            log_all = torch.log_softmax(logits.double(), -1).gather(-1, ids[:, -longest:, None])[..., 0]
+            log_each = torch.log_softmax(logits.double(), -1)
+            log_all = log_each.gather(-1, ids[:, -longest:, None])[..., 0]
+            log_all[:, -1] = log_each[:, -1, list(ends)].logsumexp(-1)
             found += [float(row[longest - len(tokens) :].sum()) for row, tokens in zip(log_all, encoded, strict=True)]
         return np.array(found)
 
@@ -145,7 +149,8 @@ class TorchGenerator(TextGenerator):
         self, prompts: Sequence[Sequence[int]], which: NDArray[np.int64], of: NDArray[np.int64], asked: Questions
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Tokens and values for rows `of` [m] of asked, whose prompts are prompts[which[m]]."""
-        model, end = self._shared.base.model, self._shared.base.end_token
+        model = self._shared.base.model
+        ends = np.array(self.tokenizer.end_tokens)
         keys, counters, most = asked.keys[of], asked.counters[of], asked.most
         ids, mask = padded_left(prompts, self._shared.device)
         output = model(
@@ -159,25 +164,28 @@ class TorchGenerator(TextGenerator):
         values = torch.full((len(prompts),), torch.nan)
         if self._critic is not None:
             values = (output.hidden_states[-1][:, -1].float() @ self._critic[0].T + self._critic[1])[:, 0].cpu()
-        chosen = torch.from_numpy(which).to(ids.device)
-        cache, logits, mask = output.past_key_values, output.logits[chosen, -1], mask[chosen]
-        cache.reorder_cache(chosen)
-        rows = np.arange(len(which))  # unfinished answers
+        cache, logits = output.past_key_values, output.logits[:, -1]
+        rows, text = np.arange(len(which)), which  # unfinished answers, and each one's text in the batch
         found = np.full((len(which), most), NONE, np.int32)
         for step in range(most):
             points = uniforms(keys[rows], counters[rows] + step)
-            token = sample_tokens(logits.float(), points, asked.temperature)
-            found[rows, step] = token.cpu().numpy()
-            going = (token != end).cpu().numpy()
+            own = logits.float()[torch.from_numpy(text).to(ids.device)]
+            token = sample_tokens(own, points, asked.temperature, asked.top_p).cpu().numpy()
+            found[rows, step] = token
+            going = ~np.isin(token, ends)
             if step + 1 == most or not going.any():
                 break
-            if not going.all():
-                kept = torch.from_numpy(np.flatnonzero(going)).to(ids.device)
-                rows, token, mask = rows[going], token[kept], mask[kept]
-                cache.reorder_cache(kept)
+            # Answers to one prompt that have the same tokens so far continue as one text.
+            rows, pairs = rows[going], np.stack([text[going], token[going]])
+            branches, text = np.unique(pairs, axis=1, return_inverse=True)
+            text = text.reshape(-1)
+            before, tokens = torch.from_numpy(branches).to(ids.device)
+            if not torch.equal(before, torch.arange(len(mask), device=ids.device)):
+                cache.reorder_cache(before)
+                mask = mask[before]
             mask = torch.cat([mask, mask.new_ones(len(mask), 1)], 1)
             output = model(
-                input_ids=token[:, None],
+                input_ids=tokens[:, None],
                 attention_mask=mask,
                 position_ids=mask.sum(1, keepdim=True) - 1,
                 past_key_values=cache,
@@ -203,10 +211,18 @@ def positions_of(mask: Tensor) -> Tensor:
     return (mask.cumsum(1) - 1).clamp(min=0)
 
 
-def sample_tokens(logits: Tensor, points: NDArray[np.float64], temperature: float) -> Tensor:
-    """[n] int64 a token for each row, sampled with points [n] in [0, 1); the likeliest for temperature 0."""
+def sample_tokens(logits: Tensor, points: NDArray[np.float64], temperature: float, top_p: float = 1.0) -> Tensor:
+    """[n] int64 a token for each row, sampled with points [n] in [0, 1); the likeliest for temperature 0.
+
+    top_p: as in Questions. Source: Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", section 3.1.
+    """
     if temperature == 0:
         return logits.argmax(1)
-    ends = torch.softmax(logits.double() / temperature, 1).cumsum(1)
+    chances = torch.softmax(logits.double() / temperature, 1)
+    if top_p < 1:
+        falling, order = chances.sort(dim=1, descending=True, stable=True)
+        falling[falling.cumsum(1) - falling >= top_p] = 0
+        chances = chances.scatter(1, order, falling)
+    ends = chances.cumsum(1)
     at = torch.from_numpy(points).to(logits.device)[:, None] * ends[:, -1:]
     return torch.searchsorted(ends, at, right=True)[:, 0].clamp(max=logits.shape[1] - 1)

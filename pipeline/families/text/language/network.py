@@ -6,8 +6,10 @@ are float32 [B, L], 0 outside of answers, unless stated otherwise.
 
 from __future__ import annotations
 
+import zlib
+from copy import deepcopy
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,26 +25,40 @@ Weights = dict[str, NDArray[np.float32]]
 
 
 class TokenOutputs(NamedTuple):
-    """logprob: of each token of the answer; entropy: of the token's distribution, in nats; kl: KL(this || base) of it;
-    value [B]: the critic's, seen by the player to move before the answer; 0 without a critic.
+    """logprob: of each token of the answer; start_logprob: the same of the adapter that training started from, if it is
+    known, else 0; entropy: of the token's distribution, in nats; kl: KL(this || base) of it; value [B]: the critic's,
+    seen by the player to move before the answer; 0 without a critic.
     """
 
     logprob: Tensor
+    start_logprob: Tensor
     entropy: Tensor
     kl: Tensor
     value: Tensor
 
 
 class AdapterNetwork(nn.Module):
-    """See the module docstring. Modifies the given base model, which must not be shared."""
+    """See the module docstring. Modifies the given base model, except its weights. Copies share those."""
 
     def __init__(
-        self, base: Base, shape: LoraShape, weights: Weights, checkpointing: bool = False, micro_batch: int = 0
+        self,
+        base: Base,
+        shape: LoraShape,
+        weights: Weights,
+        checkpointing: bool = False,
+        micro_batch: int = 0,
+        dropout: float = 0.0,
+        start: Weights | None = None,
     ) -> None:
         """checkpointing: recompute activations for the gradient instead of storing them.
 
+        dropout: of the adapters' inputs, in training. It depends on the rows' contents alone, so that a training that
+        is continued after a kill leaves out the same inputs.
+
         micro_batch: rows per forward pass, in training and evaluation; 0 for all at once. Each part's activations are
         recomputed in the backward pass, so the loss is still that of the whole batch.
+
+        start: the weights that training started from, for start_logprob.
 
         Raises MuGoError if the weights don't fit the base model.
         """
@@ -51,13 +67,20 @@ class AdapterNetwork(nn.Module):
         self.base = base.model
         if checkpointing:
             self.base.gradient_checkpointing_enable({"use_reentrant": False})
-        self.adapter = nn.ParameterDict(
-            {_flat(name): nn.Parameter(torch.from_numpy(np.array(array))) for name, array in weights.items()}
-        )
+        self.adapter = _parameters(weights)
+        self.start = _parameters(start or {}).requires_grad_(False)
         self.slot: Slot = put_slot(self.base, shape.targets)
-        self.slot.scale = shape.scale
+        self.slot.scale, self.slot.dropout = shape.scale, dropout
         self._has_critic = VALUE_WEIGHT in weights
         self._micro_batch = micro_batch
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> AdapterNetwork:
+        """A replica: with an adapter of its own, and the base model's weights shared."""
+        memo |= {id(one): one for one in self.base.parameters()}
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        made.__dict__.update(deepcopy(self.__dict__, memo))
+        return made
 
     def weights(self) -> Weights:
         """A copy of the weights, by the arrays' names."""
@@ -84,6 +107,8 @@ class AdapterNetwork(nn.Module):
         return TokenOutputs(*map(torch.cat, zip(*parts, strict=True)))
 
     def _forward(self, inputs: Tensor) -> TokenOutputs:
+        if self.training and self.slot.dropout:
+            self.slot.key = zlib.crc32(inputs.cpu().numpy().tobytes())
         tokens, is_answer = inputs[:, 0], inputs[:, 1].bool()
         there = tokens >= 0
         first = int(there.any(0).int().argmax())
@@ -93,14 +118,16 @@ class AdapterNetwork(nn.Module):
         with torch.no_grad():
             self.slot.adapter = {}
             base = torch.log_softmax(self._logits(ids, mask, kept, False)[0], -1)
+            self.slot.adapter = _adapter(self.start)
+            start = torch.log_softmax(self._logits(ids, mask, kept, False)[0], -1) if len(self.start) else 0 * base
         # The adapter stays in the slot, because checkpointing recomputes activations in the backward pass.
-        self.slot.adapter = pairs({name.replace("/", "."): tensor for name, tensor in self.adapter.items()})
+        self.slot.adapter = _adapter(self.adapter)
         logits, hidden = self._logits(ids, mask, kept, self._has_critic)
         here = is_answer[:, last - kept + 1 : last].float()
         targets = ids[:, ids.shape[1] - kept + 1 :]
         log_all = torch.log_softmax(logits, -1)
         chance = log_all.exp()
-        logprob = log_all.gather(-1, targets[..., None])[..., 0] * here
+        logprob, start_logprob = (one.gather(-1, targets[..., None])[..., 0] * here for one in (log_all, start))
         entropy = -(chance * log_all).sum(-1) * here
         kl = (chance * (log_all - base)).sum(-1) * here
         width, behind = tokens.shape[1], tokens.shape[1] - last
@@ -113,7 +140,7 @@ class AdapterNetwork(nn.Module):
             before = is_answer[:, first:last].int().argmax(1) - 1
             at = hidden[torch.arange(len(tokens)), before].float()
             value = (at @ self.adapter[_flat(VALUE_WEIGHT)].T + self.adapter[_flat(VALUE_BIAS)])[:, 0]
-        return TokenOutputs(spread(logprob), spread(entropy), spread(kl), value)
+        return TokenOutputs(spread(logprob), spread(start_logprob), spread(entropy), spread(kl), value)
 
     def _logits(self, ids: Tensor, mask: Tensor, kept: int, with_hidden: bool) -> tuple[Tensor, Tensor | None]:
         """(float32 logits [B, kept - 1, V] before each of the last kept - 1 tokens, hidden states [B, l, H])."""
@@ -135,6 +162,16 @@ def critic_weights(width: int) -> Weights:
 
 def hidden_size(base: Base) -> int:
     return int(base.model.get_input_embeddings().weight.shape[1])
+
+
+def _parameters(weights: Weights) -> nn.ParameterDict:
+    tensors = {_flat(name): torch.from_numpy(np.array(array)) for name, array in weights.items()}
+    return nn.ParameterDict({name: nn.Parameter(tensor) for name, tensor in tensors.items()})
+
+
+def _adapter(parameters: nn.ParameterDict) -> dict[str, tuple[Tensor, Tensor]]:
+    """The adapter for a slot."""
+    return pairs({name.replace("/", "."): tensor for name, tensor in parameters.items()})
 
 
 def _flat(name: str) -> str:

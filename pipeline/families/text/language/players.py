@@ -1,9 +1,10 @@
 """Base models on disk, and language models as players of text games.
 
 A base model is a folder with a causal language model and its tokenizer, as saved by Hugging Face's transformers.
-Nothing is downloaded, no code in the folder is run, and only safetensors weights are read. A base model is identified
-by its fingerprint: a hash of its configuration, its tokenizer, and its weight files' names, sizes, and first and last
-bytes (hashing a large file completely would take longer than loading it).
+Nothing is downloaded, no code in the folder is run, and only safetensors weights are read, in one file or in shards
+with an index. A base model is identified by its fingerprint: a hash of its configuration, its tokenizer with the chat
+template, and its weight files' names, sizes, and first and last bytes (hashing a large file completely would take
+longer than loading it).
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import hashlib
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,19 +23,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError
-from pipeline.families.text.game import INVALID, TextGame
+from pipeline.families.text.game import TextGame
+from pipeline.families.text.options import TextPlayerOptions
 from pipeline.games.contract import Actions, KeyArray, Rows, States
 from pipeline.machine import available_cores
+from pipeline.options import Options, taken
 from pipeline.players.player import BoardsPlayer, Decisions
 from pipeline.run import atomic
 
 if TYPE_CHECKING:
     from pipeline.families.text.language.adapters import LoraShape
-    from pipeline.families.text.language.base_model import Base
+    from pipeline.families.text.language.base_model import Base, Tokenizer
     from pipeline.families.text.language.generation import Answers, SharedBase, TextGenerator
     from pipeline.families.text.language.server import GenerationServer
 
 CONFIG, TOKENIZER = "config.json", ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json")
+GENERATION, INDEX = "generation_config.json", "model.safetensors.index.json"
+DETAILS = (GENERATION, INDEX, "chat_template.jinja", "special_tokens_map.json", "added_tokens.json", "merges.txt")
+LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 HASHED_BYTES = 1 << 20  # at each end of a file
 BASES_KEPT = 4
 BACKENDS = ("auto", "torch", "server", "vllm")  # auto means torch
@@ -40,7 +48,7 @@ COUNTERS = 1 << 16  # maximum random numbers of an answer
 
 
 def fingerprint(path: Path) -> str:
-    """A hash that identifies a base model. Raises FileError if the folder has no model or no tokenizer."""
+    """A hash that identifies a base model. Raises FileError if its tokenizer or a part of its weights is missing."""
     wanted = "wanted a causal language model saved by transformers' save_pretrained"
     if not (path / CONFIG).is_file():
         raise FileError(path, f"no {CONFIG} is here; {wanted}; give its folder as --base-model")
@@ -51,8 +59,14 @@ def fingerprint(path: Path) -> str:
     tokenizer = sorted(name for name in names if name in TOKENIZER)
     if not tokenizer:
         raise FileError(path, "no tokenizer is here; wanted tokenizer.json; save the model's tokenizer to this folder")
+    if INDEX in names:
+        shards = _json(path / INDEX).get("weight_map")
+        if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
+            raise FileError(path / INDEX, 'it has no "weight_map" from arrays to files; copy the model again')
+        if missing := sorted(set(shards.values()) - set(names)):
+            raise FileError(path / missing[0], f"missing: {INDEX} names it; wanted all shards; copy the model again")
     digest = hashlib.sha256()
-    for name in (CONFIG, *tokenizer, *weights):
+    for name in (CONFIG, *tokenizer, *(name for name in DETAILS if name in names), *weights):
         file = path / name
         digest.update(f"{name} {file.stat().st_size} ".encode())
         with atomic.os_errors(file), file.open("rb") as stream:
@@ -76,29 +90,94 @@ def _checked(path: Path, expected: str | None) -> str:
 
 
 def load_base(path: Path, expected: str | None = None) -> Base:
-    """Load a base model. Raises FileError if it can't be read or has another fingerprint than expected."""
+    """Load a base model. Raises FileError if it can't be read or has another fingerprint than expected.
+
+    Weights are float32. With a GPU, those stored in bfloat16 stay so.
+    """
     found = _checked(path, expected)
+    import safetensors
     import torch
 
     from pipeline.families.text.language.base_model import Base, transformers_package, without_dropout
 
+    _check_architecture(path)
+    tokenizer = load_tokenizer(path)
+    for file in sorted(path.glob("*.safetensors")):
+        with _readable(file), safetensors.safe_open(file, "pt"):  # its header, and whether all bytes are there
+            pass
     transformers = transformers_package()
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(path, local_files_only=True)
-        config = transformers.AutoConfig.from_pretrained(path, local_files_only=True)
+    with _readable(path):
+        config = transformers.AutoConfig.from_pretrained(path, **LOCAL)
         without_dropout(config)
-        model = transformers.AutoModelForCausalLM.from_pretrained(
-            path, config=config, local_files_only=True, use_safetensors=True, dtype=torch.float32
+        stored = config.get_text_config(decoder=True).dtype or config.dtype
+        dtype = torch.bfloat16 if torch.cuda.is_available() and stored == torch.bfloat16 else torch.float32
+        model, report = transformers.AutoModelForCausalLM.from_pretrained(
+            path, config=config, use_safetensors=True, dtype=dtype, output_loading_info=True, **LOCAL
         )
-    except Exception as error:  # damaged files raise many types
-        text = str(error).split("\n")[0]
-        raise FileError(path, f"not readable as a language model ({type(error).__name__}: {text})") from error
-    end = tokenizer.eos_token_id
-    if end is None:
-        raise FileError(path, "its tokenizer has no eos_token; wanted a token that ends a text")
+    if missing := sorted(report["missing_keys"]):
+        raise FileError(path, f"its weights lack {missing[0]}; wanted all {len(model.state_dict())} arrays")
     model.requires_grad_(False)
     model.eval()
-    return Base(path, found, model, tokenizer, int(end))
+    return Base(path, found, model, tokenizer)
+
+
+def load_tokenizer(path: Path) -> Tokenizer:
+    """The tokenizer of a base model. Raises FileError if it can't be read, or nothing ends a text."""
+    from pipeline.families.text.language.base_model import Tokenizer, transformers_package
+
+    transformers = transformers_package()
+    ends: list[int] = []
+    with _readable(path):
+        config = transformers.AutoConfig.from_pretrained(path, **LOCAL)
+        facts = [config, config.get_text_config(decoder=True)]
+        if (path / GENERATION).is_file():
+            facts.append(transformers.GenerationConfig.from_pretrained(path, local_files_only=True))
+        for one in facts:
+            end = getattr(one, "eos_token_id", None)
+            ends += end if isinstance(end, list) else [] if end is None else [end]
+        tokenizer = Tokenizer(transformers.AutoTokenizer.from_pretrained(path, **LOCAL), ends)
+    if not tokenizer.end_tokens:
+        raise FileError(path, "its tokenizer has no eos_token; wanted a token that ends a text")
+    return tokenizer
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Raises FileError for whatever a damaged file raises in the block."""
+    try:
+        yield
+    except Exception as error:  # damaged files raise many types
+        text = str(error).strip().split("\n")[0]
+        raise FileError(path, f"not readable as a language model ({type(error).__name__}: {text})") from error
+
+
+def _check_architecture(path: Path) -> None:
+    """Raises FileError unless transformers has a class for this folder's model, without code of its own."""
+    from pipeline.families.text.language.base_model import transformers_package
+
+    transformers, facts = transformers_package(), _json(path / CONFIG)
+    kind = facts.get("model_type")
+    if not isinstance(kind, str):
+        raise FileError(path / CONFIG, 'it names no architecture; wanted a "model_type", e.g. "qwen3" or "llama"')
+    if kind not in transformers.CONFIG_MAPPING:
+        code = ", and code in a model's folder (auto_map) is never run" if "auto_map" in facts else ""
+        raise FileError(
+            path / CONFIG,
+            f"transformers {transformers.__version__} has no architecture {kind!r}{code}; wanted another base model, "
+            "or a newer transformers",
+        )
+
+
+def _json(path: Path) -> dict[str, Any]:
+    with atomic.os_errors(path):
+        data = path.read_bytes()
+    try:
+        found = atomic.load_json(data)
+    except ValueError as error:
+        raise FileError(path, f"damaged: not JSON ({error}); copy the model again") from error
+    if not isinstance(found, dict):
+        raise FileError(path, "damaged: not a JSON object; copy the model again")
+    return found
 
 
 def write_base(path: Path, model: Any) -> None:
@@ -111,29 +190,42 @@ def write_base(path: Path, model: Any) -> None:
 
 
 class SharedBases:
-    """The base models loaded in this process, one for each thread, fingerprint and targets."""
+    """The base models loaded in this process, and a copy for each thread and targets. All copies share the weights."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[str, tuple[str, ...], int], SharedBase] = OrderedDict()
+        self._bases: OrderedDict[str, Base] = OrderedDict()
+        self._copies: dict[tuple[str, tuple[str, ...], int], SharedBase] = {}
 
     def get(self, path: Path, expected: str, targets: Sequence[str], thread: int) -> SharedBase:
-        """Raises FileError like load_base."""
-        import torch
-
+        """A copy for this thread, always the same. Raises FileError like load_base."""
         from pipeline.families.text.language.generation import SharedBase
 
-        key = _checked(path, expected), tuple(targets), thread
+        base = self.copy(path, expected)
         with self._lock:
-            if key not in self._known:
-                base = load_base(path, expected)
+            key = expected, tuple(targets), thread
+            if key not in self._copies:
+                self._copies[key] = SharedBase(base, targets)
+            return self._copies[key]
+
+    def copy(self, path: Path, expected: str) -> Base:
+        """A copy to modify, except its weights. Raises FileError like load_base."""
+        import torch
+
+        from pipeline.families.text.language.base_model import with_same_weights
+
+        _checked(path, expected)
+        with self._lock:
+            if expected not in self._bases:
+                self._bases[expected] = load_base(path, expected)
                 if torch.cuda.is_available():
-                    base.model.to("cuda")
-                self._known[key] = SharedBase(base, targets)
-                while len(self._known) > BASES_KEPT and len({one[0] for one in self._known}) > 1:
-                    self._known.popitem(last=False)
-            self._known.move_to_end(key)
-            return self._known[key]
+                    self._bases[expected].model.to("cuda")
+                if len(self._bases) > BASES_KEPT:
+                    oldest, _ = self._bases.popitem(last=False)
+                    self._copies = {key: one for key, one in self._copies.items() if key[0] != oldest}
+            self._bases.move_to_end(expected)
+            found = self._bases[expected]
+        return replace(found, model=with_same_weights(found.model))
 
 
 SHARED_BASES = SharedBases()
@@ -148,6 +240,7 @@ def make_generators(
     shape: LoraShape,
     weights: Mapping[str, NDArray[Any]],
     words: tuple[str, str],
+    options: TextPlayerOptions = TextPlayerOptions(),
 ) -> list[TextGenerator]:
     """A generator for each thread. backend: one of BACKENDS; base: folder and fingerprint; words: template and reading.
 
@@ -163,7 +256,7 @@ def make_generators(
         from pipeline.families.text.language.server import GenerationServer, RemoteAdapter, RemoteGenerator
 
         _checked(*base)
-        tokenizer = _tokenizer(base[0])
+        tokenizer = load_tokenizer(base[0])
         if not _SERVERS:
             _SERVERS.append(GenerationServer())
         adapter = RemoteAdapter(_SERVERS[0], base, shape, weights, *words)
@@ -173,21 +266,15 @@ def make_generators(
 
         fingerprint = _checked(*base)
         if fingerprint not in _VLLM_BASES:
-            _VLLM_BASES[fingerprint] = VllmBase(base[0], _tokenizer(base[0]), shape.rank)
+            _VLLM_BASES[fingerprint] = VllmBase(base[0], load_tokenizer(base[0]), shape.rank, options.max_loras)
         return [VllmGenerator(_VLLM_BASES[fingerprint], shape, weights, *words)] * num_threads
     shared = [SHARED_BASES.get(*base, shape.targets, thread) for thread in range(num_threads)]
     return [TorchGenerator(shared, shape, weights, *words) for shared in shared]
 
 
-def _tokenizer(path: Path) -> Any:
-    from pipeline.families.text.language.base_model import transformers_package
-
-    return transformers_package().AutoTokenizer.from_pretrained(path, local_files_only=True)
-
-
 class Replies(NamedTuple):
-    """Of n positions: the observations and prompts, the model's answers, and the actions [n] int32 read from them, None
-    in texts and INVALID in actions where an answer names no action.
+    """Of n positions: the observations and prompts, the model's answers, the texts read from them, None where an answer
+    names no action, and the actions [n] int32 (TextGame.answered).
     """
 
     shown: list[str]
@@ -197,25 +284,28 @@ class Replies(NamedTuple):
     actions: Actions
 
 
-def ask(game: TextGame, generator: TextGenerator, states: States, keys: KeyArray, temperature: float) -> Replies:
-    """A model's replies in states [n, S]. keys [n]: each game's random stream."""
+def ask(game: TextGame, generator: TextGenerator, states: States, keys: KeyArray, options: Options) -> Replies:
+    """A model's replies in states [n, S]. keys [n]: each game's random stream; options: with TextPlayerOptions."""
     from pipeline.families.text.language.generation import Questions
 
     shown = [game.observation(state) for state in states]
     prompts = [generator.prompt_tokens(text, game.prompt_tokens) for text in shown]
     counters = game.plies(states).astype(np.int64) * COUNTERS
-    answers = generator.answer(Questions(prompts, keys, counters, temperature, game.reply_tokens))
+    sampling = taken(options, TextPlayerOptions)
+    answers = generator.answer(
+        Questions(prompts, keys, counters, sampling.reply_temperature, game.reply_tokens, sampling.top_p)
+    )
     texts = [generator.reading(text) for text in answers.texts]
-    actions = [INVALID if text is None else game.read(state, text) for state, text in zip(states, texts, strict=True)]
+    actions = [game.answered(*one) for one in zip(states, texts, answers.texts, strict=True)]
     return Replies(shown, prompts, answers, texts, np.array(actions, np.int32))
 
 
 class LanguageModelPlayer(BoardsPlayer):
     """A language model as a player of a text game; it answers all waiting rows in one batch."""
 
-    def __init__(self, game: TextGame, num_rows: int, generator: TextGenerator, temperature: float) -> None:
+    def __init__(self, game: TextGame, num_rows: int, generator: TextGenerator, options: Options) -> None:
         super().__init__(game, num_rows)
-        self._game, self._generator, self._temperature = game, generator, temperature
+        self._game, self._generator, self._options = game, generator, options
         self._keys = np.zeros(num_rows, np.uint64)
 
     def new_games(self, rows: Rows, seeds: KeyArray) -> None:
@@ -226,6 +316,6 @@ class LanguageModelPlayer(BoardsPlayer):
         rows = np.flatnonzero(self._wanted)
         if not rows.size:
             return Decisions.none()
-        replies = ask(self._game, self._generator, self._boards.states[rows], self._keys[rows], self._temperature)
+        replies = ask(self._game, self._generator, self._boards.states[rows], self._keys[rows], self._options)
         self._wanted[rows] = False
         return Decisions(rows, replies.actions, replies.answers.values)

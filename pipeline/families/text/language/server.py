@@ -8,7 +8,7 @@ Both sides use a Unix socket in a folder private to the user, authenticated by a
 networks. A message is a JSON object followed by arrays in safetensors format. A request has a kind and an adapter's
 number:
     load     base, fingerprint, rank, alpha, targets, template, reading; arrays: the weights
-    answer   prompts, temperature, most; arrays: keys, counters
+    answer   prompts, temperature, most, top_p; arrays: keys, counters
 A reply has a status: done (for an answer with texts; arrays: tokens, values), unknown (the adapter must be loaded
 first), or failed (with why).
 """
@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import MuGoError
 from pipeline.families.text.language.adapters import LoraShape
+from pipeline.families.text.language.base_model import Tokenizer
 from pipeline.families.text.language.generation import Answers, Questions, TextGenerator, TorchGenerator
 from pipeline.families.text.language.players import SHARED_BASES
 from pipeline.machine import share_niceness
@@ -173,14 +174,14 @@ class RemoteAdapter:
 class RemoteGenerator(TextGenerator):
     """An adapter in the server, for one thread."""
 
-    def __init__(self, adapter: RemoteAdapter, thread: int, tokenizer: Any, template: str, reading: str) -> None:
-        super().__init__(lambda text: list(tokenizer.encode(text, add_special_tokens=False)), template, reading)
+    def __init__(self, adapter: RemoteAdapter, thread: int, tokenizer: Tokenizer, template: str, reading: str) -> None:
+        super().__init__(tokenizer, template, reading)
         self._adapter, self._thread = adapter, thread
 
     def answer(self, asked: Questions) -> Answers:
         request = {
             "kind": "answer", "prompts": [list(map(int, prompt)) for prompt in asked.prompts],
-            "temperature": asked.temperature, "most": asked.most,
+            "temperature": asked.temperature, "most": asked.most, "top_p": asked.top_p,
         }  # fmt: skip
         arrays: Arrays = {"keys": asked.keys, "counters": np.asarray(asked.counters)}
         message, arrays = self._adapter.ask(self._thread, request, arrays)
@@ -214,7 +215,7 @@ class _Server:
     ) -> list[tuple[Any, dict[str, Any], Arrays]]:
         """(connection, reply, arrays) for each request. Requests for the same adapter form one batch."""
         found: list[tuple[Any, dict[str, Any], Arrays]] = []
-        together: dict[tuple[int, float, int], list[tuple[Any, dict[str, Any], Arrays]]] = {}
+        together: dict[tuple[int, float, int, float], list[tuple[Any, dict[str, Any], Arrays]]] = {}
         generators: dict[int, TorchGenerator] = {}  # a later load request may evict one that is still needed
         for connection, message, arrays in requests:
             if message["kind"] == "load":
@@ -222,15 +223,15 @@ class _Server:
             elif message["number"] not in self._generators:
                 found.append((connection, {"status": "unknown"}, {}))
             else:
-                alike = message["number"], message["temperature"], message["most"]
+                alike = message["number"], message["temperature"], message["most"], message["top_p"]
                 generators[message["number"]] = self._generators[message["number"]]
                 self._generators.move_to_end(message["number"])
                 together.setdefault(alike, []).append((connection, message, arrays))
-        for (number, temperature, most), asked in together.items():
+        for (number, temperature, most, top_p), asked in together.items():
             prompts = [prompt for _, message, _ in asked for prompt in message["prompts"]]
             keys, counters = (np.concatenate([arrays[name] for _, _, arrays in asked]) for name in ("keys", "counters"))
             try:
-                answers = generators[number].answer(Questions(prompts, keys, counters, temperature, most))
+                answers = generators[number].answer(Questions(prompts, keys, counters, temperature, most, top_p))
             except Exception as error:  # reported to the client
                 failed = {"status": "failed", "why": f"{type(error).__name__}: {error}"}
                 found += [(connection, failed, {}) for connection, _, _ in asked]

@@ -2,8 +2,8 @@
 
 In each step of the actor, chance gives every new game its seed, each model answers all of its prompts in one batch, and
 opponents play as players. Every answer of the learner is recorded. An answer without an action, or with an illegal one,
-is an invalid move; the environment decides what follows. If an environment raises, the game is dropped with a warning
-and not counted, and the next one begins.
+is an invalid move; the environment decides what follows. Where actions are texts, the environment says which are. If
+an environment raises, the game is dropped with a warning and not counted, and the next one begins.
 
 A game's moves depend only on its seed, its model and the settings, except that a batch's size may affect rounding.
 Writes no files. Axes: R rows, n rows of a call.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from pipeline.errors import GameFault, UsageError
 from pipeline.families.text.game import INVALID, TO_MOVE, TextGame
 from pipeline.families.text.language.players import ask
-from pipeline.families.text.options import TextPlayerOptions, TextSelfplayOptions
+from pipeline.families.text.options import TextSelfplayOptions
 from pipeline.families.text.reinforce.columns import (
     INVALID_MOVE,
     NONE,
@@ -29,7 +30,9 @@ from pipeline.families.text.reinforce.columns import (
     packed,
     recorded_columns,
 )
+from pipeline.families.text.texts import FIRST
 from pipeline.games.boards import Boards
+from pipeline.games.capabilities import written
 from pipeline.games.chance import outcomes
 from pipeline.games.contract import CHANCE, Actions
 from pipeline.methods.active_opponents import ActiveOpponent, ActiveOpponents
@@ -118,7 +121,7 @@ class TextActor(Actor):
         game, states = self._game, self._boards.states[rows]
         generator = self._at(rows[0]).model.evaluate
         keys = np.array([self._at(row).seed.kinds for row in rows.tolist()], np.uint64)
-        replies = ask(game, generator, states, keys, taken(self._job.config, TextPlayerOptions).reply_temperature)
+        replies = ask(game, generator, states, keys, self._job.config)
         answers, actions = replies.answers, replies.actions
         self.evaluations += len(rows)
         self.tokens += int((answers.tokens != NONE).sum())
@@ -177,11 +180,19 @@ class TextActor(Actor):
             rows, actions = rows[kept], actions[kept]
         self.plies += len(rows)
         self._opponents.advance(rows, actions)
+        self._note_refusals(rows[actions >= FIRST])
         over = self._boards.over(rows)
         for row, action, ended in zip(rows.tolist(), actions.tolist(), over.tolist(), strict=True):
             self._at(row).moves.append(action)
             if ended:
                 self._finish(row)
+
+    def _note_refusals(self, rows: Rows) -> None:
+        """Mark the latest moves of rows [n], which were texts, if the environment called them invalid."""
+        refused = self._game.refused(self._boards.states[rows])
+        for row in rows[refused].tolist():
+            notes = cast(list[int], self._at(row).columns["notes"])
+            notes[-1] |= INVALID_MOVE
 
     # Games
 
@@ -199,9 +210,11 @@ class TextActor(Actor):
             columns["notes"][others] |= OTHER_ENDED_BY_INVALID
             if taken(self._job.config, TextSelfplayOptions).filter_opponent_invalid:
                 columns["surprises"][others] = 0
+        moves, said = written(game, playing.moves)
         record = GameRecord(
             game_id=playing.seed.game_id,
-            moves=np.array(playing.moves, np.uint16),
+            moves=np.array(moves, np.uint16),
+            said=said,
             flags=columns.pop("flags"),
             root_values=columns.pop("root_values"),
             surprises=columns.pop("surprises"),

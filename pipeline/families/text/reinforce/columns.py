@@ -53,6 +53,8 @@ def example_columns(game: TextGame) -> ColumnTypes:
     weight, baseline  the advantage is weight · reward + baseline, see examples.py
     final      [2] the environment's rewards of players 0 and 1
     player, notes  as recorded                environment  index into the game's environments
+    index, length  the number of the player's earlier steps in the game, and of all of them
+    num_tokens     of the answer
     """
     return {
         "tokens": ("<i4", (game.prompt_tokens + game.reply_tokens,)),
@@ -65,13 +67,16 @@ def example_columns(game: TextGame) -> ColumnTypes:
         "player": ("|u1", ()),
         "notes": ("|u1", ()),
         "environment": ("<u2", ()),
+        "index": ("<u2", ()),
+        "length": ("<u2", ()),
+        "num_tokens": ("<u4", ()),
     }
 
 
 def packed(text: str, game: TextGame) -> NDArray[np.uint8]:
     """A text in the format of the column text."""
     room = BYTES_PER_TOKEN * game.reply_tokens
-    return np.frombuffer(text.encode()[:room].ljust(room, b"\0"), np.uint8)
+    return np.frombuffer(text.encode(errors="replace")[:room].ljust(room, b"\0"), np.uint8)
 
 
 def unpacked(cells: NDArray[np.uint8]) -> str:

@@ -21,9 +21,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.errors import GamesDiffer, IllegalMove
 from pipeline.families.text.game import TextGame
 from pipeline.families.text.options import TextGatherOptions
-from pipeline.families.text.reinforce.columns import INVALID_MOVE, WELL_FORMED
+from pipeline.families.text.reinforce.columns import INVALID_MOVE, NONE, WELL_FORMED
 from pipeline.families.text.reinforce.rewards import Games, Steps, apply, parse_stages
 from pipeline.games.contract import CHANCE
 from pipeline.games.replay import IllegalRecord, replay
@@ -40,7 +41,7 @@ def make_examples(
 ) -> Columns:
     """The examples of N steps; settle() fills in advantage and target.
 
-    Raises FileError, with the shard's path, for records that contradict the game.
+    Raises FileError, with the shard's path, for records that contradict the game; GamesDiffer if only texts do.
     """
     table = GameTable(shards, wanted)
     rewards = _check(game, table)
@@ -57,13 +58,18 @@ def make_examples(
     }
     at = table.ply, table.row
     player = own["player"][at]
-    later = own["player"][:, table.row] == player  # [T, N]
-    later &= (own["flags"][:, table.row] & 1 == 1) & (np.arange(len(later))[:, None] > table.ply)
+    its = (own["player"][:, table.row] == player) & (own["flags"][:, table.row] & 1 == 1)  # [T, N]
+    later = its & (np.arange(len(its))[:, None] > table.ply)
     columns: Columns = {name: getattr(wanted, name).astype(dtype) for name, (dtype, _) in ORIGIN.items()}
     columns["tokens"] = np.concatenate([own["prompt"][at], own["answer"][at]], axis=1)
+    if most := taken(config, TextGatherOptions).max_train_len:
+        columns["tokens"][(columns["tokens"] != NONE).cumsum(axis=1) > most] = NONE
     columns["player"], columns["notes"], columns["final"] = player, own["notes"][at], rewards[table.row]
     columns["environment"] = (table.moves[0][table.row] % len(game.environments)).astype(np.uint16)
     left = later.sum(axis=0)
+    columns["length"] = its.sum(axis=0).astype(np.uint16)
+    columns["index"] = (columns["length"] - 1 - left).astype(np.uint16)
+    columns["num_tokens"] = (own["answer"][at] != NONE).sum(axis=1).astype(np.uint32)
     values, has_critic = own["root_values"][:, table.row], own["flags"][at] & NO_VALUE == 0
     columns["value"] = np.where(has_critic, own["root_values"][at], np.nan).astype(np.float32)
     # Σ over steps k ≥ t of (γλ)^(k-t)·(γ·v_{k+1} − v_k), where v_{k+1} is 0 after the last step
@@ -85,11 +91,11 @@ def _check(game: TextGame, table: GameTable) -> NDArray[np.float32]:
 
     Returns [G, 2] the rewards of players 0 and 1; a record lacks the reward of a player who never moved.
     """
-    final = np.zeros((len(table), 2), np.float32)
+    final, moves = np.zeros((len(table), 2), np.float32), _recalled(game, table)
     checks = table.per_move("check", np.uint32(0))
     rewards, players = table.per_move("reward", np.float32(0)), table.per_move("player", np.uint8(CHANCE))
     try:
-        for ply, (states, _) in enumerate(replay(game, table.moves, table.lengths)):
+        for ply, (states, _) in enumerate(replay(game, moves, table.lengths)):
             for row, state in enumerate(states):
                 if ply < table.lengths[row]:
                     if (seen := int(checks[ply, row])) and zlib.crc32(game.observation(state).encode()) != seen:
@@ -105,6 +111,25 @@ def _check(game: TextGame, table: GameTable) -> NDArray[np.float32]:
     except IllegalRecord as error:
         raise table.error(error.row, f"illegal move: {error}; wanted unchanged records", error.ply) from error
     return final
+
+
+def _recalled(game: TextGame, table: GameTable) -> NDArray[np.int32]:
+    """The table's moves [T, G], with the texts that were said.
+
+    Raises GamesDiffer for the first shard with games that can't be replayed as recorded.
+    """
+    moves = table.moves.copy()
+    differ: dict[int, dict[int, str]] = {}  # by shard and game
+    for row, (length, shard, index) in enumerate(
+        zip(table.lengths.tolist(), table.shard.tolist(), table.game.tolist(), strict=True)
+    ):
+        try:
+            moves[:length, row] = game.recalled(moves[:length, row].tolist(), table.shards[shard].said(index))
+        except IllegalMove as error:
+            differ.setdefault(shard, {})[index] = str(error)
+    for shard, games in differ.items():
+        raise GamesDiffer(table.shards[shard].path, games)
+    return moves
 
 
 def settle(columns: Columns, config: Options) -> Columns:
@@ -124,7 +149,11 @@ def settle(columns: Columns, config: Options) -> Columns:
         stages["final"], columns["final"][firsts].astype(np.float64), Games(columns["environment"][firsts]), "final"
     )
     notes = columns["notes"]
-    steps = Steps(columns["player"], columns["environment"], notes & WELL_FORMED != 0, notes & INVALID_MOVE != 0)
+    steps = Steps(
+        columns["player"], columns["environment"], notes & WELL_FORMED != 0, notes & INVALID_MOVE != 0,
+        2 * game_of + columns["player"], columns["index"], columns["length"], columns["num_tokens"],
+        columns["final"].astype(np.float64),
+    )  # fmt: skip
     final = finals[game_of, columns["player"]] if len(keys) else np.zeros(0)
     of_step = apply(stages["step"], final, steps, "step") - final
     has_critic = ~np.isnan(columns["value"])

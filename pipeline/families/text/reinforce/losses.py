@@ -1,16 +1,21 @@
 """The loss of REINFORCE and A2C, and a batch of answers.
 
-B batch, L tokens of prompt and answer. a is an answer's advantage; sums are over its tokens:
+B batch, L tokens of prompt and answer. a is an answer's advantage; sums are over its tokens, divided by D:
 
-    policy  mean over B of −a·Σ log π(token)                                  (Williams 1992; Sutton et al. 2000)
+    policy  mean over B of −Σ a·log π(token)                                  (Williams 1992; Sutton et al. 2000)
+            with ε > 0 of −Σ min(r·a, clip(r, 1 − ε, 1 + ε)·a), r = π / π of the model that training started from
+                                                                              (Schulman et al. 2017, arXiv 1707.06347)
     kl      mean of Σ KL(π || base) in nats, exact over the whole vocabulary
     entropy mean of Σ H(π)
     value   mean of (value − target)² / 2, for the critic of A2C
     total   policy + kl_weight·kl − entropy_weight·entropy + value_weight·value
 
-Each row is weighted by its sample_weight. The terms are sums over tokens, not means: a mean would reduce the penalty of
-long answers (Liu et al. 2025, "Dr. GRPO", arXiv 2503.20783). Gradients are correct for answers sampled at temperature
-1.
+Each row is weighted by its sample_weight. ε is --ratio-clip, D --token-denominator. D is the same for all answers:
+dividing by each answer's own length would reduce the penalty of long answers (Liu et al. 2025, "Dr. GRPO", arXiv
+2503.20783). Gradients are correct for answers sampled at temperature 1. At r = 1 those of both policy terms are equal.
+
+π before training isn't recorded with an answer but computed again, with the adapter that training started from. So r
+compares with the model that answered if the window has only its games; in older games, with a later model.
 """
 
 from __future__ import annotations
@@ -44,7 +49,7 @@ class Batch(NamedTuple):
 
 
 class ReinforceObjective(Objective):
-    """See the module docstring. make: weights → the network."""
+    """See the module docstring. make: (weights, those that training started from or None) → the network."""
 
     capturable = False  # the forward pass depends on the inputs: equal rows, where answers begin
     shareable = False  # the forward pass removes and restores the adapter
@@ -53,10 +58,15 @@ class ReinforceObjective(Objective):
         self._make, self._has_critic = make, has_critic
         self._config, self._value_weight = taken(config, TextTrainOptions), taken(config, ValueLossOptions).value_weight
         self.terms = ("total", "policy", "kl", "entropy", *(("value",) if has_critic else ()))
-        self.metrics = (*self.terms, "reward", "answer_tokens", "well_formed_share", "valid_share")
+        clipped = ("clipped_share",) if self._config.ratio_clip else ()
+        self._start: Weights | None = None
+        self.metrics = (*self.terms, *clipped, "reward", "answer_tokens", "well_formed_share", "valid_share")
 
     def network(self, weights: Weights) -> AdapterNetwork:
-        return self._make(weights)
+        return self._make(weights, (self._start or weights) if self._config.ratio_clip else None)
+
+    def start_from(self, weights: Weights) -> None:
+        self._start = weights
 
     def weights(self, network: nn.Module) -> Weights:
         assert isinstance(network, AdapterNetwork)
@@ -68,10 +78,9 @@ class ReinforceObjective(Objective):
 
     def losses(self, outputs: TokenOutputs, batch: Batch) -> dict[str, Tensor]:
         config, weight = self._config, batch.sample_weight
+        of_tokens = {"policy": -self._gain(outputs, batch)[0], "kl": outputs.kl, "entropy": outputs.entropy}
         terms = {
-            "policy": -(outputs.logprob.sum(1) * batch.advantage * weight).mean(),
-            "kl": (outputs.kl.sum(1) * weight).mean(),
-            "entropy": (outputs.entropy.sum(1) * weight).mean(),
+            name: (tokens.sum(1) * weight).mean() / config.token_denominator for name, tokens in of_tokens.items()
         }
         if self._has_critic:
             terms["value"] = ((outputs.value - batch.target).square() * weight).mean() / 2
@@ -83,8 +92,21 @@ class ReinforceObjective(Objective):
         )
         return terms
 
+    def _gain(self, outputs: TokenOutputs, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Of each token [B, L]: what the policy term maximises, and whether it is clipped, without a gradient."""
+        advantage, clip = batch.advantage[:, None], self._config.ratio_clip
+        if not clip:
+            return outputs.logprob * advantage, torch.zeros_like(outputs.logprob)
+        ratio = (outputs.logprob - outputs.start_logprob.detach()).exp()
+        free, bounded = ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage
+        is_answer = batch.inputs[:, 1]
+        return torch.min(free, bounded) * is_answer, (bounded < free) * is_answer
+
     def accuracies(self, outputs: TokenOutputs, batch: Batch) -> dict[str, Tensor]:
+        num_tokens = batch.inputs[:, 1].sum()
+        clipped = {"clipped_share": self._gain(outputs, batch)[1].sum() / num_tokens} if self._config.ratio_clip else {}
         return {
+            **clipped,
             "reward": batch.reward.mean(),
             "answer_tokens": batch.inputs[:, 1].sum(1).float().mean(),
             "well_formed_share": (batch.notes & WELL_FORMED != 0).float().mean(),

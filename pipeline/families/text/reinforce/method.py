@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -13,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import FileError, UsageError, naming
+from pipeline.errors import FileError, MuGoError, UsageError, naming
 from pipeline.families.text.game import TO_MOVE, TextGame
 from pipeline.families.text.language.players import (
     BACKENDS,
+    SHARED_BASES,
     LanguageModelPlayer,
     load_base,
     make_generators,
     write_base,
 )
+from pipeline.families.text.language.prompts import reading_of
 from pipeline.families.text.options import (
     TextGatherOptions,
     TextInitOptions,
@@ -103,15 +104,24 @@ class Reinforce(Method):
     def first_model(
         self, game: TextGame, config: FirstModelOptions, progress: Progress
     ) -> tuple[dict[str, Any], Weights]:
-        from pipeline.families.text.language.adapters import LoraShape, layers_of, new_adapter
+        from pipeline.families.text.language.adapters import (
+            ALL_LINEAR,
+            LoraShape,
+            last_part,
+            layers_of,
+            layers_without,
+            new_adapter,
+        )
         from pipeline.families.text.language.base_model import HEAD_WIDTH
         from pipeline.families.text.language.network import critic_weights, hidden_size
+        from pipeline.families.text.language.prompts import template_named
 
         match = _SIZE.fullmatch(config.network_size)
         size = (int(match[1]), int(match[2])) if match and match[1] else None
         if not match or not int(match[3]) or (size and (0 in size or size[1] % HEAD_WIDTH)):
             raise UsageError(f"init --network-size {config.network_size}: {WANTED_SIZE}")
         ours = taken(config, TextInitOptions)
+        reading = reading_of(ours.prompt_template, ours.reading)
         if ours.base_model and match[1]:
             raise UsageError(f"init --network-size {config.network_size}: the base model is given; wanted r{match[3]}")
         path = ours.base_model or config.new_model.parent / BASE
@@ -119,8 +129,15 @@ class Reinforce(Method):
             self._make_base(path, game, config, size or DEFAULT_SIZE, progress)
         base = load_base(path)
         _check_base(base, size, game, config)
-        targets = sorted({name.rsplit(".", 1)[-1] for name in layers_of(base.model)})
-        shape = LoraShape(int(match[3]), 2.0 * int(match[3]), targets)
+        template_named(ours.prompt_template, reading, base.tokenizer.chat)
+        given = None if ours.lora_targets == ALL_LINEAR else ours.lora_targets.split(",")
+        try:
+            targets = sorted({last_part(name) for name in layers_of(base.model, given)})
+        except MuGoError as error:
+            raise UsageError(f"init --lora-targets {ours.lora_targets}: {path}: {error}") from error
+        shape = LoraShape(int(match[3]), ours.lora_alpha or 2.0 * int(match[3]), targets)
+        if others := layers_without(base.model):
+            progress.say(f"{path}: no adapters on {', '.join(others)}, which aren't linear layers")
         architecture = {
             "base": _relative(path, config.new_model.parent),
             "base_fingerprint": base.fingerprint,
@@ -128,7 +145,7 @@ class Reinforce(Method):
             "alpha": shape.alpha,
             "targets": targets,
             "template": ours.prompt_template,
-            "reading": ours.reading,
+            "reading": reading,
             "critic": self.has_critic,
         }
         weights = new_adapter(base.model, shape, config.seed)
@@ -138,17 +155,19 @@ class Reinforce(Method):
         self, path: Path, game: TextGame, config: FirstModelOptions, size: tuple[int, int], progress: Progress
     ) -> None:
         """Make, pretrain and save the tiny base model."""
-        from pipeline.families.text.language.base_model import BYTES, byte_tokenizer, tiny_model
-        from pipeline.families.text.language.prompts import TEMPLATES
+        from pipeline.families.text.language.base_model import BYTES, Tokenizer, byte_tokenizer, tiny_model
+        from pipeline.families.text.language.prompts import FORMS, template_named
         from pipeline.families.text.reinforce.pretraining import pretrain
 
         ours = taken(config, TextInitOptions)
+        tokenizer = Tokenizer(byte_tokenizer())
+        reading = reading_of(ours.prompt_template, ours.reading)
+        template = template_named(ours.prompt_template, reading, tokenizer.chat)
         model = tiny_model(*size, game.prompt_tokens + game.reply_tokens, config.seed)
-        encode = partial(byte_tokenizer().encode, add_special_tokens=False)
         if ours.pretraining_steps:
-            template = TEMPLATES[ours.prompt_template]
             progress.say(f"pretraining a base model in {path} to write legal actions")
-            pretrain(model, encode, BYTES, game, template, ours.pretraining_steps, config.seed, progress)
+            steps = ours.pretraining_steps
+            pretrain(model, tokenizer.encode, BYTES, game, template, FORMS[reading], steps, config.seed, progress)
         write_base(path, model)
 
     def size(self, architecture: Mapping[str, Any]) -> str:
@@ -165,22 +184,38 @@ class Reinforce(Method):
     def stored(self, architecture: dict[str, Any], folder: Path) -> dict[str, Any]:
         return {**architecture, "base": _relative(Path(str(architecture["base"])), folder)}
 
+    def files_for_others(self, model: Model) -> dict[str, bytes]:
+        """The adapter as peft writes it. Its base is named by its whole path: peft takes others for names on a hub."""
+        from pipeline.families.text.language.adapters import peft_files
+
+        return peft_files(_shape(model.info.architecture), model.weights, os.path.realpath(_base_path(model)))
+
     # Playing
 
-    def load(self, model: Model, max_batch: int, num_threads: int, backend: str, progress: Progress) -> list[Any]:
+    def load(
+        self,
+        model: Model,
+        max_batch: int,
+        num_threads: int,
+        backend: str,
+        progress: Progress,
+        options: Options = Options(),
+    ) -> list[Any]:
         facts = model.info.architecture
         with naming(model.path):
             if backend not in BACKENDS:
                 raise UsageError(f"--backend {backend}: language models have {', '.join(BACKENDS)}")
             shape, base = _shape(facts), (_base_path(model), str(facts["base_fingerprint"]))
             words = facts["template"], facts["reading"]
-            return make_generators(backend, num_threads, base, shape, model.weights, words)
+            return make_generators(
+                backend, num_threads, base, shape, model.weights, words, taken(options, TextPlayerOptions)
+            )
 
     def player(
         self, game: TextGame, num_rows: int, evaluate: Any, search: SearchOptions, readouts: int, leaves: int = 1
     ) -> Player:
         """Ignores readouts: it answers without a search."""
-        return LanguageModelPlayer(game, num_rows, evaluate, taken(search, TextPlayerOptions).reply_temperature)
+        return LanguageModelPlayer(game, num_rows, evaluate, search)
 
     def actor(self, job: ActorJob) -> Actor:
         return TextActor(job)
@@ -223,6 +258,12 @@ class Reinforce(Method):
         td_lambda: NDArray[np.float32] | None = None,
         config: Options | None = None,
     ) -> Columns:
+        most = taken(config or Options(), TextGatherOptions).max_train_len
+        if 0 < most <= game.prompt_tokens:
+            raise UsageError(
+                f"gather --max-train-len {most}: {game.spec} has prompts of up to {game.prompt_tokens} tokens; wanted "
+                "more, or 0 for all"
+            )
         lambdas = np.ones(len(wanted), np.float32) if td_lambda is None else td_lambda
         return make_examples(game, shards, wanted, lambdas, config or Options())
 
@@ -259,10 +300,14 @@ class Reinforce(Method):
         ours = taken(config, TextTrainOptions)
         shape, path = _shape(architecture), Path(str(architecture["base"]))
         expected = str(architecture["base_fingerprint"])
+        if ours.ratio_clip and ours.lora_dropout:
+            raise UsageError("train --ratio-clip --lora-dropout: dropout changes the ratio; wanted one of them")
 
-        def make(weights: Weights) -> AdapterNetwork:
-            base = load_base(path, expected)
-            return AdapterNetwork(base, shape, weights, ours.activation_checkpointing, ours.micro_batch)
+        def make(weights: Weights, start: Weights | None) -> AdapterNetwork:
+            base = SHARED_BASES.copy(path, expected)
+            return AdapterNetwork(
+                base, shape, weights, ours.activation_checkpointing, ours.micro_batch, ours.lora_dropout, start
+            )
 
         return ReinforceObjective(make, config, self.has_critic)
 

@@ -17,7 +17,7 @@ import torch
 
 from pipeline.families.text.game import SEEDS, TextGame
 from pipeline.families.text.language.generation import padded_left, positions_of
-from pipeline.families.text.language.prompts import Template
+from pipeline.families.text.language.prompts import Form, Template
 from pipeline.games.boards import Boards
 from pipeline.progress import Progress
 
@@ -28,7 +28,7 @@ WARMUP = 0.1  # share of the steps
 
 
 def random_positions(game: TextGame, seed: int, progress: Progress) -> list[tuple[str, tuple[str, ...]]]:
-    """Observations from random games, each with its legal actions."""
+    """Observations from random games, each with its legal actions, or with suggestions where actions are texts."""
     generator = np.random.default_rng([seed, 0x9AD])
     row = np.array([0])
     found: list[tuple[str, tuple[str, ...]]] = []
@@ -42,18 +42,20 @@ def random_positions(game: TextGame, seed: int, progress: Progress) -> list[tupl
             listed = game.listed(state)
             found.append((game.observation(state), listed))
             progress.advance(int(len(found) <= POSITIONS))  # the last game may exceed POSITIONS
-            boards.advance(row, np.array([generator.integers(len(listed))], np.int32))
+            boards.advance(row, np.array([game.actions(state)[generator.integers(len(listed))]], np.int32))
     progress.finish()
     return found[:POSITIONS]
 
 
 def pretrain(
-    model: Any, encode: Any, end: int, game: TextGame, template: Template, steps: int, seed: int, progress: Progress
-) -> float:
-    """Train all weights of the model in place. Returns the last loss, in nats per token."""
+    model: Any, encode: Any, end: int, game: TextGame, template: Template, form: Form, steps: int, seed: int,
+    progress: Progress,
+) -> float:  # fmt: skip
+    """Train all weights of the model in place; its answers get this form. Returns the last loss, in nats per token."""
     positions = random_positions(game, seed, progress)
     prompts = [encode(template(text))[-game.prompt_tokens :] for text, _ in positions]
-    answers = [[[*encode(action), end] for action in listed] for _, listed in positions]
+    most = game.reply_tokens - 1
+    answers = [[[*encode(form.write(action))[:most], end] for action in listed] for _, listed in positions]
     generator = np.random.default_rng([seed, 0x9AE])
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, weight_decay=0.01)
     model.train()

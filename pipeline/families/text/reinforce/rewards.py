@@ -37,12 +37,25 @@ class Games:
 
 @dataclass(frozen=True)
 class Steps:
-    """player, environment [N]; well_formed [N] bool: the answer; invalid [N] bool: the move."""
+    """Of each step [N]. A *trajectory* is one player's steps in one game; the set may lack some of them.
+
+    player, environment   who moved, and the index of its environment
+    well_formed, invalid  whether the answer had an action, and whether the move was illegal
+    trajectory            a number of its trajectory
+    index, length         the number of its earlier steps, and of all its steps
+    num_tokens            of the answer
+    final                 [N, 2] the environment's rewards of players 0 and 1
+    """
 
     player: NDArray[np.integer]
     environment: NDArray[np.integer]
     well_formed: NDArray[np.bool_]
     invalid: NDArray[np.bool_]
+    trajectory: NDArray[np.integer]
+    index: NDArray[np.integer]
+    length: NDArray[np.integer]
+    num_tokens: NDArray[np.integer]
+    final: Floats
 
 
 Final = Callable[[Floats, Games], Floats]
@@ -55,7 +68,7 @@ Maker = Callable[[str], "Final | Step"]
 
 def win_draw_loss(value: str) -> Final:
     """WIN:DRAW:LOSS: the new rewards, by comparison of the players' rewards."""
-    win, draw, loss = numbers(value, 3, "WIN:DRAW:LOSS")
+    win, draw, loss = numbers(value, (3,), "WIN:DRAW:LOSS")
 
     def transform(rewards: Floats, games: Games) -> Floats:
         ahead = np.sign(rewards - rewards[:, ::-1])
@@ -65,17 +78,28 @@ def win_draw_loss(value: str) -> Final:
 
 
 def role_advantage(value: str) -> Final:
-    """RATE: subtract the moving average of the rewards of the same player (0 or 1) and environment.
+    """RATE or RATE:START: subtract the moving average of the rewards of the same player (0 or 1).
 
-    The average starts at 0. It compensates for a role that wins more often than the other.
+    The average starts at START, by default 0. It compensates for a role that wins more often than the other.
     """
-    (rate,) = numbers(value, 1, "RATE, e.g. 0.05")
+    return _minus_average(value, lambda games: np.zeros_like(games.environment))
+
+
+def role_advantage_by_environment(value: str) -> Final:
+    """The same with an average for each environment."""
+    return _minus_average(value, lambda games: games.environment)
+
+
+def _minus_average(value: str, kinds: Callable[[Games], NDArray[np.integer]]) -> Final:
+    rate, start, *_ = [*numbers(value, (1, 2), "RATE or RATE:START, e.g. 0.05"), 0.0]
+    if not 0 < rate <= 1:
+        raise UsageError(f"value {value!r}; wanted a rate above 0 and at most 1")
 
     def transform(rewards: Floats, games: Games) -> Floats:
         averages: dict[int, Floats] = {}
         found = np.empty_like(rewards)
-        for row, environment in enumerate(games.environment.tolist()):
-            average = averages.setdefault(environment, np.zeros(2))
+        for row, kind in enumerate(kinds(games).tolist()):
+            average = averages.setdefault(kind, np.full(2, start))
             average += rate * (rewards[row] - average)
             found[row] = rewards[row] - average
         return found
@@ -93,21 +117,15 @@ def zero_sum(value: str) -> Final:
 
 
 def format_reward(value: str) -> Step:
-    """AMOUNT: added if the answer had an action, else subtracted."""
-    (amount,) = numbers(value, 1, "AMOUNT")
-    return lambda rewards, steps: rewards + np.where(steps.well_formed, amount, -amount)
-
-
-def invalid_penalty(value: str) -> Step:
-    """AMOUNT: added if the move wasn't legal; a penalty is negative."""
-    (amount,) = numbers(value, 1, "AMOUNT, e.g. -1")
-    return lambda rewards, steps: rewards + np.where(steps.invalid, amount, 0.0)
+    """REWARD:PENALTY: the first is added if the answer had an action, else the second, e.g. a negative number."""
+    reward, penalty = numbers(value, (2,), "REWARD:PENALTY, e.g. 1.5:-0.5")
+    return lambda rewards, steps: rewards + np.where(steps.well_formed, reward, penalty)
 
 
 def valid_reward(value: str) -> Step:
-    """AMOUNT: added if the move was legal."""
-    (amount,) = numbers(value, 1, "AMOUNT")
-    return lambda rewards, steps: rewards + np.where(steps.invalid, 0.0, amount)
+    """REWARD:PENALTY: the first is added if the move was legal, else the second, e.g. a negative number."""
+    reward, penalty = numbers(value, (2,), "REWARD:PENALTY, e.g. 1:-1")
+    return lambda rewards, steps: rewards + np.where(steps.invalid, penalty, reward)
 
 
 # Advantages
@@ -141,7 +159,7 @@ def negative(value: str) -> Step:
 
     Lowering an answer's probability raises that of all other texts, including illegal answers; raising it doesn't.
     """
-    (share,) = numbers(value, 1, "SHARE, e.g. 0.25")
+    (share,) = numbers(value, (1,), "SHARE, e.g. 0.25")
     if not 0 <= share <= 1:
         raise UsageError(f"value {value!r}; wanted a share from 0 to 1")
     return lambda rewards, steps: np.where(rewards < 0, share * rewards, rewards)
@@ -158,9 +176,10 @@ def _normalised(rewards: Floats, only_mean: bool) -> Floats:
 FINAL: dict[str, Maker] = {
     "win-draw-loss": win_draw_loss,
     "role-advantage": role_advantage,
+    "role-advantage-by-environment": role_advantage_by_environment,
     "zero-sum": zero_sum,
 }
-STEP: dict[str, Maker] = {"format": format_reward, "invalid": invalid_penalty, "valid": valid_reward}
+STEP: dict[str, Maker] = {"format": format_reward, "valid": valid_reward}
 SAMPLING: dict[str, Maker] = {
     "normalise": normalise,
     "normalise-by-environment": normalise_by_environment,
@@ -204,14 +223,14 @@ def _imported(name: str, known: Mapping[str, Maker]) -> Maker:
         raise UsageError(f"can't be imported ({type(error).__name__}: {error})") from error
 
 
-def numbers(value: str, count: int, wanted: str) -> list[float]:
-    """Parse `count` numbers separated by colons. Raises UsageError."""
+def numbers(value: str, counts: Sequence[int], wanted: str) -> list[float]:
+    """Parse as many numbers as one of counts, separated by colons. Raises UsageError."""
     parts = value.split(":") if value else []
     try:
         found = [float(part) for part in parts]
     except ValueError:
         found = []
-    if len(found) != count or not np.isfinite(found).all():
+    if len(found) not in counts or not np.isfinite(found).all():
         raise UsageError(f"value {value!r}; wanted {wanted}")
     return found
 

@@ -26,6 +26,7 @@ from pipeline.families.text.language.generation import VALUE_BIAS, VALUE_WEIGHT,
 from pipeline.families.text.language.network import critic_weights
 from pipeline.families.text.language.players import load_base, make_generators, write_base
 from pipeline.families.text.language.server import GenerationServer, _Server
+from pipeline.families.text.options import TextPlayerOptions
 from tests.families.text.language.test_language import adapter, shape_of
 
 WORDS = ("plain", "brackets")
@@ -74,7 +75,7 @@ def test_a_server_answers_as_this_process_does(base: tuple[Path, str], lasting: 
     shape, weights = shape_of(path), [adapter(path, 4) | critic_weights(32), adapter(path, 5) | critic_weights(32)]
     weights[0][VALUE_WEIGHT] += 0.1
     weights[0][VALUE_BIAS] += 0.5
-    prompts = [load_base(path).encode(text) for text in ("one", "another", "one", "three")]
+    prompts = [load_base(path).tokenizer.encode(text) for text in ("one", "another", "one", "three")]
     here = [make_generators("auto", 1, base, shape, one, WORDS)[0] for one in weights]
     there = [make_generators("server", 2, base, shape, one, WORDS) for one in weights]
     assert os.getsid(server[0]._process.pid) != os.getsid(0)  # or Ctrl-C would reach it
@@ -82,7 +83,7 @@ def test_a_server_answers_as_this_process_does(base: tuple[Path, str], lasting: 
     found: dict[int, Any] = {}
 
     def ask(thread: int) -> None:
-        found[thread] = [one[thread].answer(Questions(prompts, KEYS + thread, COUNTERS, 1.0, 6)) for one in there]
+        found[thread] = [one[thread].answer(Questions(prompts, KEYS + thread, COUNTERS, 1.0, 6, 0.7)) for one in there]
 
     threads = [threading.Thread(target=ask, args=(thread,)) for thread in (0, 1)]
     for thread in threads:
@@ -91,7 +92,7 @@ def test_a_server_answers_as_this_process_does(base: tuple[Path, str], lasting: 
         thread.join(60)
     for thread in (0, 1):
         for mine, theirs in zip(here, found[thread], strict=True):
-            said = mine.answer(Questions(prompts, KEYS + thread, COUNTERS, 1.0, 6))
+            said = mine.answer(Questions(prompts, KEYS + thread, COUNTERS, 1.0, 6, 0.7))
             assert (said.tokens == theirs.tokens).all() and said.texts == theirs.texts
             assert theirs.values == pytest.approx(said.values, abs=1e-5)
 
@@ -248,11 +249,13 @@ def test_vllm_is_asked_by_one_thread_at_a_time(base: tuple[Path, str], vllm: Fak
 
 def test_vllm_is_asked_with_adapters_lengths_and_seeds(base: tuple[Path, str], vllm: FakeVllm) -> None:
     path, _ = base
-    speakers = make_generators("vllm", 2, base, shape_of(path), adapter(path, 4), WORDS)
-    said = speakers[0].answer(Questions([[65, 66], [67]], KEYS[:2], COUNTERS[:2], 0.5, 6))
+    speakers = make_generators("vllm", 2, base, shape_of(path), adapter(path, 4), WORDS, TextPlayerOptions(max_loras=7))
+    assert vllm.settings["max_loras"] == 7
+    said = speakers[0].answer(Questions([[65, 66], [67]], KEYS[:2], COUNTERS[:2], 0.5, 6, 0.9))
     prompts, params, (_, number, folder) = vllm.asked[0]
     assert [one["prompt_token_ids"] for one in prompts] == [[65, 66], [67]] and number == 1
-    assert {(one.temperature, one.max_tokens) for one in params} == {(0.5, 6)} and params[0].seed != params[1].seed
+    assert {(one.temperature, one.max_tokens, one.top_p) for one in params} == {(0.5, 6, 0.9)}
+    assert params[0].seed != params[1].seed
     assert (folder / "adapter_config.json").exists() and (folder / "adapter_model.safetensors").exists()
     assert said.tokens.shape == (2, 6) and (said.tokens[:, 2:] == -1).all() and len(said.texts) == 2
     again = speakers[0].answer(Questions([[65, 66], [67]], KEYS[:2], COUNTERS[:2], 0.5, 6))
@@ -287,3 +290,18 @@ def test_without_vllm_it_says_what_to_do(base: tuple[Path, str], monkeypatch: py
     monkeypatch.setattr(language, "_VLLM_BASES", {})
     with pytest.raises(UsageError, match=r"--backend vllm: vLLM isn't installed here; wanted `pip install vllm`"):
         make_generators("vllm", 1, base, shape_of(base[0]), adapter(base[0], 4), WORDS)
+
+
+def test_vllm_ends_answers_at_every_end_token(vllm: FakeVllm, tmp_path: Path) -> None:
+    from tests.families.text.language.folders import write_folder
+
+    path = write_folder(tmp_path / "llama", "llama")
+    loaded = load_base(path)
+    shape = LoraShape(4, 8.0, ["q_proj"])
+    weights = new_adapter(loaded.model, shape, 1)
+    (one,) = make_generators("vllm", 1, (path, loaded.fingerprint), shape, weights, ("chat", "brackets"))
+    one.answer(Questions([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4))
+    ((_, params, (_, _, folder)),) = vllm.asked
+    assert params[0].stop_token_ids == list(loaded.tokenizer.end_tokens) and len(params[0].stop_token_ids) == 3
+    assert "<|start_header_id|>" in one.template("What now?")
+    assert (folder / "adapter_config.json").exists()

@@ -18,7 +18,7 @@ from pipeline.families.text.language.base_model import BYTES, tiny_model
 from pipeline.families.text.language.generation import NONE, Questions, SharedBase, TorchGenerator, sample_tokens
 from pipeline.families.text.language.network import AdapterNetwork, critic_weights
 from pipeline.families.text.language.players import fingerprint, load_base, write_base
-from pipeline.families.text.language.prompts import READINGS, TEMPLATES
+from pipeline.families.text.language.prompts import READINGS
 
 RANK = 4
 
@@ -63,9 +63,9 @@ def merged(folder: Path, weights: dict[str, np.ndarray]) -> torch.nn.Module:
 def test_bytes_are_tokens_and_come_back(folder: Path) -> None:
     base = load_base(folder)
     for text in ("[check]\n> ", "Zürich ♠ 3", "  two  blanks ", "<|im_start|>"):
-        tokens = base.encode(text)
-        assert len(tokens) == len(text.encode()) and max(tokens) < BYTES and base.decode(tokens) == text
-    assert base.end_token == BYTES and base.decode([BYTES]) == ""
+        tokens = base.tokenizer.encode(text)
+        assert len(tokens) == len(text.encode()) and max(tokens) < BYTES and base.tokenizer.decode(tokens) == text
+    assert base.tokenizer.end_tokens == (BYTES,) and base.tokenizer.decode([BYTES]) == ""
 
 
 def test_answers_dont_depend_on_their_neighbours_nor_on_adapters_used_in_between(folder: Path) -> None:
@@ -80,6 +80,25 @@ def test_answers_dont_depend_on_their_neighbours_nor_on_adapters_used_in_between
     for row in range(5):
         alone = one.answer(Questions([prompts[row]], keys[row : row + 1], counters[row : row + 1], 1.0, 8))
         assert (alone.tokens[0] == together.tokens[row]).all() and alone.texts[0] == together.texts[row]
+
+
+def test_equal_beginnings_of_answers_are_processed_once(folder: Path) -> None:
+    """However many rows: in each call there is one text for each different beginning."""
+    shared = SharedBase(load_base(folder), shape_of(folder).targets)
+    one = speaker(shared, folder, adapter(folder, 1))
+    prompts = [one.prompt_tokens(text, 64) for text in ("a", "a longer b")] * 50
+    sizes: list[int] = []
+    shared.base.model.register_forward_pre_hook(
+        lambda module, given, named: sizes.append(len(named["input_ids"])), with_kwargs=True
+    )
+    keys = np.arange(100).astype(np.uint64)
+    said = one.answer(Questions(prompts, keys, np.zeros(100, int), 0.3, 6))
+    texts = [tuple(row) for row in said.tokens.tolist()]
+    going = [[(i % 2, text[:n]) for i, text in enumerate(texts) if BYTES not in text[:n]] for n in range(6)]
+    assert sizes == [len(set(some)) for some in going if some] and sizes[0] == 2 and 2 < sizes[1] < 100
+    for row in range(100):
+        alone = one.answer(Questions([prompts[row]], keys[row : row + 1], np.zeros(1, int), 0.3, 6))
+        assert (alone.tokens[0] == said.tokens[row]).all()
 
 
 def test_likeliest_answers_are_those_of_the_merged_model(folder: Path) -> None:
@@ -120,7 +139,7 @@ def inputs_of(prompts: list[list[int]], answers: list[list[int]], at: int, width
 def test_the_trained_network_says_what_the_merged_model_does(folder: Path) -> None:
     weights = adapter(folder, 4)
     base, reference = load_base(folder), merged(folder, weights)
-    prompts = [base.encode(text) for text in ("one", "another one", "one")]
+    prompts = [base.tokenizer.encode(text) for text in ("one", "another one", "one")]
     answers = [[65, 66, 67, BYTES], [1], [65, 66, 67, BYTES]]  # the first and the last row are alike
     network = AdapterNetwork(load_base(folder), shape_of(folder), weights | critic_weights(32))
     said = network(inputs_of(prompts, answers, 20, 30))
@@ -145,7 +164,7 @@ def test_only_the_adapter_is_trained_and_checkpointing_or_accumulation_changes_n
 ) -> None:
     weights = adapter(folder, 5) | critic_weights(32)
     base = load_base(folder)
-    inputs = inputs_of([base.encode("abc"), base.encode("d")], [[5, BYTES], [6]], 8, 12)
+    inputs = inputs_of([base.tokenizer.encode("abc"), base.tokenizer.encode("d")], [[5, BYTES], [6]], 8, 12)
     gradients = []
     for checkpointing, micro_batch in ((False, 0), (True, 0), (False, 1), (True, 1)):
         network = AdapterNetwork(load_base(folder), shape_of(folder), weights, checkpointing, micro_batch).train()
@@ -179,7 +198,8 @@ def test_a_base_with_dropout_is_trained_without(tmp_path: Path) -> None:
 def test_in_bfloat16_it_says_and_learns_nearly_the_same(folder: Path) -> None:
     weights = adapter(folder, 6) | critic_weights(32)
     base = load_base(folder)
-    inputs = inputs_of([base.encode(f"text {i}") for i in range(8)], [[65 + i, 66, BYTES] for i in range(8)], 8, 12)
+    prompts = [base.tokenizer.encode(f"text {i}") for i in range(8)]
+    inputs = inputs_of(prompts, [[65 + i, 66, BYTES] for i in range(8)], 8, 12)
     found = []
     for mixed in (False, True):
         network = AdapterNetwork(load_base(folder), shape_of(folder), weights).train()
@@ -200,7 +220,7 @@ def test_in_bfloat16_it_says_and_learns_nearly_the_same(folder: Path) -> None:
 
 def test_accumulation_keeps_the_activations_of_one_part_alone(folder: Path) -> None:
     base, weights = load_base(folder), adapter(folder, 5)
-    inputs = inputs_of([base.encode(f"text {i}") for i in range(8)], [[5, BYTES]] * 8, 8, 12)
+    inputs = inputs_of([base.tokenizer.encode(f"text {i}") for i in range(8)], [[5, BYTES]] * 8, 8, 12)
     kept = {}
     for micro_batch in (0, 2):
         network = AdapterNetwork(load_base(folder), shape_of(folder), weights, micro_batch=micro_batch).train()
@@ -218,7 +238,7 @@ def test_accumulation_keeps_the_activations_of_one_part_alone(folder: Path) -> N
 
 def test_what_is_only_measured_goes_in_parts_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base, weights = load_base(folder), adapter(folder, 5) | critic_weights(32)
-    inputs = inputs_of([base.encode(f"text {i}") for i in range(7)], [[5, BYTES]] * 7, 8, 12)
+    inputs = inputs_of([base.tokenizer.encode(f"text {i}") for i in range(7)], [[5, BYTES]] * 7, 8, 12)
     sizes, logits = [], AdapterNetwork._logits
     monkeypatch.setattr(AdapterNetwork, "_logits", lambda *given: (sizes.append(len(given[1])), logits(*given))[1])
     with torch.inference_mode():
@@ -240,7 +260,7 @@ def test_peft_reads_the_adapter_and_says_the_same(folder: Path, tmp_path: Path) 
                  "target_modules": list(shape.targets), "base_model_name_or_path": str(folder)}  # fmt: skip
     (tmp_path / "adapter_config.json").write_text(json.dumps(described))
     theirs = peft.PeftModel.from_pretrained(load_base(folder).model, tmp_path).eval()
-    text = torch.tensor([load_base(folder).encode("What now?")])
+    text = torch.tensor([load_base(folder).tokenizer.encode("What now?")])
     assert torch.allclose(theirs(text).logits, merged(folder, weights)(text).logits, atol=1e-4)
 
 
@@ -292,12 +312,10 @@ def test_an_adapter_of_another_base_is_refused(folder: Path) -> None:
         ("boxed", "so \\boxed{bet}", "[bet]"),
         ("boxed", "\\boxed{[3]} \\boxed{ [4] }", "[4]"),
         ("boxed", "[4]", None),
+        ("boxed", "\\boxed{ }", None),
+        ("boxed", "\\boxed{I say [3]}", "I say [3]"),
         ("whole", " [bet]\n", "[bet]"),
     ],
 )
 def test_actions_are_read_from_answers(reading: str, answer: str, action: str | None) -> None:
     assert READINGS[reading](answer) == action
-
-
-def test_templates_hold_the_observation() -> None:
-    assert all("What now?" in template("What now?") for template in TEMPLATES.values())

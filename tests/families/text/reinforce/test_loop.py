@@ -22,10 +22,10 @@ pytest.importorskip("transformers", reason="language models need the extra text"
 from pipeline.errors import FileError, NotYet, UsageError
 from pipeline.evaluate.command import evaluate
 from pipeline.evaluate.config import EvaluateConfig
-from pipeline.families.text.environment import environment_class
+from pipeline.families.text.environment import registered
 from pipeline.families.text.game import INVALID, TextGame
 from pipeline.families.text.language import players as language
-from pipeline.families.text.language.prompts import brackets
+from pipeline.families.text.language.prompts import boxed, brackets
 from pipeline.families.text.reinforce import pretraining
 from pipeline.families.text.reinforce.actor import TextActor
 from pipeline.families.text.reinforce.columns import INVALID_MOVE, NONE, OTHER_ENDED_BY_INVALID, WELL_FORMED, unpacked
@@ -96,7 +96,7 @@ def test_what_is_tracked(run: Path) -> None:
         for name, value in facts.items():
             share = "_share" if name in found.measures and found.measures[name].share else ""
             assert played[f"{source}/{name}{share}"] == pytest.approx(value)
-    assert any(name.endswith("/mirror/bigrams_share") for name in played)
+    assert any(name.endswith("/mirror/unigrams_share") for name in played)
     trained = [json.loads(line) for line in Path("data/logs/train/000001-r4/points.jsonl").read_text().splitlines()]
     names = {name for line in trained for name in line if name.startswith("train/")}
     assert {"train/valid_share", "train/well_formed_share", "train/reward", "train/loss/kl"} <= names
@@ -237,6 +237,47 @@ def test_a_match_says_how_it_went_in_each_environment(tmp_path: Path) -> None:
     assert match.games_played == 8 and "  in KuhnPoker-v0" in shown and "  in KuhnChips-v0" in shown
 
 
+def test_a_model_meets_a_fixed_opponent_in_environments_that_it_did_not_learn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from pipeline import main
+
+    first_model(tmp_path, game="text:SimpleTak-v0,show=grid,prompt=40,reply=5")
+    model, output = tmp_path / "saved_models/000000-init", tmp_path / "matches"
+    main.app(["evaluate", "--game", "text:SimpleTak-v0+KuhnPoker-v0,show=board,prompt=200,reply=10", "--white-model",
+              str(model), "--black-model", "random", "--games", "8", "--no-promote", "--output-dir", str(output)],
+             standalone_mode=False)  # fmt: skip
+    shown = "\n".join(show(output / "000000-init-vs-random"))
+    assert "  in SimpleTak-v0" in shown and "  in KuhnPoker-v0" in shown
+    with pytest.raises(FileError, match=r"it plays text:SimpleTak-v0,.*; wanted a model that plays tictactoe"):
+        evaluate(EvaluateConfig(game="tictactoe", games=2, black_model="random", white_model=str(model)))
+
+
+def test_the_quick_start_runs_without_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The preset through all commands, with fewer games of a smaller model, as docs/text.md shows for a larger one."""
+    from pipeline import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(pretraining, "POSITIONS", 100)
+    init_lines = "game: text:SimpleTak-v0,show=grid,prompt=80,reply=12\n  network_size: l1d32r4"
+    Path("small.yaml").write_text(f"extends: text-quickstart\ninit:\n  {init_lines}\n")
+    for command, *options in (
+        ["init"],
+        ["selfplay", "--games", "4", "--threads", "1"],
+        ["gather", "--positions-per-chunk", "8", "--chunks-to-make", "1"],
+        ["train", "--batch-size", "8"],
+        ["evaluate", "--games", "2", "--require-games", "4", "--threads", "1"],
+    ):
+        main.app([command, "--preset", "small.yaml", *options], standalone_mode=False)
+    model = read_model(Path("saved_models/best_model"))
+    assert model.info.name == "000001-r4" and model.info.architecture["reading"] == "boxed"
+    assert all(shard.opponent(number) is None for shard in shards() for number in range(shard.num_games))
+    said = [row for shard in shards() for row in zip(shard.own["text"], shard.own["notes"], strict=True)]
+    learned = [(unpacked(text), notes) for text, notes in said if notes or text.any()]
+    assert all((boxed(text) is not None) == bool(notes & WELL_FORMED) for text, notes in learned)
+    assert any("\\boxed{" in text for text, _ in learned)
+
+
 def test_show_csv_has_a_line_for_every_move(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from pipeline import main
 
@@ -326,6 +367,34 @@ def test_generalised_advantages_equal_a_plain_loop(run: Path) -> None:
         assert found["weight"][i] * reward + found["baseline"][i] == pytest.approx(advantage, abs=1e-5)
 
 
+def test_clipping_compares_with_the_original_model_however_often_training_is_interrupted(
+    run: Path, tmp_path: Path
+) -> None:
+    """And it matters: the same training with another limit ends with other weights."""
+
+    class Stopper(Heard):
+        def advance(self, count: int = 1) -> None:
+            self.steps = getattr(self, "steps", 0) + count
+            if self.steps == 4:
+                raise KeyboardInterrupt
+
+    def config(name: str, clip: float) -> TrainConfig:
+        return TrainConfig(
+            epochs=3, batch_size=16, learning_rate=0.02, warmup_steps=0, weight_decay=0, ratio_clip=clip,
+            original_model="saved_models/000000-init", new_model=tmp_path / name / "000001-x",
+        )  # fmt: skip
+
+    whole, other = train(config("whole", 0.01)), train(config("other", 0.5))
+    with pytest.raises(KeyboardInterrupt):
+        train(config("parts", 0.01), Stopper())
+    resumed = train(config("parts", 0.01))
+    assert resumed.resumed_from_step == 4
+    weights = [read_model(summary.model).weights for summary in (whole, resumed, other)]
+    assert all((weights[0][name] == weights[1][name]).all() for name in weights[0])
+    assert any((weights[0][name] != weights[2][name]).any() for name in weights[0])
+    assert 0 < whole.metrics["train"]["clipped_share"] < 1
+
+
 def test_final_rewards_are_those_of_both_players(run: Path, tmp_path: Path) -> None:
     """As recorded for whoever moved; who never did has won when the other's first two answers were invalid."""
     game, untrained = parse_game(KUHN), first_model(tmp_path)
@@ -371,7 +440,7 @@ def test_an_environment_that_raises_ends_its_game_alone(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parse_game.cache_clear()
-    kind = environment_class("KuhnPoker-v0")[0]
+    kind = registered("KuhnPoker-v0").kind
     original = kind.step
 
     def step(self: Any, action: str) -> Any:

@@ -18,26 +18,31 @@ from pipeline.families.text.language.base_model import tiny_model
 from pipeline.families.text.language.network import AdapterNetwork, TokenOutputs
 from pipeline.families.text.language.players import load_base, write_base
 from pipeline.families.text.reinforce.losses import Batch, ReinforceObjective
+from pipeline.methods.method import Weights
 from pipeline.train.config import TrainConfig
 from pipeline.train.trainer import Trainer
 
 TWO = torch.tensor([0.3, -0.2])  # the logits of a toy that says one of two tokens, whatever stood before
 
 
-def toy(logits: torch.Tensor, base: torch.Tensor, tokens: list[list[int]]) -> TokenOutputs:
-    """What such a toy says of answers of these tokens, each at the same distribution."""
+def toy(
+    logits: torch.Tensor, base: torch.Tensor, tokens: list[list[int]], start: torch.Tensor = TWO
+) -> TokenOutputs:
+    """What such a toy says of answers of these tokens, each at the same distribution; start: logits before training."""
     log_all, log_base = torch.log_softmax(logits, 0), torch.log_softmax(base, 0)
     chance = log_all.exp()
     length = max(map(len, tokens))
     there = torch.tensor([[float(i < len(row)) for i in range(length)] for row in tokens])
     spoken = torch.tensor([row + [0] * (length - len(row)) for row in tokens])
     kl, entropy = (chance * (log_all - log_base)).sum(), -(chance * log_all).sum()
-    return TokenOutputs(log_all[spoken] * there, entropy * there, kl * there, torch.zeros(len(tokens)))
+    said = log_all[spoken] * there, torch.log_softmax(start, 0)[spoken] * there
+    return TokenOutputs(*said, entropy * there, kl * there, torch.zeros(len(tokens)))
 
 
 def batch_of(advantages: list[float], lengths: list[int], **changed: torch.Tensor) -> Batch:
     size = len(advantages)
     inputs = torch.zeros(size, 2, max(lengths), dtype=torch.int64)
+    inputs[:, 1] = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     nan, ones = torch.full((size,), torch.nan), torch.ones(size)
     found = Batch(inputs, torch.tensor(advantages), nan, torch.zeros(size), torch.ones(size, dtype=torch.int64), ones)
     return found._replace(**changed)
@@ -71,6 +76,75 @@ def test_kl_and_entropy_by_hand_and_their_weights() -> None:
     assert terms["total"].item() == pytest.approx(0.5 * terms["kl"].item() - 0.1 * terms["entropy"].item(), abs=1e-6)
 
 
+def test_a_fixed_number_divides_the_sums_over_tokens_whatever_their_lengths() -> None:
+    said, batch = toy(TWO, torch.tensor([0.0, 1.0]), [[0], [1, 0]]), batch_of([2.0, -0.5], [1, 2])
+    plain = objective(kl_weight=0.5, entropy_weight=0.1).losses(said, batch)
+    divided = objective(kl_weight=0.5, entropy_weight=0.1, token_denominator=8.0).losses(said, batch)
+    assert set(plain) == {"policy", "kl", "entropy", "total"}
+    assert all(abs(term.item()) > 0.01 for term in plain.values())
+    assert {name: term.item() for name, term in divided.items()} == pytest.approx(
+        {name: term.item() / 8 for name, term in plain.items()}
+    )
+
+
+def test_the_value_loss_has_no_tokens_to_divide() -> None:
+    batch = batch_of([1.0], [1], target=torch.tensor([2.0]))
+    terms = objective(has_critic=True, token_denominator=8.0).losses(toy(TWO, TWO, [[0]]), batch)
+    assert terms["value"].item() == pytest.approx(2.0)
+
+
+def test_clipped_ratios_equal_those_by_hand() -> None:
+    """Token 0 had the probability 1/2 before training and now has 0.6225: r = 1.245, and 0.755 of token 1."""
+    tokens, advantages = [[0], [0], [1], [1], [0, 1]], [2.0, -2.0, 2.0, -2.0, 1.0]
+    logits, start = torch.tensor([0.5, 0.0], requires_grad=True), torch.tensor([0.0, 0.0])
+    batch = batch_of(advantages, [1, 1, 1, 1, 2])
+    said, clipping = toy(logits, TWO, tokens, start), objective(ratio_clip=0.2)
+    more, less = 2 / (1 + np.exp(-0.5)), 2 / (1 + np.exp(0.5))
+    terms = clipping.losses(said, batch)
+    gains = [2 * 1.2, -2 * more, 2 * less, -2 * 0.8, 1.2 + less]
+    assert terms["policy"].item() == pytest.approx(-sum(gains) / 5, abs=1e-6)
+    assert clipping.accuracies(said, batch)["clipped_share"].item() == pytest.approx(3 / 6)
+    terms["policy"].backward()
+    p, q = more / 2, less / 2  # d r / d logits = r·(one-hot − π), of the tokens that aren't clipped
+    by_hand = -(-2 * more * np.array([q, -q]) + (2 + 1) * less * np.array([-p, p])) / 5
+    assert logits.grad is not None and logits.grad.numpy() == pytest.approx(by_hand, abs=1e-6)
+
+
+def test_before_the_first_step_clipping_changes_no_gradient() -> None:
+    gradients = []
+    for clip in (0.0, 0.2):
+        logits = TWO.clone().requires_grad_()
+        batch = batch_of([2.0, -0.5], [1, 2])
+        objective(ratio_clip=clip).losses(toy(logits, TWO, [[0], [1, 1]]), batch)["total"].backward()
+        assert logits.grad is not None
+        gradients.append(logits.grad.numpy())
+    assert np.abs(gradients[0]).max() > 0.1 and gradients[1] == pytest.approx(gradients[0], abs=1e-6)
+
+
+def test_ratios_compare_with_the_adapter_that_training_started_from(tmp_path: Path) -> None:
+    """Also if the network is made with other weights, such as those of a checkpoint."""
+    write_base(tmp_path / "base", tiny_model(1, 32, 16, 1))
+    shape = LoraShape(4, 8.0, ["q_proj", "v_proj"])
+    start = {name: array + 0.3 for name, array in new_adapter(load_base(tmp_path / "base").model, shape, 1).items()}
+    later = {name: array * 1.5 for name, array in start.items()}
+
+    def make(weights: Weights, started: Weights | None) -> AdapterNetwork:
+        return AdapterNetwork(load_base(tmp_path / "base"), shape, weights, start=started)
+
+    inputs = torch.full((1, 2, 4), 60)
+    inputs[:, 1] = torch.tensor([0, 0, 1, 1])
+    before = make(start, None)(inputs)
+    assert before.start_logprob.count_nonzero() == 0
+    clipping = ReinforceObjective(make, TrainConfig(ratio_clip=0.2), False)
+    clipping.start_from(start)
+    said = clipping.network(later)(inputs)
+    assert torch.equal(said.start_logprob, before.logprob) and not torch.allclose(said.logprob, before.logprob)
+    assert {name for name, one in clipping.network(later).named_parameters() if one.requires_grad} == {
+        f"adapter.{name.replace('.', '/')}" for name in start
+    }
+    assert sorted(clipping.weights(clipping.network(later))) == sorted(later)
+
+
 def test_rows_count_their_weight_and_a_critic_learns_its_target() -> None:
     said = toy(TWO, TWO, [[0], [1]])._replace(value=torch.tensor([0.5, -1.0]))
     weights, targets = torch.tensor([1.0, 0.0]), torch.tensor([1.0, 7.0])
@@ -96,7 +170,8 @@ def test_batches_are_measured_one_at_a_time(tmp_path: Path, monkeypatch: pytest.
     shape = LoraShape(4, 8.0, ["q_proj", "v_proj"])
     weights = {name: array + 0.3 for name, array in new_adapter(load_base(tmp_path / "base").model, shape, 1).items()}
     config = TrainConfig(batch_size=128)
-    make = ReinforceObjective(lambda given: AdapterNetwork(load_base(tmp_path / "base"), shape, given), config, False)
+    network = lambda given, start: AdapterNetwork(load_base(tmp_path / "base"), shape, given)  # noqa: E731
+    make = ReinforceObjective(network, config, False)
     trainer = Trainer(make, weights, config)
     assert len(trainer._replicas) == 2
     logits = AdapterNetwork._logits
