@@ -25,7 +25,7 @@ from pipeline.games.chance import outcomes
 from pipeline.games.contract import CHANCE, AnyGame
 from pipeline.games.replay import handicap_start
 from pipeline.methods.resignation import NEVER, resigns
-from pipeline.players.player import RESIGN, Boards, Decisions, MakePlayer, Player, PlayerFault, Rows
+from pipeline.players.player import RESIGN, Boards, Decisions, MakePlayer, Player, PlayerFault, PlayerUnavailable, Rows
 from pipeline.run.matches import MatchFailure, MatchGame, challenger_player, games_per_opening
 from pipeline.workers import worker_pool
 from pipeline.workers.worker_pool import Counts, GameQueue
@@ -392,7 +392,8 @@ class _Trials:
 
 
 class ThreadPool(worker_pool.ThreadPool[Outcome]):
-    """MatchThreads in this process. One that raises loses its games and is replaced by one with fresh players.
+    """MatchThreads in this process. One that raises loses its games and is replaced by one with fresh players, but
+    PlayerUnavailable is raised by outcomes().
 
     match_threads  by number; None until its players are made
     """
@@ -420,6 +421,8 @@ class ThreadPool(worker_pool.ThreadPool[Outcome]):
             self.match_threads[thread] = match_thread
             try:
                 match_thread.run()
+            except PlayerUnavailable:  # ends the command: the others' games are worth more than another attempt
+                raise
             except BaseException as error:  # a player's: KeyboardInterrupt is raised in the main thread
                 match_thread.abandon(f"{type(error).__name__}: {' '.join(str(error).split())}")
             finally:

@@ -19,27 +19,30 @@ MAX_IDLE_OPPONENTS = 8  # kept for later games, because making an opponent takes
 
 
 class ActiveOpponent:
-    """An opponent in an actor. plays [R]: the rows in which it plays; thinking: in how many of them it is to move."""
+    """An opponent in an actor. plays [R]: the rows in which it plays; asked [R]: where it was asked for a move."""
 
     def __init__(self, opponent: Opponent, game: Any, num_rows: int) -> None:
         self.opponent = opponent
         self.player = opponent.make(game, num_rows)
         self.plays = np.zeros(num_rows, np.bool_)
-        self.thinking = 0
+        self.asked = np.zeros(num_rows, np.bool_)
+
+    @property
+    def thinking(self) -> bool:
+        return bool(self.asked.any())
 
     def begin(self, rows: Rows) -> None:
         """Ask it for a move in rows [n]."""
-        self.thinking += len(rows)
+        self.asked[rows] = True
         self.player.begin(rows)
 
     def step(self) -> Decisions:
-        """Do a batch of its work. Raises PlayerFault, and MuGoError if it resigns, which only the learner may do."""
+        """Do a batch of its work. Raises MuGoError if it resigns, which only the learner may do."""
         decisions = self.player.step()
-        for fault in decisions.faults.values():
-            raise fault
         if (decisions.actions == RESIGN).any():
             raise MuGoError(f"{self.opponent.name} resigned a game of self-play; wanted an opponent that plays on")
-        self.thinking -= len(decisions.rows)
+        self.asked[decisions.rows] = False
+        self.asked[list(decisions.faults)] = False
         return decisions
 
 
@@ -79,7 +82,7 @@ class ActiveOpponents:
         """End the game in row."""
         for active in self._known.values():
             if active.plays[row]:
-                active.plays[row] = False
+                active.plays[row] = active.asked[row] = False
                 active.player.drop(np.array([row]))
 
     def close(self) -> None:

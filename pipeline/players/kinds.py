@@ -39,8 +39,9 @@ class PlayerKind(ABC):
 
     help            one line for evaluate --help
     argument        the placeholder after ``NAME:`` in help texts, e.g. "COMMAND"; empty: NAME stands alone
-    runs_program    whether it runs another program. If so, specs in files need --allow-engines, and the kind must have
-                    an argument, so that files can be checked without importing anything
+    runs_program    whether it runs or asks another program. If so, specs in files need --allow-engines, and the kind
+                    must have an argument, so that files can be checked without importing anything
+    in_selfplay     whether selfplay --opponents may name it, if it runs or asks another program
     most_rows       the most games that a thread plays with it at once; None: any number
     takes_handicap  whether its spec may follow handicap:N:
     default_game    the spec of the game that `play` opens against it by default
@@ -49,6 +50,7 @@ class PlayerKind(ABC):
     help: ClassVar[str] = ""
     argument: ClassVar[str] = ""
     runs_program: ClassVar[bool] = False
+    in_selfplay: ClassVar[bool] = False
     most_rows: ClassVar[int | None] = None
     takes_handicap: ClassVar[bool] = True
     default_game: ClassVar[str] = ""

@@ -41,6 +41,10 @@ class PlayerFault(MuGoError):
         self.player = player
 
 
+class PlayerUnavailable(MuGoError):
+    """A player can't make a move in any game, e.g. because its server refuses the key: the command must end."""
+
+
 @dataclass(frozen=True)
 class Decisions:
     """The result of a step.

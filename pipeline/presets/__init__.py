@@ -256,15 +256,20 @@ def make_config(
     """
     given = {name: value for name, value in options.items() if value is not None}
     lines = {**(read_preset(preset).get(stage, {}) if preset is not None else {}), **given}
-    _refuse_engines(stage, preset, lines, given)
+    _refuse_engines(kind, stage, preset, lines, given)
     config = _validated(kind, stage, preset, lines_at(kind, lines, START), given)
     if scheduled_lines(kind, lines):
         config = _validated(kind, stage, preset, lines_at(kind, lines, run_state_of(config)), given)
     return config
 
 
-def _refuse_engines(stage: str, preset: str | None, lines: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Raises UsageError if a preset would run an engine that the command line neither names nor allows."""
+def _refuse_engines(
+    kind: type[Options], stage: str, preset: str | None, lines: Mapping[str, Any], given: Mapping[str, Any]
+) -> None:
+    """Raises UsageError if a preset would run an engine that the command line neither names nor allows.
+
+    An option may list players with commas, as --opponents does.
+    """
     where = f"{stage} (preset {preset})"
     if "allow_engines" in lines and "allow_engines" not in given:
         raise UsageError(f"{where}: found allow_engines; wanted it on the command line alone: --allow-engines")
@@ -272,9 +277,13 @@ def _refuse_engines(stage: str, preset: str | None, lines: Mapping[str, Any], gi
         return
     for name, value in lines.items():
         for text in value if isinstance(value, list) else [value]:
-            if name not in (*given, "game") and isinstance(text, str) and is_engine(text):
+            if name in (*given, "game") or not isinstance(text, str):
+                continue
+            if engine := next((part.strip() for part in text.split(",") if is_engine(part)), ""):
                 option = name.replace("_", "-")
-                raise UsageError(f"{where}: --{option} would run the engine {text!r}; wanted --allow-engines to run it")
+                allowed = "allow_engines" in kind.model_fields
+                wanted = "--allow-engines to run it" if allowed else f"--{option} on the command line, not in a preset"
+                raise UsageError(f"{where}: --{option} would run the engine {engine!r}; wanted {wanted}")
 
 
 def _validated(kind: type[C], stage: str, preset: str | None, values: dict[str, Any], options: dict[str, Any]) -> C:

@@ -4,6 +4,7 @@
     previous    the champion before the model that plays, by the journal of promotions
     random      uniform over the legal moves         heuristic   a game's heuristic evaluation, one ply ahead
     pool:MODE   a member of the pool, chosen as ratings/pool.py describes
+    KIND:…      a player behind an API, where a family offers one (PlayerKind.in_selfplay)
 
 A game's own seed determines its opponent and the learner's side. Models that search play greedily, with self-play's
 readouts and without noise; others sample their moves as the learner does. If an entry leads to no opponent (no earlier
@@ -28,9 +29,9 @@ from pipeline.games.contract import AnyGame
 from pipeline.methods.method import Encounter, Opponent
 from pipeline.methods.named import method_named
 from pipeline.players.builtin import BUILT_INS
-from pipeline.players.kinds import kind_named
+from pipeline.players.kinds import kind_named, make_player
 from pipeline.players.player import Player
-from pipeline.players.player_specs import is_engine, parse_player
+from pipeline.players.player_specs import PlayerSpec, is_engine, parse_player
 from pipeline.progress import Progress
 from pipeline.ratings.pool import MODES, Mode, choose, parse_mode
 from pipeline.run import atomic
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 MIRROR, CHAMPION, PREVIOUS, POOL = "mirror", "champion", "previous", "pool:"
 NO_ENGINES, NO_PLUGINS = (f"{kind} don't take part in self-play" for kind in ("engines", "plugins"))
 NAMES = f"{MIRROR}, {CHAMPION}, {PREVIOUS}, {', '.join(BUILT_INS)} or {POOL}MODE, where MODE is one of {MODES}"
+ENGINE_SECONDS = 60.0  # of an attempt at a move
 MAX_MODELS = 16  # opponents whose networks stay loaded; the least recently used is dropped first
 
 
@@ -66,6 +68,17 @@ class Mix:
     @property
     def only_mirror(self) -> bool:
         return set(self.names) == {MIRROR}
+
+    @property
+    def others(self) -> dict[str, PlayerSpec]:
+        """The players of kinds that the mix names, by entry."""
+        known = (MIRROR, PREVIOUS, *BUILT_INS)
+        return {name: parse_player(name) for name in self.names if name not in known and not name.startswith(POOL)}
+
+    def check(self, game: AnyGame) -> None:
+        """Raises UsageError for a game that one of the others can't play."""
+        for text, spec in self.others.items():
+            kind_named(spec.kind).check_game(game, text, spec.argument)
 
     def sample(self, encounter: int) -> OpponentChoice:
         """encounter: GameSeed.encounter."""
@@ -107,8 +120,10 @@ def _check_name(name: str, where: str) -> None:
         except UsageError as error:
             raise UsageError(f"{where}: {error}; then =WEIGHT") from error
     elif name not in (MIRROR, PREVIOUS, *BUILT_INS):
-        problem = NO_ENGINES if is_engine(name) else f"unknown opponent {name!r}"
-        raise UsageError(f"{where}: {problem}; wanted {NAMES}")
+        if not is_engine(name):
+            raise UsageError(f"{where}: unknown opponent {name!r}; wanted {NAMES}")
+        if not kind_named(parse_player(name).kind).in_selfplay:
+            raise UsageError(f"{where}: {NO_ENGINES}; wanted {NAMES}")
 
 
 class Others(BaseModel, frozen=True):
@@ -191,7 +206,8 @@ class OpponentSource:
         self._lock = threading.Lock()
         self._warn = cache(progress.warn)  # each text once
         self._models: dict[Path, list[Opponent]] = {}  # one per thread; the least recently used first
-        self._built_ins = {name: _built_in(name, name, plan.game) for name in plan.mix.names if name in BUILT_INS}
+        self._fixed = {name: _built_in(name, name, plan.game) for name in plan.mix.names if name in BUILT_INS}
+        self._fixed |= {text: _other(spec) for text, spec in plan.mix.others.items()}
         self._learner: Path | None = None  # the model that may meet:
         self._others = Others()
         self._members: dict[str, Opponent] = {}  # the built-in ones of the pool
@@ -215,8 +231,8 @@ class OpponentSource:
     def _find(self, thread: int, learner: Path, choice: OpponentChoice) -> Opponent | None:
         if choice.name == MIRROR:
             return None
-        if choice.name in self._built_ins:
-            return self._built_ins[choice.name]
+        if choice.name in self._fixed:
+            return self._fixed[choice.name]
         with self._lock:  # what follows may load a model: the other threads' new games wait for it
             self._follow(learner)
             if choice.name != PREVIOUS:
@@ -278,3 +294,8 @@ def champion_before(champions: list[Path], champion: Path) -> Path | None:
 def _built_in(kind: str, name: str, game: Any) -> Opponent:
     BUILT_INS[kind](game, 1)  # refuses a game that it doesn't know
     return Opponent(name, BUILT_INS[kind])
+
+
+def _other(spec: PlayerSpec) -> Opponent:
+    make = make_player(spec.kind, spec.argument, spec.name, ENGINE_SECONDS)
+    return Opponent(spec.name, lambda game, rows: make(game, rows, 0))

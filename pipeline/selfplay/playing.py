@@ -61,6 +61,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         self.mix = parse_mix(self.config.opponents)
+        self.mix.check(self.game)
         self.variety = Variety.of(self.config, self.game)
 
     def to_job(self) -> dict[str, Any]:

@@ -21,5 +21,6 @@ EXTENSIONS: extensions.Table = {
         "server": "pipeline.families.text.reinforce.method:Reinforce",
         "vllm": "pipeline.families.text.reinforce.method:Reinforce",
     },
+    extensions.PLAYERS: {"openai": "pipeline.families.text.player_kind:OpenAiKind"},
     extensions.PRESETS: {"text": "pipeline.families.text"},
 }

@@ -137,6 +137,8 @@ class TreeActor(Actor):
         for active in self._opponents:
             if active.thinking:
                 decisions = active.step()
+                for fault in decisions.faults.values():
+                    raise fault
                 if len(decisions.rows):
                     self._buffer.add_opponents(decisions.rows, decisions.actions, decisions.values)
                     self._play(decisions.rows, decisions.actions)

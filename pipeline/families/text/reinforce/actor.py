@@ -1,9 +1,10 @@
 """Self-play of text games: one thread plays a share of the games and answers all waiting prompts in one batch.
 
 In each step of the actor, chance gives every new game its seed, each model answers all of its prompts in one batch, and
-opponents play as players. Every answer of the learner is recorded. An answer without an action, or with an illegal one,
-is an invalid move; the environment decides what follows. Where actions are texts, the environment says which are. If
-an environment raises, the game is dropped with a warning and not counted, and the next one begins.
+opponents play as players; no game waits for the slow opponent of another one. Every answer of the learner is recorded.
+An answer without an action, or with an illegal one, is an invalid move; the environment decides what follows. Where
+actions are texts, the environment says which are. If an environment raises or an opponent fails, the game is dropped
+with a warning and not counted, and the next one begins.
 
 A game's moves depend only on its seed, its model and the settings, except that a batch's size may affect rounding.
 Writes no files. Axes: R rows, n rows of a call.
@@ -39,6 +40,8 @@ from pipeline.methods.active_opponents import ActiveOpponent, ActiveOpponents
 from pipeline.methods.method import Actor, ActorJob, FinishedGame, GameSeed, Learner, Opponent
 from pipeline.options import taken
 from pipeline.run.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord
+
+WAIT_SECONDS = 0.02  # for each opponent, if all games wait for opponents
 
 Rows = NDArray[np.int64]
 
@@ -93,10 +96,17 @@ class TextActor(Actor):
         for same in models.values():
             self._answer(np.array(same, np.int64))
         waiting = np.array(others, np.int64)
+        moved = bool(models)
         for active in self._opponents:
-            theirs = waiting[active.plays[waiting]]
+            theirs = waiting[active.plays[waiting] & ~active.asked[waiting]]
             if theirs.size:
-                self._ask(active, theirs)
+                active.begin(theirs)
+            if active.thinking:
+                moved = self._let_move(active) or moved
+        if not moved:
+            for active in self._opponents:
+                if active.thinking:
+                    active.player.wait(WAIT_SECONDS)
         ended = [row for row, playing in enumerate(self._playing) if playing is None]
         if ended:
             self._start(np.array(ended, np.int64))
@@ -143,20 +153,19 @@ class TextActor(Actor):
             )
         self._play(rows, actions)
 
-    def _ask(self, opponent: ActiveOpponent, rows: Rows) -> None:
-        """Play an opponent's move in rows [n]."""
-        opponent.begin(rows)
-        while opponent.thinking:
-            decisions = opponent.step()
-            if not decisions.rows.size:
-                opponent.player.wait(0.02)
-                continue
+    def _let_move(self, opponent: ActiveOpponent) -> bool:
+        """Play what an opponent decides in one step; drop the games where it fails. Whether it did anything."""
+        decisions = opponent.step()
+        for row, fault in decisions.faults.items():
+            self._drop(row, str(fault))
+        if decisions.rows.size:
             movers = self._boards.to_move(decisions.rows)
             for row, mover, action in zip(
                 decisions.rows.tolist(), movers.tolist(), decisions.actions.tolist(), strict=True
             ):
                 self._note_other(row, mover, INVALID_MOVE if action == INVALID else 0)
             self._play(decisions.rows, decisions.actions)
+        return decisions.worked or bool(decisions.rows.size or decisions.faults)
 
     def _note_other(self, row: int, player: int, notes: int = 0) -> None:
         """Record a move of chance or an opponent."""

@@ -1,0 +1,81 @@
+"""``OpenAiPlayer``: a language model behind an API as a player of text games.
+
+Each waiting row is a request of its own. What the model answers is read as a language model's answer is: an answer that
+names no legal action, or an empty one, is an invalid move. A request that fails makes its row faulty.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import FIRST_COMPLETED, wait
+
+import numpy as np
+
+from pipeline.families.text.chat_api import Request, Requests
+from pipeline.families.text.game import TextGame
+from pipeline.families.text.language.prompts import CHAT_TASKS, READINGS
+from pipeline.families.text.player_kind import ApiOptions
+from pipeline.games.contract import Actions, KeyArray, Rows
+from pipeline.players.player import BoardsPlayer, Decisions, PlayerFault
+
+
+class OpenAiPlayer(BoardsPlayer):
+    """See the module docstring. One thread uses it; requests may be shared with other players of the process."""
+
+    def __init__(self, game: TextGame, num_rows: int, options: ApiOptions, requests: Requests) -> None:
+        super().__init__(game, num_rows)
+        self._game, self._requests = game, requests
+        self._most = options.tokens
+        self._reading = READINGS[options.reading]
+        system = CHAT_TASKS[options.reading] if options.system is None else options.system
+        self._before = [{"role": "system", "content": system}] if system else []
+        self._asked: dict[int, Request] = {}  # by row
+
+    def new_games(self, rows: Rows, seeds: KeyArray) -> None:
+        self.drop(rows)
+        super().new_games(rows, seeds)
+
+    def advance(self, rows: Rows, actions: Actions) -> None:
+        self.drop(rows)
+        super().advance(rows, actions)
+
+    def begin(self, rows: Rows) -> None:
+        """Games that are further on are answered first, so that few are lost if the command is killed."""
+        self.drop(rows)
+        super().begin(rows)
+        states = self._boards.states[rows]
+        for row, state, plies in zip(rows.tolist(), states, self._game.plies(states).tolist(), strict=True):
+            messages = [*self._before, {"role": "user", "content": self._game.observation(state)}]
+            self._asked[row] = Request(messages, self._most, -plies)
+            self._requests.add(self._asked[row])
+
+    def drop(self, rows: Rows) -> None:
+        super().drop(rows)
+        for row in rows.tolist():
+            if row in self._asked:
+                self._asked.pop(row).abandon()
+
+    def step(self) -> Decisions:
+        """The answers that have arrived; doesn't wait. Raises PlayerUnavailable."""
+        actions: dict[int, int] = {}
+        faults: dict[int, PlayerFault] = {}
+        for row in [row for row, request in self._asked.items() if request.answer.done()]:
+            try:
+                text = self._asked.pop(row).answer.result()
+            except PlayerFault as fault:
+                faults[row] = fault
+            else:
+                actions[row] = self._game.answered(self._boards.states[row], self._reading(text), text)
+            self._wanted[row] = False
+        return Decisions(
+            np.array(list(actions), np.int64),
+            np.array(list(actions.values()), np.int32),
+            np.full(len(actions), np.nan, np.float32),
+            faults,
+            worked=bool(actions or faults),
+        )
+
+    def wait(self, seconds: float) -> None:
+        wait([request.answer for request in self._asked.values()], seconds, FIRST_COMPLETED)
+
+    def close(self) -> None:
+        self.drop(np.array(list(self._asked), np.int64))
