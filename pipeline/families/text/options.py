@@ -52,15 +52,14 @@ class TextInitOptions(Options):
         pattern=f"^({'|'.join(NAMES)})$",
         description=f"Format of the prompt: {', '.join(TEMPLATES)}, or {CHAT}: the base model's own.",
     )
-    reading: str = Field(
-        "",
-        pattern=f"^({'|'.join(FORMS)})?$",
+    reading: str | None = Field(
+        None,
+        pattern=f"^({'|'.join(FORMS)})$",
         description="Where an answer's action is: brackets (the last ones), boxed (the last \\boxed{}) or whole. "
         "[default: as the template asks]",
     )
     lora_targets: str = Field(
         "all-linear",
-        pattern=r"^[\w.-]+(,[\w.-]+)*$",
         description="Linear layers that get adapters: all-linear (all except the output layer), or the last parts of "
         "their names, e.g. q_proj,v_proj.",
     )

@@ -136,8 +136,8 @@ def template_named(name: str, reading: str, chat: Callable[[str], str]) -> Templ
     return TEMPLATES[name]
 
 
-def reading_of(template: str, asked: str) -> str:
-    """The reading of a template's answers. asked: --reading, or "": the template's own.
+def reading_of(template: str, asked: str | None) -> str:
+    """The reading of a template's answers. asked: --reading; None: the template's own.
 
     Raises UsageError if the template asks for another form than the one that would be read.
     """

@@ -42,7 +42,7 @@ def test_control_tokens_are_those_of_the_family(name: str) -> None:
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_an_answer_in_the_form_that_a_template_asks_for_is_read(name: str) -> None:
-    reading = reading_of(name, "")
+    reading = reading_of(name, None)
     assert (reading == "boxed") == ("\\boxed{}" in TEMPLATES[name](""))
     assert READINGS[reading](FORMS[reading].write("[bet]")) == "[bet]"
 
