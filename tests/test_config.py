@@ -36,7 +36,7 @@ def test_every_preset_gives_a_valid_config_for_every_stage(preset: str, stage: s
     for name, value in lines.items():
         field = getattr(config, name)
         if name in scheduled_lines(COMMANDS[stage].config, lines):
-            value = value[0]["value"]  # of a schedule, at its start
+            value = value[0].get("from", value[0]["value"])  # of a schedule, at its start
         assert (str(field) if isinstance(field, Path) else field) == value
 
 

@@ -226,15 +226,22 @@ def _affordable_chunks(config: GatherConfig, window: Window, available: int) -> 
     held_out, undamaged = (len(window.pool(held_out=held_out)) for held_out in (True, False))
     found = f"{config.directory}: {available:,} positions to train on ({held_out:,} more are held out)"
     if not config.as_many_as_possible:
-        raise_it = f"raise --max-positions ({config.max_positions:,}), "
+        limit = _limit(config, window)
         raise MuGoError(
             f"{found}; {config.chunks_to_make} chunks of {size:,} need {wanted:,}; {wanted - available:,} missing; "
-            f"run selfplay, {raise_it if window.capacity == config.max_positions else ''}or add --as-many-as-possible"
+            f"run selfplay, {limit and f'raise {limit}, '}or add --as-many-as-possible"
         )
     if available < size:
         problem = f"{found}; one chunk needs {size:,}"
         _refuse(config, window, problem, "--positions-per-chunk", size - available, size - undamaged)
     return available // size
+
+
+def _limit(config: GatherConfig, window: Window) -> str:
+    """The option that limits the window, with its value; "" while the window grows."""
+    if config.max_games and window.spans.num_games >= config.max_games:
+        return f"--max-games ({config.max_games:,})"
+    return f"--max-positions ({config.max_positions:,})" if window.capacity == config.max_positions else ""
 
 
 def _refuse(config: GatherConfig, window: Window, problem: str, option: str, missing: int, lacking: int) -> None:
@@ -244,9 +251,10 @@ def _refuse(config: GatherConfig, window: Window, problem: str, option: str, mis
     window, and with random replacement its size varies by about its square root.
     """
     variation = 4 * math.sqrt(window.capacity) if config.replacement == "random" else 0.0
-    is_full = window.capacity == config.max_positions and window.seen >= window.capacity
-    if is_full and not window.repeated and lacking > variation:
-        way_out = f"the window is full; raise --max-positions ({config.max_positions:,}) or lower {option}"
+    limit = _limit(config, window)
+    is_full = window.seen >= window.capacity or limit.startswith("--max-games")
+    if limit and is_full and not window.repeated and lacking > variation:
+        way_out = f"the window is full; raise {limit} or lower {option}"
         raise MuGoError(f"{problem}; {missing:,} missing; {way_out}")
     raise NotYet(f"{problem}; {missing:,} missing; run selfplay again", missing)
 
@@ -520,6 +528,7 @@ class _SetMaker:
             window={
                 "max_positions": config.max_positions,
                 "capacity": self.window.capacity,
+                **({"max_games": config.max_games} if config.max_games else {}),
                 **figures,
                 **self.counts,
                 "holdout_fraction": config.holdout_fraction,

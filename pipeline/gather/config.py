@@ -17,6 +17,12 @@ class WindowOptions(Options):
 
     panel = "Window"
 
+    max_games: int = Field(
+        0,
+        ge=0,
+        description="The window also holds at most this many games, the newest; for methods that learn from whole "
+        "generations of games. 0 = no limit.",
+    )
     window_start: int = Field(
         0,
         ge=0,

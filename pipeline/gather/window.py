@@ -13,6 +13,9 @@ random   Any: each new position replaces a random one, so a position survives e 
          would have survived.
          Source: Guertler et al. 2025, UnstableBaselines, its step buffer.
 
+With max_games only the newest so many games can be in the window, each with all of its positions as far as the capacity
+reaches. Games sort as their positions do.
+
 Whole games are held out, chosen by a hash of their id alone: a game and its copies are held out in every window, for
 every seed. If several games have the same id, only the oldest is in the window. Opens sidecars only.
 
@@ -218,7 +221,7 @@ def scan_window(config: GatherConfig, before: Counted, on_damage: Callable[[File
     known: set[tuple[str, str]] = set()  # games and methods
     unknown: FileError | None = None  # about the first sidecar with an unknown game or method
     numbers: dict[str, int] = {}
-    found = new = 0
+    found = new = games = 0
     generation: int | None = None
     horizon = HORIZON if config.replacement == "random" else 1
 
@@ -229,7 +232,8 @@ def scan_window(config: GatherConfig, before: Counted, on_damage: Callable[[File
     for file in newest_files(config.directory):
         if file.place not in numbers and before.has_restarted(file):
             before = before.without([file.place])
-        is_new, is_full = not before.has(file), found >= horizon * capacity()
+        is_new = not before.has(file)
+        is_full = found >= horizon * capacity() or bool(config.max_games and games >= config.max_games)
         is_done = is_full and not is_new
         if is_done and file.generation != generation and file.generation < before.oldest:
             break  # never within a generation: other workers' shards in it would seem new to the next scan
@@ -261,6 +265,7 @@ def scan_window(config: GatherConfig, before: Counted, on_damage: Callable[[File
         if found < horizon * config.max_positions:  # sidecars that are only counted needn't stay in memory
             metas.append(meta)
         found += meta.positions
+        games += meta.games
         new += meta.positions if is_new else 0
     if unknown is not None and not metas:
         raise unknown
@@ -288,7 +293,7 @@ def _inside(config: GatherConfig, metas: list[ShardMeta], size: int, reach: int,
     checked: set[str] = set()
     replacements = max(total - size, 0)  # none while the window was filling
     inside: Inside = []
-    newer = 0
+    newer = newer_games = 0
     for meta in metas:
         if newer >= reach:
             break
@@ -305,9 +310,13 @@ def _inside(config: GatherConfig, metas: list[ShardMeta], size: int, reach: int,
             stays &= meta.surprises > 0
         if config.searched_only:
             stays &= meta.searched
+        if config.max_games:
+            later_games = newer_games + np.arange(meta.games)[::-1]
+            stays &= np.repeat(later_games < config.max_games, meta.lengths)
         if stays.any():
             inside.append((meta, stays))
         newer += meta.positions
+        newer_games += meta.games
     return inside
 
 

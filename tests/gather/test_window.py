@@ -110,6 +110,41 @@ def test_the_window_is_exactly_the_newest_positions(
     assert len(window.metas) == (2 if oldest else 1)
 
 
+@pytest.mark.parametrize(
+    ("options", "games"),
+    [
+        ({"max_games": 1}, [(0, 1)]),
+        ({"max_games": 2}, [(0, 0), (0, 1)]),
+        ({"max_games": 3}, [(0, 0), (0, 1), (1, 1)]),  # the last games of a shard are its newest
+        ({"max_games": 5}, [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)]),
+        ({"max_games": 9}, [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)]),
+        ({"max_games": 3, "replacement": "random"}, [(0, 0), (0, 1), (1, 1)]),
+    ],
+)
+def test_a_window_of_games_has_them_whole_and_no_others(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], games: list[tuple[int, int]]
+) -> None:
+    lengths = [[5, 200], [3, 4], [9]]
+    window = scan(monkeypatch, [meta(3 - i, one) for i, one in enumerate(lengths)], 1000, **options)
+    pool = window.pool(held_out=False)
+    whole = [(shard, game, ply) for shard, game in games for ply in range(lengths[shard][game])]
+    assert members(pool.positions(np.arange(len(pool)))) == whole
+    assert window.counted.total == 221  # all count as played
+
+
+def test_the_capacity_limits_a_window_of_games(monkeypatch: pytest.MonkeyPatch) -> None:
+    window = scan(monkeypatch, [meta(2, [3, 4]), meta(1, [9])], 5, max_games=3)
+    pool = window.pool(held_out=False)
+    assert members(pool.positions(np.arange(len(pool)))) == [(0, 0, 2), *((0, 1, ply) for ply in range(4))]
+
+
+def test_the_scan_stops_when_a_window_has_its_games(monkeypatch: pytest.MonkeyPatch) -> None:
+    metas = [meta(9 - i, [10], model=f"{9 - i:06d}-a") for i in range(9)]
+    opened = lay_out(monkeypatch, metas)
+    scan_window(GatherConfig(max_games=2), counted_up_to(metas[0], 90), pytest.fail)
+    assert len(opened) == 2
+
+
 def test_a_window_that_is_not_full_holds_all(monkeypatch: pytest.MonkeyPatch) -> None:
     window = scan(monkeypatch, [meta(2, [3, 4]), meta(1, [9])], 1000)
     assert (window.num_positions, window.spans.num_games, len(window.metas)) == (16, 3, 2)
