@@ -34,6 +34,18 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
+def measured(number: float, is_share: bool = False) -> str:
+    """A loss or another measure, e.g. "2.195", "0.00123"; of a share "95.3 %"."""
+    if is_share:
+        return percent(number)
+    return f"{number:.3f}" if abs(number) >= 0.1 else f"{round(number, 5) + 0.0:.3g}"
+
+
+def words(name: str) -> str:
+    """The name of a measure in a sentence."""
+    return name.replace("_", " ")
+
+
 def duration(seconds: float) -> str:
     """E.g. "4.2 s", "61 s", "12 min"; whole minutes from ten on."""
     if seconds >= 600:

@@ -151,6 +151,7 @@ def needs_torch(path: Path) -> bool:
 SHARED_NAMES = {
     "__init__", "command", "config", "options", "kernels", "game", "heuristic", "board", "features", "notation",
     "protocol", "records", "player_kind", "page", "kind", "table", "method", "actor", "examples", "losses", "network",
+    "tracking",
 }  # fmt: skip
 
 

@@ -209,11 +209,34 @@ class Positions:
 
 @dataclass(frozen=True)
 class Measure:
-    """How one of the numbers of Method.tracked is shown."""
+    """How a number that a method measures is shown: of its games (Method.tracked) or of a training (Method.tabled)."""
 
     share: bool = False  # whether it is a share, shown in percent
-    heading: str = ""  # of its chart in a report, "" for no chart
+    heading: str = ""  # of its chart in a report, "" for no chart; of its column in tables of models
     about: str = ""  # the text below the chart
+
+
+@dataclass(frozen=True)
+class LearningChart:
+    """A report's chart of trainings. series: (part, metric) of a model's manifest, by the name of the line.
+
+    Parts: train, the last epoch; holdout_before, holdout_after; set_after, as many examples of the set. A part that
+    wasn't measured has no line.
+    """
+
+    title: str
+    about: str
+    series: Mapping[str, tuple[str, str]]
+    unit: str = ""  # of the numbers
+    share: bool = False  # whether they are shares, shown in percent
+
+
+PARTS = {"in training": "train", "held out, after": "holdout_after", "held out, before": "holdout_before"}
+
+
+def learning_chart(title: str, about: str, metric: str, unit: str = "", share: bool = False) -> LearningChart:
+    """One metric in training and on held-out games."""
+    return LearningChart(title, about, {name: (part, metric) for name, part in PARTS.items()}, unit, share)
 
 
 # Training
@@ -267,7 +290,7 @@ class Objective(ABC):
 
     @abstractmethod
     def counting_rows(self, batch: Any) -> dict[str, torch.Tensor]:
-        """For each metric [B] 0 or 1: which rows count."""
+        """For each metric [B] 0 or 1: which rows count. A metric without any isn't measured, and nowhere shown."""
 
     @abstractmethod
     def total(self, means: Mapping[str, float]) -> float:
@@ -297,6 +320,10 @@ class Method(ABC):
     shown_terms: Sequence[str] = ()
     shown_shares: Mapping[str, str] = MappingProxyType({})
     held_out_share = ""
+    # Metrics in tables of models, of training and of held-out examples; charts of a report. Neither shows what wasn't
+    # measured.
+    tabled: Mapping[str, Measure] = MappingProxyType({})
+    charts: Sequence[LearningChart] = ()
 
     @abstractmethod
     def check(self, game: AnyGame) -> None:

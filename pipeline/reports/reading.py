@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from pipeline.errors import MuGoError, explain
+from pipeline.errors import MuGoError, UsageError, explain
 from pipeline.matches.statistics import Played, Record, Score, measured_games, repeated_games, score_of, wilson_interval
 from pipeline.phrases import counted, results
 from pipeline.run import layout
@@ -22,6 +23,9 @@ from pipeline.run.matches import Match, MatchResults, read_results
 from pipeline.run.models import ModelInfo, newest_models, read_info, read_journal, resolve_champion
 from pipeline.run.order import ShardFile
 from pipeline.run.shards import ShardMeta, meta_of
+
+if TYPE_CHECKING:
+    from pipeline.methods.method import Measure  # whose imports are slow
 
 MEASURED = "measured"  # a match that can't promote
 
@@ -104,6 +108,15 @@ def number_in(values: object, *names: str) -> float | None:
 def metric(info: ModelInfo, part: str, name: str) -> float | None:
     """A mean over a model's training. part: train, holdout_before or holdout_after."""
     return number_in(info.manifest, "metrics", part, name)
+
+
+def tabled(info: ModelInfo) -> Mapping[str, Measure]:
+    """What tables of models show of this model's training, by metric; {} if its method isn't known here."""
+    from pipeline.methods.named import method_named
+
+    with suppress(UsageError):
+        return method_named(info.method).tabled
+    return {}
 
 
 # Matches

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from pipeline.errors import FileError, MuGoError
 from pipeline.matches.statistics import Score
-from pipeline.phrases import counted, percent
-from pipeline.reports.reading import Reading, ScoredMatch, metric, number_in
+from pipeline.phrases import counted, measured, percent
+from pipeline.reports.reading import Reading, ScoredMatch, metric, number_in, tabled
 from pipeline.reports.show_chunks import without_counts
 from pipeline.reports.tables import described, flattened, table
 from pipeline.run import layout
@@ -38,7 +38,6 @@ from pipeline.run.order import model_of, newest_files
 from pipeline.run.pruned import read_pruned
 from pipeline.run.ratings import read_ratings
 
-LOSSES = ("policy", "value")  # loss terms that every game has
 NO_COUNTS: Mapping[str, Counter[str]] = {}
 PROMOTIONS_LISTED = 20
 OPPONENTS_NAMED = 4
@@ -76,7 +75,7 @@ def show_run(directory: Path) -> Iterator[str]:
     if reading.infos:
         yield ""
         yield models_table(reading.infos, reading.champion, {"games": games, "positions": positions})
-        yield "(loss on held-out games; games and positions played by the model)"
+        yield "(of training: on held-out games, if there are any; games and positions played by the model)"
     if matches:
         yield ""
         share = "share of games" if any(found.match.header.max_result > 1 for found in matches) else "points"
@@ -96,24 +95,31 @@ def models_table(
     infos: Sequence[ModelInfo], champion: str | None, counts: Mapping[str, Counter[str]] = NO_COUNTS
 ) -> str:
     """One line per model, oldest first. counts: further columns by name, then by model."""
+    columns = {
+        name: measure
+        for info in infos
+        for name, measure in tabled(info).items()
+        if _trained(info, name, measure.share)
+    }
     rows = [
         (
             info.name + (" *" if info.name == champion else ""),
             ", ".join(info.parents) or "-",
             *(f"{count[info.name]:,}" for count in counts.values()),
-            *(_loss(info, name) for name in LOSSES),
+            *(_trained(info, name, measure.share) or "-" for name, measure in columns.items()),
         )
         for info in infos
     ]
-    header = ("model", "trained from", *counts, *(f"{name} loss" for name in LOSSES))
+    header = ("model", "trained from", *counts, *(measure.heading for measure in columns.values()))
     return table(rows, header) + ("\n* the champion" if champion else "")
 
 
-def _loss(info: ModelInfo, name: str) -> str:
+def _trained(info: ModelInfo, name: str, is_share: bool) -> str:
+    """A metric of a model's training; "" if it wasn't measured."""
     for part, note in (("holdout_after", ""), ("train", " (training)")):
-        if (loss := metric(info, part, name)) is not None:
-            return f"{loss:.3f}{note}"
-    return "-"
+        if (found := metric(info, part, name)) is not None:
+            return f"{measured(found, is_share)}{note}"
+    return ""
 
 
 def _matches(reading: Reading, directory: Path) -> list[ScoredMatch]:

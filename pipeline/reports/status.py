@@ -32,6 +32,7 @@ from pipeline.reports.reading import (
     parse_time,
     promotion_conditions,
     share_needed,
+    tabled,
 )
 from pipeline.reports.run_files import LOOP_LOCK, RunFiles, SizedShard, scan_run, spread
 from pipeline.reports.tracked import Tracked, of_newest_games
@@ -80,18 +81,27 @@ class WindowFill:
     positions: int
     capacity: int  # the window's size at that time
     max_positions: int
+    games: int | None  # in it
+    max_games: int | None  # the most that it holds; None: only positions limit it
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One of the measures of a training that its method tables. None: not measured on that part."""
+
+    heading: str
+    share: bool
+    training: float | None
+    holdout: float | None
 
 
 @dataclass(frozen=True)
 class Training:
-    """A model's losses at the end of its training. None: not measured, or an untrained model."""
+    """What was measured at the end of a model's training, by metric. None: not measured, or an untrained model."""
 
     model: str
     created: datetime | None
-    policy_loss: float | None
-    policy_loss_holdout: float | None
-    value_loss: float | None
-    value_loss_holdout: float | None
+    measures: Mapping[str, Trained]  # in the method's order; without those that weren't measured at all
     holdout_loss_before: float | None  # total loss, when the training began
     holdout_loss_after: float | None
 
@@ -415,13 +425,18 @@ def _training(info: ModelInfo) -> Training:
     return Training(
         model=info.name,
         created=parse_time(info.created),
-        policy_loss=metric(info, "train", "policy"),
-        policy_loss_holdout=metric(info, "holdout_after", "policy"),
-        value_loss=metric(info, "train", "value"),
-        value_loss_holdout=metric(info, "holdout_after", "value"),
+        measures=_measures(info),
         holdout_loss_before=metric(info, "holdout_before", "total"),
         holdout_loss_after=metric(info, "holdout_after", "total"),
     )
+
+
+def _measures(info: ModelInfo) -> dict[str, Trained]:
+    found = {
+        name: Trained(one.heading, one.share, metric(info, "train", name), metric(info, "holdout_after", name))
+        for name, one in tabled(info).items()
+    }
+    return {name: one for name, one in found.items() if (one.training, one.holdout) != (None, None)}
 
 
 def _counted(info: ModelInfo) -> Counted | None:
@@ -436,7 +451,9 @@ def _window(info: ModelInfo) -> WindowFill | None:
     positions, capacity, most = (None if one is None else int(one) for one in numbers)
     if positions is None or most is None:
         return None
-    return WindowFill(positions, most if capacity is None else capacity, most)
+    games, most_games = (number_in(info.manifest, "window", name) for name in ("games", "max_games"))
+    of_games = None if games is None else int(games), None if most_games is None else int(most_games)
+    return WindowFill(positions, most if capacity is None else capacity, most, *of_games)
 
 
 def _is_of_models(folder: Path) -> bool:

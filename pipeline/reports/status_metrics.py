@@ -69,11 +69,11 @@ def _metrics(summary: StatusSummary) -> Iterator[tuple[str, str, str, Samples]]:
     yield "tracked", "gauge", "The method's measures of the newest games, by source.", tracked
     for one in summary.trainings[-1:]:
         losses: Samples = [
-            ({"model": one.model, "term": term, "set": part}, getattr(one, f"{term}_loss{suffix}"))
-            for term in ("policy", "value")
-            for part, suffix in (("training", ""), ("holdout", "_holdout"))
+            ({"model": one.model, "term": term, "set": part}, getattr(measure, part))
+            for term, measure in one.measures.items()
+            for part in ("training", "holdout")
         ]
-        yield "loss", "gauge", "Loss of the newest model at the end of its training.", losses
+        yield "loss", "gauge", "Losses and other measures of the newest model at the end of its training.", losses
     if (match := summary.match) is not None:
         players = {"challenger": match.challenger, "champion": match.champion}
         counts = (("won", match.wins), ("drawn", match.draws), ("lost", match.losses))

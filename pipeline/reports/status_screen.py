@@ -13,15 +13,15 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.phrases import counted, long_duration, percent, printable, results, size, sparkline
+from pipeline.phrases import counted, long_duration, measured, percent, printable, results, size, sparkline
 from pipeline.reports.status import FINISHED, RUNNING, LastMatch, StatusSummary, Training
 from pipeline.reports.tracked import lines
 from pipeline.run.evaluations import Evaluation
 
-NOTHING = "–"
 BAR_WIDTH, WINDOW_WIDTH = 40, 12
 NARROW = 60  # columns: below, panels don't stand side by side
 WORKERS_SHOWN = 4
+PAIRED = 2  # measures of a training shown for both training and held-out games
 TITLE, GOOD, BAD, DIM = "bold cyan", "green", "yellow", "dim"
 
 Rows = list[tuple[str, str | Text]]
@@ -33,7 +33,7 @@ def screen(summary: StatusSummary) -> RenderableType:
     parts: list[RenderableType] = [_title(summary), _TwoPanels(_now(summary), _play(summary))]
     if summary.tracked.numbers:
         parts.append(_panel("newest games", _facts(lines(summary.tracked))))
-    if summary.trainings:
+    if any(one.measures for one in summary.trainings):
         parts.append(_panel("training", _trainings(summary.trainings, summary.champion)))
     if summary.match is not None:
         played = f"{summary.match.games_played} of {counted(summary.match.games, 'game')}"
@@ -129,11 +129,13 @@ def _play(summary: StatusSummary) -> Rows:
     if play.cut_short:
         rows.append(("at move limit", percent(play.cut_short, 0)))
     if window is not None:
-        share = window.positions / max(1, window.max_positions)
+        in_games = window.games is not None and window.max_games is not None
+        size_now, most = (window.games, window.max_games) if in_games else (window.positions, window.max_positions)
+        share = (size_now or 0) / max(1, most or 0)
         filled = round(min(max(share, 0.0), 1.0) * WINDOW_WIDTH)
         bar = ("█" * filled, "cyan"), ("░" * (WINDOW_WIDTH - filled), DIM)
         rows.append(("window", Text.assemble(*bar, f" {percent(share, 0)}")))
-        rows.append(("", Text(f"{window.positions:,} of {window.max_positions:,}", DIM)))
+        rows.append(("", Text(f"{size_now:,} of {most:,}{' games' if in_games else ''}", DIM)))
     rows.append(("disk", f"{size(sum(disk.used_bytes.values()))}, {size(disk.free_bytes)} free"))
     if disk.bytes_per_second and disk.seconds_until_full is not None:
         rows.append(
@@ -143,19 +145,41 @@ def _play(summary: StatusSummary) -> Rows:
 
 
 def _trainings(trainings: Sequence[Training], champion: str | None) -> RenderableType:
-    table = Table(box=None, padding=(0, 3, 0, 0), pad_edge=False, header_style=DIM)
+    """A row per model; columns for what was measured of any of them, and below the course of the first measure.
+
+    Of more than PAIRED measures, those of held-out games alone, if there are any: two columns each wouldn't fit.
+    """
+    known = {name: measure for one in trainings for name, measure in one.measures.items()}
+    many = len(known) > PAIRED
+    table = Table(box=None, padding=(0, 2 if many else 3, 0, 0), pad_edge=False, header_style=DIM)
     table.add_column("model")
-    for name in ("policy loss", "held out", "value loss", "held out"):
-        table.add_column(name, justify="right")
-    for one in trainings:
-        losses = (one.policy_loss, one.policy_loss_holdout, one.value_loss, one.value_loss_holdout)
+    columns: dict[tuple[str, str], list[float | None]] = {}  # (metric, part) → its numbers, of each training
+    for name, measure in known.items():
+        of_parts = {
+            part: [getattr(one.measures.get(name), part, None) for one in trainings] for part in ("training", "holdout")
+        }
+        parts = [part for part, found in of_parts.items() if any(number is not None for number in found)]
+        for part in parts[-1:] if many else parts:
+            columns[name, part] = of_parts[part]
+            title = measure.heading if many or part == "training" else "held out"
+            if not many and parts == ["holdout"]:
+                title = f"{measure.heading}, held out"
+            table.add_column(title, justify="right")
+    for i, one in enumerate(trainings):
         mark = Text.assemble(one.model, (" *", GOOD) if one.model == champion else "")
-        table.add_row(mark, *(NOTHING if loss is None else f"{loss:.3f}" for loss in losses))
-    held_out = [one.policy_loss_holdout for one in trainings if one.policy_loss_holdout is not None]
-    if len(held_out) < 2:
+        table.add_row(mark, *(_measured(found[i], known[name].share) for (name, _), found in columns.items()))
+    first = next(iter(known))
+    part = "holdout" if (first, "holdout") in columns else "training"
+    course = [number for number in columns[first, part] if number is not None]
+    if len(course) < 2:
         return table
-    curve = Text.assemble(("policy loss held out  ", DIM), sparkline(held_out), ("   * the champion", DIM))
-    return Group(table, curve)
+    what = f"{known[first].heading}{' held out' if part == 'holdout' else ''}  "
+    note = "; numbers of held-out games, if there are any" if many else ""
+    return Group(table, Text.assemble((what, DIM), sparkline(course), (f"   * the champion{note}", DIM)))
+
+
+def _measured(number: float | None, is_share: bool) -> str:
+    return "" if number is None else measured(number, is_share)
 
 
 def _match(match: LastMatch) -> RenderableType:

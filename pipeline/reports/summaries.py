@@ -36,8 +36,15 @@ def summary_text(summary: Any, whole: bool = False) -> str:
         return evaluation_text(summary)
     if hasattr(summary, "lines") and not whole:
         return "\n".join(summary.lines())
-    facts = flattened(json.loads(summary_json(summary)))
+    facts = flattened(_known(json.loads(summary_json(summary))))
     return described({name.replace("_", " "): text for name, text in facts if text})
+
+
+def _known(value: Any) -> Any:
+    """Without what is unknown or wasn't measured: null."""
+    if not isinstance(value, dict):
+        return value
+    return {name: _known(one) for name, one in value.items() if one is not None}
 
 
 def summary_json(summary: Any) -> str:

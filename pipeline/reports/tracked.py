@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.errors import FileError, UsageError
-from pipeline.phrases import percent
+from pipeline.phrases import percent, words
 from pipeline.run.shards import GameRecord, Shard, newest_shards, read_shard
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def lines(tracked: Tracked) -> list[tuple[str, str]]:
     """(source, its measures in words)"""
 
     def number(name: str, value: float) -> str:
-        return f"{name} {_number(value, name in tracked.measures and tracked.measures[name].share)}"
+        return f"{words(name)} {_number(value, name in tracked.measures and tracked.measures[name].share)}"
 
     return [(source, ", ".join(number(*one) for one in found.items())) for source, found in tracked.numbers.items()]
 

@@ -47,12 +47,15 @@ if TYPE_CHECKING:
     from pipeline.workers.worker_pool import RemotePool
 
 SHOWN_EVERY = 0.5  # seconds between two updates of the speed shown
+RESIGNATIONS = ("resign_threshold", "resigned", "no_resign_games", "false_resignations", "would_be_resignations")
 NOT_STORED = {"output_dir", "network", "verbose", "backend", "threads", "workers", "runner", *FIELDS}
 
 
 @dataclass(frozen=True)
 class SelfplaySummary:
     """What one self-play run did. Speeds are of the playing itself, without loading the model.
+
+    resign_threshold and the fields about resignations are None if the method never resigns.
 
     opponents    name → games, and the model's own wins, draws and losses; also its points where a game may count more
                  than 1; empty if the model only met itself
@@ -67,13 +70,13 @@ class SelfplaySummary:
     average_length: float = 0.0
     first_player_wins: int = 0
     draws: int = 0
-    resigned: int = 0
+    resigned: int | None = 0
     cut_short: int = 0  # games that the move limit ended
     settled: int = 0  # games that ended because nothing was left to decide
-    resign_threshold: float = resignation.NEVER
-    no_resign_games: int = 0  # of the model against itself, as in the next two
-    false_resignations: int = 0  # no-resign games whose first would-be resigner did not lose
-    would_be_resignations: int = 0
+    resign_threshold: float | None = resignation.NEVER
+    no_resign_games: int | None = 0  # of the model against itself, as in the next two
+    false_resignations: int | None = 0  # no-resign games whose first would-be resigner did not lose
+    would_be_resignations: int | None = 0
     evaluations: int = 0  # of the model's, not of its opponents'
     seconds: float = 0.0
     evaluations_per_second: float = 0.0
@@ -101,11 +104,11 @@ class SelfplaySummary:
             lines.append(f"{self.cut_short:,} of {games} reached the move limit; their score isn't learned")
         if self.settled:
             lines.append(f"{self.settled:,} of {games} ended with nothing left to decide")
-        if self.resign_threshold > resignation.NEVER:
+        if self.resign_threshold is not None and self.resign_threshold > resignation.NEVER:
             lines.append(
                 f"{self.resigned:,} of {games} resigned, at a value below {self.resign_threshold:.2f}; "
                 f"{self.false_resignations:,} of {self.would_be_resignations:,} would have been wrong in "
-                f"{counted(self.no_resign_games, 'game')} that were played on"
+                f"{counted(self.no_resign_games or 0, 'game')} that were played on"
             )
         for name, met in self.opponents.items():
             line = f"against {name}: {counted(int(met['games']), 'game')}"
@@ -168,7 +171,7 @@ class _Tally:
 
     def summary(self, model: str, evaluations: int = 0, seconds: float = 0.0, **more: Any) -> SelfplaySummary:
         games = self.counts["games"]
-        more |= self.counts
+        more = {**self.counts, **more}
         return SelfplaySummary(
             model,
             average_length=self.counts["positions"] / games if games else 0.0,
@@ -264,7 +267,10 @@ def play(
         points = held.enter_context(Points(plan, pool.counts, lambda: committer.num_waiting, progress))
         seconds = _Session(pool, committer, tally, points, progress).play(games.numbers, ended)
         tally.counts["shards"] = committer.shards
-        return tally.summary(source.name, evaluations(), seconds, resign_threshold=threshold, calibration=calibration)
+        about: dict[str, Any] = {"resign_threshold": threshold, "calibration": calibration}
+        if not plan.method.resigns:
+            about |= dict.fromkeys(RESIGNATIONS)
+        return tally.summary(source.name, evaluations(), seconds, **about)
 
 
 def _nothing_to_play(config: SelfplayConfig, network: Path) -> SelfplaySummary:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pipeline.selfplay.playing import Plan
 
 POINT_SECONDS = 10.0  # at least, between two points
+AXIS = "games"
 RATES = {"plies": "positions", "evaluations": "evaluations", "tokens": "tokens"}  # counter → what a second has of it
 ENDS = {End.RESIGNED: "resigned_share", End.MOVE_LIMIT: "move_limit_share", End.SETTLED: "settled_share"}
 
@@ -44,7 +45,7 @@ class Points:
         self._plan, self._counts, self._waiting = plan, counts, waiting
         self._models = Path(config.network).parent
         self._tracker = Tracker(
-            config, config.output_dir, f"selfplay/{config.worker}", "selfplay/games", progress
+            config, config.output_dir, f"selfplay/{config.worker}", f"selfplay/{AXIS}", progress
         )
         self._games = self._tracker.last
         self._new: list[FinishedGame] = []
@@ -74,18 +75,22 @@ class Points:
             "games_in_progress": sum(counts.live),
             "games_to_commit": self._waiting(),
             "training_step": self._step_of(self._new[-1].player),
-            "resign_threshold": self._plan.config.resign_threshold,
         }
+        if self._plan.method.resigns:
+            values["resign_threshold"] = self._plan.config.resign_threshold
         for name, unit in RATES.items():
             if total := counts.totals.get(name, 0):
                 values[f"{unit}_per_second"] = (total - self._before.totals.get(name, 0)) / passed
         values |= _about(self._new, self._plan.game.result_names)
         if self._newest:
-            method = self._plan.method
+            method, own_names = self._plan.method, {AXIS, *values}
             for source, facts in method.tracked(self._plan.game, list(self._newest)).items():
                 for name, value in facts.items():
                     share = "_share" if name in method.measures and method.measures[name].share else ""
-                    values[f"{source.removeprefix('selfplay/')}/{name}{share}"] = value
+                    own = source.removeprefix("selfplay").removeprefix("/")
+                    full = f"{own}/{name}{share}".removeprefix("/")
+                    if full not in own_names:
+                        values[full] = value
         self._games += len(self._new)
         self._tracker.add(values, self._games)
         self._new, self._since, self._before = [], now, counts

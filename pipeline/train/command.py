@@ -41,7 +41,7 @@ from pipeline.games.specs import are_related, parse_game
 from pipeline.interrupts import Held, held_back
 from pipeline.methods.method import IndexArray
 from pipeline.methods.named import method_named
-from pipeline.phrases import counted, duration, percent
+from pipeline.phrases import counted, duration, measured, percent, words
 from pipeline.progress import SILENT, Progress
 from pipeline.run import atomic, layout
 from pipeline.run.chunks import ChunkSet, check_holdout, complete_set, list_sets, newest_complete_set, read_header
@@ -90,13 +90,13 @@ Metrics = dict[str, dict[str, float]]  # "train" (the last epoch), "holdout" and
 
 @dataclass(frozen=True)
 class TrainSummary:
-    """What one training did; 0 where nothing was measured.
+    """What one training did.
 
     loss       the total training loss: its mean over the last epoch's steps
     value_gap  the new model's (v − z)² on the hold-out minus that on about as many examples of the set, sampled as
-               uniformly as the hold-out; well above 0: it has memorised results. Not measured if the set's values
-               aren't pure results (td_lambda)
-    metrics    "train", "holdout_before" and "holdout_after", by the objective's names
+               uniformly as the hold-out; well above 0: it has memorised results. None if the set's values aren't pure
+               results (td_lambda), or nothing is held out
+    metrics    "train", "holdout_before" and "holdout_after", by the objective's names; only what was measured
     """
 
     model: Path
@@ -109,7 +109,7 @@ class TrainSummary:
     resumed_from_step: int
     loss: float  # the total: its mean over the last epoch's steps
     holdout_examples: int
-    value_gap: float
+    value_gap: float | None
     seconds: float  # of this process's training steps
     samples_per_second: float
     method: str
@@ -132,14 +132,15 @@ class TrainSummary:
 
     def _training(self) -> str:
         found, method = self.metrics["train"], method_named(self.method)
-        terms = ", ".join(f"{name} {found[name]:.3f}" for name in method.shown_terms)
-        shares = ", ".join(f"{percent(found[name])} {of}" for name, of in method.shown_shares.items())
-        return f"training: loss {self.loss:.3f}{f' in all; {terms}' if terms else ''}{f'; {shares}' if shares else ''}"
+        terms = ", ".join(f"{words(name)} {measured(found[name])}" for name in method.shown_terms if name in found)
+        shares = ", ".join(f"{percent(found[name])} {of}" for name, of in method.shown_shares.items() if name in found)
+        terms, shares = f" in all; {terms}" if terms else "", f"; {shares}" if shares else ""
+        return f"training: loss {measured(self.loss)}{terms}{shares}"
 
     def _held_out(self) -> str:
         before, after, method = self.metrics["holdout_before"], self.metrics["holdout_after"], method_named(self.method)
-        loss, shares = f"loss {before['total']:.3f} before, {after['total']:.3f} after", ""
-        if name := method.held_out_share:
+        loss, shares = f"loss {measured(before['total'])} before, {measured(after['total'])} after", ""
+        if (name := method.held_out_share) in before:
             shares = f"; {percent(before[name])} and {percent(after[name])} {method.shown_shares[name]}"
         return f"held out: {loss}{shares} ({counted(self.holdout_examples, 'example')})"
 
@@ -152,7 +153,7 @@ class _RunProgress:
     holdout_before: dict[str, float] = field(default_factory=dict)
     set_before: dict[str, float] = field(default_factory=dict)
     epoch_sums: dict[str, float] = field(default_factory=dict)  # metrics summed over the last epoch's steps so far
-    epoch_steps: int = 0
+    epoch_steps: dict[str, int] = field(default_factory=dict)  # how many of these steps measured each
     seconds: float = 0.0  # in all processes that worked on this run one after the other, up to the checkpoint
 
 
@@ -308,12 +309,13 @@ class _Training:
                 remove_stale_priorities(self._config.directory, self._chunks.id)
             # Only now, so that a run killed before its model appears adds no second point.
             self._track_measured(metrics["holdout_after"], metrics["set_after"])
+            self._tracker.add(self._trainer.histograms(), self._trainer.total_steps, settled=False)
             self._tracker.settle()
         except KeyboardInterrupt:
             self._save()
             self._progress.say(f"interrupted after step {self._done.step} of {self._steps}; run it again to continue")
             raise
-        in_manifest = "chunk_set", "examples", "steps", "steps_cut", "total_samples", "value_gap"
+        in_manifest = "chunk_set", "examples", "steps", "steps_cut", "total_samples"
         return TrainSummary(
             **{name: info.manifest[name] for name in in_manifest},
             model=new_model,
@@ -321,6 +323,7 @@ class _Training:
             resumed_from_step=self._resumed_from,
             loss=metrics["train"]["total"],
             holdout_examples=self._num_held_out,
+            value_gap=_value_gap(metrics["holdout_after"], metrics["set_after"]),
             seconds=seconds,
             samples_per_second=speed,
             method=self._method.name,
@@ -440,7 +443,7 @@ class _Training:
                 if done.step > self._last_epoch_from:
                     for name, value in result.metrics.items():
                         done.epoch_sums[name] = done.epoch_sums.get(name, 0.0) + value
-                    done.epoch_steps += 1
+                        done.epoch_steps[name] = done.epoch_steps.get(name, 0) + 1
                 samples += result.num_samples
                 if done.step % SHOWN_EVERY == 0 or done.step == self._steps:
                     now = time.perf_counter()
@@ -493,13 +496,13 @@ class _Training:
         of_step = {name: getattr(result, name) for name in ("gradient_norm", "learning_rate")}
         values = {**self._named(result.metrics), **of_step, "samples_per_second": speed}
         self._tracker.add(values, self._trainer.total_steps, settled=False)
-        terms = {"total": "loss"} | {name: name for name in self._method.shown_terms}
-        self._progress.describe(" ".join(f"{word} {result.metrics[name]:.3f}" for name, word in terms.items()))
+        terms = {"total": "loss"} | {name: words(name) for name in self._method.shown_terms if name in result.metrics}
+        self._progress.describe(" ".join(f"{word} {measured(result.metrics[name])}" for name, word in terms.items()))
 
     def _measure(self) -> Metrics:
         done = self._done
         return {
-            "train": {name: total / done.epoch_steps for name, total in done.epoch_sums.items()},
+            "train": {name: total / done.epoch_steps[name] for name, total in done.epoch_sums.items()},
             "holdout_before": done.holdout_before,
             "set_before": done.set_before,
             "holdout_after": self._trainer.evaluate(self._holdout),
@@ -516,13 +519,14 @@ class _Training:
         Of the set's, those are left out that were sampled for their surprise: the hold-out is sampled uniformly.
         """
         values = self._named(of_holdout, "_holdout")
-        if VALUE_ERROR in of_holdout and of_set:
-            values |= {f"{VALUE_ERROR}_set": of_set[VALUE_ERROR], "value_gap": _value_gap(of_holdout, of_set)}
+        if (gap := _value_gap(of_holdout, of_set)) is not None:
+            values |= {f"{VALUE_ERROR}_set": of_set[VALUE_ERROR], "value_gap": gap}
         if values:
             self._tracker.add(values, self._trainer.total_steps, settled=False)
 
     def _model_info(self, path: Path, metrics: Metrics, speed: float) -> ModelInfo:
         """speed: samples/s in this process's steps."""
+        gap = _value_gap(metrics["holdout_after"], metrics["set_after"])
         number = layout.number_of(path.name)
         return ModelInfo(
             name=path.name,
@@ -544,12 +548,12 @@ class _Training:
                 "samples_per_second": round(speed, 1),
                 "total_samples": _total_samples(self._model.info) + int(self._sizes.sum()),
                 "metrics": metrics,
-                "value_gap": _value_gap(metrics["holdout_after"], metrics["set_after"]),
+                **({} if gap is None else {"value_gap": gap}),
                 "commit": source_commit(),
                 "versions": library_versions(),
             },
         )
 
 
-def _value_gap(of_holdout: Mapping[str, float], of_set: Mapping[str, float]) -> float:
-    return of_holdout[VALUE_ERROR] - of_set[VALUE_ERROR] if VALUE_ERROR in of_holdout and of_set else 0.0
+def _value_gap(of_holdout: Mapping[str, float], of_set: Mapping[str, float]) -> float | None:
+    return of_holdout[VALUE_ERROR] - of_set[VALUE_ERROR] if VALUE_ERROR in of_holdout and of_set else None

@@ -67,6 +67,8 @@ RAW = "raw"  # prefix of the trained weights' names if the model's weights are t
 AVERAGED = "averaged_steps"
 MOST_STEPS = 2**53  # optimisers count in float64, which has every integer up to here
 Pass = Callable[[Any], tuple[torch.Tensor, ...]]
+UNMEASURED = -(2.0**100)  # in place of a metric that no row of a batch counts for; not NaN, which is a fault
+MOST_NUMBERS = 100_000  # of a histogram
 EAGER_CALLS = 2  # of a pass with each shape before its capture: libraries choose their kernels meanwhile
 MAX_SHAPES = 4  # that are captured; an epoch has batches of two sizes, a run on several boards more shapes
 REPLICA_ROWS = 64  # fewest rows per replica: with fewer, its norms' statistics would be too noisy
@@ -85,7 +87,10 @@ class NotFinite(MuGoError):
 
 @dataclass(frozen=True)
 class StepResult:
-    """One step of B samples, measured before its update. metrics: by the objective's names."""
+    """One step of B samples, measured before its update.
+
+    metrics: by the objective's names, without those that no row of the batch counts for
+    """
 
     metrics: dict[str, float]
     gradient_norm: float  # before clipping
@@ -218,9 +223,9 @@ class Trainer:
         found, errors = self._pass(batch)
         *values, gradient_norm = found.tolist()
         value_errors = errors.cpu().numpy()
-        metrics = dict(zip(objective.metrics, values, strict=True))
+        metrics = {name: one for name, one in zip(objective.metrics, values, strict=True) if one != UNMEASURED}
         if not math.isfinite(metrics["total"]) or not math.isfinite(gradient_norm):
-            listed = ", ".join(f"{name} {metrics[name]:.4g}" for name in objective.terms)
+            listed = ", ".join(f"{name} {metrics[name]:.4g}" for name in objective.terms if name in metrics)
             raise NotFinite(
                 f"training step {self.total_steps + 1}: the loss is not finite ({listed}; gradient "
                 f"{gradient_norm:.4g}); nothing was written; try a smaller --learning-rate than "
@@ -260,8 +265,10 @@ class Trainer:
         norm = torch.nn.utils.clip_grad_norm_(self._parameters.values(), self._config.gradient_clip)
         with torch.no_grad():
             found = {**terms, **objective.accuracies(outputs, batch)}
+            rows = objective.counting_rows(batch)
+            measured = [torch.where(rows[name].any(), found[name].detach(), UNMEASURED) for name in objective.metrics]
             return (
-                torch.stack([*(found[name].detach() for name in objective.metrics), norm]),
+                torch.stack([*measured, norm]),
                 objective.errors(outputs, batch),
             )
 
@@ -346,7 +353,7 @@ class Trainer:
     def evaluate(self, batches: Iterable[Any]) -> dict[str, float]:
         """The objective's metrics over batches, without training: in float32, with norms' running statistics.
 
-        Each metric is the mean over the rows that count for it. {} if there are no rows.
+        Each metric is the mean over the rows that count for it; without any it is left out. {} if there are no rows.
         """
         self._averaged.eval()
         sums = dict.fromkeys(self._objective.metrics, 0.0)
@@ -360,7 +367,24 @@ class Trainer:
         means = {name: sums[name] / counts[name] if counts[name] else 0.0 for name in self._objective.metrics}
         # The total of the means, not the mean of the totals: different rows count for different terms.
         means["total"] = self._objective.total(means)
-        return means
+        return {name: mean for name, mean in means.items() if counts[name]}
+
+    def histograms(self) -> dict[str, FloatArray]:
+        """The trained weights and the last step's clipped gradients, at most MOST_NUMBERS of each part of the network.
+
+        By weights/PART and gradients/PART; a part is the first word of its weights' names.
+        """
+        parts: dict[str, list[torch.Tensor]] = {}
+        for name, parameter in self._parameters.items():
+            part = name.partition(".")[0]
+            for what, tensor in (("weights", parameter.detach()), ("gradients", parameter.grad)):
+                if tensor is not None:
+                    parts.setdefault(f"{what}/{part}", []).append(tensor.flatten())
+        found = {}
+        for name, tensors in parts.items():
+            step = -(-sum(map(len, tensors)) // MOST_NUMBERS)
+            found[name] = np.concatenate([tensor[::step].float().cpu().numpy() for tensor in tensors])
+        return found
 
     def _measured(self, batches: list[Any]) -> Iterable[dict[str, Sequence[float]]]:
         """_measure of each batch, divided among processes, and among threads if the network allows it."""

@@ -341,7 +341,7 @@ def test_the_page_of_a_run(run: Path, tmp_path: Path) -> None:
     found = Structure(html)
     assert all(one.startswith("a href=#") for one in found.loads)
     for heading in ("Elo", "Matches against the champion", "Ratings", "Policy loss", "Value error", "How games end",
-                    "Agreement of policy and search", "Policy entropy and surprise", "Game length", "Colour balance",
+                    "Agreement of policy and search", "Policy entropy and surprise", "Game length", "Who wins",
                     "Where the time went", "Speed of training"):  # fmt: skip
         assert f"<h3>{heading}</h3>" in html, heading
     shown = json.loads(re.search(r'id="replays">(.*?)</script>', html)[1])  # type: ignore[index]

@@ -6,6 +6,7 @@ import fcntl
 import io
 import json
 import os
+import re
 import sys
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -17,10 +18,11 @@ from typer.testing import CliRunner
 
 from pipeline import main
 from pipeline.errors import FileError
+from pipeline.methods.method import Measure
 from pipeline.reports import reading, run_files
 from pipeline.reports import status as status_module
 from pipeline.reports.config import StatusConfig
-from pipeline.reports.status import FINISHED, NOT_SEEN, RUNNING, UNKNOWN, StatusSummary, status
+from pipeline.reports.status import FINISHED, NOT_SEEN, RUNNING, UNKNOWN, StatusSummary, Trained, status
 from pipeline.reports.status_metrics import exposition
 from pipeline.reports.status_screen import screen
 from pipeline.reports.summaries import summary_json
@@ -90,10 +92,48 @@ def test_facts_of_a_run(run: Path) -> None:
     assert summary.play.shards == 3 and summary.play.positions == 93 + 21 and summary.play.positions_exact
     assert summary.play.newest_shard == NOW - timedelta(seconds=30)
     assert summary.window is not None and summary.window.positions == 60 and summary.window.max_positions == 100
-    training = summary.trainings[-1]
-    assert (training.policy_loss, training.policy_loss_holdout, training.value_loss_holdout) == (1.5, 1.625, None)
+    assert summary.trainings[-1].measures == {
+        "policy": Trained("policy loss", False, 1.5, 1.625),
+        "value": Trained("value loss", False, 0.75, None),  # not measured on held-out games
+    }
     assert [(one.worker, one.shards) for one in summary.workers] == [("w00", 3)]
     assert summary.disk.used_bytes.keys() == {"data", "evaluate", "saved_models", "selfplay"}
+
+
+def test_tables_have_columns_for_what_was_measured_alone(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = text_of(look(run))
+    assert "policy loss   held out   value loss  " in shown and shown.count("held out") == 1 and " – " not in shown
+    path = run / "saved_models/000001-m/model.json"
+    raw = json.loads(path.read_text())
+    raw["manifest"] = {"metrics": {"train": {"total": 0.5, "error": 0.00123, "legal": 0.75}}}
+    path.write_text(json.dumps(raw))
+    with monkeypatch.context() as patch:
+        measures = {"error": Measure(heading="error, points"), "legal": Measure(True, "legal moves")}
+        patch.setattr(status_module, "tabled", lambda info: measures)
+        shown = text_of(look(run))
+        assert 'mugo_loss{model="000001-m",term="error",set="training"} 0.00123' in exposition(look(run))
+    assert "error, points" in shown and "0.00123" in shown and "75.0 %" in shown
+    assert "held out" not in shown and "policy" not in shown
+    raw["manifest"]["metrics"]["holdout_after"] = {"error": 0.5, "total": 4}
+    path.write_text(json.dumps(raw))
+    with monkeypatch.context() as patch:
+        measures |= {"total": Measure(heading="loss"), "kl": Measure(heading="KL, nats")}
+        patch.setattr(status_module, "tabled", lambda info: measures)
+        shown = text_of(look(run))
+    assert "0.00123" not in shown and re.search(r"0\.500 +75\.0 % +4\.000 ", shown)  # three: one column each
+    assert "KL" not in shown
+    raw["method"] = "of-a-package-that-is-not-here"
+    path.write_text(json.dumps(raw))
+    assert "training ──" not in text_of(look(run))
+
+
+def test_a_window_of_games_is_shown_in_games(run: Path) -> None:
+    path = run / "saved_models/000001-m/model.json"
+    raw = json.loads(path.read_text())
+    raw["manifest"]["window"] |= {"games": 150, "max_games": 200}
+    path.write_text(json.dumps(raw))
+    shown = text_of(look(run))
+    assert "150 of 200 games" in shown and "75 %" in shown
 
 
 def test_rates_are_from_the_first_shard_to_the_last_of_the_last_hour(run: Path) -> None:
@@ -324,7 +364,7 @@ def test_odd_numbers_in_a_manifest_count_as_unknown(run: Path) -> None:
     raw["manifest"] = {"metrics": {"train": {"policy": float("nan"), "value": "x"}, "holdout_after": None}, "window": 3}
     path.write_text(json.dumps(raw))
     summary = look(run)
-    assert summary.trainings[-1].policy_loss is summary.trainings[-1].value_loss is summary.window is None
+    assert summary.trainings[-1].measures == {} and summary.window is None
     json.loads(summary_json(summary), parse_constant=lambda name: pytest.fail(name))
 
 

@@ -117,16 +117,16 @@ class AlphaZeroObjective(Objective):
         return {name: _mean(values, counting[name] * batch.sample_weight) for name, values in rows.items()}
 
     def counting_rows(self, batch: Batch) -> dict[str, Tensor]:
-        """For each of the METRICS [B] 0 or 1: which rows count."""
-        every = torch.ones_like(batch.value)
+        """For each of the METRICS [B] 0 or 1: which rows count; none for a term that isn't computed."""
+        every, config = torch.ones_like(batch.value), self._config
         return {
             "total": every,
             "policy": batch.policy_weight,
             "value": every,
             "ownership": batch.final_weight,
             "score": batch.final_weight,
-            "reply": batch.reply_weight,
-            "soft_policy": batch.policy_weight,
+            "reply": batch.reply_weight * bool(config.reply_weight),
+            "soft_policy": batch.policy_weight * bool(config.soft_policy_weight),
             "value_mse": every,
             "policy_accuracy": batch.policy_weight,
             "value_sign_accuracy": (batch.value != 0).float(),

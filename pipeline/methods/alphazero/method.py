@@ -16,7 +16,20 @@ from pipeline.games.contract import AnyGame, Game
 from pipeline.methods.alphazero import examples
 from pipeline.methods.alphazero.actor import TreeActor
 from pipeline.methods.alphazero.options import LossOptions, SearchTargetOptions, TreeSelfplayOptions
-from pipeline.methods.method import Actor, ActorJob, Grown, IndexArray, Method, Objective, Positions, Weights
+from pipeline.methods.method import (
+    PARTS,
+    Actor,
+    ActorJob,
+    Grown,
+    IndexArray,
+    LearningChart,
+    Measure,
+    Method,
+    Objective,
+    Positions,
+    Weights,
+    learning_chart,
+)
 from pipeline.methods.options import (
     FirstModelOptions,
     GrowthOptions,
@@ -56,6 +69,36 @@ class AlphaZero(Method):
         {"policy_accuracy": "of the moves right", "value_sign_accuracy": "of the winners right"}
     )
     held_out_share = "policy_accuracy"
+    tabled = MappingProxyType({"policy": Measure(heading="policy loss"), "value": Measure(heading="value loss")})
+    charts = (
+        learning_chart(
+            "Policy loss",
+            "Cross-entropy with the searches' policy, in nats. Held-out games are never trained on; before: at the "
+            "start of the training.",
+            "policy",
+            unit="nats",
+        ),
+        LearningChart(
+            "Value error",
+            "Mean squared error, from 0 to 4, on equally many positions of the games trained on and of held-out games. "
+            "A growing gap between the two after training means overfitting. Positions trained on aren't measured if "
+            "td_lambda is below 1: their labels are smoother than the results, which held-out games keep.",
+            {
+                "trained on, after": ("set_after", "value_mse"),
+                **{name: (part, "value_mse") for name, part in PARTS.items() if part != "train"},
+            },
+        ),
+        LearningChart(
+            "Agreement of policy and search",
+            "How often the network's most likely move is the search's best move, and how often its value predicts the "
+            "winner, on held-out games.",
+            {
+                "same best move": ("holdout_after", "policy_accuracy"),
+                "winner": ("holdout_after", "value_sign_accuracy"),
+            },
+            share=True,
+        ),
+    )
 
     def check(self, game: AnyGame) -> None:
         if not isinstance(game, Game) or game.has_chance:

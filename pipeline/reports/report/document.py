@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from pipeline.errors import UsageError
+from pipeline.methods.method import LearningChart
+from pipeline.methods.named import method_named
 from pipeline.phrases import counted, long_duration, percent
 from pipeline.reports.reading import ScoredMatch, metric, number_in
 from pipeline.reports.report.charts import Chart, Point, table
@@ -91,9 +95,10 @@ def _facts(facts: Facts) -> str:
         ("promotions", str(facts.reading.promotions)),
         ("games", f"{about}{sum(one.games for one in facts.games):,}"),
         ("positions", f"{about}{positions:,}"),
-        ("time at work", long_duration(worked) if worked else "–"),
-        ("positions/h", f"{about}{positions / worked * HOUR:,.0f}" if worked else "–"),
     ]
+    if worked:
+        rows.append(("time at work", long_duration(worked)))
+        rows.append(("positions/h", f"{about}{positions / worked * HOUR:,.0f}"))
     return '<dl class="facts">' + "".join(f"<div><dt>{n}</dt><dd>{escape(v)}</dd></div>" for n, v in rows) + "</dl>"
 
 
@@ -202,34 +207,16 @@ def _rating_table(players: Sequence[RatedPlayer]) -> str:
 
 
 def _learning(facts: Facts) -> Iterator[str]:
-    losses = {"in training": "train", "held out, after": "holdout_after", "held out, before": "holdout_before"}
-    errors = {"trained on, after": "set_after"} | {name: part for name, part in losses.items() if part != "train"}
-    agreement = {"same best move": "policy_accuracy", "winner": "value_sign_accuracy"}
     infos = facts.reading.infos
-    yield Chart(
-        "Policy loss",
-        "Cross-entropy with the searches' policy, in nats. Held-out games are never trained on; before: at the start "
-        "of the training.",
-        _of_models(infos, {name: (part, "policy") for name, part in losses.items()}),
-        x_name="model",
-        y_name="nats",
-    ).html()
-    yield Chart(
-        "Value error",
-        "Mean squared error, from 0 to 4, on equally many positions of the games trained on and of held-out games. A "
-        "growing gap between the two after training means overfitting. Positions trained on aren't measured if "
-        "td_lambda is below 1: their labels are smoother than the results, which held-out games keep.",
-        _of_models(infos, {name: (part, "value_mse") for name, part in errors.items()}),
-        x_name="model",
-    ).html()
-    yield Chart(
-        "Agreement of policy and search",
-        "How often the network's most likely move is the search's best move, and how often its value predicts the "
-        "winner, on held-out games.",
-        _of_models(infos, {series: ("holdout_after", name) for series, name in agreement.items()}),
-        x_name="model",
-        number=_percent,
-    ).html()
+    for chart in _charts_of(infos):
+        yield Chart(
+            chart.title,
+            chart.about,
+            _of_models(infos, chart.series),
+            x_name="model",
+            y_name=chart.unit,
+            number=_percent if chart.share else "{:.3g}".format,
+        ).html()
     yield Chart(
         "Policy entropy and surprise",
         "How undecided network and search are, and how many nats the search's policy differs from the network's: what "
@@ -242,6 +229,15 @@ def _learning(facts: Facts) -> Iterator[str]:
         y_name="nats",
         y_from=0.0,
     ).html()
+
+
+def _charts_of(infos: Sequence[ModelInfo]) -> list[LearningChart]:
+    """Of the methods of a run's models: one, or none that is known here."""
+    found: dict[str, LearningChart] = {}
+    for method in dict.fromkeys(info.method for info in infos):
+        with suppress(UsageError):
+            found |= {chart.title: chart for chart in method_named(method).charts}
+    return list(found.values())
 
 
 def _of_models(infos: Sequence[ModelInfo], wanted: Mapping[str, tuple[str, str]]) -> dict[str, list[Point]]:
@@ -273,8 +269,8 @@ def _self_play(facts: Facts) -> Iterator[str]:
     ends = {name: _points((one.generation, one.ends.get(name)) for one in games) for name in ENDS}
     yield Chart("How games end", f"Share of the games.{sampled}", stacks=ends, number=_percent).html()
     yield Chart(
-        "Colour balance",
-        f"Far from even: the game or its komi favours a side, or the players are still weak.{sampled}",
+        "Who wins",
+        f"Far from even: the game favours a side, or the players are still weak.{sampled}",
         stacks={name: _points((one.generation, one.winners.get(name)) for one in games) for name in WINNERS},
         number=_percent,
     ).html()

@@ -5,7 +5,13 @@ player who is about to throw. Terms:
 
     total     mean over the batch of sample_weight · Σ_o (output - target)². With value_plies 1 a target can lie
               slightly outside [0, 1]
-    value_mse (value - target's value)², in points²: used by `overfitting` and prioritised replay
+
+Metrics beside it, means over the batch, in points:
+
+    td_error         |value - target's value|; prioritised replay's priority
+    value_mse        its square, in points²
+    predicted_value  value
+    target_value     target's value
 """
 
 from __future__ import annotations
@@ -52,7 +58,7 @@ class AfterstateObjective(Objective):
     """See the module docstring."""
 
     terms = ("total",)
-    metrics = ("total", "value_mse")
+    metrics = ("total", "td_error", "value_mse", "predicted_value", "target_value")
 
     def __init__(self, num_inputs: int, max_result: float, outputs: int) -> None:
         self._num_inputs, self._outputs = num_inputs, outputs
@@ -83,7 +89,10 @@ class AfterstateObjective(Objective):
         return {"total": (error * batch.sample_weight).mean()}
 
     def accuracies(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
-        return {"value_mse": (self.errors(outputs, batch).square() * batch.sample_weight).mean()}
+        values, weight = self._values(outputs), batch.sample_weight
+        error = values - batch.value
+        rows = {"td_error": error.abs(), "value_mse": error.square(), "predicted_value": values}
+        return {name: (one * weight).mean() for name, one in {**rows, "target_value": batch.value}.items()}
 
     def counting_rows(self, batch: Batch) -> dict[str, Tensor]:
         return dict.fromkeys(self.metrics, torch.ones_like(batch.value))
@@ -92,6 +101,11 @@ class AfterstateObjective(Objective):
         return means["total"]
 
     def errors(self, outputs: Outputs, batch: Batch) -> Tensor:
-        chances = outputs.chances.unbind(1)
-        values = sum(weight * chance for weight, chance in zip(self._weights, chances, strict=True)) - self._offset
-        return (values - batch.value).abs()
+        return (self._values(outputs) - batch.value).abs()
+
+    def _values(self, outputs: Outputs) -> Tensor:
+        """[B] in points"""
+        values = torch.zeros_like(outputs.chances[:, 0]) - self._offset
+        for weight, chance in zip(self._weights, outputs.chances.unbind(1), strict=True):
+            values = values + weight * chance
+        return values

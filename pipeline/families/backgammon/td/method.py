@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +17,21 @@ from pipeline.families.backgammon.td.examples import column_types, make_examples
 from pipeline.families.backgammon.td.expectimax import ExpectimaxPlayer
 from pipeline.families.backgammon.td.network import AfterstateNetwork, parse_hidden, random_weights
 from pipeline.families.backgammon.td.outcomes import FIVE, ONE, values_of
+from pipeline.families.backgammon.td.tracking import MEASURES, WINDOW, tracked
 from pipeline.games.contract import AnyGame
 from pipeline.games.specs import parse_game
-from pipeline.methods.method import Actor, ActorJob, Grown, IndexArray, Method, Objective, Positions, Weights
+from pipeline.methods.method import (
+    Actor,
+    ActorJob,
+    Grown,
+    IndexArray,
+    Measure,
+    Method,
+    Objective,
+    Positions,
+    Weights,
+    learning_chart,
+)
 from pipeline.methods.options import DiscountOptions, FirstModelOptions, GrowthOptions, LambdaOptions
 from pipeline.networks.options import NETWORK_BACKENDS
 from pipeline.options import Options
@@ -27,7 +39,7 @@ from pipeline.players.player import Player
 from pipeline.progress import Progress
 from pipeline.run.chunks import Columns, ColumnTypes
 from pipeline.run.models import Model
-from pipeline.run.shards import Shard
+from pipeline.run.shards import GameRecord, Shard
 from pipeline.search.options import SearchOptions
 
 if TYPE_CHECKING:
@@ -41,8 +53,22 @@ class TemporalDifference(Method):
 
     name = "td"
     options = (LambdaOptions, DiscountOptions, TdPlayerOptions, TdSelfplayOptions, TdGatherOptions)
-    shown_terms = ()
-    shown_shares = MappingProxyType({})
+    shown_terms = ("td_error",)
+    tabled = MappingProxyType(
+        {"total": Measure(heading="loss"), "td_error": Measure(heading="TD error, points")}
+    )
+    charts = (
+        learning_chart(
+            "TD error",
+            "Mean distance of a position's value from its target, in points. In training targets are those of "
+            "--td-lambda, on held-out games results: the luck of the dice keeps them apart.",
+            "td_error",
+            unit="points",
+        ),
+        learning_chart("Loss", "Mean squared error of the network's outputs, summed over them.", "total"),
+    )
+    tracking_window = WINDOW
+    measures = MEASURES
 
     def check(self, game: AnyGame) -> None:
         if not isinstance(game, FeatureGame) or not game.has_chance:
@@ -109,6 +135,9 @@ class TemporalDifference(Method):
 
     def recorded(self, game: FeatureGame) -> ColumnTypes:
         return recorded_columns()
+
+    def tracked(self, game: FeatureGame, records: Iterable[GameRecord]) -> dict[str, dict[str, float]]:
+        return tracked(game, records)
 
     # Examples
 

@@ -43,7 +43,18 @@ from pipeline.families.text.reinforce.examples import make_examples, settle
 from pipeline.families.text.reinforce.rewards import parse_stages
 from pipeline.families.text.reinforce.tracking import MEASURES, WINDOW, tracked
 from pipeline.games.contract import CHANCE, AnyGame
-from pipeline.methods.method import Actor, ActorJob, Grown, IndexArray, Method, Objective, Positions, Weights
+from pipeline.methods.method import (
+    Actor,
+    ActorJob,
+    Grown,
+    IndexArray,
+    Measure,
+    Method,
+    Objective,
+    Positions,
+    Weights,
+    learning_chart,
+)
 from pipeline.methods.options import (
     DiscountOptions,
     FirstModelOptions,
@@ -81,6 +92,31 @@ class Reinforce(Method):
     shown_shares = MappingProxyType(
         {"well_formed_share": "of the answers well formed", "valid_share": "of the moves legal"}
     )
+    tabled: Mapping[str, Measure] = MappingProxyType(
+        {
+            "reward": Measure(heading="reward"),
+            "policy": Measure(heading="policy loss"),
+            "kl": Measure(heading="KL, nats"),
+            "entropy": Measure(heading="entropy, nats"),
+            "valid_share": Measure(True, "legal moves"),
+        }
+    )
+    charts = (
+        learning_chart(
+            "Reward", "Mean of the answers' rewards at the end of their games, before transformations.", "reward"
+        ),
+        learning_chart(
+            "Policy loss",
+            "Mean of −advantage · log probability of an answer. It isn't an error: around 0 where advantages are "
+            "normalised.",
+            "policy",
+        ),
+        learning_chart("Entropy", "Of an answer, all tokens together: near 0 the model always answers the same.",
+                       "entropy", unit="nats"),
+        learning_chart("Distance from the base model", "KL divergence of an answer's tokens from the base model's.",
+                       "kl", unit="nats"),
+        learning_chart("Legal moves", "Share of the answers that are a legal action.", "valid_share", share=True),
+    )  # fmt: skip
     steps_only = True
     searches = False
     options: Sequence[type[Options]] = (

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console, RenderableType
 
 from pipeline.errors import UsageError
 from pipeline.evaluate.command import evaluate
 from pipeline.evaluate.config import EvaluateConfig
+from pipeline.families.backgammon.td.method import TemporalDifference
 from pipeline.gather.command import gather
 from pipeline.gather.config import GatherConfig
 from pipeline.progress import Progress
+from pipeline.reports.config import ReportConfig, StatusConfig
+from pipeline.reports.report.command import report
 from pipeline.reports.show import show
+from pipeline.reports.status import status
+from pipeline.reports.status_screen import screen
+from pipeline.reports.summaries import summary_text
 from pipeline.run.chunks import newest_complete_set, read_header
 from pipeline.run.models import read_model, read_optimizer
 from pipeline.run.shards import newest_shards
@@ -41,6 +50,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+def console_text(shown: RenderableType) -> str:
+    out = io.StringIO()
+    Console(file=out, width=100).print(shown)
+    return out.getvalue()
+
+
 def test_what_the_commands_leave_behind(run: Path) -> None:
     model = read_model(Path("saved_models/best_model").resolve())
     assert model.info.name == "000002-h16t" and model.info.method == "td" and model.info.game == "hypergammon"
@@ -50,6 +65,62 @@ def test_what_the_commands_leave_behind(run: Path) -> None:
     assert chunks is not None and read_header(chunks.chunks[0]).method == "td"
     for path in (Path("saved_models/000002-h16t"), Path("data/selfplay"), Path("data/training_data"), Path()):
         assert "hypergammon" in "\n".join(show(path))
+
+
+def test_what_is_shown_is_what_was_measured(run: Path) -> None:
+    """No zeros and no dashes for what the method doesn't have, and its own terms everywhere."""
+    for text in ("\n".join(show(Path())), console_text(screen(status(StatusConfig())))):
+        assert "TD error, points" in text and "policy" not in text and "value loss" not in text
+    newest = status(StatusConfig()).trainings[-1].measures
+    assert newest.keys() == {"total", "td_error"}
+    assert all(one.training is not None and one.holdout is not None for one in newest.values())
+    report(ReportConfig(output=Path("report.html")))
+    page = Path("report.html").read_text(encoding="utf-8")
+    for title in ("TD error", "TD error of self-play", "Calibration", "Gammons", "Single games", "Game length"):
+        assert f"<h3>{title}</h3>" in page
+    assert "<h3>Policy" not in page and "search" not in page.partition('id="replay"')[0].lower()
+    lines = Path("data/logs/selfplay/w00/points.jsonl").read_text().splitlines()
+    tracked = json.loads(lines[-1])
+    assert tracked["selfplay/games"] == 600 and 0 < tracked["selfplay/td_error"] < 3
+    assert tracked["selfplay/single_share"] + tracked["selfplay/gammon_share"] + tracked[
+        "selfplay/backgammon_share"
+    ] == pytest.approx(1)
+    assert "selfplay/resign_threshold" not in tracked
+    points = [json.loads(line) for line in Path("data/logs/train/000002-h16t/points.jsonl").read_text().splitlines()]
+    names = {name for point in points for name in point}
+    assert {"train/td_error", "train/td_error_holdout", "train/predicted_value", "train/gradient_norm"} <= names
+    weights = [point for point in points if "train/weights/hidden" in point]
+    assert len(weights) == 1 and sum(weights[0]["train/weights/hidden"]["counts"]) == 16 * 219 + 16
+    assert sum(weights[0]["train/gradients/output"]["counts"]) == 5 * 16 + 5
+
+
+def test_all_games_of_a_generation_are_trained_on(run: Path, tmp_path: Path) -> None:
+    """However long they are: a window counted in positions would cut them."""
+    network = Path("saved_models/000001-h16t")
+    played = [
+        selfplay(SelfplayConfig(network=network, output_dir=tmp_path / "selfplay", games=40, seed=seed, temperature=9))
+        for seed in range(2)
+    ]
+    found = gather(
+        GatherConfig(directory=tmp_path / "selfplay", output_directory=tmp_path / "chunks", max_games=40,
+                     positions_per_chunk=2, chunks_to_make=10**5, as_many_as_possible=True, holdout_fraction=0)
+    )  # fmt: skip
+    assert (found.window_games, found.window_positions) == (40, played[1].positions)
+    assert found.positions == played[1].positions == found.new_positions - played[0].positions
+
+
+def test_a_point_is_about_its_own_games(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many of them td's own numbers are about."""
+    monkeypatch.setattr(TemporalDifference, "tracking_window", 3)
+    selfplay(SelfplayConfig(output_dir=tmp_path / "selfplay", logdir=tmp_path / "logs", games=8))
+    points = list(map(json.loads, (tmp_path / "logs/selfplay/w00/points.jsonl").read_text().splitlines()))
+    assert points[-1]["selfplay/games"] == sum(sum(one["selfplay/plies"]["counts"]) for one in points) == 8
+
+
+def test_self_play_says_nothing_about_resignations(run: Path, tmp_path: Path) -> None:
+    summary = selfplay(SelfplayConfig(output_dir=tmp_path / "selfplay", games=2))
+    assert summary.resign_threshold is summary.would_be_resignations is summary.resigned is None
+    assert "resign" not in summary_text(summary, whole=True)
 
 
 class Stopper(Progress):

@@ -79,6 +79,20 @@ def test_terms_are_means_and_sample_weights_count() -> None:
     assert set(objective.metrics) == {*objective.terms, *objective.accuracies(outputs, batch)}
 
 
+def test_what_is_measured_is_in_points_and_sample_weights_count() -> None:
+    weights = {"hidden.weight": np.zeros((1, 2), np.float32), "hidden.bias": np.zeros(1, np.float32),
+               "output.weight": np.zeros((1, 1), np.float32), "output.bias": np.zeros(1, np.float32)}  # fmt: skip
+    objective = AfterstateObjective(2, 3.0, 1)
+    network = objective.network(weights)  # says 0.5, which is worth 0 points
+    targets = np.array([[1.0], [0.5], [0.25]])
+    batch = batch_of(np.zeros((3, 2)), targets, 6 * targets[:, 0] - 3, np.array([1.0, 1.0, 2.0]))
+    found = objective.accuracies(network(batch.features), batch)
+    assert {name: float(one) for name, one in found.items()} == pytest.approx(
+        {"td_error": (3 + 2 * 1.5) / 3, "value_mse": (9 + 2 * 2.25) / 3, "predicted_value": 0, "target_value": 0}
+    )
+    assert set(objective.metrics) == {"total", *found}
+
+
 @pytest.mark.parametrize("outputs", [1, 5])
 def test_training_reaches_its_targets(outputs: int) -> None:
     objective, weights = AfterstateObjective(10, 3.0, outputs), random_weights(10, 8, outputs, 0)
