@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.phrases import counted, long_duration, measured, percent, printable, results, size, sparkline
-from pipeline.reports.status import FINISHED, RUNNING, LastMatch, StatusSummary, Training
+from pipeline.reports.status import RUNNING, LastMatch, StatusSummary, Training
 from pipeline.reports.tracked import lines
 from pipeline.run.evaluations import Evaluation
 
@@ -100,7 +100,7 @@ def _now(summary: StatusSummary) -> Rows:
     may_have_ended = summary.is_guess and summary.loop != RUNNING
     running = f"{summary.stage}, or has just ended" if may_have_ended else summary.stage
     rows: Rows = [
-        ("generation", _count(summary.generation)),
+        ("generation", "unknown" if summary.generation is None else f"{summary.generation:,}"),
         ("running now", Text(running, GOOD if summary.stages else DIM)),
         ("loop", summary.loop),
         ("champion", summary.champion or ("none yet" if summary.generation is None else "lost")),
@@ -125,7 +125,7 @@ def _play(summary: StatusSummary) -> Rows:
         "positions/h": play.positions_per_hour,
         "evaluations/s": play.evaluations_per_second,
     }
-    rows += [(name, _count(rate)) for name, rate in rates.items() if rate is not None or summary.loop != FINISHED]
+    rows += [(name, f"{rate:,.0f}") for name, rate in rates.items() if rate is not None]
     if play.cut_short:
         rows.append(("at move limit", percent(play.cut_short, 0)))
     if window is not None:
@@ -230,7 +230,3 @@ def _ago(time: datetime | None, now: datetime) -> str:
     if time is None:
         return "unknown"
     return f"{long_duration(max(0.0, (now - time).total_seconds()))} ago"
-
-
-def _count(number: float | None) -> str:
-    return "unknown" if number is None else f"{number:,.0f}"
