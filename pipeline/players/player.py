@@ -12,7 +12,7 @@ player.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,6 +65,12 @@ class Decisions:
     @staticmethod
     def none(worked: bool = False) -> Decisions:
         return Decisions(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), worked=worked)
+
+    @staticmethod
+    def arrived(actions: Mapping[int, int], faults: dict[int, PlayerFault]) -> Decisions:
+        """By row, of a player outside this process that tells no values."""
+        rows, chosen = np.array(list(actions), np.int64), np.array(list(actions.values()), np.int32)
+        return Decisions(rows, chosen, np.full(len(rows), np.nan, np.float32), faults, bool(actions or faults))
 
 
 class Player(ABC):

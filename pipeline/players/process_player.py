@@ -137,13 +137,7 @@ class ProcessPlayer(Player, Generic[E]):
                 faults[row] = answer
             else:
                 actions[row] = answer
-        return Decisions(
-            np.array(list(actions), np.int64),
-            np.array(list(actions.values()), np.int32),
-            np.full(len(actions), np.nan, np.float32),
-            faults,
-            worked=bool(actions or faults),
-        )
+        return Decisions.arrived(actions, faults)
 
     def wait(self, seconds: float) -> None:
         wait(self._answers.values(), seconds, FIRST_COMPLETED)

@@ -66,13 +66,7 @@ class OpenAiPlayer(BoardsPlayer):
             else:
                 actions[row] = self._game.answered(self._boards.states[row], self._reading(text), text)
             self._wanted[row] = False
-        return Decisions(
-            np.array(list(actions), np.int64),
-            np.array(list(actions.values()), np.int32),
-            np.full(len(actions), np.nan, np.float32),
-            faults,
-            worked=bool(actions or faults),
-        )
+        return Decisions.arrived(actions, faults)
 
     def wait(self, seconds: float) -> None:
         wait([request.answer for request in self._asked.values()], seconds, FIRST_COMPLETED)
