@@ -53,7 +53,8 @@ def test_progress() -> None:
 def test_commands(tmp_path: Path) -> None:
     path = make_champion(tmp_path / "saved_models") / "model.json"
     info = json.loads(path.read_text())
-    path.write_text(json.dumps({**info, "name": ESCAPE, "parents": [ESCAPE], "manifest": {"note": ESCAPE}}))
+    manifest = {"note": ESCAPE, "metrics": {"train": {"policy": 1.0}}}
+    path.write_text(json.dumps({**info, "name": ESCAPE, "parents": [ESCAPE], "manifest": manifest}))
     (tmp_path / "bad.json").write_text(json.dumps({"format": ESCAPE}))
     commands = (["show", str(path)], ["show"], ["status"], ["show", "bad.json"], ["show", f"{ESCAPE}\nno"])
     for command in commands:

@@ -29,7 +29,7 @@ class JsonLines(Sink):
         self._path, self._added, self.last = folder / layout.POINTS, False, 0
         if not atomic.exists(self._path):
             return
-        if first is None and (x := self._last_x(axis)) is not None:
+        if (x := self._last_x(axis)) is not None and (first is None or x < first):
             self.last = x
             return
         lines = atomic.read_bytes(self._path, "points").splitlines(keepends=True)

@@ -5,7 +5,7 @@ the command's (``selfplay``, ``train``, ``evaluate``) or ``system``, and is the 
 the names with units and viewpoints. A *track* is a series of points that grows in one folder below --logdir:
 
     track             x                                  prefix
-    train/MODEL       train/step: over all trainings     train
+    train             train/step: over all trainings     train
     selfplay/WORKER   selfplay/games: of the worker      selfplay
     evaluate, watch   evaluate/step: of the model        evaluate
 

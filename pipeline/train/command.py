@@ -68,7 +68,7 @@ from pipeline.run.provenance import library_versions, source_commit
 from pipeline.run.store.base import current_store
 from pipeline.run.store.requests import Conflict
 from pipeline.tracking.options import check_packages
-from pipeline.tracking.tracker import Tracker
+from pipeline.tracking.tracker import Tracker, place_of
 from pipeline.train.checkpoint import Checkpoint, State, finished_checkpoints
 from pipeline.train.config import TrainConfig
 from pipeline.train.prioritised_replay import Replay, starting_priorities
@@ -282,17 +282,17 @@ class _Training:
     def train(self, new_model: Path, checkpoint: Checkpoint) -> TrainSummary:
         """Train to the end and write the model. An interrupt leaves a checkpoint of the steps made."""
         self._prepare(checkpoint)
-        first_new = self._trainer.total_steps + 1 if self._resumed_from else 0
         options = self._config if self._writes else None
-        beside, track = self._config.directory, f"train/{new_model.name}"
-        with Tracker(options, beside, track, "train/step", self._progress, first_new) as self._tracker:
+        beside, first_new = self._config.directory, self._trainer.total_steps + 1
+        with Tracker(options, beside, place_of("train"), "train/step", self._progress, first_new) as self._tracker:
             return self._train(new_model)
 
     def _train(self, new_model: Path) -> TrainSummary:
         self._started = time.perf_counter()
         try:
             if not self._resumed_from:
-                self._track_measured(self._done.holdout_before, self._done.set_before)
+                first = self._trainer.total_steps + 1
+                self._track_measured(self._done.holdout_before, self._done.set_before, first)
             samples = self._train_steps()
             seconds = time.perf_counter() - self._started
             speed = samples / seconds
@@ -308,7 +308,7 @@ class _Training:
                 write_model(new_model, info, self._trainer.weights, optimizer, self._calibration)
                 remove_stale_priorities(self._config.directory, self._chunks.id)
             # Only now, so that a run killed before its model appears adds no second point.
-            self._track_measured(metrics["holdout_after"], metrics["set_after"])
+            self._track_measured(metrics["holdout_after"], metrics["set_after"], self._trainer.total_steps)
             self._tracker.add(self._trainer.histograms(), self._trainer.total_steps, settled=False)
             self._tracker.settle()
         except KeyboardInterrupt:
@@ -513,8 +513,10 @@ class _Training:
         """The objective's metrics by the names under which they are tracked: only its terms are losses."""
         return {f"{'loss/' * (name in self._terms)}{name}{suffix}": value for name, value in metrics.items()}
 
-    def _track_measured(self, of_holdout: Mapping[str, float], of_set: Mapping[str, float]) -> None:
+    def _track_measured(self, of_holdout: Mapping[str, float], of_set: Mapping[str, float], step: int) -> None:
         """Metrics of the saved weights, without symmetries, on about as many examples of the hold-out and of the set.
+
+        step: the last one made; before training the next one, since a point of the last belongs to another training.
 
         Of the set's, those are left out that were sampled for their surprise: the hold-out is sampled uniformly.
         """
@@ -522,7 +524,7 @@ class _Training:
         if (gap := _value_gap(of_holdout, of_set)) is not None:
             values |= {f"{VALUE_ERROR}_set": of_set[VALUE_ERROR], "value_gap": gap}
         if values:
-            self._tracker.add(values, self._trainer.total_steps, settled=False)
+            self._tracker.add(values, step, settled=False)
 
     def _model_info(self, path: Path, metrics: Metrics, speed: float) -> ModelInfo:
         """speed: samples/s in this process's steps."""

@@ -118,17 +118,17 @@ def test_makes_the_next_model_and_records_where_it_came_from(folder: Path) -> No
     assert np.abs(after - before).max() > 0.001
 
 
-def curves(model: Path) -> Any:
+def curves() -> Any:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    accumulator = EventAccumulator(str(Path("data/logs/train") / model.name))
+    accumulator = EventAccumulator("data/logs/train")
     accumulator.Reload()
     return accumulator
 
 
-def lines(model: Path, tag: str) -> list[tuple[int, float]]:
+def lines(tag: str) -> list[tuple[int, float]]:
     """The points of points.jsonl."""
-    found = map(json.loads, Path("data/logs/train", model.name, "points.jsonl").read_text().splitlines())
+    found = map(json.loads, Path("data/logs/train/points.jsonl").read_text().splitlines())
     return [(line["train/step"], line[tag]) for line in found if tag in line]
 
 
@@ -140,7 +140,7 @@ def test_what_is_tracked(folder: Path) -> None:
     """Only the terms of the loss are losses; the names say so for every method."""
     summary = train(config())
     metrics = read_info(summary.model).manifest["metrics"]
-    found = curves(summary.model)
+    found = curves()
     measured = {f"loss/{name}" for name in TERMS if name not in ("reply", "soft_policy")}  # of weight 0: not computed
     assert all(not {"reply", "soft_policy"} & set(of_one) for of_one in metrics.values())
     measured |= {"policy_accuracy", "value_sign_accuracy", "policy_entropy", "value_mse"}
@@ -148,14 +148,14 @@ def test_what_is_tracked(folder: Path) -> None:
     names |= {"gradient_norm", "learning_rate", "samples_per_second"}
     assert {name for name in found.Tags()["scalars"] if "system/" not in name} == {f"train/{name}" for name in names}
     assert [step for step, _ in points(found, "train/loss/total")] == [10, 15]
-    losses = [(0, metrics["holdout_before"]["total"]), (15, metrics["holdout_after"]["total"])]
+    losses = [(1, metrics["holdout_before"]["total"]), (15, metrics["holdout_after"]["total"])]
     assert losses == points(found, "train/loss/total_holdout")
     for part in ("set", "holdout"):
-        wanted = [(0, metrics[f"{part}_before"]["value_mse"]), (15, metrics[f"{part}_after"]["value_mse"])]
+        wanted = [(1, metrics[f"{part}_before"]["value_mse"]), (15, metrics[f"{part}_after"]["value_mse"])]
         assert wanted == points(found, f"train/value_mse_{part}")
     assert (15, summary.value_gap) == points(found, "train/value_gap")[-1]
     for name in names:
-        assert lines(summary.model, f"train/{name}") == points(found, f"train/{name}")
+        assert lines(f"train/{name}") == points(found, f"train/{name}")
 
 
 @pytest.mark.parametrize(("saved_at", "epochs"), [(12, 5), (22, 5), (None, 5), (22, 2)])
@@ -171,10 +171,10 @@ def test_the_next_run_replaces_the_points_of_a_killed_one(
     assert next_one.resumed_from_step == ((saved_at or 0) if epochs == 5 else 0)
     for tag, wanted in (
         ("train/loss/total", [10, 20, 25] if epochs == 5 else [10]),
-        ("train/loss/total_holdout", [0, 25] if epochs == 5 else [0, 10]),
+        ("train/loss/total_holdout", [1, 25] if epochs == 5 else [1, 10]),
     ):
-        found = points(curves(next_one.model), tag)
-        assert [step for step, _ in found] == wanted and lines(next_one.model, tag) == found
+        found = points(curves(), tag)
+        assert [step for step, _ in found] == wanted and lines(tag) == found
 
 
 def test_a_run_killed_before_its_model_appears_leaves_no_second_points(
@@ -186,10 +186,10 @@ def test_a_run_killed_before_its_model_appears_leaves_no_second_points(
     with monkeypatch.context() as patched, pytest.raises(RuntimeError, match="killed"):
         patched.setattr(command, "write_model", killed)
         train(config(checkpoint_seconds=0))
-    model = train(config()).model
-    for tag, wanted in (("train/loss/total_holdout", [0, 15]), ("train/loss/total", [10, 15])):
-        found = points(curves(model), tag)
-        assert [step for step, _ in found] == wanted and lines(model, tag) == found
+    train(config())
+    for tag, wanted in (("train/loss/total_holdout", [1, 15]), ("train/loss/total", [10, 15])):
+        found = points(curves(), tag)
+        assert [step for step, _ in found] == wanted and lines(tag) == found
 
 
 def test_what_cannot_take_points_back_gets_each_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,8 +210,8 @@ def test_what_cannot_take_points_back_gets_each_once(folder: Path, monkeypatch: 
         patched.setattr(command._Training, "_save", lambda run: save(run) if run._done.step == 12 else None)
         train(settings, Stopper(22))
     assert max(step for step, _ in kept) == 10
-    model = train(settings).model
-    written = map(json.loads, Path("data/logs/train", model.name, "points.jsonl").read_text().splitlines())
+    train(settings)
+    written = map(json.loads, Path("data/logs/train/points.jsonl").read_text().splitlines())
     expected = [(line["train/step"], name) for line in written for name in line if name.startswith("train/")]
     assert sorted(kept) == sorted((step, name) for step, name in expected if name != "train/step")
 
@@ -223,7 +223,7 @@ def test_tracking_changes_no_weights_and_no_key(folder: Path) -> None:
     assert resumed.resumed_from_step == 7
     whole = train(config(original_model=resumed.original_model, new_model=Path("saved_models/000001-two")))
     assert_equal_models(resumed.model, whole.model)
-    assert [path.name for path in Path("other/train/000001-one").iterdir()] == ["points.jsonl"]
+    assert [path.name for path in Path("other/train").iterdir()] == ["points.jsonl"]
 
 
 def test_results_are_not_compared_with_values_of_searches(folder: Path) -> None:
@@ -596,7 +596,7 @@ class TestRefusals:
         Path("file").write_text("")
         listener = Stopper(0)
         assert train(config(logdir=Path("file")), listener).model.is_dir()
-        assert [text.partition(":")[0] for text in listener.warned] == ["file/train/000001-b1c8"] * 2
+        assert [text.partition(":")[0] for text in listener.warned] == ["file/train"] * 2
 
 
 def say_positions(total: int) -> None:

@@ -225,7 +225,7 @@ def curve(folder: Path) -> list[tuple[int, float]]:
     """The training loss by step, from the file of one process."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    (file,) = (folder / "data/logs/train" / MODEL.name).glob("events.*")
+    (file,) = (folder / "data/logs/train").glob("events.*")
     accumulator = EventAccumulator(str(file))
     accumulator.Reload()
     return [(point.step, point.value) for point in accumulator.Scalars("train/loss/total")]

@@ -285,7 +285,7 @@ def test_a_model_of_a_method_for_dice_is_an_opponent(tmp_path: Path, monkeypatch
     loads: list[int] = []
 
     class StandIn:
-        def load(self, model, max_batch, num_threads, backend, progress):
+        def load(self, model, max_batch, num_threads, backend, progress, options):
             loads.append(max_batch)
             return ["loaded"]
 

@@ -86,11 +86,11 @@ def test_what_is_shown_is_what_was_measured(run: Path) -> None:
         "selfplay/backgammon_share"
     ] == pytest.approx(1)
     assert "selfplay/resign_threshold" not in tracked
-    points = [json.loads(line) for line in Path("data/logs/train/000002-h16t/points.jsonl").read_text().splitlines()]
+    points = [json.loads(line) for line in Path("data/logs/train/points.jsonl").read_text().splitlines()]
     names = {name for point in points for name in point}
     assert {"train/td_error", "train/td_error_holdout", "train/predicted_value", "train/gradient_norm"} <= names
     weights = [point for point in points if "train/weights/hidden" in point]
-    assert len(weights) == 1 and sum(weights[0]["train/weights/hidden"]["counts"]) == 16 * 219 + 16
+    assert len(weights) == 2 and sum(weights[0]["train/weights/hidden"]["counts"]) == 16 * 219 + 16
     assert sum(weights[0]["train/gradients/output"]["counts"]) == 5 * 16 + 5
 
 

@@ -97,7 +97,7 @@ def test_what_is_tracked(run: Path) -> None:
             share = "_share" if name in found.measures and found.measures[name].share else ""
             assert played[f"{source}/{name}{share}"] == pytest.approx(value)
     assert any(name.endswith("/mirror/unigrams_share") for name in played)
-    trained = [json.loads(line) for line in Path("data/logs/train/000001-r4/points.jsonl").read_text().splitlines()]
+    trained = [json.loads(line) for line in Path("data/logs/train/points.jsonl").read_text().splitlines()]
     names = {name for line in trained for name in line if name.startswith("train/")}
     assert {"train/valid_share", "train/well_formed_share", "train/reward", "train/loss/kl"} <= names
     assert not {"train/loss/valid_share", "train/loss/reward"} & names
