@@ -17,6 +17,7 @@ from tests.train.chunk_sets import made_up_examples
 GAME = parse_game("tictactoe")
 ARCHITECTURE = Architecture.for_game("b2c16", GAME)
 FLOAT32 = TrainConfig(precision="float32", warmup_steps=0)
+EVERY_TERM = FLOAT32.model_copy(update={"reply_weight": 0.5, "soft_policy_weight": 0.5})
 
 
 def trainer_of(architecture, weights, config, optimizer=None) -> Trainer:
@@ -77,7 +78,7 @@ def test_a_mirrored_set_costs_the_same() -> None:
             both = (array, array[:, :, :, ::-1])
             images = [np.rot90(kernel, turns, (2, 3)) for kernel in both for turns in range(4)]
             weights[name] = np.ascontiguousarray(np.mean(images, axis=0, dtype=np.float32))
-    subject = trainer_of(ARCHITECTURE, weights, FLOAT32)
+    subject = trainer_of(ARCHITECTURE, weights, EVERY_TERM)
     wanted = subject.evaluate([examples(50)])
     for symmetry in range(1, 8):
         found = subject.evaluate([examples(50, symmetry=symmetry)])
@@ -198,7 +199,7 @@ def test_a_loss_that_is_not_finite_stops_before_any_weight_changes() -> None:
 
 
 def test_evaluating_weighs_batches_by_the_rows_that_count() -> None:
-    subject = trainer()
+    subject = trainer(EVERY_TERM)
     whole = examples(30)
     parts = [Batch(*(part[rows] for part in whole)) for rows in (slice(0, 4), slice(4, 5), slice(5, 30))]
     one, many = subject.evaluate([whole]), subject.evaluate(parts)

@@ -17,7 +17,7 @@ ALL_WEIGHTS = WEIGHTS.model_copy(
     update={"value_weight": 1.5, "reply_weight": 0.15, "soft_policy_weight": 8.0, "soft_policy_temperature": 4.0}
 )
 OBJECTIVE = AlphaZeroObjective(ARCHITECTURE, WEIGHTS)
-losses, accuracies, counting_rows = OBJECTIVE.losses, OBJECTIVE.accuracies, OBJECTIVE.counting_rows
+losses, accuracies = OBJECTIVE.losses, OBJECTIVE.accuracies
 
 
 def batch(**changes: object) -> Batch:
@@ -217,10 +217,14 @@ def test_accuracies_stay_shares_whatever_the_sample_weights_add_up_to() -> None:
 
 
 def test_every_metric_says_which_rows_count() -> None:
-    counting = counting_rows(batch(policy_weight=torch.tensor([1.0, 0.0]), reply_weight=torch.tensor([0.0, 1.0])))
+    rows = batch(policy_weight=torch.tensor([1.0, 0.0]), reply_weight=torch.tensor([0.0, 1.0]))
+    every_term = WEIGHTS.model_copy(update={"reply_weight": 0.5, "soft_policy_weight": 0.5})
+    counting = AlphaZeroObjective(ARCHITECTURE, every_term).counting_rows(rows)
     assert set(counting) == set(METRICS)
     assert counting["soft_policy"].tolist() == counting["policy"].tolist() == [1, 0]
     assert counting["reply"].tolist() == [0, 1] and counting["value"].tolist() == [1, 1]
+    not_computed = OBJECTIVE.counting_rows(rows)
+    assert not not_computed["reply"].any() and not not_computed["soft_policy"].any()
 
 
 def test_rows_whose_policy_does_not_count_change_nothing() -> None:
