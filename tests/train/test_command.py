@@ -177,6 +177,20 @@ def test_the_next_run_replaces_the_points_of_a_killed_one(
         assert [step for step, _ in found] == wanted and lines(tag) == found
 
 
+def test_all_trainings_are_one_track(folder: Path) -> None:
+    """A training from an older model replaces the points of later ones."""
+    settings, trained = {"epochs": 2}, []
+    for number in (1, 2, 3):
+        write_set(Path("data/training_data"), GAME, [80], holdout=20, number=number + 1)
+        original = {"original_model": trained[0]} if number == 3 else {}
+        trained.append(train(config(**settings, **original)).model)
+        found = points(curves(), "train/loss/total_holdout")
+        steps = [1, 10] if number == 1 else [1, 10, 11, 20]
+        assert [step for step, _ in found] == steps and lines("train/loss/total_holdout") == found
+    newest = read_info(trained[2]).manifest["metrics"]["holdout_after"]["total"]
+    assert found[-1] == (20, newest)
+
+
 def test_a_run_killed_before_its_model_appears_leaves_no_second_points(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
