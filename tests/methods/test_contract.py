@@ -194,7 +194,7 @@ def test_it_beats_random_and_pairs_of_games_have_the_same_dice(run: Path) -> Non
 
 def test_summaries_say_nothing_of_another_methods(run: Path) -> None:
     played = selfplay(SelfplayConfig(games=20, seed=9, threads=1, output_dir=Path("more")))
-    assert played.resign_threshold == -1 and not any("resigned" in line for line in played.lines())
+    assert played.resign_threshold is None and not any("resigned" in line for line in played.lines())
     folders = {"directory": Path("more"), "output_directory": Path("chunks")}
     gather(GatherConfig(**folders, as_many_as_possible=True, positions_per_chunk=64, holdout_fraction=0.3))
     more = {"directory": Path("chunks"), "new_model": Path("other/000009-t"), "original_model": run}

@@ -165,7 +165,7 @@ class ToyMethod(Method):
     def grown(self, game, model, config) -> Grown:
         return Grown(model.info.architecture, model.weights)
 
-    def load(self, model, max_batch, num_threads, backend, progress):
+    def load(self, model, max_batch, num_threads, backend, progress, options):
         return [model.weights["table"]] * num_threads
 
     def player(self, game, num_rows, evaluate, search, readouts, leaves=1) -> Player:
