@@ -3,7 +3,7 @@
 TextArena's environments use the global random generators of Python and numpy. Each Environment swaps in its own random
 states while it runs, so that a game depends only on its seed and its actions. Therefore only one environment of a
 process can run at a time. Some environments download data of nltk, or ask language models on the network. Here nltk's
-data must be installed, and nobody is asked.
+data must be installed, and no server is asked.
 
 TextArena registers most environments three times: NAME with wrappers for language models, NAME-train with those for
 training, and NAME-raw without. An observation wrapper is one of words.SHOWN here. Action wrappers, which may add
@@ -102,7 +102,7 @@ def _no_agent(*args: object, **options: object) -> None:
 
 @contextlib.contextmanager
 def _offline() -> Iterator[None]:
-    """Nothing is downloaded, nobody is asked: nltk finds the data that are installed, or raises."""
+    """Nothing is downloaded, no server is asked: nltk finds the data that are installed, or raises."""
     import nltk
     from textarena import agents
 
