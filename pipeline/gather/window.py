@@ -13,8 +13,8 @@ random   Any: each new position replaces a random one, so a position survives e 
          would have survived.
          Source: Guertler et al. 2025, UnstableBaselines, its step buffer.
 
-With max_games only the newest so many games can be in the window, each with all of its positions as far as the capacity
-reaches. Games sort as their positions do.
+With max_games the window holds the positions of at most that number of games, the newest; the capacity still limits it.
+Games sort as their positions do.
 
 Whole games are held out, chosen by a hash of their id alone: a game and its copies are held out in every window, for
 every seed. If several games have the same id, only the oldest is in the window. Opens sidecars only.

@@ -15,7 +15,7 @@ SECONDS = 10.0  # between two samples
 
 
 class SystemUse:
-    """Samples of a process, at most one every SECONDS, whoever asks."""
+    """Samples of a process, at most one every SECONDS for all trackers together."""
 
     def __init__(self) -> None:
         self._last, self._busy = time.monotonic(), _cpu_seconds()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, Field, Json, ValidationError
 
 from pipeline.errors import UsageError
+from pipeline.families.text.language.prompts import FORMS
 from pipeline.players.kinds import PlayerKind
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class ApiOptions(BaseModel, frozen=True):
     model: str = Field(pattern=r"^[!-~]+$")
     temperature: float | None = Field(None, ge=0, allow_inf_nan=False)
     tokens: int = Field(1024, ge=1)
-    reading: str = Field("brackets", pattern="^(brackets|boxed|whole)$")
+    reading: str = Field("brackets", pattern=f"^({'|'.join(FORMS)})$")
     system: str | None = None
     requests: int = Field(8, ge=1, le=256)
     seconds: float | None = Field(None, gt=0, allow_inf_nan=False)

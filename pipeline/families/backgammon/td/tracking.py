@@ -1,14 +1,14 @@
 """Statistics of td's newest self-play games: how far values change and are off, and what games brought.
 
 In turn t the records have L_t at the throw and C_t after the move (actor.py), values of the mover in points. The
-position before turn t was worth -C_{t-1} to its mover, and nobody judged turn 0's, so the *TD error* of turn t ≥ 1 is
+position before turn t was worth -C_{t-1} to its mover; that of turn 0 has no value. So the *TD error* of turn t ≥ 1 is
 L_t + C_{t-1}; in the last turn L_t is the result. With value_plies 0 this is what TD(0) corrects, apart from γ and
 rewards. The *value error* compares C_t with the result seen by the mover, of all turns but the last.
 
 Calibration: values in BINS equal parts of -M to M. In each, a calibrated network's mean result is its mean value.
 
 A player is paid once a game for a close-out and for a five-point prime (examples.py): a game's mean reward is the share
-of games in which the player had it, times --closeout-reward or --prime-reward. Left out if nobody had either, as in
+of games in which the player had it, times --closeout-reward or --prime-reward. Left out if neither was built, as in
 hypergammon.
 
 Computed from the records on demand; stores nothing. Axes: G games, N turns of all games.

@@ -143,10 +143,10 @@ def load_tokenizer(path: Path) -> Tokenizer:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Raises FileError for whatever a damaged file raises in the block."""
+    """Turns every exception in the block into a FileError: damaged files raise many types."""
     try:
         yield
-    except Exception as error:  # damaged files raise many types
+    except Exception as error:
         text = str(error).strip().split("\n")[0]
         raise FileError(path, f"not readable as a language model ({type(error).__name__}: {text})") from error
 
