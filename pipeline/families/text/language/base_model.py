@@ -86,7 +86,7 @@ class Tokenizer:
         if not self._tokenizer.chat_template:
             raise UsageError(
                 "--prompt-template chat: the base model's tokenizer has no chat template; wanted another template, "
-                "such as reasoning, or a base model with chat_template.jinja"
+                "such as default, or a base model with chat_template.jinja"
             )
         try:
             return self._render([{"role": "user", "content": message}], add_generation_prompt=True)
