@@ -68,7 +68,7 @@ def play(name: str) -> dict[str, Any]:
         return {"raised": str(error).removeprefix(f"text:{name}: ")}
     return {
         "spec": game.spec,
-        "players": game.num_players[0],
+        "players": game.num_seats[0],
         "lists": not game.speaks,
         "games": [(moves, said) for moves, said, _ in played],
         "results": [float(game.returns(states)[0]) for *_, states in played],
@@ -134,7 +134,8 @@ def outcome(found: dict[str, Any]) -> str:
             text = re.sub(r"text:\S+: |\(env\.py, line \d+\)", "", found[fault])
             return f"{fault}: {re.sub(r'/[^ ]*/', '', text)}"
     kind = "lists its actions" if found["lists"] else "actions are texts"
-    return f"{'two players' if found['players'] == 2 else 'one player'}, {kind}"
+    players = found["players"]
+    return f"{f'{players} players' if players > 1 else 'one player'}, {kind}"
 
 
 def table(found: dict[str, dict[str, Any]]) -> Iterator[str]:

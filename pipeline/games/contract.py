@@ -234,8 +234,13 @@ class AnyGame(ABC):
     # Chance, hidden information, passes
 
     has_chance = False  # whether to_move() may be CHANCE
-    perfect_information = True  # whether both players may see all that diagram() shows
+    perfect_information = True  # whether both players may see all that diagram() shows, and each other's moves
+    marks = ("X", "O")  # how the two players are called
     pass_action: int | None = None  # the action that passes
+
+    def view(self, state: States, player: int) -> str:
+        """What a person who is this player may see of one state [S]. Without perfect information: all so far."""
+        return self.diagram(state)
 
     def chance(self, states: States) -> FloatArray:
         """[B, O] float32: the probability of each outcome, rows sum to 1. Only asked where chance is to move.

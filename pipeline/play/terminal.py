@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TextIO
 
 from pipeline.errors import IllegalMove, MuGoError, UsageError
-from pipeline.games.capabilities import InSgf
+from pipeline.games.capabilities import InSgf, Spoken
 from pipeline.games.contract import AnyGame
 from pipeline.games.records import PlayedGame, RecordText, format_to_write, formats_of
 from pipeline.games.specs import DEFAULT_GAME, parse_game
@@ -92,11 +92,7 @@ def _game_of(config: PlayConfig) -> tuple[AnyGame, Model | None]:
 
 
 def open_opponent(config: PlayConfig, game: AnyGame, model: Model | None, progress: Progress) -> AnyOpponent:
-    """Raises UsageError if the game can't be played here or the opponent doesn't play it, FileError for a model that
-    can't be loaded.
-    """
-    if not game.perfect_information:
-        raise UsageError(f"play: {game.title} isn't played here: its board would show what is hidden from a player")
+    """Raises UsageError if the opponent doesn't play the game, FileError for a model that can't be loaded."""
     played = game.without_move_limit()
     search = EngineConfig(model=Path(config.model), readouts=config.readouts, backend=config.backend)
     if model is None:
@@ -170,11 +166,14 @@ class Table:
         self.ended = False
         self._game, self._opponent, self._person, self._say = game, opponent, person, say
         self._saved: set[Path] = set()  # files of this game, which it may replace
+        self._shown = ""  # the view that was drawn last
 
     def begin(self) -> None:
-        mark, theirs = "XO"[self._person], "XO"[1 - self._person]
-        example = self._game.name_of(int(self._game.choices()[0]))
-        self._say(f"You play {mark}, {self._opponent.name} plays {theirs}. Type a move ({example}), or help.")
+        game, person = self._game, self._person
+        mine, theirs = game.game.marks[person], game.game.marks[1 - person]
+        known = game.game.perfect_information or game.to_move == person
+        example = f" ({game.name_of(int(game.choices()[0]))})" if known else ""
+        self._say(f"You are {mine}, {self._opponent.name} is {theirs}. Type a move{example}, or help.")
         if dice := self._game.dice:
             self._say(f"dice: the SHA-256 of their seed is {dice.commitment}; the seed is shown after the game")
         self._draw()
@@ -215,8 +214,10 @@ class Table:
 
     def _move(self, text: str) -> None:
         if self._game.to_move == self._person:  # otherwise the opponent has failed: the move was for another position
+            game = self._game.game
+            longest = LONGEST_LINE if isinstance(game, Spoken) and game.speaks else LONGEST_MOVE
             try:
-                self._play(self._game.game.parse_move(self._game.positions[-1].state, text[:LONGEST_MOVE]))
+                self._play(game.parse_move(self._game.positions[-1].state, text[:longest]))
             except IllegalMove as error:
                 reason = str(error).rpartition(": ")[2]  # without the game and the row
                 raise UsageError(f"{reason}; help lists what else can be typed") from error
@@ -236,7 +237,9 @@ class Table:
                 self._game.resigned = 1 - self._person
                 self._say(f"{self._opponent.name} resigns.\n{self._result()}")
                 return
-            self._say(f"{self._opponent.name}: {self._game.name_of(action)}" + (f"   ({said})" if said else ""))
+            seen = self._game.game.perfect_information
+            move = f"{self._opponent.name}: {self._game.name_of(action)}" if seen else f"{self._opponent.name} moves"
+            self._say(move + (f"   ({said})" if said else ""))
             self._play(action)
 
     def _must_pass(self) -> bool:
@@ -264,7 +267,11 @@ class Table:
     # What is said
 
     def _draw(self) -> None:
-        self._say(self._game.game.diagram(self._game.positions[-1].state) + "\n")
+        """Of games with hidden information, only what is new."""
+        game, before = self._game.game, self._shown
+        self._shown = game.view(self._game.positions[-1].state, self._person)
+        new = self._shown if game.perfect_information else self._shown.removeprefix(before).lstrip("\n")
+        self._say(new + "\n")
 
     def _refuse_if_over(self) -> None:
         if self._game.is_over:
@@ -281,7 +288,11 @@ class Table:
             how = f" by {abs(float(game.scores(states)[0])):g}"
         winner = int(result < 0)
         you = "You win." if winner == self._person else "You lose."
-        said = f"The game is over: {'XO'[winner]} wins{how}. {you}" if result else "The game is over: a draw."
+        said = f"The game is over: {game.marks[winner]} wins{how}. {you}" if result else "The game is over: a draw."
+        if not game.perfect_information:
+            mine, theirs = (game.view(states[0], player).splitlines() for player in (self._person, 1 - self._person))
+            hidden = [line for line in theirs if line not in mine]
+            said = "\n".join([said, *([f"{self._opponent.name} also saw:", *hidden] if hidden else [])])
         if dice := self._game.dice:
             said += f"\ndice: the seed was {dice.seed}; throw N came from the SHA-256 of {dice.seed}:N"
         return said

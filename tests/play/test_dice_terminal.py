@@ -39,7 +39,7 @@ def table_of(game: AnyGame, person: int = 0, seed: str = "a seed") -> tuple[Game
 def test_every_throw_is_the_seeds(game: DiceRace) -> None:
     played, table, lines = table_of(game)
     table.begin()
-    assert lines[0] == "You play X, random plays O. Type a move (step), or help."
+    assert lines[0] == "You are X, random is O. Type a move (step), or help."
     while not played.is_over:
         table.answer("step")
     assert "The game is over" in lines[-1] and "the seed was a seed" in lines[-1]
@@ -69,7 +69,3 @@ def test_who_cannot_play() -> None:
         open_opponent(PlayConfig(model="gtp:gnugo --mode gtp"), GAME, None, SILENT)
     with pytest.raises(UsageError, match="games here have no handicap"):
         open_opponent(PlayConfig(model="handicap:3:random"), GAME, None, SILENT)
-    hidden = DiceRace()
-    hidden.perfect_information = False
-    with pytest.raises(UsageError, match="Dicerace 6 isn't played here"):
-        open_opponent(PlayConfig(model="random"), hidden, None, SILENT)

@@ -55,7 +55,7 @@ def model(tmp_path_factory) -> str:
 def test_a_game_against_a_model(model, tmp_path):
     path = tmp_path / "game.sgf"
     text = run("c3", "hint", "B2", f"sgf {path}", "resign", f"sgf {path}", model=model, game=None)
-    assert text.startswith("You play X, 000000-test plays O. Type a move (A5), or help.\n")
+    assert text.startswith("You are X, 000000-test is O. Type a move (A5), or help.\n")
     assert len(re.findall(r"000000-test: \w+   \(winrate \d+%\)", text)) == 2
     assert text.count("to move, ply") == 5 and "ply 4" in text  # the empty board, and one after each move
     hints = re.findall(r"^\w+ +winrate +\d+% +\d+ visits +prior +\d+%   [A-E]\d", text, re.MULTILINE)
@@ -72,7 +72,7 @@ def test_the_raw_policy_plays_and_hints_too(model):
 
 def test_white_waits_for_the_first_move(model):
     text = run("undo", "quit", model=model, game="go:5", colour="w")
-    assert "plays X" in text.splitlines()[0] and "O to move, ply 1" in text
+    assert "is X" in text.splitlines()[0] and "O to move, ply 1" in text
     assert refusals(text) == ["? there is no move of yours to take back"]
 
 
@@ -152,7 +152,7 @@ def test_what_cannot_be_played(model, tmp_path):
 
 def test_an_engine_plays_and_moves_are_taken_back():
     text = run("C3", "undo", "A1", "hint", "quit", model=f"gtp:{engine_command('play')}")
-    assert "plays O" in text.splitlines()[0] and not refusals(text)
+    assert "is O" in text.splitlines()[0] and not refusals(text)
     assert text.count("ply 2") == 2 and "would play" in text
 
 

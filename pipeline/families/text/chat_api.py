@@ -1,5 +1,5 @@
 """``ChatApi``: answers of a language model behind an API: POST {base}/chat/completions, as OpenAI, OpenRouter, vLLM and
-llama.cpp's server offer it. ``Requests``: several requests at once.
+llama.cpp's server offer it. ``Access``: the server's address and the key.
 
 A request that gets no answer, or fails through the server's fault, is sent again after growing pauses. A problem that
 every request would meet (a key that is refused, an unknown model) raises PlayerUnavailable, any other PlayerFault.
@@ -10,26 +10,26 @@ may contain an account. Knows nothing of games and writes no files.
 
 from __future__ import annotations
 
-import base64
-import heapq
-import http.client
+import asyncio
+import bisect
 import ipaddress
 import itertools
 import json
-import socket
+import os
 import ssl
 import sys
 import threading
 import time
-import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from random import uniform
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
+
+import httpx2
 
 from pipeline.errors import UsageError
 from pipeline.players.player import PlayerFault, PlayerUnavailable
@@ -40,7 +40,6 @@ LONGEST_WAIT = 300.0  # seconds that a server may ask for by Retry-After
 CONNECT_SECONDS = 10.0
 MOST_BYTES = 1 << 24  # of an answer
 LONGEST_QUOTE = 200  # characters of a server's own message
-IDLE_SECONDS = 5.0  # after which a thread without requests ends
 PATH = "/chat/completions"
 OLD_LIMIT, NEW_LIMIT = "max_tokens", "max_completion_tokens"  # OpenAI's newer models refuse the older name
 
@@ -51,20 +50,13 @@ Messages = Sequence[Mapping[str, str]]
 class Access:
     """Where a server is, and the key. variables: the names of the environment's variables that say it.
 
-    host: HOST or HOST:PORT, for messages; path: of requests
+    address: of requests; host: HOST or HOST:PORT, for messages
     """
 
-    secure: bool
-    name: str
-    port: int | None
-    path: str
+    address: str = field(repr=False)
+    host: str
     variables: tuple[str, str]
     key: str = field(repr=False)
-
-    @property
-    def host(self) -> str:
-        name = f"[{self.name}]" if ":" in self.name else self.name
-        return name if self.port is None else f"{name}:{self.port}"
 
     @staticmethod
     def of(where: str, variables: tuple[str, str], base: str, key: str) -> Access:
@@ -78,15 +70,15 @@ class Access:
             raise UsageError(f"{where}: {variables[1]} contains a character that no key has; copy the key again")
         try:
             parts = urlsplit(base)
-            name, port = parts.hostname, parts.port
+            name, _ = parts.hostname, parts.port
         except ValueError as error:
             raise UsageError(f"{where}: {variables[0]} is no address ({error}); {wanted}") from None
         if parts.scheme not in ("http", "https") or not name or not base.isascii() or any(map(str.isspace, base)):
             raise UsageError(f"{where}: {variables[0]} is no address of a server; {wanted}")
         if parts.username is not None or parts.query or parts.fragment:
             raise UsageError(f"{where}: {variables[0]} has a user, a query or a fragment; {wanted}")
-        folder = parts.path.rstrip("/").removesuffix(PATH).rstrip("/")
-        return Access(parts.scheme == "https", name, port, (folder or "/v1") + PATH, variables, key)
+        folder = parts.path.rstrip("/").removesuffix(PATH).rstrip("/") or "/v1"
+        return Access(f"{parts.scheme}://{parts.netloc}{folder}{PATH}", parts.netloc, variables, key)
 
 
 class _Problem(Exception):
@@ -99,57 +91,59 @@ class _Problem(Exception):
         self.kind, self.again, self.for_all, self.after = kind, again, for_all, after
 
 
-class Request:
-    """A question to a model. answer: its text, or a PlayerFault or PlayerUnavailable.
-
-    most: tokens of the answer; urgency: the lowest is sent first
-    """
-
-    def __init__(self, messages: Messages, most: int, urgency: int) -> None:
-        self.messages, self.most, self.urgency = messages, most, urgency
-        self.answer: Future[str] = Future()
-        self.abandoned = threading.Event()
-        self._socket: socket.socket | None = None
-
-    def sent_over(self, connected: socket.socket) -> None:
-        """Raises OSError if the request has been abandoned."""
-        self._socket = connected
-        if self.abandoned.is_set():
-            raise OSError("abandoned")
-
-    def abandon(self) -> None:
-        """The answer isn't wanted any more: hang up, so that the server can stop."""
-        self.abandoned.set()
-        self.answer.cancel()
-        if (connected := self._socket) is not None:
-            with suppress(OSError, ValueError):
-                connected.shutdown(socket.SHUT_RDWR)
-
-
 class ChatApi:
     """A model of a server. For any thread."""
 
     def __init__(
-        self, access: Access, player: str, model: str, seconds: float, body: Mapping[str, Any] | None = None
+        self, access: Access, player: str, model: str, seconds: float, most: int, body: Mapping[str, Any] | None = None
     ) -> None:
-        """player: for messages; seconds: of an attempt; body: further fields of a request.
+        """player: for messages; seconds: of an attempt; most: requests at once; body: further fields of a request.
 
         Sends nothing. Raises UsageError for a proxy in the environment that can't be used.
         """
         self.player = player
         self._access, self._model, self._seconds, self._body = access, model, seconds, body or {}
+        self._turns = _Turns(most)
         self._limit = OLD_LIMIT
         self._told = False
-        self._tls = ssl.create_default_context() if access.secure else None
-        self._proxy = _proxy(access, f"player {player!r}")
+        headers = {
+            "Authorization": f"Bearer {access.key}", "Content-Type": "application/json", "Accept": "application/json",
+            "Accept-Encoding": "identity", "User-Agent": "mugo",
+        }  # fmt: skip
+        try:
+            self._client = httpx2.AsyncClient(
+                headers=headers,
+                timeout=httpx2.Timeout(None, connect=min(seconds, CONNECT_SECONDS)),
+                limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
+                mounts=_without_proxy(access.address),
+            )
+        except (ValueError, ImportError, httpx2.InvalidURL):
+            wanted = "http_proxy and https_proxy like http://HOST:PORT"
+            raise UsageError(f"player {player!r}: the environment's proxy can't be used; wanted {wanted}") from None
 
-    def answer(self, request: Request) -> str:
-        """The text of the model's answer, perhaps empty. Raises PlayerFault, PlayerUnavailable."""
+    def ask(self, messages: Messages, most: int, urgency: int) -> Future[str]:
+        """The text of the model's answer, perhaps empty; or PlayerFault, PlayerUnavailable.
+
+        most: tokens of the answer; urgency: the lowest is sent first. To cancel the future is to hang up, so that the
+        server can stop.
+        """
+        return asyncio.run_coroutine_threadsafe(self._answer(messages, most, urgency), _loop())
+
+    async def _answer(self, messages: Messages, most: int, urgency: int) -> str:
+        async with self._turns.turn(urgency):
+            try:
+                return await self._attempts(messages, most)
+            except (PlayerFault, PlayerUnavailable):
+                raise
+            except Exception as error:  # a bug, whose text may quote what was sent
+                raise PlayerFault("crash", self.player, f"{type(error).__name__} in a request") from None
+
+    async def _attempts(self, messages: Messages, most: int) -> str:
         attempts = 0
         while True:
             limit = self._limit
             try:
-                return self._attempt(request, limit)
+                return await self._attempt(messages, limit, most)
             except _Problem as problem:
                 said = self._without_key(str(problem))
                 if problem.for_all:
@@ -162,29 +156,31 @@ class ChatApi:
                     tries = f", attempt {attempts}" if problem.again else ""
                     raise PlayerFault(problem.kind, self.player, f"{said}{tries}") from None
                 pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (attempts - 1)) * uniform(0.5, 1)
-                if request.abandoned.wait(max(pause, problem.after)):
-                    raise PlayerFault("broken", self.player, "its game was given up") from None
+                await asyncio.sleep(max(pause, problem.after))
 
-    def _attempt(self, request: Request, limit: str) -> str:
+    async def _attempt(self, messages: Messages, limit: str, most: int) -> str:
         """Raises _Problem."""
-        host, before = self._access.host, time.monotonic()
+        body = {"model": self._model, **self._body}
+        if not {OLD_LIMIT, NEW_LIMIT} & body.keys():
+            body[limit] = most
+        body |= {"messages": messages, "stream": False}
+        host, data, before = self._access.host, b"", time.monotonic()
         try:
-            response, data = self._post(request, limit, before + self._seconds)
-        except ssl.SSLCertVerificationError as error:
-            remedy = "for a server of your own, name the file of its certificate in SSL_CERT_FILE"
-            found = f"{host}: no trusted certificate ({error.verify_message})"
-            raise _Problem("broken", f"{found}; {remedy}", for_all=True) from None
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            if isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
-                remedy = f"wanted http:// instead of https:// in {self._access.variables[0]}"
-                raise _Problem("broken", f"{host}: it doesn't speak TLS; {remedy}", for_all=True) from None
-            if isinstance(error, TimeoutError):
-                found = f"no answer in {time.monotonic() - before:.0f} seconds"
-            else:
-                found = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            async with (
+                asyncio.timeout(self._seconds),
+                self._client.stream("POST", self._access.address, content=json.dumps(body)) as response,
+            ):
+                async for part in response.aiter_bytes():
+                    data += part
+                    if len(data) > MOST_BYTES:
+                        break
+        except (TimeoutError, httpx2.TimeoutException):
+            found = f"no answer in {time.monotonic() - before:.0f} seconds"
             raise _Problem("broken", f"{host}: {found}", again=True) from None
-        if response.status != 200:
-            raise self._refused(response.status, data, response)
+        except httpx2.HTTPError as error:
+            raise self._unreached(error) from None
+        if response.status_code != 200:
+            raise self._refused(response.status_code, data, response)
         try:
             said = json.loads(data)
             if isinstance(said.get("error"), dict):
@@ -196,54 +192,25 @@ class ChatApi:
             found = f"{host} answered {self._quoted(data)}, which is no chat completion"
             raise _Problem("protocol", found, again=True) from None
         if not text.strip() and choice.get("finish_reason") == "length":
-            self._tell_cut_off(request.most)
+            self._tell_cut_off(most)
         return text
 
-    def _post(self, request: Request, limit: str, deadline: float) -> tuple[http.client.HTTPResponse, bytes]:
-        access, body = self._access, {"model": self._model, **self._body}
-        if not {OLD_LIMIT, NEW_LIMIT} & body.keys():
-            body[limit] = request.most
-        body |= {"messages": request.messages, "stream": False}
-        headers = {
-            "Authorization": f"Bearer {access.key}", "Content-Type": "application/json", "Accept": "application/json",
-            "Connection": "close", "User-Agent": "mugo",
-        }  # fmt: skip
-        connection, target = self._connection(headers)
-        try:
-            connection.connect()
-            connected: socket.socket = connection.sock  # the connection lets go of it with the answer's headers
-            request.sent_over(connected)
-            _until(deadline, connected)
-            connection.request("POST", target, json.dumps(body), headers)
-            response = connection.getresponse()
-            data = b""
-            while len(data) < MOST_BYTES:
-                _until(deadline, connected)
-                part = response.read1(1 << 16)
-                if not part:
-                    break
-                data += part
-            response.close()
-            return response, data
-        finally:
-            connection.close()
+    def _unreached(self, error: httpx2.HTTPError) -> _Problem:
+        """What a connection that failed means."""
+        host, text = self._access.host, str(error) or type(error).__name__
+        for cause in _causes(error):
+            if isinstance(cause, ssl.SSLCertVerificationError):
+                remedy = "for a server of your own, name the file of its certificate in SSL_CERT_FILE"
+                found = f"{host}: no trusted certificate ({cause.verify_message})"
+                return _Problem("broken", f"{found}; {remedy}", for_all=True)
+            if isinstance(cause, ssl.SSLError) and cause.reason == "WRONG_VERSION_NUMBER":
+                remedy = f"wanted http:// instead of https:// in {self._access.variables[0]}"
+                return _Problem("broken", f"{host}: it doesn't speak TLS; {remedy}", for_all=True)
+            if isinstance(cause, OSError) and cause.errno is not None:  # asyncio's own words name ports only
+                text = os.strerror(cause.errno) if cause.errno > 0 else cause.strerror or text
+        return _Problem("broken", f"{host}: {text}", again=True)
 
-    def _connection(self, headers: dict[str, str]) -> tuple[http.client.HTTPConnection, str]:
-        """A new connection, and the target of its requests. Adds to their headers."""
-        access, timeout = self._access, min(self._seconds, CONNECT_SECONDS)
-        name, port = (access.name, access.port) if self._proxy is None else self._proxy[:2]
-        to_proxy = {} if self._proxy is None or not self._proxy[2] else {"Proxy-Authorization": self._proxy[2]}
-        if self._tls is None:
-            if self._proxy is None:
-                return http.client.HTTPConnection(name, port or 80, timeout=timeout), access.path
-            headers |= to_proxy
-            return http.client.HTTPConnection(name, port, timeout=timeout), f"http://{access.host}{access.path}"
-        connection = http.client.HTTPSConnection(name, port or 443, timeout=timeout, context=self._tls)
-        if self._proxy is not None:
-            connection.set_tunnel(access.name, access.port or 443, to_proxy)
-        return connection, access.path
-
-    def _refused(self, status: int, data: bytes, response: http.client.HTTPResponse) -> _Problem:
+    def _refused(self, status: int, data: bytes, response: httpx2.Response) -> _Problem:
         """What an answer with this status means."""
         (base, key), model = self._access.variables, self._model
         found = f"{self._access.host} answered {status}"
@@ -283,56 +250,51 @@ class ChatApi:
             print(f"mugo: {self.player}: {problem}; allow more by tokens=", file=sys.stderr)
 
 
-class Requests:
-    """Sends requests, up to `most` at once, from threads that don't keep the process alive. For any thread."""
+class _Turns:
+    """At most `most` have their turn at once. Next is the lowest urgency of those waiting, of equal ones the oldest."""
 
-    def __init__(self, api: ChatApi, most: int) -> None:
-        self._api, self._most = api, most
-        self._changed = threading.Condition()
-        self._waiting: list[tuple[int, int, Request]] = []  # a heap
+    def __init__(self, most: int) -> None:
+        self._free = most
+        self._waiting: list[tuple[int, int]] = []  # (urgency, number), sorted
         self._numbers = itertools.count()
-        self._threads = self._idle = 0
+        self._changed = asyncio.Condition()
 
-    def add(self, request: Request) -> None:
-        with self._changed:
-            heapq.heappush(self._waiting, (request.urgency, next(self._numbers), request))
-            if self._idle < len(self._waiting) and self._threads < self._most:
-                self._threads += 1
-                threading.Thread(target=self._work, name="requests", daemon=True).start()
-            self._changed.notify()
-
-    def _work(self) -> None:
-        while (request := self._next()) is not None:
-            if not request.answer.set_running_or_notify_cancel():
-                continue
+    @asynccontextmanager
+    async def turn(self, urgency: int) -> AsyncIterator[None]:
+        mine = urgency, next(self._numbers)
+        async with self._changed:
+            bisect.insort(self._waiting, mine)
             try:
-                text = self._api.answer(request)
-            except (PlayerFault, PlayerUnavailable) as error:
-                request.answer.set_exception(error)
-            except BaseException as error:  # a bug fails this request only, and may quote what it was sent with
-                problem = f"{type(error).__name__} in a request"
-                request.answer.set_exception(PlayerFault("crash", self._api.player, problem))
-            else:
-                request.answer.set_result(text)
-
-    def _next(self) -> Request | None:
-        """None: there was none for IDLE_SECONDS, and the thread must end."""
-        with self._changed:
-            self._idle += 1
-            self._changed.wait_for(lambda: bool(self._waiting), IDLE_SECONDS)
-            self._idle -= 1
-            if self._waiting:
-                return heapq.heappop(self._waiting)[2]
-            self._threads -= 1
-            return None
+                await self._changed.wait_for(lambda: self._free > 0 and self._waiting[0] == mine)
+                self._free -= 1
+            finally:
+                self._waiting.remove(mine)
+                self._changed.notify_all()
+        try:
+            yield
+        finally:
+            self._free += 1
+            async with self._changed:
+                self._changed.notify_all()
 
 
-def _until(deadline: float, connected: socket.socket) -> None:
-    """Let the next operation end by the deadline. Raises TimeoutError if it is over."""
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    connected.settimeout(left)
+_starting = threading.Lock()
+_started: list[asyncio.AbstractEventLoop] = []
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    """Of all requests of the process, in a thread that doesn't keep it alive."""
+    with _starting:
+        if not _started:
+            _started.append(asyncio.new_event_loop())
+            threading.Thread(target=_started[0].run_forever, name="requests", daemon=True).start()
+        return _started[0]
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _text(content: Any) -> str:
@@ -344,9 +306,9 @@ def _text(content: Any) -> str:
     return content or ""
 
 
-def _retry_after(response: http.client.HTTPResponse) -> float:
+def _retry_after(response: httpx2.Response) -> float:
     """The seconds that the server asks for: a number, or a date; 0: none."""
-    text = (response.headers.get("Retry-After") or "").strip()
+    text = response.headers.get("Retry-After", "").strip()
     with suppress(ValueError, TypeError, OverflowError):
         return max(0.0, float(text))
     with suppress(ValueError, TypeError, OverflowError):
@@ -354,25 +316,11 @@ def _retry_after(response: http.client.HTTPResponse) -> float:
     return 0.0
 
 
-def _proxy(access: Access, where: str) -> tuple[str, int, str] | None:
-    """(name, port, Proxy-Authorization) of the environment's proxy for a server; None for one without.
-
-    This machine is never reached through one. Raises UsageError.
-    """
-    with suppress(ValueError):
-        if ipaddress.ip_address(access.name).is_loopback:
-            return None
-    scheme = "https" if access.secure else "http"
-    proxy = urllib.request.getproxies().get(scheme)
-    if not proxy or access.name == "localhost" or urllib.request.proxy_bypass(access.name):
-        return None
+def _without_proxy(address: str) -> dict[str, None]:
+    """The servers that are never reached through the environment's proxy: this machine."""
+    name = urlsplit(address).hostname or ""
     try:
-        parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-        name, port = parts.hostname, parts.port
+        here = ipaddress.ip_address(name).is_loopback
     except ValueError:
-        name, port = None, None
-    if parts.scheme != "http" or not name:
-        raise UsageError(f"{where}: {scheme}_proxy in the environment can't be used; wanted http://HOST:PORT")
-    user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
-    permit = "" if parts.username is None else f"Basic {base64.b64encode(user.encode()).decode()}"
-    return name, port or 80, permit
+        here = name == "localhost"
+    return {f"all://{f'[{name}]' if ':' in name else name}": None} if here else {}

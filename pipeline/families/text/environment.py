@@ -9,7 +9,7 @@ TextArena registers most environments three times: NAME with wrappers for langua
 training, and NAME-raw without. An observation wrapper is one of words.SHOWN here. Action wrappers, which may add
 brackets or cut a text, are TextArena's own, and used where actions are texts.
 
-Rewards are by player number. Source: TextArena 0.7.4, core.py, state.py and envs/registration.py.
+A *seat* is the environment's number of a player. Source: TextArena 0.7.4, core.py, state.py and envs/registration.py.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ def _explained(error: Exception, what: str = "importing it") -> str:
 class Environment:
     """One game.
 
-    messages  by player, all messages so far; none to player 1 if the environment has one player
-    marks     before each action: its player, and the number of messages to that player
+    messages  by seat, all messages so far; none to seat 1 if the environment has one player
+    marks     before each action: its seat, and the number of messages to that seat
     refused   whether the latest action was an invalid move
     """
 
@@ -141,12 +141,12 @@ class Environment:
         Raises UsageError if its class refuses the settings, GameFault if it can't begin.
         """
         self.name = name
-        self.messages: tuple[list[Message], list[Message]] = ([], [])
+        self.messages: tuple[list[Message], ...] = tuple([] for _ in range(max(2, num_players)))
         self.marks: list[tuple[int, int]] = []
         self.refused = False
         self._num_players, self._lists = num_players, entry.lists
         self._done = False
-        self._rewards = (0.0, 0.0)
+        self._rewards = (0.0,) * len(self.messages)
         self._seed(seed)
         try:
             with contextlib.nullcontext() if entry.lists else self._its_world():  # those of LISTED draw nothing here
@@ -169,22 +169,22 @@ class Environment:
 
     @property
     def to_move(self) -> int:
-        """The player to move, 0 or 1."""
+        """The seat to move."""
         return int(self._env.state.current_player_id)
 
     @property
-    def rewards(self) -> tuple[float, float]:
-        """The rewards of players 0 and 1 when the game is over."""
+    def rewards(self) -> tuple[float, ...]:
+        """By seat, when the game is over."""
         return self._rewards
 
     @property
     def invalid(self) -> int:
-        """The player whose invalid actions ended the game, else -1."""
+        """The seat whose invalid actions ended the game, else -1."""
         info = self._env.state.game_info
-        return next((player for player in (0, 1) if info.get(player, {}).get("invalid_move")), -1)
+        return next((seat for seat in range(len(self.messages)) if info.get(seat, {}).get("invalid_move")), -1)
 
     def step(self, action: str) -> None:
-        """Play an action, legal or not, of the player to move. Raises GameFault if the environment fails."""
+        """Play an action, legal or not, of the seat to move. Raises GameFault if the environment fails."""
         shown = repr(action if len(action) <= 80 else f"{action[:80]}…")
         mover = self.to_move
         before = len(self.messages[mover])
@@ -200,15 +200,15 @@ class Environment:
     def _collect(self) -> None:
         """Move the environment's new observations to messages, and take the rewards of a finished game."""
         state = self._env.state
-        for player in range(self._num_players):
-            for sender, text, kind in state.observations[player]:
+        for seat in range(self._num_players):
+            for sender, text, kind in state.observations[seat]:
                 role = str(state.role_mapping.get(sender, ""))
-                self.messages[player].append(Message(int(sender), str(text), KINDS.get(kind.name, "event"), role))
-            state.observations[player] = []
+                self.messages[seat].append(Message(int(sender), str(text), KINDS.get(kind.name, "event"), role))
+            state.observations[seat] = []
         if self._done:
             if state.rewards is None:
                 raise ValueError("it ended without rewards")
-            self._rewards = float(state.rewards.get(0, 0.0)), float(state.rewards.get(1, 0.0))
+            self._rewards = tuple(float(state.rewards.get(seat, 0.0)) for seat in range(len(self.messages)))
             if not all(map(math.isfinite, self._rewards)):
                 raise ValueError(f"its rewards are {self._rewards}")
         elif not 0 <= self.to_move < self._num_players:

@@ -11,17 +11,19 @@ In all other environments, actions are texts. Any text may be said; moves() sugg
 process an action is the text's number (texts.py). A record has SPOKEN instead, and the texts beside the moves, each
 with a checksum of the observation before it, which shows on replay whether the environment is still the same.
 
-Players are the environment's players 0 and 1; the environment decides which one begins. In an environment for one
-player, player 1 never moves. The result is the sign of the difference of their rewards; rewards() returns the rewards
-themselves. A game is cut short at its limit of plies.
+A *seat* is the environment's number of a player; the environment decides which one begins. With up to two seats, player
+0 has seat 0 and player 1 seat 1, if it is there. More seats are divided between two players: player 0 has every other
+one, from one that the seed selects. No seat sees what another one is told. The result is the sign of the difference of
+the players' mean rewards; rewards() returns those of the seats. A game is cut short at its limit of plies.
 
-State words: PLIES, TO_MOVE, OVER, RESULT (first player's), LOST_BY (1 + the player whose invalid move ended the game),
+State words: PLIES, TO_MOVE, OVER, RESULT (first player's), LOST_BY (1 + the seat whose invalid move ended the game),
 CUT, then the actions in order, two words each, the seed first. A state holds no messages: they are recovered by
 replaying the actions, and cached for recent positions. Axes as in games/contract.py.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 import zlib
 from collections import OrderedDict
@@ -69,6 +71,7 @@ LENGTHS = {
     "prompt": 512,  # maximum tokens of a prompt; the oldest are dropped
     "reply": 32,  # maximum tokens of an answer
 }
+PLAYERS = (2, 1, *range(3, 16))  # numbers of seats, in the order in which they are tried
 
 DIFFERS = "the environment's observation differs from the recorded one; was another version of textarena used?"
 _REFUSALS = {
@@ -80,7 +83,7 @@ _REFUSALS = {
 
 @dataclass
 class _Position:
-    """The cached data of a position. messages [2]: by player; only the first counts[player] belong to the position.
+    """The cached data of a position. messages: by seat; only the first counts[seat] belong to the position.
 
     environment: None once it is over or has advanced to a later position. marks: as in Environment, of the whole game.
     listed: the legal actions; where actions are texts, some suggestions once asked for. refused: whether the latest
@@ -88,35 +91,39 @@ class _Position:
     """
 
     environment: Environment | None
-    messages: tuple[list[Message], list[Message]]
-    counts: tuple[int, int]
-    to_move: int
+    messages: tuple[list[Message], ...]
+    counts: tuple[int, ...]
+    to_move: int  # a seat
     over: bool
     invalid: int  # see Environment
     listed: tuple[str, ...]
-    rewards: tuple[float, float]
+    rewards: tuple[float, ...]
     marks: list[tuple[int, int]]
     refused: bool
 
-    def view(self, player: int) -> list[Message]:
-        return self.messages[player][: self.counts[player]]
+    def view(self, seat: int) -> list[Message]:
+        return self.messages[seat][: self.counts[seat]]
 
 
 class TextGame(Spoken, SharedRules):
     """See the module docstring.
 
     environments: their names; prompt_tokens, reply_tokens: the maximum for a language model
-    num_players: of each environment, 2 or 1; speaks: whether actions are texts in one of them
+    num_seats: of each environment; most_seats: of all, at least 2; speaks: whether actions are texts in one of them
     """
 
     has_chance = True
     perfect_information = False
+    marks = ("player 0", "player 1")
     heuristic_mixes = True
 
     def __init__(
-        self, names: tuple[str, ...], settings: dict[str, Any], show: str, plies: int, prompt: int, reply: int
-    ) -> None:
+        self, names: tuple[str, ...], settings: dict[str, Any], show: str, plies: int, prompt: int, reply: int,
+        players: int | None = None,
+    ) -> None:  # fmt: skip
         """settings: of the only environment; show: a key of words.SHOWN, or "" for what each one's wrapper shows.
+
+        players: seats; None: the first of PLAYERS with which an environment begins.
 
         Raises UsageError if it can't be played.
         """
@@ -126,7 +133,6 @@ class TextGame(Spoken, SharedRules):
         defaults = {entry.show for entry in self._entries}
         show = "" if defaults == {show} else show
         self._shows = [SHOWN[show or entry.show] for entry in self._entries]
-        self.num_players = [2 for _ in names]
         self.speaks = not all(entry.lists for entry in self._entries)
         self.max_plies = self.move_limit = plies
         self.state_size = HEADER + WORDS * plies
@@ -138,8 +144,16 @@ class TextGame(Spoken, SharedRules):
         self.spec = ",".join([f"text:{'+'.join(names)}", *options])
         self._lock = threading.RLock()
         self._known: OrderedDict[bytes, _Position] = OrderedDict()
+        self.num_seats = [0 for _ in names]
         for number in range(len(names)):
-            self._check_begins(number)
+            self._seat(number, PLAYERS)
+        if players is not None and {players} != set(self.num_seats):
+            for number in range(len(names)):
+                self._seat(number, (players,))
+            self.spec += f",players={players}"
+        self.most_seats = max(2, *self.num_seats)
+        if self.most_seats > 2:
+            self.marks = ("the first side", "the second side")
 
     @property
     def board_title(self) -> str:
@@ -159,22 +173,40 @@ class TextGame(Spoken, SharedRules):
             if number < 2:
                 raise UsageError(f"game text:{size}: {key}={text}; wanted a number from 2 to 9999")
             lengths[key] = number
+        players = small_number(given) if (given := options.pop("players", None)) is not None else None
+        if players is not None and players not in PLAYERS:
+            raise UsageError(f"game text:{size}: players={given}; wanted a number from 1 to {max(PLAYERS)}")
         if options and len(names) > 1:
             raise UsageError(f"game text:{size}: {next(iter(options))}: several environments can't have settings")
-        return cls(names, {key: _value(text) for key, text in options.items()}, show, **lengths)
+        return cls(names, {key: _value(text) for key, text in options.items()}, show, **lengths, players=players)
 
-    def _check_begins(self, number: int) -> None:
-        """Begin a game of this environment: of two players, or else of one."""
-        try:
-            self._make(number)
-        except GameFault as error:
-            self.num_players[number] = 1
+    def _seat(self, number: int, choices: Sequence[int]) -> None:
+        """Find how many seats this environment begins with. Raises UsageError if it is none of the choices."""
+        first: GameFault | None = None
+        for seats in choices:
+            if first is not None and seats > 2 and "player" not in str(first).casefold():
+                break  # more players won't help
+            self.num_seats[number] = seats
             try:
                 self._make(number)
-            except GameFault:
-                settings = " and ".join(f"{key}={value}" for key, value in self._settings.items())
-                wanted = f"settings with which players begin, not {settings}" if settings else "one or two players"
-                raise UsageError(f"{error}; wanted {wanted}") from error
+                return
+            except GameFault as error:
+                first = first or error
+        settings = " and ".join(f"{key}={value}" for key, value in self._settings.items())
+        wanted = f"settings with which players begin, not {settings}" if settings else "another number of players"
+        raise UsageError(f"{first}; wanted {wanted}") from first
+
+    def player_of(self, seed: int, seat: int) -> int:
+        """Who has a seat in the game with this seed."""
+        seats, first = self.num_seats[seed % len(self.environments)], seed // len(self.environments)
+        return seat if seats <= 2 else (seat - first) % seats % 2
+
+    def _of_players(self, seed: int, rewards: Sequence[float]) -> tuple[float, float]:
+        """The mean rewards of each player's seats."""
+        if len(rewards) == 2:
+            return rewards[0], rewards[1]
+        each = [[one for seat, one in enumerate(rewards) if self.player_of(seed, seat) == side] for side in (0, 1)]
+        return sum(each[0]) / len(each[0]), sum(each[1]) / len(each[1])
 
     def as_seen(self, other: AnyGame) -> Self | None:
         """Any text game: a language model that has learned one reads the others as well."""
@@ -193,7 +225,7 @@ class TextGame(Spoken, SharedRules):
     def _make(self, seed: int) -> Environment:
         number = seed % len(self.environments)
         entry, name = self._entries[number], self.environments[number]
-        return Environment(name, entry, self._settings, seed, self.num_players[number])
+        return Environment(name, entry, self._settings, seed, self.num_seats[number])
 
     def _position(self, key: bytes) -> _Position:
         """key: the actions of a game, see _key. Raises GameFault if the environment fails."""
@@ -229,7 +261,7 @@ class TextGame(Spoken, SharedRules):
             listed = listed_actions(messages[environment.to_move])
             if not listed:
                 raise GameFault(f"text:{environment.name}: a player is to move, but no message lists the actions")
-        counts = len(messages[0]), len(messages[1])
+        counts = tuple(map(len, messages))
         facts = environment.to_move, environment.over, environment.invalid
         return _Position(
             None if environment.over else environment, messages, counts, *facts, listed, environment.rewards,
@@ -260,9 +292,9 @@ class TextGame(Spoken, SharedRules):
         found = self._position(np.array(moves, _ACTION).tobytes())
         show = self._shows[moves[0] % len(self._shows)]
         said = []
-        for move, (player, count) in zip(moves[1:], found.marks, strict=False):
+        for move, (seat, count) in zip(moves[1:], found.marks, strict=False):
             if move >= FIRST:
-                said.append((TEXTS.text(move), _checksum(show(found.messages[player][:count]))))
+                said.append((TEXTS.text(move), _checksum(show(found.messages[seat][:count]))))
         return [SPOKEN if move >= FIRST else move for move in moves], tuple(said)
 
     def recalled(self, moves: Sequence[int], said: Said) -> list[int]:
@@ -296,12 +328,17 @@ class TextGame(Spoken, SharedRules):
     # Text
 
     def observation(self, state: NDArray[np.int16]) -> str:
-        """The text shown to the player to move; state [S] after chance's move, not over."""
-        return self._shows[self.environment_of(state)](self._of(state).view(int(state[TO_MOVE])))
+        """The text shown to the seat to move; state [S] after chance's move, not over."""
+        position = self._of(state)
+        return self._shows[self.environment_of(state)](position.view(position.to_move))
 
-    def messages_to(self, state: NDArray[np.int16], player: int) -> list[Message]:
-        """All messages to a player so far; state [S] after chance's move."""
-        return self._of(state).view(player)
+    def seat(self, state: NDArray[np.int16]) -> int:
+        """The seat to move; state [S] after chance's move, not over."""
+        return self._of(state).to_move
+
+    def messages_to(self, state: NDArray[np.int16], seat: int) -> list[Message]:
+        """All messages to a seat so far; state [S] after chance's move."""
+        return self._of(state).view(seat)
 
     def listed(self, state: NDArray[np.int16]) -> tuple[str, ...]:
         """The legal actions in order, or where actions are texts, some suggestions; () where no player is to move."""
@@ -309,7 +346,7 @@ class TextGame(Spoken, SharedRules):
             return ()
         position = self._of(state)
         if not position.listed:
-            position.listed = suggested_actions(position.view(int(state[TO_MOVE])))
+            position.listed = suggested_actions(position.view(position.to_move))
         return position.listed
 
     def lists(self, state: NDArray[np.int16]) -> bool:
@@ -334,12 +371,15 @@ class TextGame(Spoken, SharedRules):
         return np.array([self._of(state).refused for state in states], np.bool_)
 
     def rewards(self, states: States) -> FloatArray:
-        """[B, 2] the environment's rewards of players 0 and 1; 0 where the game isn't over."""
-        found = [self._of(state).rewards if state[OVER] and not state[CUT] else (0.0, 0.0) for state in states]
-        return np.array(found, np.float32).reshape(-1, 2)
+        """[B, most_seats] by seat; 0 where the game isn't over, NaN for seats that its environment doesn't have."""
+        found = np.full((len(states), self.most_seats), np.nan, np.float32)
+        for row, state in zip(found, states, strict=True):
+            seats = max(2, self.num_seats[self.environment_of(state)])
+            row[:seats] = self._of(state).rewards if state[OVER] and not state[CUT] else 0.0
+        return found
 
     def lost_by_invalid(self, states: States) -> NDArray[np.int8]:
-        """[B] the player whose invalid move ended the game, else -1."""
+        """[B] the seat whose invalid move ended the game, else -1."""
         return (states[:, LOST_BY] - 1).astype(np.int8)
 
     def heuristic(self) -> MoveScores | None:
@@ -393,10 +433,11 @@ class TextGame(Spoken, SharedRules):
         start = HEADER + WORDS * plies
         state[start], state[start + 1] = (action & 0xFFFF ^ 0x8000) - 0x8000, action >> 16  # both signed
         found = self._position(_key(state, plies + 1))
-        state[PLIES], state[TO_MOVE], state[OVER] = plies + 1, found.to_move, found.over
+        seed = int(state[SEED])
+        state[PLIES], state[TO_MOVE], state[OVER] = plies + 1, self.player_of(seed, found.to_move), found.over
         if found.over:
-            difference = found.rewards[0] - found.rewards[1]
-            state[RESULT] = int(difference > 0) - int(difference < 0)
+            first, second = self._of_players(seed, found.rewards)
+            state[RESULT] = int(first > second) - int(first < second)
             state[LOST_BY] = 1 + found.invalid
         elif plies + 1 >= self.max_plies:
             state[OVER] = state[CUT] = 1
@@ -462,14 +503,28 @@ class TextGame(Spoken, SharedRules):
             raise IllegalMove(f"{text!r}: wanted one of {', '.join(self.listed(state)) or 'none, the game is over'}")
         return action
 
+    def view(self, state: NDArray[np.int16], player: int) -> str:
+        """All messages to the player's seat, of several the one to move; what is sent twice is shown once."""
+        said: list[Message] = []
+        if state[PLIES]:
+            position, seed = self._of(state), int(state[SEED])
+            seats = [seat for seat in range(len(position.messages)) if self.player_of(seed, seat) == player]
+            said = position.view(position.to_move if position.to_move in seats else seats[0])
+        lines = [_printable(f"[{message.speaker}] {message.text}") for message in said]
+        return "\n".join(line for line, _ in itertools.groupby(lines))
+
     def diagram(self, state: NDArray[np.int16]) -> str:
-        """The seed, all messages to player 0, those to player 1 alone, and the player to move."""
+        """The seed, all messages to seat 0, those that others got first, and the seat to move."""
         if not state[PLIES]:
             return f"{self.spec}: before its seed"
-        first, second = ([message.text for message in self._of(state).view(player)] for player in (0, 1))
-        lines = [f"[to 0] {text}" for text in first] + [f"[to 1] {text}" for text in second if text not in first]
-        turn = "over" if state[OVER] else f"player {state[TO_MOVE]} to move"
-        return "\n".join([f"seed {state[SEED]}", *lines, f"{turn}, ply {state[PLIES]}"])
+        position, known = self._of(state), set[str]()
+        lines = []
+        for seat in range(len(position.messages)):
+            texts = [message.text for message in position.view(seat)]
+            lines += [f"[to {seat}] {text}" for text in texts if text not in known]
+            known |= set(texts)
+        turn = "over" if state[OVER] else f"player {position.to_move} to move"
+        return "\n".join([f"seed {state[SEED]}", *map(_printable, lines), f"{turn}, ply {state[PLIES]}"])
 
 
 _WORD, _ACTION = np.dtype("<i2"), np.dtype("<i4")
@@ -488,8 +543,13 @@ def _checksum(observation: str) -> int:
     return zlib.crc32(observation.encode(errors="surrogatepass"))
 
 
+def _printable(text: str) -> str:
+    """Without characters that a terminal would obey."""
+    return "".join(one if one.isprintable() or one == "\n" else " " for one in text)
+
+
 def _in_one_line(text: str) -> str:
-    return " ".join("".join(one if one.isprintable() else " " for one in text).split())
+    return " ".join(_printable(text).split())
 
 
 def _value(text: str) -> int | bool | str:

@@ -6,11 +6,11 @@ names no legal action, or an empty one, is an invalid move. A request that fails
 
 from __future__ import annotations
 
-from concurrent.futures import FIRST_COMPLETED, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 
 import numpy as np
 
-from pipeline.families.text.chat_api import Request, Requests
+from pipeline.families.text.chat_api import ChatApi
 from pipeline.families.text.game import TextGame
 from pipeline.families.text.language.prompts import CHAT_TASKS, READINGS
 from pipeline.families.text.player_kind import ApiOptions
@@ -19,16 +19,16 @@ from pipeline.players.player import BoardsPlayer, Decisions, PlayerFault
 
 
 class OpenAiPlayer(BoardsPlayer):
-    """See the module docstring. One thread uses it; requests may be shared with other players of the process."""
+    """See the module docstring. One thread uses it; other players of the process may share the model."""
 
-    def __init__(self, game: TextGame, num_rows: int, options: ApiOptions, requests: Requests) -> None:
+    def __init__(self, game: TextGame, num_rows: int, options: ApiOptions, model: ChatApi) -> None:
         super().__init__(game, num_rows)
-        self._game, self._requests = game, requests
+        self._game, self._model = game, model
         self._most = options.tokens
         self._reading = READINGS[options.reading]
         system = CHAT_TASKS[options.reading] if options.system is None else options.system
         self._before = [{"role": "system", "content": system}] if system else []
-        self._asked: dict[int, Request] = {}  # by row
+        self._asked: dict[int, Future[str]] = {}  # by row
 
     def new_games(self, rows: Rows, seeds: KeyArray) -> None:
         self.drop(rows)
@@ -45,22 +45,21 @@ class OpenAiPlayer(BoardsPlayer):
         states = self._boards.states[rows]
         for row, state, plies in zip(rows.tolist(), states, self._game.plies(states).tolist(), strict=True):
             messages = [*self._before, {"role": "user", "content": self._game.observation(state)}]
-            self._asked[row] = Request(messages, self._most, -plies)
-            self._requests.add(self._asked[row])
+            self._asked[row] = self._model.ask(messages, self._most, -plies)
 
     def drop(self, rows: Rows) -> None:
         super().drop(rows)
         for row in rows.tolist():
             if row in self._asked:
-                self._asked.pop(row).abandon()
+                self._asked.pop(row).cancel()
 
     def step(self) -> Decisions:
         """The answers that have arrived; doesn't wait. Raises PlayerUnavailable."""
         actions: dict[int, int] = {}
         faults: dict[int, PlayerFault] = {}
-        for row in [row for row, request in self._asked.items() if request.answer.done()]:
+        for row in [row for row, answer in self._asked.items() if answer.done()]:
             try:
-                text = self._asked.pop(row).answer.result()
+                text = self._asked.pop(row).result()
             except PlayerFault as fault:
                 faults[row] = fault
             else:
@@ -69,7 +68,7 @@ class OpenAiPlayer(BoardsPlayer):
         return Decisions.arrived(actions, faults)
 
     def wait(self, seconds: float) -> None:
-        wait([request.answer for request in self._asked.values()], seconds, FIRST_COMPLETED)
+        wait(self._asked.values(), seconds, FIRST_COMPLETED)
 
     def close(self) -> None:
         self.drop(np.array(list(self._asked), np.int64))

@@ -100,12 +100,11 @@ class OpenAiKind(PlayerKind):
         parse_options(spec, argument).access(f"player {spec!r}")
 
     def make(self, argument: str, name: str, seconds: float) -> MakePlayer:
-        from pipeline.families.text.chat_api import ChatApi, Requests
+        from pipeline.families.text.chat_api import ChatApi
         from pipeline.families.text.openai_player import OpenAiPlayer
 
         options = parse_options(name, argument)
         given = {} if options.temperature is None else {"temperature": options.temperature}
         access, body = options.access(f"player {name!r}"), {**given, **options.body}
-        api = ChatApi(access, name, options.model, options.seconds or seconds, body)
-        requests = Requests(api, options.requests)
-        return lambda game, rows, thread: OpenAiPlayer(game, rows, options, requests)
+        model = ChatApi(access, name, options.model, options.seconds or seconds, options.requests, body)
+        return lambda game, rows, thread: OpenAiPlayer(game, rows, options, model)

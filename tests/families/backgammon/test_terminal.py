@@ -160,7 +160,7 @@ def test_an_opponent_that_fails_is_asked_again(monkeypatch: pytest.MonkeyPatch, 
 
 def test_hypergammon_and_the_second_side() -> None:
     text = run("hint", "quit", game="hypergammon", colour="w", model="random")
-    assert text.startswith("You play O, random plays X.") and "O to move, dice" in text
+    assert text.startswith("You are O, random is X.") and "O to move, dice" in text
     assert all(throw in (*THROW_NAMES, "00") for throw in re.findall(r"dice (\d\d)", text))
 
 

@@ -21,9 +21,10 @@ from pipeline.families.text.texts import TEXTS
 from pipeline.games.replay import replay_one
 from pipeline.games.specs import parse_game
 
-# One of each observation wrapper, of boards, cards and negotiation; with roles; with one player
+# One of each observation wrapper, of boards, cards and negotiation; with roles; with one player; with three
 NAMES = ["SimpleTak-v0", "KuhnPoker-v0", "ConnectFour-v0", "PigDice-v0", "SimpleNegotiation-v0", "TruthAndDeception-v0",
-         "ColonelBlotto-v0", "Briscola-v0", "IteratedPrisonersDilemma-v0", "2048-v0"]  # fmt: skip
+         "ColonelBlotto-v0", "Briscola-v0", "IteratedPrisonersDilemma-v0", "2048-v0", "ThreePlayerTicTacToe-v0",
+         "ThreePlayerIPD-v0"]  # fmt: skip
 
 
 def theirs(name: str, seed: int, texts: list[str], num_players: int) -> list[str | None]:
@@ -55,7 +56,7 @@ def test_players_see_what_textarenas_wrapper_shows(name: str, form: str) -> None
             if game.plies(states)[0]:
                 shown.append(game.observation(states[0]))
                 texts.append(game.listed(states[0])[action] if game.lists(states[0]) else TEXTS.text(action))
-        expected = theirs(name + form, seed, texts, game.num_players[0])
+        expected = theirs(name + form, seed, texts, game.num_seats[0])
         for ours, other in zip(shown, expected, strict=False):
             if other is not None:
                 assert other.removeprefix("\n").removeprefix(" ") == ours
@@ -110,7 +111,7 @@ def test_an_environments_luck_is_its_seeds_alone() -> None:
         ("§§§", "unknown environment; wanted a name such as KuhnPoker-v0; docs/text.md lists them"),
         ("Debate-v0", "it asks language models on the network; wanted an environment that needs none"),
         ("GuessWho-v0", "it asks language models on the network"),
-        ("ThreePlayerTicTacToe-v0", "wanted one or two players"),
+        ("ThreePlayerTicTacToe-v0,players=2", "wanted another number of players"),
     ],
 )
 def test_names_that_are_refused(name: str, problem: str) -> None:
@@ -139,7 +140,7 @@ def test_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -
 def test_a_game_of_one_player() -> None:
     game = parse_game("text:2048-v0-ultra-easy,plies=100")
     states = game.play(game.initial(1), np.array([3]), game.initial_history(game.initial(1)))
-    assert game.num_players == [1]
+    assert game.num_seats == [1]
     while not game.is_over(states)[0]:
         assert game.to_move(states)[0] == 0
         action = int(np.random.default_rng(int(states[0, 0])).choice(game.actions(states[0])))

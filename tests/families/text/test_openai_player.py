@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,7 +22,7 @@ from pipeline.errors import UsageError
 from pipeline.evaluate.command import EvaluateSummary, evaluate
 from pipeline.evaluate.config import EvaluateConfig
 from pipeline.families.text import chat_api
-from pipeline.families.text.chat_api import Access, ChatApi, Request, Requests
+from pipeline.families.text.chat_api import Access, ChatApi
 from pipeline.families.text.player_kind import parse_options
 from pipeline.players.player import PlayerFault, PlayerUnavailable
 from pipeline.presets import make_config
@@ -144,7 +145,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 def ask(server: Server, seconds: float = 5.0) -> str:
     access = Access.of("test", ("OPENAI_BASE_URL", "OPENAI_API_KEY"), server.base, KEY)
-    return ChatApi(access, "one", "m", seconds).answer(Request([{"role": "user", "content": "[a]"}], 9, 0))
+    return ChatApi(access, "one", "m", seconds, 1).ask([{"role": "user", "content": "[a]"}], 9, 0).result(20)
 
 
 @pytest.mark.parametrize(
@@ -220,16 +221,13 @@ def test_a_pause_that_is_asked_for_is_kept(server: Server) -> None:
         ask(server)
 
 
-def asked_for(player: Requests, urgencies: list[int]) -> list[Request]:
-    requests = [Request([{"role": "user", "content": f"[{urgency}]"}], 9, urgency) for urgency in urgencies]
-    for request in requests:
-        player.add(request)
-    return requests
+def asked_for(model: ChatApi, urgencies: list[int]) -> list[Future[str]]:
+    return [model.ask([{"role": "user", "content": f"[{urgency}]"}], 9, urgency) for urgency in urgencies]
 
 
-def requests_of(server: Server, most: int) -> Requests:
+def model_of(server: Server, most: int) -> ChatApi:
     access = Access.of("test", ("OPENAI_BASE_URL", "OPENAI_API_KEY"), server.base, KEY)
-    return Requests(ChatApi(access, "one", "m", 5.0), most)
+    return ChatApi(access, "one", "m", 5.0, most)
 
 
 def test_several_requests_at_once(server: Server) -> None:
@@ -240,7 +238,7 @@ def test_several_requests_at_once(server: Server) -> None:
         return last_listed(body)
 
     server.always = reply
-    found = [request.answer.result(20) for request in asked_for(requests_of(server, 3), list(range(9)))]
+    found = [answer.result(20) for answer in asked_for(model_of(server, 3), list(range(9)))]
     assert found == [f"I play [{number}]" for number in range(9)] and server.most_open == 3
 
 
@@ -251,21 +249,21 @@ def test_the_most_urgent_is_sent_first(server: Server) -> None:
         go_on.wait(10)
 
     server.replies = [first]  # then hangs up: the first one is sent again
-    requests = requests_of(server, 1)
-    sent = asked_for(requests, [5])
+    model = model_of(server, 1)
+    sent = asked_for(model, [5])
     until(lambda: len(server.asked) == 1)
-    sent += asked_for(requests, [0, -7, -2])
+    sent += asked_for(model, [0, -7, -2])
     go_on.set()
-    for request in sent:
-        request.answer.result(20)
+    for answer in sent:
+        answer.result(20)
     assert [body["messages"][0]["content"] for *_, body in server.asked] == ["[5]", "[5]", "[-7]", "[-2]", "[0]"]
 
 
 def test_what_is_not_wanted_any_more_is_hung_up_on(server: Server) -> None:
     server.always = lambda body: server.held
-    (request,) = asked_for(requests_of(server, 1), [0])
+    (answer,) = asked_for(model_of(server, 1), [0])
     until(lambda: len(server.asked) == 1)
-    request.abandon()
+    answer.cancel()
     until(lambda: server.left == 1)
     assert len(server.asked) == 1
 
@@ -455,16 +453,16 @@ def test_a_preset_cannot_name_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("base", "path", "host"),
+    ("base", "completed", "host"),
     [
-        ("http://h", "/v1", "h"),
-        ("http://[::1]:8000/v1/", "/v1", "[::1]:8000"),
-        ("https://h/api/v1/chat/completions", "/api/v1", "h"),
+        ("http://h", "http://h/v1", "h"),
+        ("http://[::1]:8000/v1/", "http://[::1]:8000/v1", "[::1]:8000"),
+        ("https://h/api/v1/chat/completions", "https://h/api/v1", "h"),
     ],
 )
-def test_addresses(base: str, path: str, host: str) -> None:
+def test_addresses(base: str, completed: str, host: str) -> None:
     found = Access.of("test", ("U", "K"), base, KEY)
-    assert (found.path, found.host) == (path + "/chat/completions", host) and KEY not in repr(found)
+    assert (found.address, found.host) == (completed + "/chat/completions", host) and KEY not in repr(found)
 
 
 def test_options_make_other_names() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 import warnings
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -50,9 +51,18 @@ class Tokenizer:
         """end_tokens: beside the tokenizer's own and that of its chat template. There may be none at all."""
         self._tokenizer = tokenizer
         begin = tokenizer.bos_token_id
+        special = [re.escape(str(token)) for token in tokenizer.added_tokens_decoder.values() if token.special]
+        self._special = re.compile("|".join(sorted(special, key=len, reverse=True)) or "(?!)")  # (?!) is found nowhere
         self._begin = [] if begin is None or list(tokenizer("a").input_ids)[:1] != [begin] else [begin]
         ends = (tokenizer.eos_token_id, *end_tokens, self._end_of_chat())
         self.end_tokens = tuple(dict.fromkeys(int(token) for token in ends if token is not None))
+
+    def harmless(self, text: str) -> str:
+        """The text without special tokens: a blank after the first character of each makes it ordinary text.
+
+        What a player says is shown to the other, who must not take it for the end of the turn.
+        """
+        return self._special.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
 
     def encode(self, text: str) -> list[int]:
         """A text's tokens, without special tokens."""

@@ -80,7 +80,8 @@ class TextGenerator(ABC):
         """An observation in this model's template, at most `most` tokens: see Tokenizer.prompt."""
         found = self._prompts.get((observation, most))
         if found is None:
-            found = self.tokenizer.prompt(self.template(observation), observation, most)
+            shown = self.tokenizer.harmless(observation)
+            found = self.tokenizer.prompt(self.template(shown), shown, most)
             self._prompts[observation, most] = found
             if len(self._prompts) > 20_000:
                 self._prompts.popitem(last=False)

@@ -20,11 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import GameFault, UsageError
-from pipeline.families.text.game import INVALID, TO_MOVE, TextGame
+from pipeline.families.text.game import INVALID, TextGame
 from pipeline.families.text.language.players import ask
 from pipeline.families.text.options import TextSelfplayOptions
 from pipeline.families.text.reinforce.columns import (
     INVALID_MOVE,
+    NOBODY,
     NONE,
     OTHER_ENDED_BY_INVALID,
     WELL_FORMED,
@@ -123,7 +124,7 @@ class TextActor(Actor):
         streams = np.array([self._at(row).seed.stream for row in rows.tolist()], np.uint64)
         seeds = outcomes(self._game, self._boards.states[rows], streams)
         for row in rows.tolist():
-            self._note_other(row, CHANCE)
+            self._note_other(row, NOBODY)
         self._play(rows, seeds)
 
     def _answer(self, rows: Rows) -> None:
@@ -147,7 +148,7 @@ class TextActor(Actor):
                 prompt=prompt,
                 answer=answers.tokens[i],
                 text=packed(answers.texts[i], game),
-                player=int(state[TO_MOVE]),
+                player=game.seat(state),
                 notes=notes,
                 check=zlib.crc32(replies.shown[i].encode()),
             )
@@ -159,19 +160,17 @@ class TextActor(Actor):
         for row, fault in decisions.faults.items():
             self._drop(row, str(fault))
         if decisions.rows.size:
-            movers = self._boards.to_move(decisions.rows)
-            for row, mover, action in zip(
-                decisions.rows.tolist(), movers.tolist(), decisions.actions.tolist(), strict=True
-            ):
-                self._note_other(row, mover, INVALID_MOVE if action == INVALID else 0)
+            for row, action in zip(decisions.rows.tolist(), decisions.actions.tolist(), strict=True):
+                seat = self._game.seat(self._boards.states[row])
+                self._note_other(row, seat, INVALID_MOVE if action == INVALID else 0)
             self._play(decisions.rows, decisions.actions)
         return decisions.worked or bool(decisions.rows.size or decisions.faults)
 
-    def _note_other(self, row: int, player: int, notes: int = 0) -> None:
+    def _note_other(self, row: int, seat: int, notes: int = 0) -> None:
         """Record a move of chance or an opponent."""
         self._at(row).note(
             flags=NO_VALUE, root_values=0.0, surprises=0.0, prompt=self._no_prompt, answer=self._no_answer,
-            text=self._no_text, player=player, notes=notes, check=0,
+            text=self._no_text, player=seat, notes=notes, check=0,
         )  # fmt: skip
 
     def _play(self, rows: Rows, actions: Actions) -> None:
@@ -213,9 +212,9 @@ class TextActor(Actor):
         types = {name: np.dtype(dtype) for name, (dtype, _) in recorded_columns(game).items()}
         columns = {name: np.array(values, types[name]) for name, values in playing.columns.items()}
         players = columns["player"]
-        columns["reward"] = np.append(rewards, 0)[players].astype(np.float32)
+        columns["reward"] = np.append(rewards, np.float32(0))[np.minimum(players, len(rewards))]  # NOBODY's is 0
         if loser >= 0:
-            others = (players != loser) & (players != CHANCE)
+            others = (players != loser) & (players != NOBODY)
             columns["notes"][others] |= OTHER_ENDED_BY_INVALID
             if taken(self._job.config, TextSelfplayOptions).filter_opponent_invalid:
                 columns["surprises"][others] = 0

@@ -12,6 +12,7 @@ from pipeline.families.text.game import TextGame
 from pipeline.run.chunks import ColumnTypes
 
 NONE = -1  # no token
+NOBODY = 255  # the seat of a move of chance
 BYTES_PER_TOKEN = 4
 WELL_FORMED, INVALID_MOVE, OTHER_ENDED_BY_INVALID = 1, 2, 4  # bits of a move's notes
 
@@ -19,8 +20,8 @@ WELL_FORMED, INVALID_MOVE, OTHER_ENDED_BY_INVALID = 1, 2, 4  # bits of a move's 
 def recorded_columns(game: TextGame) -> ColumnTypes:
     """The columns of each move. Moves of other players have only player, reward and notes.
 
-    prompt   [P] tokens, right-aligned                 player  who moved: 0, 1, or CHANCE
-    answer   [A] tokens, left-aligned                  reward  the player's reward at the end of the game
+    prompt   [P] tokens, right-aligned                 player  who moved: a seat, or NOBODY
+    answer   [A] tokens, left-aligned                  reward  the seat's reward at the end of the game
     notes    WELL_FORMED: the answer had an action; INVALID_MOVE: it wasn't legal;
              OTHER_ENDED_BY_INVALID: the other player's invalid move ended the game
     text     [4·A] the answer in UTF-8, padded with zeros or truncated
@@ -51,9 +52,9 @@ def example_columns(game: TextGame) -> ColumnTypes:
     target     the critic's target, NaN without a critic
     value      the critic's recorded value
     weight, baseline  the advantage is weight · reward + baseline, see examples.py
-    final      [2] the environment's rewards of players 0 and 1
+    final      [seats] the environment's rewards, NaN for seats that it doesn't have
     player, notes  as recorded                environment  index into the game's environments
-    index, length  the number of the player's earlier steps in the game, and of all of them
+    index, length  the number of the seat's earlier steps in the game, and of all of them
     num_tokens     of the answer
     """
     return {
@@ -63,7 +64,7 @@ def example_columns(game: TextGame) -> ColumnTypes:
         "value": ("<f4", ()),
         "weight": ("<f4", ()),
         "baseline": ("<f4", ()),
-        "final": ("<f4", (2,)),
+        "final": ("<f4", (game.most_seats,)),
         "player": ("|u1", ()),
         "notes": ("|u1", ()),
         "environment": ("<u2", ()),

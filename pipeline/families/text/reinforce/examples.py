@@ -3,7 +3,7 @@
 ``make_examples`` makes each example from its own game. ``settle`` then computes the advantages of a complete set,
 because transformations may depend on the other steps, e.g. for normalisation.
 
-With a critic, a step's advantage is the generalised advantage estimate over the same player's later steps in the game:
+With a critic, a step's advantage is the generalised advantage estimate over the same seat's later steps in the game:
 δ_t = r_t + γ·v_{t+1} − v_t, A_t = δ_t + γ·λ·A_{t+1}, with the recorded values and a reward at the last step only.
 Source: Schulman et al. 2016, arXiv 1506.02438. γ is gather's --discount, λ its --td-lambda. Since only the last step
 has a reward, A_t = Σ over k ≥ t of (γλ)^(k−t)·δ_k is (γλ)^left·reward plus a baseline that depends on the values only;
@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 from pipeline.errors import GamesDiffer, IllegalMove
 from pipeline.families.text.game import TextGame
 from pipeline.families.text.options import TextGatherOptions
-from pipeline.families.text.reinforce.columns import INVALID_MOVE, NONE, WELL_FORMED
+from pipeline.families.text.reinforce.columns import INVALID_MOVE, NOBODY, NONE, WELL_FORMED
 from pipeline.families.text.reinforce.rewards import Games, Steps, apply, parse_stages
-from pipeline.games.contract import CHANCE
 from pipeline.games.replay import IllegalRecord, replay
 from pipeline.methods.game_table import GameTable
 from pipeline.methods.method import Positions
@@ -50,7 +49,7 @@ def make_examples(
         for name, missing, shape in (
             ("prompt", np.int32(-1), (game.prompt_tokens,)),
             ("answer", np.int32(-1), (game.reply_tokens,)),
-            ("player", np.uint8(CHANCE), ()),
+            ("player", np.uint8(NOBODY), ()),
             ("notes", np.uint8(0), ()),
             ("root_values", np.float32(0), ()),
             ("flags", np.uint8(0), ()),
@@ -89,11 +88,11 @@ def make_examples(
 def _check(game: TextGame, table: GameTable) -> NDArray[np.float32]:
     """Replay the games and check every move, observation and reward.
 
-    Returns [G, 2] the rewards of players 0 and 1; a record lacks the reward of a player who never moved.
+    Returns [G, seats] the rewards, see TextGame.rewards; a record lacks the reward of a seat that never moved.
     """
-    final, moves = np.zeros((len(table), 2), np.float32), _recalled(game, table)
+    final, moves = np.zeros((len(table), game.most_seats), np.float32), _recalled(game, table)
     checks = table.per_move("check", np.uint32(0))
-    rewards, players = table.per_move("reward", np.float32(0)), table.per_move("player", np.uint8(CHANCE))
+    rewards, players = table.per_move("reward", np.float32(0)), table.per_move("player", np.uint8(NOBODY))
     try:
         for ply, (states, _) in enumerate(replay(game, moves, table.lengths)):
             for row, state in enumerate(states):
@@ -106,7 +105,7 @@ def _check(game: TextGame, table: GameTable) -> NDArray[np.float32]:
                 if not game.is_over(states[row : row + 1])[0]:
                     raise table.error(row, "the game is not over; wanted a finished game", ply)
                 recorded = rewards[:ply, row], players[:ply, row]
-                if any((recorded[0][recorded[1] == side] != found[side]).any() for side in (0, 1)):
+                if any((recorded[0][recorded[1] == seat] != found[seat]).any() for seat in range(len(found))):
                     raise table.error(row, f"its rewards aren't those of the environment, {found.tolist()}")
     except IllegalRecord as error:
         raise table.error(error.row, f"illegal move: {error}; wanted unchanged records", error.ply) from error
@@ -151,7 +150,7 @@ def settle(columns: Columns, config: Options) -> Columns:
     notes = columns["notes"]
     steps = Steps(
         columns["player"], columns["environment"], notes & WELL_FORMED != 0, notes & INVALID_MOVE != 0,
-        2 * game_of + columns["player"], columns["index"], columns["length"], columns["num_tokens"],
+        finals.shape[1] * game_of + columns["player"], columns["index"], columns["length"], columns["num_tokens"],
         columns["final"].astype(np.float64),
     )  # fmt: skip
     final = finals[game_of, columns["player"]] if len(keys) else np.zeros(0)

@@ -1,6 +1,6 @@
 """Reward transformations: small functions that compose in three stages, over all sampled steps.
 
-    final     the rewards of a game's players                      rewards [G, 2] → [G, 2]
+    final     the rewards of a game's players                      rewards [G, P] → [G, P]
     step      a step's reward: its player's, plus for its form     rewards [N] → [N]
     sampling  the advantages to train on, e.g. normalised          advantages [N] → [N]
 
@@ -9,7 +9,8 @@ transformation is an import path, ``mypackage.rewards:bonus`` or ``…:bonus=VAL
 the transformation. Source: Guertler et al. 2025, UnstableBaselines, core/reward_transforms; role advantage: Liu et al.
 2025, SPIRAL, arXiv 2506.24119.
 
-Axes: G games from oldest to newest, N steps.
+Axes: G games from oldest to newest, P players as the environment numbers them, N steps. Rewards of players that a
+game's environment doesn't have are NaN.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Steps:
     trajectory            a number of its trajectory
     index, length         the number of its earlier steps, and of all its steps
     num_tokens            of the answer
-    final                 [N, 2] the environment's rewards of players 0 and 1
+    final                 [N, P] the environment's rewards of all players
     """
 
     player: NDArray[np.integer]
@@ -67,18 +68,19 @@ Maker = Callable[[str], "Final | Step"]
 
 
 def win_draw_loss(value: str) -> Final:
-    """WIN:DRAW:LOSS: the new rewards, by comparison of the players' rewards."""
+    """WIN:DRAW:LOSS: the new rewards, by comparison with the highest reward of another player."""
     win, draw, loss = numbers(value, (3,), "WIN:DRAW:LOSS")
 
     def transform(rewards: Floats, games: Games) -> Floats:
-        ahead = np.sign(rewards - rewards[:, ::-1])
+        others = [np.nanmax(np.delete(rewards, player, axis=1), axis=1) for player in range(rewards.shape[1])]
+        ahead = np.sign(rewards - np.stack(others, axis=1))
         return np.where(ahead > 0, win, np.where(ahead < 0, loss, draw))
 
     return transform
 
 
 def role_advantage(value: str) -> Final:
-    """RATE or RATE:START: subtract the moving average of the rewards of the same player (0 or 1).
+    """RATE or RATE:START: subtract the moving average of the rewards of the same player.
 
     The average starts at START, by default 0. It compensates for a role that wins more often than the other.
     """
@@ -99,8 +101,8 @@ def _minus_average(value: str, kinds: Callable[[Games], NDArray[np.integer]]) ->
         averages: dict[int, Floats] = {}
         found = np.empty_like(rewards)
         for row, kind in enumerate(kinds(games).tolist()):
-            average = averages.setdefault(kind, np.full(2, start))
-            average += rate * (rewards[row] - average)
+            average = averages.setdefault(kind, np.full(rewards.shape[1], start))
+            average += rate * np.nan_to_num(rewards[row] - average)
             found[row] = rewards[row] - average
         return found
 
@@ -108,9 +110,9 @@ def _minus_average(value: str, kinds: Callable[[Games], NDArray[np.integer]]) ->
 
 
 def zero_sum(value: str) -> Final:
-    """Half of the difference between the players' rewards."""
+    """Subtract the mean reward of a game's players: of two, half of the difference is left."""
     no_value("zero-sum", value)
-    return lambda rewards, games: (rewards - rewards[:, ::-1]) / 2
+    return lambda rewards, games: rewards - np.nanmean(rewards, axis=1, keepdims=True)
 
 
 # Rewards of steps
@@ -254,10 +256,11 @@ def apply(functions: Sequence[Callable[..., Floats]], rewards: Floats, about: Ga
             after = np.asarray(function(rewards, about), np.float64)
         except Exception as error:  # from a user's function
             raise UsageError(f"gather --{stage}-rewards: {name} raised {type(error).__name__}: {error}") from error
-        if after.shape != rewards.shape or not np.isfinite(after).all():
+        finite = after.shape != rewards.shape or bool(np.isfinite(after[~np.isnan(rewards)]).all())
+        if after.shape != rewards.shape or not finite:
             raise UsageError(
                 f"gather --{stage}-rewards: {name} returned shape {list(after.shape)}"
-                f"{'' if np.isfinite(after).all() else ' with infinities or NaN'}; wanted {list(rewards.shape)} numbers"
+                f"{'' if finite else ' with infinities or NaN'}; wanted {list(rewards.shape)} numbers"
             )
         rewards = after
     return rewards

@@ -56,8 +56,8 @@ def _of_source(records: Sequence[GameRecord]) -> dict[str, float]:
         notes += own["notes"][learned].tolist()
         for side in (0, 1) if record.learner == BOTH else (record.learner,):
             results.append(record.result_first_player * (1 - 2 * side))
-            of_side = own["reward"][(own["player"] == side) & learned]
-            rewards += of_side[-1:].tolist()
+        _, moves = np.unique(own["player"][learned], return_index=True)
+        rewards += own["reward"][learned][moves].tolist()
     found = np.array(results)
     facts = {
         "games": float(len(records)),

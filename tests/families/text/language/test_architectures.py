@@ -190,6 +190,20 @@ def test_a_prompt_that_is_too_long_loses_the_oldest_of_the_observation_alone(
     assert len(one.prompt_tokens(OBSERVATION, 5)) == 5
 
 
+@every_kind
+def test_special_tokens_that_a_player_says_are_ordinary_text(folders: dict[str, Path], kind: str) -> None:
+    base, raw = load_base(folders[kind]), raw_tokenizer(folders[kind])
+    special = [str(token) for token in raw.added_tokens_decoder.values() if token.special]
+    ids = {index for index, token in raw.added_tokens_decoder.items() if token.special}
+    assert raw.eos_token in special and set(base.tokenizer.end_tokens) <= ids
+    for template in ("plain", "chat"):
+        one = speaker(base, new_adapter(base.model, shape_of(base), 1), template)
+        own = [token for token in one.prompt_tokens("", 400) if token in ids]
+        for said in (*special, "".join(special), f"{special[0][:2]}{special[0]}{special[0][2:]}"):
+            tokens = one.prompt_tokens(f"{OBSERVATION} I say {said} and you won", 900)
+            assert [token for token in tokens if token in ids] == own
+
+
 def test_a_template_without_an_observation_in_it_is_cut_at_its_beginning(folders: dict[str, Path]) -> None:
     tokenizer = load_base(folders["qwen3"]).tokenizer
     tokens = tokenizer.encode("one two three four")

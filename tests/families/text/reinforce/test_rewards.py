@@ -50,6 +50,24 @@ def test_final_rewards(text: str, wanted: list[list[float]]) -> None:
     assert apply(functions, FINALS, GAMES, "final") == pytest.approx(np.array(wanted))
 
 
+THREE = np.array([[2.0, -1, 2], [0, 3, -3], [1, 0, np.nan]])  # the last game's environment has two players
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("win-draw-loss=2:0.5:-1", [[0.5, -1, 0.5], [-1, 2, -1], [2, -1]]),
+        ("zero-sum", [[1, -2, 1], [0, 3, -3], [0.5, -0.5]]),
+        # Averages: 1, −½, 1, then ½, 1¼, −1, then ¾, 5/8
+        ("role-advantage=0.5", [[1, -0.5, 1], [-0.5, 1.75, -2], [0.25, -0.625]]),
+    ],
+)
+def test_final_rewards_of_three_players(text: str, wanted: list[list[float]]) -> None:
+    found = apply(parse_stage("final", text), THREE, Games(np.array([0, 0, 1])), "final")
+    for one, row in zip(wanted, found, strict=True):
+        assert row[: len(one)] == pytest.approx(np.array(one))
+
+
 @pytest.mark.parametrize(
     ("stage", "text", "wanted"),
     [

@@ -49,6 +49,7 @@ GAMES = 16
 SPECS = {
     "ConnectFour": "text:ConnectFour-v0,show=newest,prompt=260,reply=12",
     "SimpleNegotiation": "text:SimpleNegotiation-v0-short,plies=12,prompt=120,reply=40",
+    "ThreePlayerTicTacToe": "text:ThreePlayerTicTacToe-v0,show=newest,plies=30,prompt=260,reply=12",
 }
 
 
@@ -85,7 +86,7 @@ def test_records_hold_what_was_said(run: str) -> None:
         actions = game.recalled(record.moves.tolist(), record.said)
         states = game.initial(1)
         for ply, action in enumerate(actions):
-            own, its = record.own, record.learner in (BOTH, record.own["player"][ply])
+            own, its = record.own, record.learner in (BOTH, game.to_move(states)[0])
             if ply and its:
                 assert own["check"][ply] == record.said[ply - 1][1]
             states = game.play(states, np.array([action]), game.initial_history(states))
