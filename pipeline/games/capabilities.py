@@ -218,7 +218,7 @@ def seen_by(game: G, other: AnyGame) -> G | None:
     return game if other.spec == game.spec else None
 
 
-class AllBoards(SharedRules, Game):
+class AllBoards(Game, SharedRules):
     """A game of which one network plays boards of many sizes, and with any komi, if the game has it.
 
     num_global_planes  how many of the last planes are each the same at all points: they tell boards and komi apart

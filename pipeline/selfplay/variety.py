@@ -15,7 +15,7 @@ import numpy as np
 
 from pipeline.counter_rng import uniforms
 from pipeline.errors import UsageError
-from pipeline.games.capabilities import AllBoards
+from pipeline.games.capabilities import AllBoards, Komi
 from pipeline.games.contract import AnyGame, small_number
 from pipeline.methods.method import GameSeed
 from pipeline.selfplay.config import SelfplayConfig
@@ -42,11 +42,9 @@ class Variety:
         weights = dict(map(_parsed, parts))
         if len(weights) < len(parts):
             raise UsageError(f"selfplay --boards {config.boards}: a size is listed twice")
+        if config.komi_spread and not (isinstance(home, AllBoards) and isinstance(home, Komi)):
+            raise UsageError(f"selfplay --komi-spread: networks of {home.spec} don't see komi; leave it out")
         if not isinstance(home, AllBoards):
-            if config.komi_spread:
-                raise UsageError(
-                    f"selfplay --komi-spread: networks of {home.spec} don't see komi; wanted a model of all boards"
-                )
             if weights:
                 raise UsageError(f"{home.spec} is played on one board; wanted a game of all boards")
             return Variety([home], [1.0], 0.0)

@@ -150,6 +150,8 @@ def test_rows_follow_the_work() -> None:
         ({"boards": "9=1,9=2"}, "go:any", "listed twice"),
         ({"komi_spread": 2}, "go:9", "don't see komi"),
         ({"komi_spread": 2}, "gomoku:9", "don't see komi"),
+        ({"komi_spread": 2}, "gomoku:any", "don't see komi"),
+        ({"boards": "9=1,20=1"}, "gomoku:any", "found size 20; wanted 9 to 19"),
     ],
 )
 def test_what_cannot_be_played(options, game, found) -> None:

@@ -5,8 +5,8 @@ Rules, where implementations differ:
     swap    there is no swap rule: the first player has a won game on every board
     draw    none is possible: on a full board exactly one player has joined their sides
 
-Spec: ``hex:SIZE``. Actions are points, named by a column letter and a row number from below, e.g. ``D4``.
-"""
+Spec: ``hex:SIZE``, or ``hex:any`` for a network that plays all sizes. Actions are points, named by a column letter and
+a row number from below, e.g. ``D4``. """
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from mugo_hex import kernels
 from pipeline.games import row_kernels
+from pipeline.games.all_boards import maker
 from pipeline.games.contract import Actions, BoolArray, History, MoveScores, Planes, Scores, States, Symmetries
 from pipeline.games.heuristic import scores_of_positions
-from pipeline.games.stones import RowGame, square_board
+from pipeline.games.stones import RowGame
 
 
 class Hex(RowGame):
@@ -38,7 +39,7 @@ class Hex(RowGame):
     @staticmethod
     def from_spec(size: str | None, options: dict[str, str]) -> Hex:
         """Raises UsageError for a size outside 3–19 and for options: there are none."""
-        return Hex(square_board("hex", size, options, sizes=range(3, 20), usual=7))
+        return maker(Hex, "hex", size, options, sizes=range(3, 20), home=7)()
 
     def initial(self, num_games: int) -> States:
         return np.zeros((num_games, self.state_size), np.int16)

@@ -18,6 +18,12 @@ def test_the_contract(size: int) -> None:
     check_game(Hex(size))
 
 
+def test_all_boards_as_one_game() -> None:
+    game = Hex.from_spec("any", {"size": "5"})
+    assert isinstance(game, Hex) and game.spec == "hex:any,size=5" and Hex.from_spec("any", {}).board_shape == (7, 7)
+    check_game(game)
+
+
 def test_reflections_are_no_symmetries() -> None:
     game = Hex(4)
     game.symmetries = board_symmetries(4, 4)

@@ -42,6 +42,7 @@ from pipeline.errors import IllegalMove, UsageError
 from pipeline.families.gomoku import kernels
 from pipeline.families.gomoku import shapes as gomoku_shapes
 from pipeline.families.gomoku.heuristic import move_scores
+from pipeline.games.all_boards import maker
 from pipeline.games.capabilities import InSgf, SeesOpponents, Sgf, SharedRules
 from pipeline.games.contract import (
     OFF,
@@ -57,7 +58,7 @@ from pipeline.games.contract import (
     small_number,
 )
 from pipeline.games.row_kernels import FIRST, SECOND
-from pipeline.games.stones import REFUSALS, Look, RowGame, square_board
+from pipeline.games.stones import REFUSALS, Look, RowGame
 
 MIN_PAIRS, MAX_PAIRS, DEFAULT_PAIRS = 3, 7, 5
 # Planes of what a stone on an empty point would make, captures aside. A threat is a straight four, a four or a three.
@@ -117,9 +118,9 @@ class Gomoku(RowGame, InSgf, SharedRules):
     def from_spec(size: str | None, options: dict[str, str]) -> Gomoku:
         """Raises UsageError for a size outside 9–19, an unknown option, or options that contradict each other."""
         known = ("exact", "capture", "pairs", "threes_by_capture", "breakable", "opponents")
-        board = square_board("gomoku", size, options, sizes=range(9, 20), usual=15, known=known)
+        rules = {name: text for name, text in options.items() if name in known}
         where = f"game gomoku:{size}"
-        for name, text in options.items():
+        for name, text in rules.items():
             if name != "pairs" and text not in (ON, OFF):
                 raise UsageError(f"{where}: {name}={text}; wanted {ON} or {OFF}")
         exact, capture = options.get("exact") == ON, options.get("capture") == ON
@@ -133,7 +134,8 @@ class Gomoku(RowGame, InSgf, SharedRules):
             raise UsageError(f"{where}: pairs={pairs}; wanted a number from {MIN_PAIRS} to {MAX_PAIRS}")
         by_capture, breakable = (options.get(name, ON) == ON for name in ("threes_by_capture", "breakable"))
         kind = GomokuWithOpponents if options.get("opponents") == ON else Gomoku
-        return kind(board, exact, int(pairs) if capture else 0, by_capture, breakable)
+        make = maker(kind, "gomoku", size, options, sizes=range(9, 20), home=9, usual=15, known=known)
+        return make(exact, int(pairs) if capture else 0, by_capture, breakable)
 
     def initial(self, num_games: int) -> States:
         states = np.zeros((num_games, self.state_size), np.int16)
@@ -229,6 +231,7 @@ class GomokuWithOpponents(Gomoku, SeesOpponents):
     def __init__(self, *rules: Any) -> None:
         super().__init__(*rules)
         self.spec += ",opponents"
+        self._meets = len(self.plane_names)  # the first of the two planes
         self.plane_names += ("meets one who doesn't learn", "doesn't learn")
 
     def begin(self, setups: NDArray[np.integer]) -> States:
@@ -253,5 +256,5 @@ class GomokuWithOpponents(Gomoku, SeesOpponents):
         if len(planes):
             words = states[:, self.num_points :]
             meets, own = words[:, kernels.MET], words[:, kernels.TO_MOVE] + 1
-            planes[:, -2] = (meets == own)[:, None]
-            planes[:, -1] = (meets == 3 - own)[:, None]
+            planes[:, self._meets] = (meets == own)[:, None]
+            planes[:, self._meets + 1] = (meets == 3 - own)[:, None]

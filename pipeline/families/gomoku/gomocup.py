@@ -17,8 +17,9 @@ from __future__ import annotations
 import math
 import re
 
-from pipeline.errors import IllegalMove
+from pipeline.errors import IllegalMove, UsageError
 from pipeline.families.gomoku.game import Gomoku
+from pipeline.games.capabilities import AllBoards
 from pipeline.games.contract import small_number
 from pipeline.play.command_lines import TOO_LONG, CommandLines, shown
 from pipeline.play.session import SearchSession
@@ -86,8 +87,17 @@ class Gomocup:
 
     def _on_start(self, rest: str) -> list[str]:
         """START 15; Yixin's board sends both sides, 15 15."""
-        if {small_number(side) for side in re.split(r"[\s,]+", rest.strip())} != {self._size}:
-            raise ProtocolError(f"unsupported size {rest[:20]!r}; this model plays on {self._size}")
+        sides, game = {small_number(side) for side in re.split(r"[\s,]+", rest.strip())}, self._game
+        if sides != {self._size}:
+            plays = f"unsupported size {rest[:20]!r}; this model plays on"
+            if not isinstance(game, AllBoards):
+                raise ProtocolError(f"{plays} {self._size}")
+            try:
+                other = game.on_board(sides.pop() if len(sides) == 1 else -1)
+            except UsageError:
+                raise ProtocolError(f"{plays} 9 to 19") from None
+            self.session.change_game(other.without_move_limit())
+            self._game, self._size = other, other.size
         return self._restart()
 
     def _on_rectstart(self, rest: str) -> list[str]:

@@ -7,9 +7,8 @@ Rules, where implementations differ:
     end     when neither player can place a disc; empty points count for nobody, and the player with more discs wins
     first   black, drawn as X, moves first
 
-Spec: ``othello:SIZE``. Actions are points, then the pass. Points are named as usual in Othello, by a column letter and
-a row number from *above*: ``a1`` is the upper left corner.
-"""
+Spec: ``othello:SIZE``, or ``othello:any`` (games/all_boards.py). Actions are points, then the pass. Points are named as
+usual in Othello, by a column letter and a row number from *above*: ``a1`` is the upper left corner. """
 
 from __future__ import annotations
 
@@ -23,9 +22,10 @@ from numpy.typing import NDArray
 from pipeline.families.othello import kernels
 from pipeline.families.othello.heuristic import move_scores
 from pipeline.games import row_kernels
+from pipeline.games.all_boards import maker
 from pipeline.games.capabilities import InSgf, Sgf
 from pipeline.games.contract import Actions, BoolArray, FloatArray, History, MoveScores, Planes, States
-from pipeline.games.stones import REFUSALS, Look, RowGame, square_board
+from pipeline.games.stones import REFUSALS, Look, RowGame
 
 
 class Othello(RowGame, InSgf):
@@ -52,7 +52,7 @@ class Othello(RowGame, InSgf):
     @staticmethod
     def from_spec(size: str | None, options: dict[str, str]) -> Othello:
         """Raises UsageError for an odd size or one outside 4–16, and for options: there are none."""
-        return Othello(square_board("othello", size, options, sizes=range(4, 17, 2), usual=8))
+        return maker(Othello, "othello", size, options, sizes=range(4, 17, 2), home=8)()
 
     def initial(self, num_games: int) -> States:
         states = np.zeros((num_games, self.state_size), np.int16)

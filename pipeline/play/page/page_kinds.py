@@ -29,8 +29,10 @@ from typing import Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from pipeline.games.capabilities import AllBoards, seen_by
 from pipeline.games.contract import AnyGame, Game
 from pipeline.games.sgf import AnotherGame
+from pipeline.games.specs import parse_game
 from pipeline.play.page.later import LoadedLater
 from pipeline.play.page.table import Beginning, Table
 from pipeline.players.player import Player
@@ -101,8 +103,9 @@ class BoardPage(Page):
     opens: tuple[str, ...] = ()
 
     def offered(self, game: Game) -> list[str]:
-        """The specs of the games that a model of this game plays on the page."""
-        return [game.spec]
+        """The specs of the games that a model of this game plays on the page; of all boards, those in `specs`."""
+        boards = self.specs if isinstance(game, AllBoards) else ()
+        return [spec for spec in boards if seen_by(game, parse_game(spec)) is not None] or [game.spec]
 
     def read(self, data: bytes, games: Sequence[Game]) -> tuple[Game, Beginning]:
         """(the game of a record, what it contains). games: this page's games that are offered, the preferred one first.

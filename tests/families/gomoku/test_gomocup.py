@@ -59,9 +59,23 @@ class FirstFree:
         self.seconds.append(seconds)
         return int(self.game.legal(self.state, History.empty(1, 1))[0].argmax())
 
+    def change_game(self, game: Gomoku) -> None:
+        self.game = game
+        self.restart()
+
     @property
     def is_over(self) -> bool:
         return bool(self.game.is_over(self.state)[0])
+
+
+def test_a_model_of_all_boards_plays_the_managers() -> None:
+    player = FirstFree("gomoku:any")
+    session = Gomocup(player)  # type: ignore[arg-type]
+    assert session.answer("START 15") == ["OK"] and player.game.spec == "gomoku:any,size=15"
+    assert session.answer("TURN 14,14") == ["0,0"]
+    assert session.answer("START 20") == ["ERROR unsupported size '20'; this model plays on 9 to 19"]
+    assert session.answer("START 9") == ["OK"] and player.game.spec == "gomoku:any"
+    assert session.answer("TURN 9,0")[0].startswith("ERROR TURN '9,0' is no point; wanted X,Y, each from 0 to 8")
 
 
 @pytest.fixture
