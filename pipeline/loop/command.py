@@ -261,7 +261,7 @@ def keep_preset(config: LoopConfig, folder: Path, say: Say) -> float:
     if config.minutes < least:
         wanted = f"wanted {math.ceil(10 * least) / 10:g} or more"
         raise UsageError(f"loop --minutes {config.minutes:g}: too short for a generation of {game.spec}; {wanted}")
-    text, summary = derive(measurements, config.minutes)
+    text, summary = derive(measurements, config.minutes, (time.monotonic() - begun) / (60 * config.minutes))
     atomic.make_folder(kept.parent)
     atomic.write_text(kept, text)
     say(summary)

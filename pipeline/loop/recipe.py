@@ -67,15 +67,17 @@ def generation_seconds(minutes: float) -> float:
     return max(LEAST_SECONDS, min(4 * minutes, 75 * max(1.0, minutes / 120) ** 0.35, 180))
 
 
-def growth(plies: float, evaluations: float, minutes: float) -> list[tuple[float, str]]:
+def growth(plies: float, evaluations: float, minutes: float, spent: float = 0.0) -> list[tuple[float, str]]:
     """The steps of growth.
 
     The small network is worth its speed while play is random: for some six million evaluations (the presets go from one
     to two minutes). A run without time for twice as many stays small, as does one of a game of a few plies. After two
     hours at the speed of two cores (300 million) the middle size has learned what it can; it grows at 0.4 of the time.
+
+    spent: the share of the time that has passed before the first game
     """
     total = 60 * minutes * evaluations
-    first = max(0.05, round(6e6 / total, 2))
+    first = round(spent + max(0.05, 6e6 / total), 2)
     if plies < 12 or first > 0.5:
         return [(1, SMALL)]
     if total < 3e8:
@@ -112,9 +114,12 @@ def length(plies: float) -> float:
     return RESIGNED_LENGTH * plies if resigns(plies) else plies
 
 
-def derive(found: Measurements, minutes: float) -> tuple[str, str]:
-    """(the preset of a run of this length, as YAML; one line for people). shortest_minutes: how short it may be."""
-    steps = growth(found.plies, found.evaluations, minutes)
+def derive(found: Measurements, minutes: float, spent: float = 0.0) -> tuple[str, str]:
+    """(the preset of a run of this length, as YAML; one line for people). shortest_minutes: how short it may be.
+
+    spent: as in growth()
+    """
+    steps = growth(found.plies, found.evaluations, minutes, spent)
     simulations, samples = (_average(steps, rates) for rates in _rates(found))
     plies, run = length(found.plies), 60 * minutes
     full = readouts(PLAY_SHARE * run * simulations / (plies * per_move(48)))

@@ -116,6 +116,7 @@ def test_growth_comes_after_six_million_evaluations() -> None:
     assert growth(60, 60_000, 120) == [(0.05, "b2c32"), (0.4, "b4c64"), (1, "b6c64")]
     assert growth(60, 60_000, 2) == [(1, "b2c32")]
     assert growth(8, 60_000, 120) == [(1, "b2c32")]
+    assert growth(60, 60_000, 15, 0.06) == [(0.17, "b2c32"), (1, "b4c64")]  # measuring and compiling took a minute
 
 
 @pytest.mark.parametrize(
