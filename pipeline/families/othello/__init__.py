@@ -7,5 +7,4 @@ EXTENSIONS: extensions.Table = {
         "othello": "pipeline.families.othello.game:Othello.from_spec",
     },
     extensions.PAGES: {"othello": "pipeline.families.othello.page:OthelloPage"},
-    extensions.PRESETS: {"othello": "pipeline.families.othello"},
 }
