@@ -208,7 +208,7 @@ def test_after_a_failure_of_the_network_it_is_still_the_opponents_turn(tmp_path:
 
 @pytest.mark.parametrize(
     ("game", "instead"),
-    [(None, "--model pretrained/go9"), ("gomoku:9", "--model pretrained/gomoku9"), ("othello:8", "--model heuristic")],
+    [(None, "--model pretrained/go9"), ("gomoku:9", "--model pretrained/gomoku9"), ("othello:6", "--model heuristic")],
 )
 def test_without_a_champion_it_says_what_can_be_played(game: str | None, instead: str) -> None:
     wanted = f"saved_models/best_model: no champion yet: play {instead}, or train one with `python main.py loop`"

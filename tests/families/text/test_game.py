@@ -17,8 +17,6 @@ from pipeline.families.text.words import LISTED, SHOWN, Message, listed_actions,
 from pipeline.games.contract import CHANCE
 from pipeline.games.replay import replay_one
 from pipeline.games.specs import parse_game
-from pipeline.play.config import PlayConfig
-from pipeline.play.terminal import play
 
 KUHN = "text:KuhnPoker-v0,show=round"
 
@@ -201,8 +199,3 @@ def test_what_players_are_shown() -> None:
     assert SHOWN["board"](view).endswith("Board B\nAvailable Moves: [2]") and "Board A" not in SHOWN["board"](view)
     assert plain(" [ Col\n 3] ") == "[col 3]"
     assert SEED == 6
-
-
-def test_no_person_plays_where_the_board_shows_what_is_hidden() -> None:
-    with pytest.raises(UsageError, match="play: the text game KuhnPoker-v0 isn't played here"):
-        play(PlayConfig(model="random", game="text:KuhnPoker-v0"))

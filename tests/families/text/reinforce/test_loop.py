@@ -28,7 +28,14 @@ from pipeline.families.text.language import players as language
 from pipeline.families.text.language.prompts import boxed, brackets
 from pipeline.families.text.reinforce import pretraining
 from pipeline.families.text.reinforce.actor import TextActor
-from pipeline.families.text.reinforce.columns import INVALID_MOVE, NONE, OTHER_ENDED_BY_INVALID, WELL_FORMED, unpacked
+from pipeline.families.text.reinforce.columns import (
+    INVALID_MOVE,
+    NOBODY,
+    NONE,
+    OTHER_ENDED_BY_INVALID,
+    WELL_FORMED,
+    unpacked,
+)
 from pipeline.families.text.reinforce.examples import make_examples
 from pipeline.games.specs import parse_game
 from pipeline.gather.command import gather
@@ -151,7 +158,7 @@ def test_records_hold_every_field_of_a_step(run: Path) -> None:
         for number in range(shard.num_games):
             record = shard.game(number)
             own = record.own
-            assert own["player"][0] == 2 and not own["text"][0].any()  # chance's seed
+            assert own["player"][0] == NOBODY and not own["text"][0].any()  # chance's seed
             for ply in range(1, len(record.moves)):
                 its = record.learner in (BOTH, own["player"][ply])
                 assert bool(record.flags[ply] & 1) == its == bool((own["answer"][ply] != NONE).any())

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("textarena", reason="text games need the extra text")
 
 from pipeline.families.text.game import TextGame
-from pipeline.families.text.reinforce.columns import INVALID_MOVE, WELL_FORMED, packed
+from pipeline.families.text.reinforce.columns import INVALID_MOVE, NOBODY, WELL_FORMED, packed
 from pipeline.families.text.reinforce.tracking import MEASURES, coverage, tracked
 from pipeline.games.specs import parse_game
 from pipeline.reports.tracked import Tracked, lines, of_newest_games
@@ -31,7 +31,7 @@ def record(game: TextGame, seed: int, learner: int, opponent: str | None, result
     own = {
         "text": np.stack([packed(text if it else "", game) for text, it in zip(texts, learned, strict=True)]),
         "notes": np.array([0, INVALID_MOVE if learned[1] else 0, WELL_FORMED if learned[2] else 0], np.uint8),
-        "player": np.array([2, 0, 1], np.uint8),
+        "player": np.array([NOBODY, 0, 1], np.uint8),
         "reward": np.array([0, result, -result], np.float32),
     }
     return GameRecord(
