@@ -134,8 +134,8 @@ def outcome(found: dict[str, Any]) -> str:
             text = re.sub(r"text:\S+: |\(env\.py, line \d+\)", "", found[fault])
             return f"{fault}: {re.sub(r'/[^ ]*/', '', text)}"
     kind = "lists its actions" if found["lists"] else "actions are texts"
-    players = found["players"]
-    return f"{f'{players} players' if players > 1 else 'one player'}, {kind}"
+    players = {1: "one player", 2: "two players"}.get(found["players"], f"{found['players']} players")
+    return f"{players}, {kind}"
 
 
 def table(found: dict[str, dict[str, Any]]) -> Iterator[str]:

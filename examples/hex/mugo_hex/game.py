@@ -6,7 +6,8 @@ Rules, where implementations differ:
     draw    none is possible: on a full board exactly one player has joined their sides
 
 Spec: ``hex:SIZE``, or ``hex:any`` for a network that plays all sizes. Actions are points, named by a column letter and
-a row number from below, e.g. ``D4``. """
+a row number from below, e.g. ``D4``.
+"""
 
 from __future__ import annotations
 

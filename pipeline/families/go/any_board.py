@@ -10,15 +10,17 @@ from __future__ import annotations
 import numpy as np
 
 from pipeline.compiled_kernels import kernel
+from pipeline.games.all_boards import side_planes, sides
 
 # Points. Under area scoring, leads on boards with an odd number of points are nearly always odd, others even, so every
 # whole number near a fair komi may decide. Far from it, a coarser scale is enough.
 KOMI = (-22, -18, -15, *range(-12, 13), 15, 18, 22)
-SIDES = (7, 9, 11, 13, 15, 17, 19)
+SIZES = range(5, 20)
+SIDES = sides(SIZES)
 PLANE_NAMES = (
     *(f"komi for the mover above {points}" for points in KOMI),
     "komi is whole: draws are possible",
-    *(f"side of the board at least {side}" for side in SIDES),
+    *side_planes(SIZES),
 )
 NUM_PLANES = len(PLANE_NAMES)
 _BOUNDS = np.array(KOMI, np.int16) * 2

@@ -31,10 +31,12 @@ from numpy.typing import NDArray
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.families.go import any_board as any_board_planes
 from pipeline.families.go import features, kernels, pass_alive
+from pipeline.families.go.any_board import SIZES
 from pipeline.families.go.board import BLACK, EMPTY, OFF_BOARD, WHITE, count_liberties, points_around
 from pipeline.families.go.groups import sets_beside, words_for
 from pipeline.families.go.handicap import fixed_handicap
 from pipeline.families.go.heuristic import move_scores
+from pipeline.games.all_boards import ANY, SIZE
 from pipeline.games.capabilities import AllBoards, AnyPosition, InSgf, Komi, Setups, Sgf
 from pipeline.games.contract import (
     Actions,
@@ -52,8 +54,7 @@ from pipeline.games.keys import load_keys, store_key
 from pipeline.games.stones import COLUMNS_WITHOUT_I, REFUSALS, BoardGame, Look, square_board
 
 DEFAULT_KOMI = 7.5
-SIZES = range(5, 20)
-ANY, HOME = "any", 9  # the size in the spec of a game of all sizes, and its own board
+HOME = 9  # the own board of the game of all sizes
 LONGEST = 10_000  # plies of a game without a move limit; in theory superko allows many more
 SGF_RULES = "Chinese"  # of the rules that other programs know, these come closest to area scoring with superko
 ZOBRIST_SEED = 20260119  # part of no file format: keys never leave a process
@@ -111,8 +112,8 @@ class Go(BoardGame, KernelGame, InSgf, Komi, AnyPosition, Setups):
         """Raises UsageError for a size outside 5–19, an unknown option or a value that is no number."""
         any_board = size == ANY
         if any_board:
-            size = options.get("size", str(HOME))
-        known = ("komi", "moves", "size") if any_board else ("komi", "moves")
+            size = options.get(SIZE, str(HOME))
+        known = ("komi", "moves", SIZE) if any_board else ("komi", "moves")
         side = square_board("go", size, options, sizes=SIZES, usual=9, known=known)
         komi_text, moves = options.get("komi", f"{DEFAULT_KOMI}"), options.get("moves")
         try:
@@ -261,7 +262,7 @@ class GoAnyBoard(Go, AllBoards):
         super().__init__(size, komi, max_plies)
         self.family = f"go:{ANY}{self._options}"
         self._boards = "Go on all boards" if size == HOME else f"Go on all boards, here {size}×{size}"
-        board = "" if size == HOME else f",size={size}"
+        board = "" if size == HOME else f",{SIZE}={size}"
         self.spec = f"go:{ANY}{board}{self._options}{self._limit}"
 
     def on_board(self, size: int) -> Self:

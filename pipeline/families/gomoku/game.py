@@ -42,7 +42,7 @@ from pipeline.errors import IllegalMove, UsageError
 from pipeline.families.gomoku import kernels
 from pipeline.families.gomoku import shapes as gomoku_shapes
 from pipeline.families.gomoku.heuristic import move_scores
-from pipeline.games.all_boards import maker
+from pipeline.games.all_boards import SIZE, maker
 from pipeline.games.capabilities import InSgf, SeesOpponents, Sgf, SharedRules
 from pipeline.games.contract import (
     OFF,
@@ -118,10 +118,11 @@ class Gomoku(RowGame, InSgf, SharedRules):
     def from_spec(size: str | None, options: dict[str, str]) -> Gomoku:
         """Raises UsageError for a size outside 9–19, an unknown option, or options that contradict each other."""
         known = ("exact", "capture", "pairs", "threes_by_capture", "breakable", "opponents")
-        rules = {name: text for name, text in options.items() if name in known}
+        kind = GomokuWithOpponents if options.get("opponents") == ON else Gomoku
+        make = maker(kind, "gomoku", size, options, sizes=range(9, 20), home=9, usual=15, known=known)
         where = f"game gomoku:{size}"
-        for name, text in rules.items():
-            if name != "pairs" and text not in (ON, OFF):
+        for name, text in options.items():
+            if name not in ("pairs", SIZE) and text not in (ON, OFF):
                 raise UsageError(f"{where}: {name}={text}; wanted {ON} or {OFF}")
         exact, capture = options.get("exact") == ON, options.get("capture") == ON
         if exact and capture:
@@ -133,8 +134,6 @@ class Gomoku(RowGame, InSgf, SharedRules):
         if not MIN_PAIRS <= small_number(pairs) <= MAX_PAIRS:
             raise UsageError(f"{where}: pairs={pairs}; wanted a number from {MIN_PAIRS} to {MAX_PAIRS}")
         by_capture, breakable = (options.get(name, ON) == ON for name in ("threes_by_capture", "breakable"))
-        kind = GomokuWithOpponents if options.get("opponents") == ON else Gomoku
-        make = maker(kind, "gomoku", size, options, sizes=range(9, 20), home=9, usual=15, known=known)
         return make(exact, int(pairs) if capture else 0, by_capture, breakable)
 
     def initial(self, num_games: int) -> States:

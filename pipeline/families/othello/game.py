@@ -8,7 +8,8 @@ Rules, where implementations differ:
     first   black, drawn as X, moves first
 
 Spec: ``othello:SIZE``, or ``othello:any`` (games/all_boards.py). Actions are points, then the pass. Points are named as
-usual in Othello, by a column letter and a row number from *above*: ``a1`` is the upper left corner. """
+usual in Othello, by a column letter and a row number from *above*: ``a1`` is the upper left corner.
+"""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_random_games_are_replayed_with_the_same_observations(name: str) -> None
     found = play(name)
     assert outcome(replayed(dict(found))) == outcome(found)
     kind = "lists its actions" if name.startswith("Kuhn") else "actions are texts"
-    assert outcome(found) == f"{'one player' if name.startswith('2048') else '2 players'}, {kind}"
+    assert outcome(found) == f"{'one player' if name.startswith('2048') else 'two players'}, {kind}"
 
 
 def test_random_players_say_the_same_in_every_process() -> None:
