@@ -60,8 +60,8 @@ class LoopConfig(Options):
     )
     overlap: bool = Field(
         False,
-        description="Keep playing while other commands run, at the lowest priority: no core is idle, and unfinished "
-        "games continue in the next generation.",
+        description="Keep playing while other commands run, at the lowest priority; unfinished games continue in the "
+        "next generation. Two cores are hardly idle without it.",
     )
     tidy: bool = Field(
         False,

@@ -22,7 +22,7 @@ PLAY_SHARE, TRAIN_SHARE = 0.5, 1 / 3  # of a generation's time; the rest evaluat
 LEAST_SECONDS = 5.0  # of a generation: what commands cost before they do anything must stay a small part
 LEAST_GAMES = 32  # per generation: fewer teach next to nothing
 RESIGNED_LENGTH = 0.5  # of random games' length, in games where lost ones are resigned (9x9 Go: some 60 plies of 122)
-LATE = 0.8  # of the time; a run's last models are some 60 Elo stronger than the champion, which 64 games rarely show
+LATE, LAST = 0.8, 0.99  # of the time: late gains are small, which 64 games rarely show; the last match comes at its end
 MATCH_READOUTS = 2  # as in the recipe
 LARGEST_REUSE = 8  # samples per target, as in KataGo; more would learn games by heart
 
@@ -145,9 +145,10 @@ def derive(found: Measurements, minutes: float, spent: float = 0.0) -> tuple[str
     steps_of_training = trained / batch
     epochs = max(1, min(3, int(wanted / first_targets)))
     window = max(_rounded(2.5 * games * plies), 4 * chunk)
-    matches = 64
-    while matches > 16 and matches * plies * MATCH_READOUTS / simulations > 0.1 * seconds:
-        matches //= 2
+    match_games, late, last = (
+        _halved(most, share * seconds * simulations / (plies * MATCH_READOUTS))
+        for most, share in ((64, 0.1), (256, 0.2), (512, 0.4))
+    )
     opening = max(2, min(6, int(found.plies / 5)))
     sizes = ", ".join(size for _, size in steps)
     selfplay = [
@@ -190,8 +191,8 @@ def derive(found: Measurements, minutes: float, spent: float = 0.0) -> tuple[str
     if first_steps < 100:
         train.append(_line("warmup_steps", max(5, int(first_steps / 2)), "half of the first generation"))
     evaluate = [
-        _line("games", [(LATE, matches), (1, 2 * matches)],
-              "a tenth of a generation's time at most; twice as many when the gains are small", "until_share"),
+        _line("games", [(LATE, match_games), (LAST, late), (1, last)],
+              "a tenth of a generation's time at most; more when the gains are small", "until_share"),
         _line("opening_plies", opening, "varied openings, each played with both colours"),
     ]  # fmt: skip
     summary = f"{_facts(found)}: {games} games per generation (about {_seconds(seconds)}), {_growth_in_words(steps)}"
@@ -209,6 +210,11 @@ def derive(found: Measurements, minutes: float, spent: float = 0.0) -> tuple[str
         *("", "evaluate:", *evaluate),
     ]
     return "\n".join(text) + "\n", summary
+
+
+def _halved(games: int, affordable: float) -> int:
+    """Games of a match, halved until they are affordable, but at least 16."""
+    return games if games <= max(16.0, affordable) else _halved(games // 2, affordable)
 
 
 def _line(option: str, value: Any, reason: str, clock: str = "until") -> str:

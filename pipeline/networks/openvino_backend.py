@@ -68,9 +68,17 @@ def processor_name() -> str:
     return " ".join(part for part in parts if part) or platform.processor() or platform.machine()
 
 
-def has_fast_bfloat16() -> bool:
+def has_bfloat16() -> bool:
     """Whether the CPU multiplies bfloat16 in hardware (AVX-512 BF16, AMX, or Arm's BF16)."""
     return bool(_flags() & {"avx512_bf16", "amx_bf16", "bf16"})
+
+
+def has_fast_bfloat16() -> bool:
+    """Whether the CPU computes faster in bfloat16 than in float32.
+
+    An Intel Xeon whose AMX was hidden by a virtual machine was a third slower with AVX-512 BF16 (docs/log, 2026-11-29).
+    """
+    return has_bfloat16() and ("amx_bf16" in _flags() or _processor().get("vendor_id") != "GenuineIntel")
 
 
 def largest_int8_kernel() -> int:
@@ -113,7 +121,7 @@ class OpenVinoBackend(Backend):
         self._architecture, self._folded = architecture, folded
         self._core = load_openvino().Core()
         self._in_callers_thread = num_threads >= available_cores()
-        exact = "bf16" if precision == "bfloat16" or (precision == "int8" and has_fast_bfloat16()) else "f32"
+        exact = "bf16" if precision == "bfloat16" or (precision == "int8" and has_bfloat16()) else "f32"
         self._properties = {
             "INFERENCE_PRECISION_HINT": exact,
             "NUM_STREAMS": 0 if self._in_callers_thread else num_threads,

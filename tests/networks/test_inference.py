@@ -460,7 +460,7 @@ def test_int8_is_what_rounding_to_whole_numbers_gives(
     architecture: Architecture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Against plain numpy with kernels and inputs rounded as openvino_backend.py says."""
-    monkeypatch.setattr(openvino_backend, "has_fast_bfloat16", lambda: False)
+    monkeypatch.setattr(openvino_backend, "has_bfloat16", lambda: False)
     folded, planes = fold(architecture, lively_weights(architecture)), random_planes(architecture, 48)
     exact, maxima = folding._convolve, openvino_backend.input_maxima(architecture, folded, planes)
     found: dict[str, float] = {}
@@ -506,6 +506,24 @@ def test_int8_sums_of_the_largest_numbers_do_not_saturate() -> None:
     wanted_logits, wanted_value = evaluate_plain(GO, folded, planes)
     np.testing.assert_allclose(logits, wanted_logits, atol=0.05)
     np.testing.assert_allclose(value, wanted_value, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("entries", "instructions", "fast"),
+    [
+        ({"vendor_id": "GenuineIntel", "flags": "avx2 avx512f"}, False, False),
+        ({"vendor_id": "GenuineIntel", "flags": "avx512f avx512_bf16"}, True, False),  # AMX is hidden
+        ({"vendor_id": "GenuineIntel", "flags": "avx512_bf16 amx_bf16"}, True, True),
+        ({"vendor_id": "AuthenticAMD", "flags": "avx512f avx512_bf16"}, True, True),
+        ({"Features": "asimddp bf16"}, True, True),  # Arm
+        ({}, False, False),
+    ],
+)
+def test_bfloat16_is_for_processors_that_it_makes_faster(
+    entries: dict[str, str], instructions: bool, fast: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openvino_backend, "_processor", lambda: entries)
+    assert (openvino_backend.has_bfloat16(), openvino_backend.has_fast_bfloat16()) == (instructions, fast)
 
 
 def test_int8_kernels_are_as_large_as_the_processor_can_sum(monkeypatch: pytest.MonkeyPatch) -> None:

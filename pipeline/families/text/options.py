@@ -73,6 +73,14 @@ class TextInitOptions(Options):
         ge=0,
         description="Steps that train a tiny base model to write legal actions, on random play.",
     )
+    pretraining_contrast: float = Field(
+        0.0,
+        ge=0,
+        le=5,
+        description="How much actions' chances there depend on the observation's words, at random, so that the model "
+        "learns to read them: standard deviation of their logarithms at first; a sixth is left in the end. 0 = all are "
+        "equally likely.",
+    )
 
 
 class TextSelfplayOptions(Options):

@@ -202,8 +202,10 @@ class Reinforce(Method):
         model = tiny_model(*size, game.prompt_tokens + game.reply_tokens, config.seed)
         if ours.pretraining_steps:
             progress.say(f"pretraining a base model in {path} to write legal actions")
-            steps = ours.pretraining_steps
-            pretrain(model, tokenizer.encode, BYTES, game, template, FORMS[reading], steps, config.seed, progress)
+            pretrain(
+                model, tokenizer.encode, BYTES, game, template, FORMS[reading], ours.pretraining_steps,
+                ours.pretraining_contrast, config.seed, progress,
+            )  # fmt: skip
         write_base(path, model)
 
     def size(self, architecture: Mapping[str, Any]) -> str:

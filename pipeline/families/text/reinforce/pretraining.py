@@ -1,19 +1,28 @@
-"""Pretraining of the tiny base model: it learns to write legal actions, all equally likely.
+"""Pretraining of the tiny base model: it learns to write legal actions.
 
 A language model with random weights would never write a legal action, so it couldn't learn from rewards. Therefore
 ``init`` plays random games and trains the base model on their prompts, each followed by a random legal action and the
 end token, with cross-entropy on the answers only. It learns nothing about good play. A base model given by the user
 isn't pretrained.
 
-Axes: B batch, L tokens.
+A model that only ever sees actions that are equally likely learns to overlook what the observation says, and the small
+gradients of rewards hardly teach it to look again. So the actions' chances may depend on the observation's words, at
+random: strongly at first, weakly in the end, since the base is the policy that --kl-weight keeps to. Some contrast must
+be left, or the model forgets again what it has learned to read (docs/log, 2026-11-29).
 """
 
 from __future__ import annotations
 
+import re
+import zlib
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.special import softmax
 
 from pipeline.families.text.game import SEEDS, TextGame
 from pipeline.families.text.language.generation import padded_left, positions_of
@@ -25,13 +34,20 @@ BATCH = 64
 LEARNING_RATE = 3e-3
 POSITIONS = 3_000  # of random games, at most
 WARMUP = 0.1  # share of the steps
+FADED, LEFT = 2 / 3, 1 / 6  # from this share of the steps on, this share of the contrast is left
+FEATURES = 4096  # into which pairs of words are hashed
+DIMENSIONS = 32  # of the random vectors of observations and actions
+_WORD = re.compile(r"[^\W\d_]+|\d+|\S")
+
+Position = tuple[str, tuple[str, ...]]
+"""An observation, and its legal actions or suggestions."""
 
 
-def random_positions(game: TextGame, seed: int, progress: Progress) -> list[tuple[str, tuple[str, ...]]]:
+def random_positions(game: TextGame, seed: int, progress: Progress) -> list[Position]:
     """Observations from random games, each with its legal actions, or with suggestions where actions are texts."""
     generator = np.random.default_rng([seed, 0x9AD])
     row = np.array([0])
-    found: list[tuple[str, tuple[str, ...]]] = []
+    found: list[Position] = []
     boards = Boards(game, 1)
     progress.start("playing at random", POSITIONS, "positions")
     while len(found) < POSITIONS:
@@ -47,12 +63,42 @@ def random_positions(game: TextGame, seed: int, progress: Progress) -> list[tupl
     return found[:POSITIONS]
 
 
+def random_scores(positions: Sequence[Position], seed: int) -> list[NDArray[np.float64]]:
+    """For each position a score for each of its actions: random, but a function of the observation and the action.
+
+    It is linear in which pairs of neighbouring words the observation has, so that the same words have the same effect
+    everywhere; what all observations say has none, and pairs that always come together count once. The standard
+    deviation over positions and actions is about 1.
+    """
+    generator = np.random.default_rng([seed, 0x9AF])
+    has_pair = np.zeros((len(positions), FEATURES), np.bool_)
+    for row, (text, _) in zip(has_pair, positions, strict=True):
+        words = _WORD.findall(text)
+        row[[zlib.crc32(f"{a} {b}".encode()) % FEATURES for a, b in pairwise(words)]] = True
+    said = has_pair[:, has_pair.any(axis=0) & ~has_pair.all(axis=0)]
+    facts = np.unique(said, axis=1).astype(np.float32)
+    told = (facts - facts.mean(axis=0)) @ generator.standard_normal((facts.shape[1], DIMENSIONS), np.float32)
+    told /= max(float(told.std()), 1e-6) * DIMENSIONS**0.5
+    vectors: dict[str, NDArray[np.float64]] = {}
+    scores = []
+    for one, (_, listed) in zip(told, positions, strict=True):
+        for action in listed:
+            if action not in vectors:
+                vectors[action] = generator.standard_normal(DIMENSIONS)
+        scores.append(np.array([one @ vectors[action] for action in listed]))
+    return scores
+
+
 def pretrain(
-    model: Any, encode: Any, end: int, game: TextGame, template: Template, form: Form, steps: int, seed: int,
-    progress: Progress,
+    model: Any, encode: Any, end: int, game: TextGame, template: Template, form: Form, steps: int, contrast: float,
+    seed: int, progress: Progress,
 ) -> float:  # fmt: skip
-    """Train all weights of the model in place; its answers get this form. Returns the last loss, in nats per token."""
+    """Train all weights of the model in place; its answers get this form. Returns the last loss, in nats per token.
+
+    contrast: by how much the logarithms of the actions' chances differ at first, their standard deviation
+    """
     positions = random_positions(game, seed, progress)
+    scores = random_scores(positions, seed)
     prompts = [encode(template(text))[-game.prompt_tokens :] for text, _ in positions]
     most = game.reply_tokens - 1
     answers = [[[*encode(form.write(action))[:most], end] for action in listed] for _, listed in positions]
@@ -63,7 +109,9 @@ def pretrain(
     progress.start("pretraining", steps, "steps")
     for step in range(steps):
         chosen = generator.integers(len(prompts), size=BATCH)
-        picked = [answers[i][generator.integers(len(answers[i]))] for i in chosen]
+        share = (step + 1) / steps
+        sharpness = contrast * (LEFT + (1 - LEFT) * max(0.0, 1 - share / FADED))
+        picked = [answers[i][generator.choice(len(answers[i]), p=softmax(sharpness * scores[i]))] for i in chosen]
         ids, mask = padded_left([prompts[i] + answer for i, answer in zip(chosen, picked, strict=True)], "cpu")
         longest = max(map(len, picked))
         is_answer = torch.zeros(BATCH, longest, dtype=torch.bool)
@@ -77,7 +125,6 @@ def pretrain(
         loss = torch.nn.functional.cross_entropy(logits[is_answer], wanted[is_answer])
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        share = (step + 1) / steps
         for group in optimizer.param_groups:
             group["lr"] = LEARNING_RATE * min(1.0, share / WARMUP, 2 * (1 - share) + 0.05)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
