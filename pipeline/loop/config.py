@@ -61,7 +61,7 @@ class LoopConfig(Options):
     overlap: bool = Field(
         False,
         description="Keep playing while other commands run, at the lowest priority; unfinished games continue in the "
-        "next generation. Two cores are hardly idle without it.",
+        "next generation. Two cores are busy without it.",
     )
     tidy: bool = Field(
         False,

@@ -7,8 +7,8 @@ isn't pretrained.
 
 A model that only ever sees actions that are equally likely learns to overlook what the observation says, and the small
 gradients of rewards hardly teach it to look again. So the actions' chances may depend on the observation's words, at
-random: strongly at first, weakly in the end, since the base is the policy that --kl-weight keeps to. Some contrast must
-be left, or the model forgets again what it has learned to read (docs/log, 2026-11-29).
+random: strongly at first, weakly in the end, since --kl-weight keeps to the base's policy. Without the rest the model
+forgets what it has learned to read (docs/log, 2026-11-29).
 """
 
 from __future__ import annotations

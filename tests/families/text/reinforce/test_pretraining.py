@@ -31,7 +31,7 @@ def test_scores_are_a_function_of_what_observations_say() -> None:
     assert all((score == by_text[text]).all() for (text, _), score in zip(positions, scores, strict=True))
     assert len(np.unique(scores[:, 0])) == 6
     assert np.abs(scores.mean(axis=0)).max() < 0.2 and 0.5 < scores.std() < 2
-    # The same card has the same effect whoever moves.
+    # A card has the same effect for both players.
     effect = [by_text[f"You are player {one}. Your card is K."] - by_text[f"You are player {one}. Your card is J."]
               for one in (0, 1)]  # fmt: skip
     assert np.allclose(*effect, atol=1e-5) and np.abs(effect[0]).max() > 0.1
