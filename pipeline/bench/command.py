@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,39 +66,47 @@ TICK_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class BenchSummary:
-    """Medians; shares are of the ceiling named in the module docstring."""
+    """Medians; shares are of the ceiling named in the module docstring. None: not asked for."""
 
     game: str
     network_size: str
     games: int
     readouts: int
     threads: int
-    backend: str
-    network_evaluations_per_second: float
-    selfplay_evaluations_per_second: float
-    selfplay_share: float
-    games_per_second: float
-    tree_simulations_per_second: float
-    gather_positions_per_second: float
-    train_samples_per_second: float
-    train_share: float
+    backend: str | None = None
+    network_evaluations_per_second: float | None = None
+    selfplay_evaluations_per_second: float | None = None
+    selfplay_share: float | None = None
+    games_per_second: float | None = None
+    tree_simulations_per_second: float | None = None
+    gather_positions_per_second: float | None = None
+    train_samples_per_second: float | None = None
+    train_share: float | None = None
 
     def lines(self) -> list[str]:
         """The short form."""
-        return [
-            f"{self.game}, {self.network_size}, {counted(self.games, 'game')} at once, "
-            f"{counted(self.readouts, 'readout')} a move, {counted(self.threads, 'thread')}, {self.backend}",
-            f"network    {self.network_evaluations_per_second:,.0f} evaluations/s",
-            f"self-play  {self.selfplay_evaluations_per_second:,.0f} evaluations/s, {percent(self.selfplay_share)} of "
-            f"the network's; {self.games_per_second:,.2f} games/s",
-            f"tree       {self.tree_simulations_per_second:,.0f} simulations/s without a network",
-            f"gather     {self.gather_positions_per_second:,.0f} positions/s",
-            f"train      {self.train_samples_per_second:,.0f} samples/s, {percent(self.train_share)} of memory's",
-        ]
+        found = [f"{self.game}, {self.network_size}"]
+        if self.selfplay_share is not None:
+            found[0] += (
+                f", {counted(self.games, 'game')} at once, {counted(self.readouts, 'readout')} a move, "
+                f"{counted(self.threads, 'thread')}, {self.backend}"
+            )
+            found += [
+                f"network    {self.network_evaluations_per_second:,.0f} evaluations/s",
+                f"self-play  {self.selfplay_evaluations_per_second:,.0f} evaluations/s, "
+                f"{percent(self.selfplay_share)} of the network's; {self.games_per_second:,.2f} games/s",
+                f"tree       {self.tree_simulations_per_second:,.0f} simulations/s without a network",
+            ]
+        if self.gather_positions_per_second is not None:
+            found.append(f"gather     {self.gather_positions_per_second:,.0f} positions/s")
+        if self.train_share is not None:
+            rate = f"{self.train_samples_per_second:,.0f} samples/s"
+            found.append(f"train      {rate}, {percent(self.train_share)} of memory's")
+        return found
 
 
 def bench(config: BenchConfig, progress: Progress = SILENT) -> BenchSummary | MatchBenchSummary:
-    """Measure every stage, which takes about 6 × config.seconds and compiling; with "evaluate" see bench_match.
+    """Measure every stage, which takes about 6 × config.seconds and compiling, or one of them; "evaluate": bench_match.
 
     Raises UsageError for a game that AlphaZero can't play, a preset without its searches, or an option that "evaluate"
     doesn't read.
@@ -150,8 +158,16 @@ def saying_parts(progress: Progress) -> Iterator[Callable[[str], None]]:
         thread.join()
 
 
-def _network(config: BenchConfig) -> tuple[Game, Architecture, Weights, Model | None]:
-    """The network that is measured. Without a model it has random weights."""
+class _Network(NamedTuple):
+    """What is measured. model: None for random weights."""
+
+    game: Game
+    architecture: Architecture
+    weights: Weights
+    model: Model | None
+
+
+def _network(config: BenchConfig) -> _Network:
     from pipeline.networks.architecture import Architecture, random_weights
 
     model = None if config.model is None else read_model(resolve_champion(config.model))
@@ -159,32 +175,70 @@ def _network(config: BenchConfig) -> tuple[Game, Architecture, Weights, Model | 
     game = parse_game(model.info.game if model else first.game)
     AlphaZero().check(game)
     if model:
-        return game, Architecture.from_dict(model.info.architecture), model.weights, model
+        return _Network(game, Architecture.from_dict(model.info.architecture), model.weights, model)
     architecture = Architecture.for_game(first.network_size, game, first.value_head)
-    return game, architecture, random_weights(architecture, 0), None
+    return _Network(game, architecture, random_weights(architecture, 0), None)
 
 
 def _bench_pipeline(config: BenchConfig, progress: Progress, part: Callable[[str], None]) -> BenchSummary:
-    from pipeline.networks.inference import make_evaluators
-
-    game, architecture, weights, model = _network(config)
-    progress.start("bench", 5, "parts")
-    progress.left(None)  # some take ten times as long as others
-    part("loading and compiling")
-    settings = _play_settings(config)
+    network, settings = _network(config), _play_settings(config)
+    game, window, whole = network.game, config.seconds / (2 * ROUNDS), config.what == "pipeline"
     parallel = config.games or PARALLEL_GAMES
     threads = min(available_cores(), parallel)
-    window = config.seconds / (2 * ROUNDS)
-    variety = Variety.of(settings, game)
-    boards, on_boards = [], cast(Sequence[Game], variety.games)
-    for one, rows in zip(on_boards, variety.rows(-(-parallel // threads)), strict=True):
-        there = architecture.at(*one.board_shape)
+    rows = Variety.of(settings, game).rows(-(-parallel // threads))
+    found = BenchSummary(game.spec, network.architecture.size, sum(rows) * threads, settings.readouts, threads)
+    progress.start("bench", {"pipeline": 6, "selfplay": 4, "train": 2}[config.what], "parts")
+    progress.left(None)  # some take ten times as long as others
+    with tempfile.TemporaryDirectory(prefix="mugo-bench-") as name:
+        folder = Path(name)
+        part("random games")
+        length = write_random_games(game, folder / "selfplay", GATHERED_POSITIONS)
+        progress.advance()
+        if config.what != "train":
+            found = replace(found, **_selfplay(network, settings, rows, threads, window, length, progress, part))
+        if config.what != "selfplay":
+            part("gather")
+            plan = GatherConfig(directory=folder / "selfplay", as_many_as_possible=True)
+            plans = [{"output_directory": folder / str(seed), "seed": seed} for seed in range(ROUNDS if whole else 1)]
+            gathered = [gather(plan.model_copy(update=one)).positions_per_second for one in plans]
+            if whole:
+                progress.advance()
+                # The first loads kernels.
+                found = replace(found, gather_positions_per_second=statistics.median(gathered[1:]))
+            part("train")
+            rate, share = _train_rates(network, folder / "0", window, config.preset)
+            found = replace(found, train_samples_per_second=rate, train_share=share)
+            progress.advance()
+    progress.finish()
+    return found
+
+
+def _selfplay(
+    network: _Network,
+    settings: SelfplayConfig,
+    rows: Sequence[int],
+    threads: int,
+    window: float,
+    length: float,
+    progress: Progress,
+    part: Callable[[str], None],
+) -> dict[str, Any]:
+    """The summary's figures of self-play. rows: games of a thread, by board; length: of a game without a model."""
+    from pipeline.networks.inference import make_evaluators
+
+    part("loading and compiling")
+    model, boards = network.model, []
+    on_boards = cast(Sequence[Game], Variety.of(settings, network.game).games)
+    for one, games in zip(on_boards, rows, strict=True):
+        there = network.architecture.at(*one.board_shape)
         calibration = calibration_of(model, there) if model else calibration_positions(one)
         evaluators = make_evaluators(
-            there, weights, rows, threads, progress=progress, calibration=calibration, afresh=True
+            there, network.weights, games, threads, progress=progress, calibration=calibration, afresh=True
         )
-        boards.append(_Board(one, rows, evaluators, calibration[np.arange(rows) % len(calibration)]))
+        boards.append(_Board(one, games, evaluators, calibration[np.arange(games) % len(calibration)]))
     raw = [_raw_games(board) if model else [] for board in boards]
+    if model:
+        length = 1 + statistics.mean(len(moves) for games in raw for moves in games)
     begun = [_stages(games) for games in raw]
     playing = _Actors(settings, boards, begun)
     part("network and self-play")
@@ -197,38 +251,16 @@ def _bench_pipeline(config: BenchConfig, progress: Progress, part: Callable[[str
     constant = _Actors(settings, without_network, begun)
     tree_rate = statistics.median(constant.run(window)[1] for _ in range(ROUNDS))
     progress.advance()
-    with tempfile.TemporaryDirectory(prefix="mugo-bench-") as name:
-        folder = Path(name)
-        part("gather")
-        average_length = write_random_games(game, folder / "selfplay", GATHERED_POSITIONS)
-        if model:
-            average_length = 1 + statistics.mean(len(moves) for games in raw for moves in games)
-        plan = GatherConfig(directory=folder / "selfplay", as_many_as_possible=True)
-        plans = [{"output_directory": folder / str(seed), "seed": seed} for seed in range(ROUNDS)]
-        gathered = [gather(plan.model_copy(update=one)).positions_per_second for one in plans]
-        progress.advance()
-        part("train")
-        train_rate, train_share = _train_rates(game, architecture, weights, folder / "0", window, config.preset)
-        progress.advance()
-    progress.finish()
     full = settings.full_search_fraction
     readouts_per_move = full * settings.readouts + (1 - full) * settings.cheap_readouts
-    return BenchSummary(
-        game=game.spec,
-        network_size=architecture.size,
-        games=sum(one.rows for one in boards) * threads,
-        readouts=settings.readouts,
-        threads=threads,
-        backend=", ".join(sorted({str(one.evaluators[0].backend) for one in boards})),
-        network_evaluations_per_second=ceiling,
-        selfplay_evaluations_per_second=evaluations,
-        selfplay_share=share,
-        games_per_second=simulations / readouts_per_move / average_length,
-        tree_simulations_per_second=tree_rate,
-        gather_positions_per_second=statistics.median(gathered[1:]),  # the first loads kernels
-        train_samples_per_second=train_rate,
-        train_share=train_share,
-    )
+    return {
+        "backend": ", ".join(sorted({str(one.evaluators[0].backend) for one in boards})),
+        "network_evaluations_per_second": ceiling,
+        "selfplay_evaluations_per_second": evaluations,
+        "selfplay_share": share,
+        "games_per_second": simulations / readouts_per_move / length,
+        "tree_simulations_per_second": tree_rate,
+    }
 
 
 def _play_settings(config: BenchConfig) -> SelfplayConfig:
@@ -368,9 +400,7 @@ def write_random_games(game: Game, folder: Path, positions: int) -> float:
     return written / games
 
 
-def _train_rates(
-    game: Game, architecture: Architecture, weights: Weights, chunks: Path, window: float, preset: str | None
-) -> tuple[float, float]:
+def _train_rates(network: _Network, chunks: Path, window: float, preset: str | None) -> tuple[float, float]:
     """Samples per second on batches from chunks, and the share of that in the rate on one batch held in memory."""
     from pipeline.run.chunks import newest_complete_set
     from pipeline.train.dataset import Dataset, prefetched
@@ -380,8 +410,8 @@ def _train_rates(
     assert chunk_set is not None
     config = make_config(TrainConfig, "train", preset)
     method = AlphaZero()
-    trainer = Trainer(method.objective(architecture.to_dict(), config), weights, config)
-    dataset = Dataset(method, game, chunk_set, config.batch_size, 0)
+    trainer = Trainer(method.objective(network.architecture.to_dict(), config), network.weights, config)
+    dataset = Dataset(method, network.game, chunk_set, config.batch_size, 0)
 
     one = next(dataset.batches(1))
     for _ in range(3):

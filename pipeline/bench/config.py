@@ -13,8 +13,9 @@ class BenchConfig(Options):
     """Measure this machine: inference, self-play, gathering and training, with upper bounds.
 
     Self-play is compared with the bare network on the same batches, training on chunks with training on one batch in
-    memory. Gathering 200,000 positions and compiling take a minute or more, regardless of --seconds. `bench evaluate`
-    compares a match played in batches with the same games played one after another.
+    memory. Gathering 200,000 positions and compiling take a minute or more, regardless of --seconds. `bench selfplay`
+    and `bench train` measure one stage. `bench evaluate` compares a match played in batches with the same games played
+    one after another.
 
     \b
     Reads:   --model, --preset
@@ -25,8 +26,9 @@ class BenchConfig(Options):
 
     what: str = Field(
         "pipeline",
-        pattern="^(pipeline|evaluate)$",
-        description="pipeline: every command; evaluate: a match in batches and one game after another.",
+        pattern="^(pipeline|selfplay|train|evaluate)$",
+        description="pipeline: selfplay, gather and train; selfplay or train: one of them; evaluate: a match in "
+        "batches and one game after another.",
         json_schema_extra={"argument": True},
     )
     preset: str | None = Field(None, description="Play and train with this preset's settings. [default: plain search]")
