@@ -94,7 +94,7 @@ class Symmetries:
 class History:
     """Keys of the positions so far in each of B games, the current one included.
 
-    keys     [B, T] uint64   the first lengths[b] of row b count
+    keys     [B, T] uint64   in order of play; the first lengths[b] of row b count
     lengths  [B]    int32
     """
 

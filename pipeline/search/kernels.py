@@ -137,6 +137,11 @@ def select(tree, rows, limits, puct, pending, forced, gumbel, games, leaves):
                     length += 1
                     node = tree.node[row, node].parent
                 out_num_past[found] = length
+                first, last = num_past, length - 1
+                while first < last:  # from the leaf's parent upwards → in order of play
+                    out_past[found, first], out_past[found, last] = out_past[found, last], out_past[found, first]
+                    first += 1
+                    last -= 1
             found += 1
     return found, roots, spent
 

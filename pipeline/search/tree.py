@@ -118,7 +118,7 @@ class Leaves(NamedTuple):
     states: States  # [K, S] the parent's state (a root's own) until the action is played, then the leaf's
     keys: KeyArray  # [K] the leaf's
     movers: NDArray[np.int8]  # [K] the leaf's
-    past: KeyArray  # [K, T] the keys that occurred in the game and on the path to the leaf; its own comes last
+    past: KeyArray  # [K, T] the keys in the game and on the path to the leaf, in order; its own comes last
     num_past: IntArray  # [K]
 
     @staticmethod
