@@ -35,6 +35,7 @@ WorkerPool = worker_pool.WorkerPool[Outcome]
 
 CHALLENGER, CHAMPION = 0, 1
 ATTEMPTS = 2  # at each game
+GAME_FAULT = "game"  # the kind of failures of the game's own program
 ENGINE_WAIT_SECONDS = 0.02  # an idle thread waits this long for each player before it steps all of them again
 
 
@@ -123,7 +124,7 @@ class MatchThread:
             decisions = player.step()
             idle = idle and not (decisions.worked or decisions.rows.size or decisions.faults)
             for row, fault in decisions.faults.items():
-                self._fail(row, fault)
+                self._fail_by(row, fault)
             if decisions.rows.size:
                 self._move(side, decisions)
         if idle:
@@ -154,8 +155,7 @@ class MatchThread:
         rows, actions, values = rows[legal], actions[legal], values[legal]
         if rows.size == 0:
             return
-        for player in self.players:
-            player.advance(rows, actions)
+        self._tell(rows, actions)
         for row, action, value in zip(rows.tolist(), actions.tolist(), values.tolist(), strict=True):
             playing = self._playing(row)
             playing.moves.append(action)
@@ -174,7 +174,7 @@ class MatchThread:
     def _go_on(self, rows: Rows) -> None:
         """After a move in each of rows [n]: play chance's moves, end finished games, ask for the next moves."""
         if self._pairing.game.has_chance:
-            self._play_chance(rows)
+            rows = self._play_chance(rows)
         over = self._boards.over(rows)
         self._begin(rows[~over])
         if over.any():
@@ -183,38 +183,55 @@ class MatchThread:
             for row, result, cut in zip(ended.tolist(), self._boards.returns(ended).tolist(), cut_short, strict=True):
                 self._finish(row, result, "move_limit" if cut else "played_out")
 
-    def _play_chance(self, rows: Rows) -> None:
-        """Play chance's moves until a player is to move or the game is over. The games of a pair have the same luck."""
+    def _play_chance(self, every: Rows) -> Rows:
+        """Play chance's moves until a player is to move or the game is over. Returns the rows that haven't failed.
+
+        The games of a pair have the same luck.
+        """
+        rows = every
         while (rows := rows[(self._boards.to_move(rows) == CHANCE) & ~self._boards.over(rows)]).size:
             pairs = [self._playing(row).index // 2 for row in rows.tolist()]
             streams = [np.random.SeedSequence([self._pairing.seed, CHANCE, pair]) for pair in pairs]
             keys = np.array([stream.generate_state(1, np.uint64)[0] for stream in streams], np.uint64)
             sampled = outcomes(self._pairing.game, self._boards.states[rows], keys)
-            self._boards.advance(rows, sampled)
-            for player in self.players:
-                player.advance(rows, sampled)
+            played = self._play(None, rows, sampled)
+            rows, sampled = rows[played], sampled[played]
+            self._tell(rows, sampled)
             for row, outcome in zip(rows.tolist(), sampled.tolist(), strict=True):
                 self._playing(row).moves.append(outcome)
                 self._playing(row).values.append(None)
+        return self._unfailed(every)
 
-    def _play(self, side: int, rows: Rows, actions: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Make moves on the boards; a row with an illegal move fails. Returns [n] which moves were legal."""
-        legal = np.ones(len(rows), np.bool_)
+    def _tell(self, rows: Rows, actions: NDArray[np.int32]) -> None:
+        """Tell both players that these moves [n] were made in rows [n]."""
+        if rows.size:
+            for player in self.players:
+                player.advance(rows, actions)
+
+    def _unfailed(self, rows: Rows) -> Rows:
+        return np.array([row for row in rows.tolist() if self._rows[row] is not None], np.int64)
+
+    def _play(self, side: int | None, rows: Rows, actions: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Make moves on the boards; a row whose move can't be made fails. Returns [n] which moves were made.
+
+        side: whose moves they are; None: chance's or an opening's.
+        """
+        made = np.ones(len(rows), np.bool_)
         if rows.size == 0:
-            return legal
+            return made
         try:
             self._boards.advance(rows, actions)
         except IllegalMove:
             for i in range(len(rows)):
                 try:
                     self._boards.advance(rows[i : i + 1], actions[i : i + 1])
-                except GameFault as error:  # of the game's own program
-                    legal[i] = False
-                    self._fail(int(rows[i]), PlayerFault("crash", "", str(error)))
                 except IllegalMove as error:
-                    legal[i] = False
-                    self._fail(int(rows[i]), PlayerFault("illegal", self._pairing.names[side], str(error)))
-        return legal
+                    made[i] = False
+                    if side is None or isinstance(error, GameFault):
+                        self._fail(int(rows[i]), GAME_FAULT, "", str(error))
+                    else:
+                        self._fail_by(int(rows[i]), PlayerFault("illegal", self._pairing.names[side], str(error)))
+        return made
 
     def _begin(self, rows: Rows) -> None:
         """Ask the player to move in each of rows [n]."""
@@ -252,13 +269,13 @@ class MatchThread:
             self._boards.set_up(started, states)
             for player in self.players:
                 player.set_up(started, states, placed)
-        lengths = np.array([self._playing(row).opening_plies for row in begun])
-        for ply in range(int(lengths.max())):
-            moving = started[lengths > ply]
+        longest = max(self._playing(row).opening_plies for row in begun)
+        for ply in range(longest):
+            moving = started[[self._playing(row).opening_plies > ply for row in started.tolist()]]
             actions = np.array([self._playing(row).moves[ply] for row in moving.tolist()], np.int32)
-            self._boards.advance(moving, actions)
-            for player in self.players:
-                player.advance(moving, actions)
+            played = self._play(None, moving, actions)
+            self._tell(moving[played], actions[played])
+            started = self._unfailed(started)
         self._go_on(started)
 
     def _finish(self, row: int, result_first_player: float, end: str) -> None:
@@ -277,9 +294,11 @@ class MatchThread:
         }
         self._release(row, MatchGame.model_validate(game))
 
-    def _fail(self, row: int, fault: PlayerFault) -> None:
-        failure = self._playing(row).failure(self._pairing.game, fault.kind, fault.player, str(fault))
-        self._release(row, failure)
+    def _fail_by(self, row: int, fault: PlayerFault) -> None:
+        self._fail(row, fault.kind, fault.player, str(fault))
+
+    def _fail(self, row: int, kind: str, player: str, problem: str) -> None:
+        self._release(row, self._playing(row).failure(self._pairing.game, kind, player, problem))
 
     def _release(self, row: int, outcome: Outcome) -> None:
         """Free a row. Reports the outcome before it calls the players, so that an error of theirs loses no game."""
@@ -376,7 +395,7 @@ class _Trials:
             failures.append(one.model_copy(update={"attempt": attempt}))
             if attempt < ATTEMPTS:
                 again.append(number)
-            elif one.player or in_play == {number}:
+            elif one.player or one.kind == GAME_FAULT or in_play == {number}:
                 self.left.discard(number)
                 self._given_up.add(number)
             else:

@@ -228,7 +228,9 @@ class MatchFailure(BaseModel, frozen=True, extra="forbid"):
 
     failed: int = Field(description="Index of the game.", ge=0)
     attempt: int = Field(description="1: the first attempt.", ge=1)
-    kind: str = Field(description="broken, protocol, refusal, illegal or crash: see players/player.py.")
+    kind: str = Field(
+        description="broken, protocol, refusal, illegal or crash: see players/player.py; game: its own program failed."
+    )
     player: str = Field(description="The player at fault; empty if none is known.")
     problem: str
     moves: Moves = Field(description="Those known.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from collections import Counter
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.errors import MuGoError
+from pipeline.errors import GameFault, MuGoError
 from pipeline.games.replay import replay_one
 from pipeline.games.specs import parse_game
 from pipeline.matches.match import MatchThread, ThreadPool, conduct
@@ -228,6 +229,32 @@ def test_a_faulty_game_fails_and_its_neighbours_go_on_as_if_nothing_was(mode, ki
         assert one.player == name
         assert one.moves[:2] == openings[one.failed // 2]
         assert len(one.moves) == 2 + (one.failed + side) % 2  # opening, and the other's move if it was first to move
+
+
+@pytest.mark.parametrize(
+    ("spec", "opening_plies", "ply"), [("connect4", 2, 1), ("connect4", 2, 5), ("hypergammon", 0, 0)]
+)  # at an opening's move, a player's, chance's
+def test_a_game_whose_own_program_fails_costs_that_game_only(spec, opening_plies, ply):
+    openings = openings_for(spec, 6, opening_plies) if opening_plies else [[]] * 6
+    pairing = pairing_of(spec, openings, random_player, random_player)
+    wanted = play(pairing, rows=6)
+    bad = wanted[2].moves[ply]
+    guilty = {index for index, one in wanted.items() if one.moves[ply] == bad}
+    assert 0 < len(guilty) < len(wanted)
+
+    class Faulty(type(pairing.game)):
+        def play(self, states, actions, history):
+            if ((self.plies(states) == ply) & (actions == bad)).any():
+                raise GameFault("the rules broke")
+            return super().play(states, actions, history)
+
+    faulty = copy.copy(pairing.game)
+    faulty.__class__ = Faulty
+    games, failures, given_up = conducted(ThreadPool(replace(pairing, game=faulty), 1, 12), range(12))
+    assert games == {index: one for index, one in wanted.items() if index not in guilty} and given_up == guilty
+    attempts = [(one, attempt) for one in sorted(guilty) for attempt in (1, 2)]
+    assert sorted((one.failed, one.attempt) for one in failures) == attempts
+    assert {(one.kind, one.player, one.problem) for one in failures} == {("game", "", "the rules broke")}
 
 
 def test_whoever_resigns_loses():

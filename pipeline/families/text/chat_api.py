@@ -106,6 +106,7 @@ class ChatApi:
         self._turns = _Turns(most)
         self._limit = OLD_LIMIT
         self._told = False
+        self._has_answered = False
         headers = {
             "Authorization": f"Bearer {access.key}", "Content-Type": "application/json", "Accept": "application/json",
             "Accept-Encoding": "identity", "User-Agent": "mugo",
@@ -191,6 +192,7 @@ class ChatApi:
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
             found = f"{host} answered {self._quoted(data)}, which is no chat completion"
             raise _Problem("protocol", found, again=True) from None
+        self._has_answered = True
         if not text.strip() and choice.get("finish_reason") == "length":
             self._tell_cut_off(most)
         return text
@@ -219,7 +221,7 @@ class ChatApi:
             return _Problem("refusal", f"{found}: it doesn't accept the key; check {key} and {base}", for_all=True)
         if status == 402 or (status == 429 and b"insufficient_quota" in data):
             return _Problem("refusal", f"{found}{said}: the account has no credit left; add some", for_all=True)
-        if status == 403:
+        if status == 403 and not self._has_answered:  # later, of one prompt: OpenRouter's moderation answers so
             remedy = f"check the account's rights and {key}"
             return _Problem("refusal", f"{found}{said}: the key may not use model {model!r}; {remedy}", for_all=True)
         if status in (404, 405):

@@ -133,6 +133,7 @@ class Environment:
     messages  by seat, all messages so far; none to seat 1 if the environment has one player
     marks     before each action: its seat, and the number of messages to that seat
     refused   whether the latest action was an invalid move
+    invalid   the seat whose invalid action ended the game, else -1
     """
 
     def __init__(self, name: str, entry: Registered, settings: dict[str, Any], seed: int, num_players: int = 2) -> None:
@@ -143,7 +144,7 @@ class Environment:
         self.name = name
         self.messages: tuple[list[Message], ...] = tuple([] for _ in range(max(2, num_players)))
         self.marks: list[tuple[int, int]] = []
-        self.refused = False
+        self.refused, self.invalid = False, -1
         self._num_players, self._lists = num_players, entry.lists
         self._done = False
         self._rewards = (0.0,) * len(self.messages)
@@ -177,25 +178,26 @@ class Environment:
         """By seat, when the game is over."""
         return self._rewards
 
-    @property
-    def invalid(self) -> int:
-        """The seat whose invalid actions ended the game, else -1."""
-        info = self._env.state.game_info
-        return next((seat for seat in range(len(self.messages)) if info.get(seat, {}).get("invalid_move")), -1)
-
     def step(self, action: str) -> None:
         """Play an action, legal or not, of the seat to move. Raises GameFault if the environment fails."""
         shown = repr(action if len(action) <= 80 else f"{action[:80]}…")
         mover = self.to_move
         before = len(self.messages[mover])
+        for info in self._flags():  # a flag would stay: games of several seats go on without the one that has it
+            info["invalid_move"] = False
         with self._running(f"action {shown}"):
             done, _ = self._env.step(action)
             self._done = bool(done)
             self._collect()
             told = self.messages[mover][before:]
-            self.refused = any(one.kind == "admin" and REFUSAL in one.text for one in told)
-            self.refused |= self._done and self.invalid == mover
+            gave_up_on = [seat for seat, info in enumerate(self._flags()) if info.get("invalid_move")]
+            self.refused = mover in gave_up_on or any(one.kind == "admin" and REFUSAL in one.text for one in told)
+            self.invalid = min(gave_up_on, default=-1) if self._done else -1
         self.marks.append((mover, before))
+
+    def _flags(self) -> list[dict[str, Any]]:
+        """By seat, where TextArena notes, as "invalid_move", that it made too many invalid moves in a row."""
+        return [self._env.state.game_info.get(seat, {}) for seat in range(len(self.messages))]
 
     def _collect(self) -> None:
         """Move the environment's new observations to messages, and take the rewards of a finished game."""

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import zlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +36,16 @@ from numpy.typing import NDArray
 from pipeline.errors import GameFault, IllegalMove, UsageError
 from pipeline.families.text.environment import Environment, registered
 from pipeline.families.text.texts import FIRST, TEXTS, clean
-from pipeline.families.text.words import SHOWN, Message, kuhn_equilibrium, listed_actions, plain, suggested_actions
+from pipeline.families.text.words import (
+    SHOWN,
+    Message,
+    bracketed,
+    checksum,
+    kuhn_equilibrium,
+    listed_actions,
+    plain,
+    suggested_actions,
+)
 from pipeline.games.capabilities import Said, SharedRules, Spoken
 from pipeline.games.contract import (
     CHANCE,
@@ -198,7 +206,7 @@ class TextGame(Spoken, SharedRules):
 
     def player_of(self, seed: int, seat: int) -> int:
         """Who has a seat in the game with this seed."""
-        seats, first = self.num_seats[seed % len(self.environments)], seed // len(self.environments)
+        seats, first = self.num_seats[self.selected(seed)], seed // len(self.environments)
         return seat if seats <= 2 else (seat - first) % seats % 2
 
     def _of_players(self, seed: int, rewards: Sequence[float]) -> tuple[float, float]:
@@ -214,16 +222,20 @@ class TextGame(Spoken, SharedRules):
 
     # The environment behind a position
 
+    def selected(self, seed: int) -> int:
+        """The index of the environment that a seed selects."""
+        return seed % len(self.environments)
+
     def environment_of(self, state: NDArray[np.int16]) -> int:
         """The index of the environment in play; state [S] after chance's move."""
-        return int(state[SEED]) % len(self.environments)
+        return self.selected(int(state[SEED]))
 
     def _lists(self, seed: int) -> bool:
         """Whether the environment that a seed selects lists its actions."""
-        return self._entries[seed % len(self._entries)].lists
+        return self._entries[self.selected(seed)].lists
 
     def _make(self, seed: int) -> Environment:
-        number = seed % len(self.environments)
+        number = self.selected(seed)
         entry, name = self._entries[number], self.environments[number]
         return Environment(name, entry, self._settings, seed, self.num_seats[number])
 
@@ -282,7 +294,7 @@ class TextGame(Spoken, SharedRules):
 
     def kind_of(self, moves: Sequence[int]) -> str:
         several = len(self.environments) > 1 and len(moves) > 0
-        return self.environments[int(moves[0]) % len(self.environments)] if several else ""
+        return self.environments[self.selected(int(moves[0]))] if several else ""
 
     # Records
 
@@ -290,11 +302,11 @@ class TextGame(Spoken, SharedRules):
         if not any(move >= FIRST for move in moves):
             return list(moves), ()
         found = self._position(np.array(moves, _ACTION).tobytes())
-        show = self._shows[moves[0] % len(self._shows)]
+        show = self._shows[self.selected(moves[0])]
         said = []
         for move, (seat, count) in zip(moves[1:], found.marks, strict=False):
             if move >= FIRST:
-                said.append((TEXTS.text(move), _checksum(show(found.messages[seat][:count]))))
+                said.append((TEXTS.text(move), checksum(show(found.messages[seat][:count]))))
         return [SPOKEN if move >= FIRST else move for move in moves], tuple(said)
 
     def recalled(self, moves: Sequence[int], said: Said) -> list[int]:
@@ -306,14 +318,14 @@ class TextGame(Spoken, SharedRules):
         seed, texts = moves[0], iter(said)
         if not 0 <= seed < SEEDS or self._lists(seed):
             raise IllegalMove(f"ply 1: a text, but {self.spec} lists its actions; wanted unchanged records")
-        environment, show = self._make(seed), self._shows[seed % len(self._shows)]
+        environment, show = self._make(seed), self._shows[self.selected(seed)]
         found = [seed]
         for ply, move in enumerate(moves[1:], start=1):
             if environment.over:
                 raise IllegalMove(f"ply {ply}: {DIFFERS} It ends the game here")
             if move == SPOKEN:
-                text, checksum = next(texts)
-                if checksum != _checksum(show(environment.messages[environment.to_move])):
+                text, recorded = next(texts)
+                if recorded != checksum(show(environment.messages[environment.to_move])):
                     raise IllegalMove(f"ply {ply}: {DIFFERS}")
                 move = TEXTS.number(clean(text))
             elif move != INVALID:
@@ -361,10 +373,16 @@ class TextGame(Spoken, SharedRules):
         return next((i for i, action in enumerate(self.listed(state)) if plain(action) == wanted), INVALID)
 
     def answered(self, state: NDArray[np.int16], read: str | None, answer: str) -> int:
-        """The action of an answer. read: the action read from it; None: none was found; then it is said as a whole."""
-        if read is None:
-            return INVALID if self.lists(state) else self.read(state, answer)
-        return self.read(state, read)
+        """The action of an answer. read: the action read from it; None: it doesn't have the form that was asked for.
+
+        Then the environment hears the whole answer; where it lists its actions, the first one in it is taken.
+        """
+        if read is not None:
+            return self.read(state, read)
+        if not self.lists(state):
+            return self.read(state, answer)
+        actions = (self.read(state, one) for one in bracketed(answer))
+        return next((action for action in actions if action != INVALID), INVALID)
 
     def refused(self, states: States) -> BoolArray:
         """[B] whether the latest move was invalid, as the environment sees it; states after a player's move."""
@@ -537,10 +555,6 @@ def _listed_text(listed: tuple[str, ...], action: int) -> str:
 def _key(state: NDArray[np.int16], plies: int) -> bytes:
     """The first actions of a state [S], four bytes each."""
     return state[HEADER : HEADER + WORDS * plies].astype(_WORD, copy=False).tobytes()
-
-
-def _checksum(observation: str) -> int:
-    return zlib.crc32(observation.encode(errors="surrogatepass"))
 
 
 def _printable(text: str) -> str:

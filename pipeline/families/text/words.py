@@ -32,6 +32,7 @@ LISTED = (
 
 _INTRODUCES = re.compile(r"\b(?:available|valid|legal|possible)[^\n:]*:", re.IGNORECASE)
 _ACTION = re.compile(r"\[[^\[\]\n]+\]")
+_BRACKETS = re.compile(r"\[[^\[\]]*\]")
 _SCORES = re.compile(r"Current scores:[^\n]*")
 _OWN_LETTER = re.compile(r"(?:stones appear as|you will be) '(\w)'")
 _CARD = re.compile(r"Your card is: '([JQK])'")
@@ -59,6 +60,16 @@ class Message(NamedTuple):
 
 
 View = Sequence[Message]
+
+
+def bracketed(text: str) -> list[str]:
+    """The parts of a text that are in square brackets, including these."""
+    return _BRACKETS.findall(text)
+
+
+def checksum(observation: str) -> int:
+    """What a record keeps of an observation."""
+    return zlib.crc32(observation.encode(errors="surrogatepass"))
 
 
 def listed_actions(view: View) -> tuple[str, ...]:

@@ -174,6 +174,18 @@ def test_what_every_request_would_meet_is_not_tried_again(server: Server, status
     assert len(server.asked) == 1 and KEY not in str(found.value)
 
 
+def test_one_forbidden_prompt_ends_one_game(server: Server) -> None:
+    """OpenRouter's moderation answers 403, too."""
+    access = Access.of("test", ("OPENAI_BASE_URL", "OPENAI_API_KEY"), server.base, KEY)
+    api = ChatApi(access, "one", "m", 5, 1)
+    messages = [{"role": "user", "content": "[a]"}]
+    assert api.ask(messages, 9, 0).result(20) == "I play [a]"
+    server.replies = [(403, {"error": {"message": "flagged"}}, {})]
+    with pytest.raises(PlayerFault, match=r"answered 403 .*flagged"):
+        api.ask(messages, 9, 0).result(20)
+    assert api.ask(messages, 9, 0).result(20) == "I play [a]" and len(server.asked) == 3
+
+
 def test_no_part_of_the_key_is_quoted(server: Server) -> None:
     server.always = lambda body: (400, {"error": {"message": "x" * 190 + KEY}}, {})
     with pytest.raises(PlayerFault, match="xxx…") as found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 
 import numpy as np
@@ -43,12 +44,29 @@ def test_the_number_of_players_stands_in_the_spec_only_if_it_is_unusual() -> Non
         parse_game("text:TicTacToe-v0,players=3")
 
 
+def test_a_seat_that_gave_up_is_not_to_blame_for_a_later_end() -> None:
+    """Of four players of liar's dice, one is out after two invalid moves, and the others end the game by the rules."""
+    name = "LiarsDice-v0-small"
+    alone = Environment(name, registered(name), {}, 1, 4)
+    first = alone.to_move
+    for text in ("no", "never"):
+        assert alone.to_move == first
+        alone.step(text)
+        assert alone.refused and alone.invalid == -1
+    assert not alone.over and alone.to_move != first
+    texts = itertools.cycle(["[Bid: 1, 1]", "[Call]"])
+    while not alone.over:
+        alone.step(next(texts))
+        assert not alone.refused and alone.to_move != first
+    assert alone.invalid == -1 and alone.rewards[first] == -1
+
+
 @pytest.mark.parametrize("spec", [f"{THREE},plies=60", "text:ThreePlayerIPD-v0", "text:LiarsDice-v0-small,players=4"])
 def test_games_are_those_of_the_environment_itself(spec: str) -> None:
     """Seats, what they are shown and their rewards, compared with an environment that is told the same."""
     game = parse_game(spec)
     results = Counter[float]()
-    for seed in range(6):
+    for seed in range(3, 9):
         moves, said, _ = random_game(game, seed)
         recalled = parse_game(spec).recalled(moves, said)
         alone = Environment(game.environments[0], registered(game.environments[0]), {}, seed, game.num_seats[0])

@@ -240,4 +240,5 @@ def test_an_answer_without_an_action_is_said_as_a_whole() -> None:
     assert TEXTS.text(game.answered(state, "[3]", "I say [3]")) == "[3]"
     kuhn = parse_game("text:KuhnPoker-v0")
     state = said(kuhn)[1][0]
-    assert kuhn.answered(state, None, "[bet]") == INVALID and kuhn.answered(state, "[bet]", "") == 1
+    assert kuhn.answered(state, "[bet]", "") == kuhn.answered(state, None, "I think [so]. [Bet], not [check]") == 1
+    assert kuhn.answered(state, "[so]", "[bet]") == kuhn.answered(state, None, "bet") == INVALID

@@ -68,8 +68,8 @@ def fingerprint(path: Path) -> str:
     digest = hashlib.sha256()
     for name in (CONFIG, *tokenizer, *(name for name in DETAILS if name in names), *weights):
         file = path / name
-        digest.update(f"{name} {file.stat().st_size} ".encode())
         with atomic.os_errors(file), file.open("rb") as stream:
+            digest.update(f"{name} {file.stat().st_size} ".encode())
             digest.update(stream.read(HASHED_BYTES))
             if file.stat().st_size > 2 * HASHED_BYTES:
                 stream.seek(-HASHED_BYTES, os.SEEK_END)

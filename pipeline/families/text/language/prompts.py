@@ -13,9 +13,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from pipeline.errors import MuGoError, UsageError
+from pipeline.families.text.words import bracketed
 
-_BRACKETS = re.compile(r"\[[^\[\]]*\]")
-_BOXED = re.compile(r"\\boxed\{([^{}]*)\}")
+_BOXED = re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}")
+_STYLED = re.compile(r"\\[a-z]+\{([^{}]*)\}")
 
 Template = Callable[[str], str]
 Reading = Callable[[str], "str | None"]
@@ -82,20 +83,23 @@ BOXED_TEMPLATES = tuple(name for name, template in TEMPLATES.items() if "\\boxed
 
 def brackets(answer: str) -> str | None:
     """The last text in square brackets, including the brackets."""
-    found = _BRACKETS.findall(answer)
+    found = bracketed(answer)
     return found[-1] if found else None
 
 
 def boxed(answer: str) -> str | None:
-    """The content of the last \\boxed{}, with square brackets added if it has none. An empty box is no action."""
+    """The content of the last \\boxed{}, with square brackets added if it has none. An empty box is no action.
+
+    Of \\text{…} and the like in the box, the content counts.
+    """
     found = _BOXED.findall(answer)
-    action = found[-1].strip() if found else ""
+    action = _STYLED.sub(r"\1", found[-1]).strip() if found else ""
     return (action if "[" in action else f"[{action}]") if action else None
 
 
 def _box(action: str) -> str:
     """An answer from which boxed() reads the action."""
-    return f"\\boxed{{{action[1:-1] if _BRACKETS.fullmatch(action) else action}}}"
+    return f"\\boxed{{{action[1:-1] if bracketed(action) == [action] else action}}}"
 
 
 def whole_answer(answer: str) -> str | None:
@@ -118,9 +122,9 @@ FORMS: dict[str, Form] = {
 READINGS: dict[str, Reading] = {name: form.read for name, form in FORMS.items()}
 CHAT = "chat"  # the template of the base model's tokenizer
 CHAT_TASKS = {  # by reading; a user's message, because some chat templates allow no system message
-    "brackets": "You play a two-player game. Reason briefly, then end with your action in square brackets.",
-    "boxed": "You play a two-player game. Reason step by step and put your action into \\boxed{}.",
-    "whole": "You play a two-player game. Answer with your action alone.",
+    "brackets": "You play a game. Reason briefly, then end with your action in square brackets.",
+    "boxed": "You play a game. Reason step by step and put your action into \\boxed{}.",
+    "whole": "You play a game. Answer with your action alone.",
 }
 NAMES = (*TEMPLATES, CHAT)  # of all templates
 

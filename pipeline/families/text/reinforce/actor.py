@@ -12,7 +12,6 @@ Writes no files. Axes: R rows, n rows of a call.
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -33,6 +32,7 @@ from pipeline.families.text.reinforce.columns import (
     recorded_columns,
 )
 from pipeline.families.text.texts import FIRST
+from pipeline.families.text.words import checksum
 from pipeline.games.boards import Boards
 from pipeline.games.capabilities import written
 from pipeline.games.chance import outcomes
@@ -150,7 +150,7 @@ class TextActor(Actor):
                 text=packed(answers.texts[i], game),
                 player=game.seat(state),
                 notes=notes,
-                check=zlib.crc32(replies.shown[i].encode()),
+                check=checksum(replies.shown[i]),
             )
         self._play(rows, actions)
 

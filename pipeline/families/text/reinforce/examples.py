@@ -15,17 +15,17 @@ Axes: N wanted steps, P and A as in columns.py, G games, T plies.
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import GamesDiffer, IllegalMove
-from pipeline.families.text.game import TextGame
+from pipeline.families.text.game import DIFFERS, TextGame
 from pipeline.families.text.options import TextGatherOptions
 from pipeline.families.text.reinforce.columns import INVALID_MOVE, NOBODY, NONE, WELL_FORMED
 from pipeline.families.text.reinforce.rewards import Games, Steps, apply, parse_stages
+from pipeline.families.text.words import checksum
 from pipeline.games.replay import IllegalRecord, replay
 from pipeline.methods.game_table import GameTable
 from pipeline.methods.method import Positions
@@ -40,7 +40,7 @@ def make_examples(
 ) -> Columns:
     """The examples of N steps; settle() fills in advantage and target.
 
-    Raises FileError, with the shard's path, for records that contradict the game; GamesDiffer if only texts do.
+    Raises GamesDiffer, with a shard's path, for games that can't be replayed as recorded.
     """
     table = GameTable(shards, wanted)
     rewards = _check(game, table)
@@ -64,7 +64,8 @@ def make_examples(
     if most := taken(config, TextGatherOptions).max_train_len:
         columns["tokens"][(columns["tokens"] != NONE).cumsum(axis=1) > most] = NONE
     columns["player"], columns["notes"], columns["final"] = player, own["notes"][at], rewards[table.row]
-    columns["environment"] = (table.moves[0][table.row] % len(game.environments)).astype(np.uint16)
+    environments = [game.selected(int(seed)) for seed in table.moves[0]]
+    columns["environment"] = np.array(environments, np.uint16)[table.row]
     left = later.sum(axis=0)
     columns["length"] = its.sum(axis=0).astype(np.uint16)
     columns["index"] = (columns["length"] - 1 - left).astype(np.uint16)
@@ -93,42 +94,49 @@ def _check(game: TextGame, table: GameTable) -> NDArray[np.float32]:
     final, moves = np.zeros((len(table), game.most_seats), np.float32), _recalled(game, table)
     checks = table.per_move("check", np.uint32(0))
     rewards, players = table.per_move("reward", np.float32(0)), table.per_move("player", np.uint8(NOBODY))
+    differ: dict[int, str] = {}  # by row
     try:
         for ply, (states, _) in enumerate(replay(game, moves, table.lengths)):
             for row, state in enumerate(states):
+                if row in differ:
+                    continue
                 if ply < table.lengths[row]:
-                    if (seen := int(checks[ply, row])) and zlib.crc32(game.observation(state).encode()) != seen:
-                        problem = "an observation differs from the record; wanted the same version of textarena"
-                        raise table.error(row, problem, ply)
+                    if (seen := int(checks[ply, row])) and checksum(game.observation(state)) != seen:
+                        differ[row] = f"ply {ply}: {DIFFERS}"
                     continue
                 found = final[row] = game.rewards(states[row : row + 1])[0]
-                if not game.is_over(states[row : row + 1])[0]:
-                    raise table.error(row, "the game is not over; wanted a finished game", ply)
                 recorded = rewards[:ply, row], players[:ply, row]
-                if any((recorded[0][recorded[1] == seat] != found[seat]).any() for seat in range(len(found))):
-                    raise table.error(row, f"its rewards aren't those of the environment, {found.tolist()}")
-    except IllegalRecord as error:
-        raise table.error(error.row, f"illegal move: {error}; wanted unchanged records", error.ply) from error
+                if not game.is_over(states[row : row + 1])[0]:
+                    differ[row] = f"ply {ply}: the game is not over; wanted a finished game"
+                elif any((recorded[0][recorded[1] == seat] != found[seat]).any() for seat in range(len(found))):
+                    differ[row] = f"its rewards aren't those of the environment, {found.tolist()}"
+    except IllegalRecord as error:  # the rows before it have been looked at
+        differ.setdefault(error.row, f"ply {error.ply}: illegal move: {error}; wanted unchanged records")
+    _refuse(table, differ)
     return final
 
 
 def _recalled(game: TextGame, table: GameTable) -> NDArray[np.int32]:
-    """The table's moves [T, G], with the texts that were said.
-
-    Raises GamesDiffer for the first shard with games that can't be replayed as recorded.
-    """
+    """The table's moves [T, G], with the texts that were said. Raises as make_examples."""
     moves = table.moves.copy()
-    differ: dict[int, dict[int, str]] = {}  # by shard and game
+    differ: dict[int, str] = {}  # by row
     for row, (length, shard, index) in enumerate(
         zip(table.lengths.tolist(), table.shard.tolist(), table.game.tolist(), strict=True)
     ):
         try:
             moves[:length, row] = game.recalled(moves[:length, row].tolist(), table.shards[shard].said(index))
         except IllegalMove as error:
-            differ.setdefault(shard, {})[index] = str(error)
-    for shard, games in differ.items():
-        raise GamesDiffer(table.shards[shard].path, games)
+            differ[row] = str(error)
+    _refuse(table, differ)
     return moves
+
+
+def _refuse(table: GameTable, differ: Mapping[int, str]) -> None:
+    """Raise GamesDiffer for a shard that has some of these rows. differ: row → what is wrong with its game."""
+    shards = table.shard.tolist()
+    for shard in {shards[row]: None for row in differ}:
+        games = {int(table.game[row]): problem for row, problem in differ.items() if shards[row] == shard}
+        raise GamesDiffer(table.shards[shard].path, games)
 
 
 def settle(columns: Columns, config: Options) -> Columns:

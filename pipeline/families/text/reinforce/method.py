@@ -203,7 +203,7 @@ class Reinforce(Method):
         if ours.pretraining_steps:
             progress.say(f"pretraining a base model in {path} to write legal actions")
             pretrain(
-                model, tokenizer.encode, BYTES, game, template, FORMS[reading], ours.pretraining_steps,
+                model, tokenizer, BYTES, game, template, FORMS[reading], ours.pretraining_steps,
                 ours.pretraining_contrast, config.seed, progress,
             )  # fmt: skip
         write_base(path, model)

@@ -24,7 +24,9 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from pipeline.errors import GameFault
 from pipeline.families.text.game import SEEDS, TextGame
+from pipeline.families.text.language.base_model import Tokenizer
 from pipeline.families.text.language.generation import padded_left, positions_of
 from pipeline.families.text.language.prompts import Form, Template
 from pipeline.games.boards import Boards
@@ -33,6 +35,7 @@ from pipeline.progress import Progress
 BATCH = 64
 LEARNING_RATE = 3e-3
 POSITIONS = 3_000  # of random games, at most
+MOST_FAULTS = 10  # of games in a row: then the environment is broken
 WARMUP = 0.1  # share of the steps
 FADED, LEFT = 2 / 3, 1 / 6  # from this share of the steps on, this share of the contrast is left
 FEATURES = 4096  # into which pairs of words are hashed
@@ -44,21 +47,31 @@ Position = tuple[str, tuple[str, ...]]
 
 
 def random_positions(game: TextGame, seed: int, progress: Progress) -> list[Position]:
-    """Observations from random games, each with its legal actions, or with suggestions where actions are texts."""
+    """Observations from random games, each with its legal actions, or with suggestions where actions are texts.
+
+    A game in which the environment fails ends there. Raises GameFault if it fails in MOST_FAULTS games in a row.
+    """
     generator = np.random.default_rng([seed, 0x9AD])
     row = np.array([0])
     found: list[Position] = []
     boards = Boards(game, 1)
     progress.start("playing at random", POSITIONS, "positions")
+    faults = 0
     while len(found) < POSITIONS:
         boards.new_games(row)
-        boards.advance(row, np.array([generator.integers(SEEDS)], np.int32))
-        while not boards.over(row)[0]:
-            state = boards.states[0]
-            listed = game.listed(state)
-            found.append((game.observation(state), listed))
-            progress.advance(int(len(found) <= POSITIONS))  # the last game may exceed POSITIONS
-            boards.advance(row, np.array([game.actions(state)[generator.integers(len(listed))]], np.int32))
+        try:
+            boards.advance(row, np.array([generator.integers(SEEDS)], np.int32))
+            while not boards.over(row)[0]:
+                state = boards.states[0]
+                listed = game.listed(state)
+                found.append((game.observation(state), listed))
+                progress.advance(int(len(found) <= POSITIONS))  # the last game may exceed POSITIONS
+                boards.advance(row, np.array([game.actions(state)[generator.integers(len(listed))]], np.int32))
+            faults = 0
+        except GameFault:
+            faults += 1
+            if faults == MOST_FAULTS:
+                raise
     progress.finish()
     return found[:POSITIONS]
 
@@ -90,8 +103,8 @@ def random_scores(positions: Sequence[Position], seed: int) -> list[NDArray[np.f
 
 
 def pretrain(
-    model: Any, encode: Any, end: int, game: TextGame, template: Template, form: Form, steps: int, contrast: float,
-    seed: int, progress: Progress,
+    model: Any, tokenizer: Tokenizer, end: int, game: TextGame, template: Template, form: Form, steps: int,
+    contrast: float, seed: int, progress: Progress,
 ) -> float:  # fmt: skip
     """Train all weights of the model in place; its answers get this form. Returns the last loss, in nats per token.
 
@@ -99,9 +112,10 @@ def pretrain(
     """
     positions = random_positions(game, seed, progress)
     scores = random_scores(positions, seed)
-    prompts = [encode(template(text))[-game.prompt_tokens :] for text, _ in positions]
+    shown = [tokenizer.harmless(text) for text, _ in positions]
+    prompts = [tokenizer.prompt(template(text), text, game.prompt_tokens) for text in shown]
     most = game.reply_tokens - 1
-    answers = [[[*encode(form.write(action))[:most], end] for action in listed] for _, listed in positions]
+    answers = [[[*tokenizer.encode(form.write(action))[:most], end] for action in listed] for _, listed in positions]
     generator = np.random.default_rng([seed, 0x9AE])
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, weight_decay=0.01)
     model.train()

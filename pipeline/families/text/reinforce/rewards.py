@@ -40,6 +40,8 @@ class Games:
 class Steps:
     """Of each step [N]. A *trajectory* is one player's steps in one game; the set may lack some of them.
 
+    Observations and answers aren't among them: a set's columns of texts are large.
+
     player, environment   who moved, and the index of its environment
     well_formed, invalid  whether the answer had an action, and whether the move was illegal
     trajectory            a number of its trajectory
@@ -82,7 +84,8 @@ def win_draw_loss(value: str) -> Final:
 def role_advantage(value: str) -> Final:
     """RATE or RATE:START: subtract the moving average of the rewards of the same player.
 
-    The average starts at START, by default 0. It compensates for a role that wins more often than the other.
+    The average starts at START, by default 0, with the oldest game of each set. It compensates for a role that wins
+    more often than the other.
     """
     return _minus_average(value, lambda games: np.zeros_like(games.environment))
 

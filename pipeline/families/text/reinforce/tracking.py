@@ -40,21 +40,23 @@ def tracked(game: TextGame, records: Iterable[GameRecord]) -> dict[str, dict[str
     """The statistics by source and name. records: the newest WINDOW games, in any order."""
     sources: dict[str, list[GameRecord]] = {}
     for record in records:
-        environment = game.environments[int(record.moves[0]) % len(game.environments)]
+        environment = game.environments[game.selected(int(record.moves[0]))]
         sources.setdefault(f"selfplay/{environment}/{record.opponent or MIRROR}", []).append(record)
-    return {source: _of_source(found) for source, found in sorted(sources.items())}
+    return {source: _of_source(game, found) for source, found in sorted(sources.items())}
 
 
-def _of_source(records: Sequence[GameRecord]) -> dict[str, float]:
+def _of_source(game: TextGame, records: Sequence[GameRecord]) -> dict[str, float]:
     answers: list[str] = []
     notes: list[int] = []
-    results: list[float] = []  # of the model; of both sides if it played itself
+    results: list[float] = []  # of the model; of both sides, if there are two, where it played itself
+    is_alone = game.num_seats[game.selected(int(records[0].moves[0]))] == 1
     rewards: list[float] = []
     for record in records:
         own, learned = record.own, record.flags & POLICY_COUNTS != 0
         answers += [unpacked(text) for text in own["text"][learned]]
         notes += own["notes"][learned].tolist()
-        for side in (0, 1) if record.learner == BOTH else (record.learner,):
+        both = (0,) if is_alone else (0, 1)
+        for side in both if record.learner == BOTH else (record.learner,):
             results.append(record.result_first_player * (1 - 2 * side))
         _, moves = np.unique(own["player"][learned], return_index=True)
         rewards += own["reward"][learned][moves].tolist()

@@ -124,7 +124,7 @@ def test_greedy_answers_are_those_of_transformers(folders: dict[str, Path], kind
     model = package.AutoModelForCausalLM.from_pretrained(folders[kind], dtype=torch.float32)
     raw = raw_tokenizer(folders[kind])
     for text, prompt, tokens in zip(texts, prompts, said.tokens, strict=True):
-        task = "You play a two-player game. Reason briefly, then end with your action in square brackets."
+        task = "You play a game. Reason briefly, then end with your action in square brackets."
         message = [{"role": "user", "content": f"{task}\n\n{text}"}]
         theirs = raw.apply_chat_template(message, add_generation_prompt=True, date_string="26 Jul 2024")["input_ids"]
         assert prompt == list(theirs)

@@ -47,6 +47,17 @@ def test_an_answer_in_the_form_that_a_template_asks_for_is_read(name: str) -> No
     assert READINGS[reading](FORMS[reading].write("[bet]")) == "[bet]"
 
 
+@pytest.mark.parametrize(
+    ("answer", "action"),
+    [
+        (r"\boxed{\text{[3]}}", "[3]"), (r"so \boxed{\mathrm{bet}}.", "[bet]"), (r"\boxed{1} no, \boxed{[2]}", "[2]"),
+        (r"\boxed{}", None), (r"\boxed{\text{}}", None), ("[3]", None),
+    ],
+)  # fmt: skip
+def test_what_a_box_may_hold(answer: str, action: str | None) -> None:
+    assert READINGS["boxed"](answer) == action
+
+
 @pytest.mark.parametrize("action", ["[bet]", "[ 12 ]", "[a] to [b]", "Offer: [2 wood -> 1 ore]"])
 @pytest.mark.parametrize("name", ["boxed", "whole"])
 def test_what_is_written_is_read(name: str, action: str) -> None:

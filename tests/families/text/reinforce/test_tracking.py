@@ -55,6 +55,13 @@ def test_sources_have_prefixes_and_results_are_the_models(game: TextGame) -> Non
     )
 
 
+def test_in_a_game_for_one_player_results_are_the_only_sides() -> None:
+    game = parse_game("text:GuessTheNumber-v0,reply=8")
+    assert isinstance(game, TextGame) and game.num_seats == [1]
+    (found,) = tracked(game, [record(game, 0, BOTH, None, one) for one in (1.0, 1.0, 1.0, -1.0)]).values()
+    assert (found["won"], found["drawn"], found["lost"]) == (0.75, 0, 0.25)
+
+
 def test_coverage_counts_runs_within_answers() -> None:
     assert coverage(["a b", "b a", "a b"], 2) == 2 / 3
     assert coverage(["a", "b c", "d", "e f g"], 2) == 1
